@@ -1,0 +1,46 @@
+"""thereafter: a workbench for sequence models, from counted n-grams to Transformers.
+
+    import thereafter
+    lm = thereafter.train("book.txt", model="ngram", order=5)
+    lm.score("other.txt"); lm.next("the cat sat on the"); lm.generate("the cat", seed=1)
+
+Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thereafter.api import LanguageModel as LanguageModel
+    from thereafter.api import load as load
+    from thereafter.api import read_arpa as read_arpa
+    from thereafter.api import train as train
+    from thereafter.errors import ThereafterError as ThereafterError
+    from thereafter.evaluation.scores import Score as Score
+    from thereafter.inspection.trace import Trace as Trace
+
+__version__ = "0.1.0"
+
+_DOOR = {
+    "train": "thereafter.api",
+    "load": "thereafter.api",
+    "read_arpa": "thereafter.api",
+    "LanguageModel": "thereafter.api",
+    "Score": "thereafter.evaluation.scores",
+    "Trace": "thereafter.inspection.trace",
+    "ThereafterError": "thereafter.errors",
+}
+
+__all__ = ["LanguageModel", "Score", "ThereafterError", "Trace", "__version__", "load", "read_arpa", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _DOOR:
+        raise AttributeError(f"module 'thereafter' has no attribute {name!r}")
+    return getattr(import_module(_DOOR[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,75 @@
+"""Run configurations as TOML: written whole, read back strictly.
+
+The standard library reads TOML and does not write it; a run's configuration is two levels deep, which takes a page.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from thereafter.errors import FormatError, OptionError, nearest
+
+T = TypeVar("T")
+
+
+def dumps(config: Mapping[str, Any]) -> str:
+    """A table of values and tables of values as TOML; None is left out, since TOML has no such thing.
+
+    >>> print(dumps({"seed": 1, "ngram": {"order": 5, "cutoffs": [0, 1]}}), end="")
+    seed = 1
+    <BLANKLINE>
+    [ngram]
+    order = 5
+    cutoffs = [0, 1]
+    """
+    plain = {key: value for key, value in config.items() if not isinstance(value, Mapping) and value is not None}
+    lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
+    for key, table in config.items():
+        if isinstance(table, Mapping):
+            lines += ["", f"[{_key(key)}]"]
+            lines += [f"{_key(name)} = {_value(value)}" for name, value in table.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+def loads(text: str, name: str = "the configuration") -> dict[str, Any]:
+    """Parse TOML; FormatError names the file and the line."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(f"{name} is not valid TOML: {error}") from error
+
+
+def build(kind: type[T], table: Mapping[str, Any], name: str) -> T:
+    """A dataclass from a table; an unknown key fails with the nearest valid one."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for key in table:
+        if key not in fields:
+            raise OptionError(f"{name} has no setting {key!r}; {nearest(key, sorted(fields))}")
+    try:
+        return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
+    except TypeError as error:
+        raise OptionError(f"{name} is not complete: {error}") from error
+
+
+def _key(name: str) -> str:
+    plain = name and all(c.isascii() and (c.isalnum() or c in "-_") for c in name)
+    return name if plain else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value)  # also inf and nan are spelled alike
+    if isinstance(value, str):
+        # JSON's escapes are TOML's, but for the one control character JSON leaves alone
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    raise TypeError(f"a configuration cannot hold {type(value).__name__}")

@@ -1,0 +1,1 @@
+"""Turning distributions into tokens."""

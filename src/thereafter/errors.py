@@ -1,0 +1,80 @@
+"""Every mistake a user can make, as one tree. Each message says what was got, what was expected, what to try.
+
+ThereafterError
+├── SourceError           a file, folder, glob or corpus name that leads nowhere or cannot be read
+│   ├── EncodingError     bytes that are not the text they should be
+│   └── EmptyCorpusError  a text with nothing in it
+├── CorpusError           a named corpus that is not here
+│   ├── DownloadError     it could not be fetched
+│   └── ChecksumError     what was found is not what was promised
+├── OptionError           a value outside its range
+│   └── UnknownNameError  a name nothing answers to
+├── FormatError           a run folder, an ARPA file or a tokenizer file that is not what it claims to be
+├── StorageError          the disk said no
+└── MissingPackageError   an optional package is asked for and not installed
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ThereafterError(Exception):
+    """Base of all errors raised on purpose; the command line prints it as one sentence and exits with 2."""
+
+
+class SourceError(ThereafterError):
+    """A source of text could not be found or read."""
+
+
+class EncodingError(SourceError):
+    """The bytes of a source are not valid text in the expected encoding."""
+
+
+class EmptyCorpusError(SourceError):
+    """A text holds no tokens at all."""
+
+
+class CorpusError(ThereafterError):
+    """A named corpus is not available."""
+
+
+class DownloadError(CorpusError):
+    """A corpus could not be downloaded; nothing half-written was left behind."""
+
+
+class ChecksumError(CorpusError):
+    """A file's content does not have the sha256 it must have."""
+
+
+class OptionError(ThereafterError, ValueError):
+    """An option has a value outside its range."""
+
+
+class UnknownNameError(OptionError):
+    """A name that nothing is registered under."""
+
+    def __init__(self, kind: str, got: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        super().__init__(f"no {kind} is called {got!r}; {nearest(got, names)}")
+
+
+class FormatError(ThereafterError):
+    """A file or run folder does not have the format it should have."""
+
+
+class StorageError(ThereafterError):
+    """Writing failed: disk full, no permission, not a folder."""
+
+
+class MissingPackageError(ThereafterError, ImportError):
+    """An optional package is needed and not installed."""
+
+
+def nearest(got: str, names: list[str]) -> str:
+    """A phrase that guesses what was meant: "did you mean 'lstm'?", or the whole list where nothing is near."""
+    close = difflib.get_close_matches(got, names, n=3, cutoff=0.6)
+    if close:
+        return "did you mean " + " or ".join(repr(name) for name in close) + "?"
+    return "known are " + ", ".join(names) if names else "none is known"

@@ -1,0 +1,1 @@
+"""One honest score for every model."""

@@ -1,0 +1,104 @@
+"""Perplexity and bits per byte of a text, counted by the same rules whatever the model and its tokens.
+
+    perplexity    = exp(nats / tokens)
+    bits per byte = (nats + spelling) / (ln 2 * bytes)
+
+`spelling` is what unknown forms pay so that a small vocabulary cannot hide behind `<unk>`: the code length of their
+bytes under a byte unigram model of the training vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from thereafter.errors import EmptyCorpusError
+from thereafter.models.base import SequenceModel
+from thereafter.text.spelling import Spelling
+from thereafter.text.tokenizers.base import Tokenizer
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of one text under one model.
+
+    `tokens` are the targets, line ends included, `<s>` not; `chars` and `bytes` are those of the text as the tokenizer
+    decodes it; `nats` is the sum of -log p.
+    """
+
+    name: str
+    tokens: int
+    lines: int
+    unknown: int
+    chars: int
+    bytes: int
+    nats: float
+    spelling_nats: float
+    vocabulary: int
+    tokenizer: str
+    context: str
+
+    @property
+    def perplexity(self) -> float:
+        return _exp(self.nats / self.tokens)
+
+    @property
+    def bits_per_byte(self) -> float:
+        return (self.nats + self.spelling_nats) / math.log(2) / self.bytes
+
+    @property
+    def bits_per_char(self) -> float:
+        return (self.nats + self.spelling_nats) / math.log(2) / self.chars
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures, the derived ones too, for JSON."""
+        derived = ("perplexity", "bits_per_byte", "bits_per_char")
+        return asdict(self) | {name: getattr(self, name) for name in derived}
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: perplexity {self.perplexity:.3f} over {self.tokens:,} {self.tokenizer} tokens "
+            f"(vocabulary {self.vocabulary:,}, {self.unknown:,} unknown, context {self.context}), "
+            f"{self.bits_per_byte:.4f} bits per byte over {self.bytes:,} bytes"
+        )
+
+
+def score_text(
+    model: SequenceModel[Any], tokenizer: Tokenizer, chunks: Iterable[str], *, name: str, context: str
+) -> Score:
+    """Score a whole text that comes in chunks, the state carried from one to the next; memory does not grow with it."""
+    spelling = Spelling.from_forms(tokenizer.ordinary_forms) if tokenizer.unknown_id is not None else None
+    state = model.start(1)
+    tokens = lines = unknown = chars = size = 0
+    nats = spelling_nats = 0.0
+    for piece in tokenizer.measure_stream(chunks, whole=True):
+        lines, chars, size = lines + piece.lines, chars + piece.chars, size + piece.bytes
+        unknown += piece.unknown
+        if spelling is not None and piece.unknown_forms:
+            spelling_nats += spelling.total(piece.unknown_forms)
+        if len(piece.ids):
+            logp_BT, state = model.log_probs(piece.ids.reshape(1, -1), state)
+            nats -= float(logp_BT.sum(dtype=float))
+            tokens += len(piece.ids)
+    if not tokens:
+        raise EmptyCorpusError(f"{name} holds no tokens: there is nothing to score; try a text that is not empty")
+    return Score(
+        name,
+        tokens,
+        lines,
+        unknown,
+        chars,
+        size,
+        nats,
+        spelling_nats,
+        len(tokenizer.vocabulary),
+        tokenizer.name,
+        context,
+    )
+
+
+def _exp(x: float) -> float:
+    """exp that answers infinity where Python would raise."""
+    return math.exp(x) if x < 700 else math.inf

@@ -1,0 +1,89 @@
+"""A trace: what a model did over a text, as named arrays. The only bridge between models and pictures."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import FormatError
+from thereafter.models.base import SequenceModel
+from thereafter.storage import replacing
+
+LIMIT = 2000  # tokens recorded unless more are asked for
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Tokens and what was recorded at each of them.
+
+    `arrays[name]` has the axes `axes[name]`; the first is always "step", one for each token. For every model:
+    `log_prob` [step] of what came; `top_token`, `top_log_prob` [step, rank] the likeliest tokens *before* it was read.
+    n-grams add `order` [step], the length of the n-gram used, and `context` [step], the length of the known context.
+    """
+
+    tokens: list[str]
+    vocabulary: list[str]
+    arrays: dict[str, NDArray[Any]]
+    axes: dict[str, tuple[str, ...]]
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.arrays[name]
+
+    def top(self, step: int) -> list[tuple[str, float]]:
+        """The likeliest tokens before a step, with their probabilities."""
+        ids, logs = self.arrays["top_token"][step], self.arrays["top_log_prob"][step]
+        return [(self.vocabulary[i], float(p)) for i, p in zip(ids, np.exp(logs), strict=True)]
+
+    def save(self, path: str | Path) -> Path:
+        """Write as `.npz`: every array by its name, and one JSON text `trace` with tokens, axes and vocabulary."""
+        target = Path(path)
+        described = {"tokens": self.tokens, "vocabulary": self.vocabulary, "axes": self.axes, "about": self.about}
+        as_bytes = np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)
+        with replacing(target) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, trace=as_bytes, **self.arrays)
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trace:
+        """Read what `save` wrote; nothing is unpickled."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            described: Mapping[str, Any] = json.loads(arrays.pop("trace").tobytes())
+            axes = {name: tuple(names) for name, names in described["axes"].items()}
+            return cls(described["tokens"], described["vocabulary"], arrays, axes, described["about"])
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise FormatError(f"{path} is not a trace ({error}); expected a .npz file written by Trace.save") from error
+
+
+def record(
+    model: SequenceModel[Any], ids: NDArray[np.integer[Any]], tokens: list[str], vocabulary: list[str], top: int = 10
+) -> Trace:
+    """Run a model over one row of token ids and keep what it did, its own fields and the likeliest tokens."""
+    state = model.start(1)
+    fields = model.record(ids, state)
+    ranks = min(top, model.vocabulary_size)
+    top_token = np.empty((len(ids), ranks), dtype=np.int32)
+    top_log_prob = np.empty((len(ids), ranks), dtype=np.float32)
+    logp = np.asarray(model.predict(state))[0]
+    for step, token in enumerate(ids.tolist()):
+        top_token[step] = np.argsort(-logp, kind="stable")[:ranks]
+        top_log_prob[step] = logp[top_token[step]]
+        rows, state = model.step(np.array([token]), state)
+        logp = np.asarray(rows)[0]
+    fields |= {"top_token": (("step", "rank"), top_token), "top_log_prob": (("step", "rank"), top_log_prob)}
+    return Trace(
+        tokens,
+        vocabulary,
+        {name: array for name, (_, array) in fields.items()},
+        {name: axes for name, (axes, _) in fields.items()},
+        {"model": type(model).__name__},
+    )

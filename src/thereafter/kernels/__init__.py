@@ -1,0 +1,1 @@
+"""Fast ways of doing what a readable twin also does."""

@@ -1,0 +1,67 @@
+"""The one door to numba: a loop that is compiled when it is first called, and kept for the next process.
+
+numba is optional. A caller asks `available()` and takes its readable numpy twin where the answer is no.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache, update_wrapper
+from pathlib import Path
+from typing import Generic, ParamSpec, TypeVar, cast
+
+from thereafter import progress
+from thereafter.folders import cache_folder
+from thereafter.packages import installed, require
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@cache
+def available() -> bool:
+    """Whether loops can be compiled here. Says so once, as a note, when they cannot."""
+    here = installed("numba") and os.environ.get("THEREAFTER_NUMBA") != "0"
+    if not here:
+        progress.note("numba is not installed: n-grams are counted and scored the slower way; try: pip install numba")
+    return here
+
+
+def kernel_folder() -> Path:
+    """Where machine code is kept: `$NUMBA_CACHE_DIR`, else a folder in the user's cache."""
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    return Path(named) if named else cache_folder() / "numba"
+
+
+class Compiled(Generic[P, R]):
+    """A plain function that becomes machine code at its first call (no Python lock held while it runs)."""
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self.function = function
+        self._fast: Callable[P, R] | None = None
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._fast is None:
+            self._fast = self._compile()
+        return self._fast(*args, **kwargs)
+
+    def _compile(self) -> Callable[P, R]:
+        numba = require("numba", f"the compiled loop {self.function.__name__}")
+        folder = kernel_folder()
+        if not any(folder.glob(f"**/*.{self.function.__name__}-*.nbi")):
+            progress.note(f"compiling {self.function.__name__} for this machine (once)")
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(folder)
+        try:
+            return cast("Callable[P, R]", numba.njit(cache=True, nogil=True)(self.function))
+        except (OSError, RuntimeError):  # a cache folder that cannot be written: compile for this process alone
+            return cast("Callable[P, R]", numba.njit(nogil=True)(self.function))
+        finally:
+            numba.config.CACHE_DIR = before
+
+
+def compiled(function: Callable[P, R]) -> Compiled[P, R]:
+    """Decorator: compile this loop over arrays on its first call."""
+    return Compiled(function)

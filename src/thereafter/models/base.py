@@ -1,0 +1,53 @@
+"""The contract of everything that reads from left to right: n-grams, windows, recurrent nets, Transformers.
+
+Shapes: B rows, T steps, V words that can be predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Logs = NDArray[np.floating[Any]]
+Ids = NDArray[np.integer[Any]]
+
+
+class State(Protocol):
+    """What a model remembers of what it has read. A value: stepping returns a new one and leaves the old as it was."""
+
+    def select(self, index: Ids) -> Self:
+        """The rows `index`, in that order, as a beam search reorders its hypotheses."""
+
+    def key(self) -> Hashable:
+        """Equal keys, equal futures; models with continuous states raise TypeError."""
+
+
+S = TypeVar("S")
+
+
+class SequenceModel(Protocol[S]):
+    """Reads tokens, predicts the next one.
+
+    `<s>` is fed by `start`, so the first token is predicted like any other. Feeding a sequence token by token gives the
+    same numbers as the whole pass; a contract suite tests it for every registered model.
+    """
+
+    vocabulary_size: int
+
+    def start(self, batch: int) -> S:
+        """The state of `batch` rows that have read `<s>` and nothing else."""
+
+    def predict(self, state: S) -> Logs:
+        """log p of every next token, [B, V]."""
+
+    def step(self, token_B: Ids, state: S) -> tuple[Logs, S]:
+        """Read one token a row; log p of every token after it [B, V], and the new state."""
+
+    def log_probs(self, tokens_BT: Ids, state: S) -> tuple[Logs, S]:
+        """log p of each token that came, [B, T], and the state after the last."""
+
+    def record(self, tokens_T: Ids, state: S) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """What a trace shows of this model over one row: `{field: (axis names, array)}`, first axis "step"."""

@@ -1,0 +1,1 @@
+"""Counted n-grams: counts, smoothing, the model, ARPA files."""

@@ -1,0 +1,251 @@
+"""Reading an ARPA file, from any toolkit, into the tables of an n-gram model.
+
+Shapes: M_n n-grams of order n, each a row of n word ids.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter import progress
+from thereafter.errors import FormatError
+from thereafter.ngram.arpa_words import unescape
+from thereafter.ngram.arpa_write import NEVER
+from thereafter.ngram.counts import MAX_ORDER
+
+Int = NDArray[np.int32]
+Float = NDArray[np.float64]
+
+_BLOCK = 1 << 16
+_COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)")
+_RESERVED = (b"<unk>", b"</s>", b"<s>")
+
+
+@dataclass
+class ArpaLevel:
+    """The n-grams of one order as they stand in the file: rows [M, n], natural logs of p and of the back-off weight."""
+
+    rows: Int
+    logp: Float
+    backoff: Float
+
+
+@dataclass
+class ArpaFile:
+    """A parsed file. `forms` [V] are the spellings by id: `<unk>`, `</s>` if there is one, then as in the file."""
+
+    forms: list[bytes]
+    levels: list[ArpaLevel]
+    has_line_end: bool
+    notes: list[str] = field(default_factory=list)
+
+
+def parse(path: Path) -> ArpaFile:
+    """Parse an ARPA file, plain or gzip (recognised by content); FormatError says what is wrong and where."""
+    reader = _Lines(path)
+    try:
+        with reader:
+            sizes = _header(reader)
+            forms, index, first, notes = _unigrams(reader, sizes[0])
+            levels = [first]
+            with progress.task(f"reading {path.name}", total=sum(sizes), unit="n-grams") as advance:
+                for order, size in enumerate(sizes[1:], start=2):
+                    levels.append(_level(reader, order, size, index, last=order == len(sizes), advance=advance))
+            _end(reader)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise FormatError(
+            f"{path} is a gzip file that is damaged or cut short ({error}); try copying it again"
+        ) from error
+    except OSError as error:
+        raise FormatError(f"cannot read {path}: {error.strerror or error}; expected an ARPA file") from error
+    return ArpaFile(forms, levels, b"</s>" in index, notes)
+
+
+class _Lines:
+    """The file's lines as bytes, with their number, after a look at what kind of file it is."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.number = 0
+
+    def __enter__(self) -> _Lines:
+        with self.path.open("rb") as raw:
+            head = raw.read(64)
+        if head.startswith(b"mmap lm http://kheafield.com/code"):
+            raise self.wrong("it is a KenLM binary, not an ARPA file; try the ARPA file it was built from")
+        packed = head.startswith(b"\x1f\x8b")
+        self._file: io.BufferedIOBase = gzip.open(self.path, "rb") if packed else self.path.open("rb")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in self._file:
+            self.number += 1
+            yield line
+
+    def block(self, lines: int) -> list[bytes]:
+        taken = list(islice(self._file, lines))
+        self.number += len(taken)
+        return taken
+
+    def after_blanks(self) -> bytes:
+        """The next line with something on it, stripped; empty at the end of the file."""
+        for line in self:
+            if line.strip():
+                return line.strip()
+        return b""
+
+    def wrong(self, what: str, number: int | None = None) -> FormatError:
+        place = f", line {number}" if number else ""
+        return FormatError(f"{self.path}{place}: {what}")
+
+
+def _header(lines: _Lines) -> list[int]:
+    first = lines.after_blanks()
+    for _ in range(1000):  # some toolkits put remarks before \data\
+        if first == b"\\data\\" or not first:
+            break
+        if b"\0" in first or len(first) > 10_000:
+            raise lines.wrong("it looks like a binary file; expected an ARPA file, which begins with \\data\\")
+        first = lines.after_blanks()
+    if first != b"\\data\\":
+        raise lines.wrong(
+            "expected an ARPA file, which begins with \\data\\; found none; try `thereafter arpa RUN FILE`"
+        )
+    sizes: list[int] = []
+    for line in lines:
+        if not line.strip():
+            if sizes:
+                break
+            continue
+        match = _COUNT.fullmatch(line.strip())
+        if not match or int(match.group(1)) != len(sizes) + 1:
+            raise lines.wrong(f"got {_shown(line)}; expected 'ngram {len(sizes) + 1}=COUNT'", lines.number)
+        sizes.append(int(match.group(2)))
+    if not sizes or sizes[0] == 0:
+        raise lines.wrong("the file is cut short: \\data\\ announces no words")
+    if len(sizes) > MAX_ORDER:
+        raise lines.wrong(f"it is a model of order {len(sizes)}; expected at most {MAX_ORDER}")
+    return sizes
+
+
+def _unigrams(lines: _Lines, size: int) -> tuple[list[bytes], dict[bytes, int], ArpaLevel, list[str]]:
+    words, logp, backoff = _section(lines, 1, size)
+    spelled = words[0]
+    if len(set(spelled)) != len(spelled):
+        raise lines.wrong("a word stands twice among the 1-grams")
+    notes = []
+    if b"<unk>" not in spelled:
+        notes.append("the file has no <unk>: unknown words have probability 0")
+    ordinary = [word for word in spelled if word not in _RESERVED]
+    forms = [b"<unk>", *([b"</s>"] if b"</s>" in spelled else []), *ordinary]
+    index = {word: number for number, word in enumerate(forms)}
+    index[b"<s>"] = len(forms)
+    place = np.array([index[word] for word in spelled], dtype=np.int64)
+    full_logp = np.full(len(forms) + 1, -np.inf)
+    full_backoff = np.zeros(len(forms) + 1)
+    full_logp[place], full_backoff[place] = logp, backoff
+    full_logp[len(forms)] = -np.inf  # <s> is fed, never predicted, whatever the file says
+    rows = np.arange(len(forms) + 1, dtype=np.int32)[:, None]
+    plain = [unescape(form) if form not in _RESERVED else form for form in forms]
+    return plain, index, ArpaLevel(rows, full_logp, full_backoff), notes
+
+
+def _level(
+    lines: _Lines, order: int, size: int, index: dict[bytes, int], last: bool, advance: progress.Advance
+) -> ArpaLevel:
+    words, logp, backoff = _section(lines, order, size, advance)
+    rows = np.empty((size, order), dtype=np.int32)
+    for column, spelled in enumerate(words):
+        ids = np.fromiter(map(index.get, spelled, [-1] * size), dtype=np.int32, count=size)
+        if size and ids.min() < 0:
+            stranger = spelled[int(np.argmin(ids))]
+            raise lines.wrong(f"the {order}-grams use {_shown(stranger)}, which is not among the 1-grams")
+        rows[:, column] = ids
+    return ArpaLevel(rows, logp, backoff if not last else np.zeros(size))
+
+
+def _section(
+    lines: _Lines, order: int, size: int, advance: progress.Advance = lambda amount: None
+) -> tuple[list[list[bytes]], Float, Float]:
+    """One `\\N-grams:` section: the words by column, and the two logs."""
+    title = lines.after_blanks()
+    if title != b"\\%d-grams:" % order:
+        raise lines.wrong(f"got {_shown(title)}; expected '\\{order}-grams:' (is the file cut short?)", lines.number)
+    columns: list[list[bytes]] = [[] for _ in range(order)]
+    logp, backoff = np.empty(size), np.empty(size)
+    done = 0
+    while done < size:
+        block = lines.block(min(_BLOCK, size - done))
+        if not block:
+            raise lines.wrong(f"the file is cut short: it promises {size:,} {order}-grams and holds {done:,}")
+        fields = b"".join(block).split()
+        here = slice(done, done + len(block))
+        try:
+            if len(fields) == len(block) * (order + 2):
+                logp[here] = list(map(float, fields[:: order + 2]))
+                backoff[here] = list(map(float, fields[order + 1 :: order + 2]))
+                width = order + 2
+            elif len(fields) == len(block) * (order + 1):
+                logp[here], backoff[here], width = list(map(float, fields[:: order + 1])), 0.0, order + 1
+            else:
+                raise ValueError
+        except ValueError:
+            fields, logp[here], backoff[here] = _one_by_one(lines, block, order, size)
+            width = order + 2
+        for column, words in enumerate(columns, start=1):
+            words.extend(fields[column::width])
+        done += len(block)
+        advance(len(block))
+    return columns, _natural(logp), _natural(backoff)
+
+
+def _one_by_one(lines: _Lines, block: list[bytes], order: int, size: int) -> tuple[list[bytes], Float, Float]:
+    """The slow way through a block in which only some lines have a back-off weight, or something is wrong."""
+    fields: list[bytes] = []
+    logp, backoff = np.zeros(len(block)), np.zeros(len(block))
+    for k, line in enumerate(block):
+        number = lines.number - len(block) + k + 1
+        parts = line.split()
+        if not parts or parts[0].startswith(b"\\"):
+            raise lines.wrong(f"fewer than the promised {size:,} {order}-grams (is the file cut short?)", number)
+        if len(parts) not in (order + 1, order + 2):
+            raise lines.wrong(
+                f"got {_shown(line)}; expected a log, {order} words and perhaps a back-off weight", number
+            )
+        try:
+            logp[k] = float(parts[0])
+            backoff[k] = float(parts[order + 1]) if len(parts) == order + 2 else 0.0
+        except ValueError:
+            raise lines.wrong(f"got {_shown(line)}; expected numbers around the words", number) from None
+        fields += [*parts[: order + 1], b""]
+    return fields, logp, backoff
+
+
+def _natural(tens: Float) -> Float:
+    if np.isnan(tens).any():
+        raise FormatError("the ARPA file holds a value that is not a number; try making it again")
+    return np.where(tens <= NEVER, -np.inf, tens * math.log(10))
+
+
+def _end(lines: _Lines) -> None:
+    line = lines.after_blanks()
+    if line != b"\\end\\":
+        raise lines.wrong(f"got {_shown(line)}; expected \\end\\ (is the file cut short?)", lines.number)
+
+
+def _shown(line: bytes) -> str:
+    return repr(line.strip()[:60].decode("utf-8", "replace")) if line else "the end of the file"

@@ -1,0 +1,100 @@
+"""Writing a model as an ARPA file, the format KenLM, SRILM and speech recognisers read (plain, or gzip by `.gz`)."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+
+from thereafter import progress
+from thereafter.errors import OptionError
+from thereafter.ngram.arpa_words import escape
+from thereafter.ngram.model import NgramModel
+from thereafter.storage import replacing
+
+NEVER = -99.0  # the format's logarithm of nothing
+_BLOCK = 1 << 16
+
+
+def write_arpa(model: NgramModel, forms: Sequence[bytes], path: str | Path) -> Path:
+    """Write `model` with the spellings `forms` [V] of its tokens; returns the path.
+
+    An ARPA file holds a back-off model, so add-alpha, which shares evenly what a context leaves, cannot be written.
+    """
+    if model.uniform:
+        raise OptionError(
+            f"a model smoothed by {model.smoothing} is not a back-off model, which is all an ARPA file can hold; "
+            "try smoothing='modified-kneser-ney'"
+        )
+    target = Path(path)
+    tables = model.tables
+    with (
+        progress.task(f"writing {target.name}", total=len(tables.word), unit="n-grams") as advance,
+        replacing(target) as temporary,
+        _open(temporary, target.suffix == ".gz") as file,
+    ):
+        file.write(b"\\data\\\n")
+        for order, size in enumerate(np.diff(tables.level_starts)[1:].tolist(), start=1):
+            file.write(b"ngram %d=%d\n" % (order, size))
+        words = [*map(escape, forms), b"<s>"]
+        above: list[bytes] = []
+        for order in range(1, tables.order + 1):
+            file.write(b"\n\\%d-grams:\n" % order)
+            lines, above = _level(model, order, words, above)
+            for block in lines:
+                file.write(b"".join(block))
+                advance(len(block))
+        file.write(b"\n\\end\\\n")
+    return target
+
+
+def _level(
+    model: NgramModel, order: int, words: list[bytes], above: list[bytes]
+) -> tuple[Iterator[list[bytes]], list[bytes]]:
+    """The lines of one order in blocks, and the spelled n-grams its own children will begin with."""
+    tables = model.tables
+    first, end = int(tables.level_starts[order]), int(tables.level_starts[order + 1])
+    last = [words[w] for w in tables.word[first:end].tolist()]
+    if order == 1:
+        grams = last
+    else:
+        parents_from, parents_to = int(tables.level_starts[order - 1]), int(tables.level_starts[order])
+        children = np.diff(tables.first_child[parents_from : parents_to + 1])
+        parent = np.repeat(np.arange(parents_to - parents_from), children).tolist()
+        grams = [above[p] + b" " + word for p, word in zip(parent, last, strict=True)]
+    probs = _log10(tables.logp[first:end])
+    if order == tables.order:
+        return (
+            [b"%.7g\t%s\n" % line for line in zip(probs[a : a + _BLOCK], grams[a : a + _BLOCK], strict=True)]
+            for a in range(0, len(grams), _BLOCK)
+        ), grams
+    weights = _log10(tables.backoff[first:end])
+    return (
+        [
+            b"%.7g\t%s\t%.7g\n" % line
+            for line in zip(probs[a : a + _BLOCK], grams[a : a + _BLOCK], weights[a : a + _BLOCK], strict=True)
+        ]
+        for a in range(0, len(grams), _BLOCK)
+    ), grams
+
+
+def _log10(logs: np.ndarray[tuple[int], np.dtype[np.float32]]) -> list[float]:
+    """Natural logarithms to base 10, nothing as -99."""
+    tens = logs.astype(np.float64) / math.log(10)
+    return cast("list[float]", np.where(np.isneginf(tens), NEVER, tens).tolist())
+
+
+@contextmanager
+def _open(path: Path, packed: bool) -> Iterator[IO[bytes]]:
+    with path.open("wb") as raw:
+        if not packed:
+            yield raw
+            return
+        # no time stamp and no name inside: the same model gives the same bytes
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as file:
+            yield cast("IO[bytes]", file)

@@ -1,0 +1,127 @@
+"""The n-gram as a SequenceModel.
+
+Shapes: B rows, T steps, V words that can be predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import OptionError
+from thereafter.models.base import Ids
+from thereafter.ngram.scoring import score
+from thereafter.ngram.tables import Tables
+
+
+@dataclass(frozen=True)
+class NgramState:
+    """The longest context still known, one trie node for each row."""
+
+    nodes: NDArray[np.int32]
+
+    def select(self, index: Ids) -> NgramState:
+        return NgramState(self.nodes[index])
+
+    def key(self) -> Hashable:
+        return tuple(self.nodes.tolist())
+
+
+class NgramModel:
+    """A smoothed n-gram model over finished tables.
+
+    In `line` context stepping over `</s>` returns to the start state; in `stream` context it runs on.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        *,
+        context: str,
+        line_end: int | None,
+        smoothing: str,
+        uniform: bool = False,
+        proper: bool = True,
+        discounts: dict[int, tuple[float, ...]] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.tables = tables
+        self.vocabulary_size = tables.vocabulary_size
+        self.order = tables.order
+        self.context = context
+        self.line_end = line_end
+        self.smoothing = smoothing
+        self.uniform = uniform
+        self.proper = proper
+        self.discounts = dict(discounts or {})
+        self.notes = list(notes)
+        self._restart = line_end if context == "line" and line_end is not None else -1
+        # <s> is a context only where there are contexts at all
+        self._start = 1 + self.vocabulary_size if self.order > 1 else 0
+
+    def start(self, batch: int) -> NgramState:
+        return NgramState(np.full(batch, self._start, dtype=np.int32))
+
+    def predict(self, state: NgramState) -> NDArray[np.float32]:
+        logp_BV = np.empty((len(state.nodes), self.vocabulary_size), dtype=np.float32)
+        for row, node in zip(logp_BV, state.nodes.tolist(), strict=True):
+            self._distribution(node, row)
+        return logp_BV
+
+    def step(self, token_B: Ids, state: NgramState) -> tuple[NDArray[np.float32], NgramState]:
+        _, after = self.log_probs(np.asarray(token_B).reshape(-1, 1), state)
+        return self.predict(after), after
+
+    def log_probs(self, tokens_BT: Ids, state: NgramState) -> tuple[NDArray[np.float32], NgramState]:
+        tokens = self._checked(tokens_BT)
+        scores = np.empty(tokens.shape, dtype=np.float32)
+        nodes = np.empty(len(tokens), dtype=np.int32)
+        for b, (row, node) in enumerate(zip(tokens, state.nodes.tolist(), strict=True)):
+            scores[b], _, nodes[b] = self._read(row, node)
+        return scores, NgramState(nodes)
+
+    def record(self, tokens_T: Ids, state: NgramState) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """Per step: log p of what came, the order of the n-gram that gave it, the length of the context before it."""
+        scores, found, _ = self._read(self._checked(tokens_T.reshape(1, -1))[0], int(state.nodes[0]))
+        # The context a token is read in is where the token before it was found, no longer than order - 1.
+        after = np.where(found < self.tables.contexts, found, self.tables.suffix[found])
+        after = np.where(tokens_T == self._restart, self._start, after)
+        before = np.concatenate([state.nodes[:1], after[:-1]])
+        return {
+            "log_prob": (("step",), scores),
+            "order": (("step",), self.tables.order_of(found).astype(np.int8)),
+            "context": (("step",), self.tables.order_of(before).astype(np.int8)),
+        }
+
+    def _read(self, row: Ids, node: int) -> tuple[NDArray[np.float32], NDArray[np.int32], int]:
+        return score(self.tables, row, node, uniform=self.uniform, line_end=self._restart, start=self._start)
+
+    def _distribution(self, node: int, out_V: NDArray[np.float32]) -> None:
+        """Fill log p of every word after a context: the unigrams, then each longer context over the last."""
+        tables = self.tables
+        chain = tables.chain(node)[:-1]
+        if self.uniform:
+            chain = [c for c in chain if tables.first_child[c + 1] > tables.first_child[c]][:1]
+        out_V[:] = tables.logp[1 : 1 + self.vocabulary_size]
+        for context in reversed(chain):
+            if self.uniform:
+                out_V[:] = tables.backoff[context]
+            else:
+                out_V += tables.backoff[context]
+            children = slice(tables.first_child[context], tables.first_child[context + 1])
+            out_V[tables.word[children]] = tables.logp[children]
+
+    def _checked(self, tokens_BT: Ids) -> Ids:
+        tokens = np.asarray(tokens_BT)
+        if tokens.ndim != 2:
+            raise OptionError(f"tokens have {tokens.ndim} axes; expected [rows, steps]")
+        if tokens.size and not (tokens.min() >= 0 and tokens.max() < self.vocabulary_size):
+            raise OptionError(
+                f"token ids run from {tokens.min()} to {tokens.max()}; expected 0 to {self.vocabulary_size - 1}; "
+                "try encoding with the model's own tokenizer"
+            )
+        return tokens

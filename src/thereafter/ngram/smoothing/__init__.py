@@ -1,0 +1,25 @@
+"""Eight ways to turn counts into probabilities, by name.
+
+Every one is a function `(counts, cutoffs, **options) -> Weights`; `SMOOTHINGS` finds them.
+"""
+
+from thereafter.ngram.smoothing.weights import Weights
+from thereafter.registry import Registry
+
+_HERE = "thereafter.ngram.smoothing"
+
+SMOOTHINGS = Registry(
+    "smoothing",
+    {
+        "mle": f"{_HERE}.relative:mle",
+        "add-alpha": f"{_HERE}.relative:add_alpha",
+        "stupid-backoff": f"{_HERE}.relative:stupid_backoff",
+        "katz": f"{_HERE}.katz:katz",
+        "witten-bell": f"{_HERE}.interpolated:witten_bell",
+        "absolute": f"{_HERE}.interpolated:absolute",
+        "kneser-ney": f"{_HERE}.interpolated:kneser_ney",
+        "modified-kneser-ney": f"{_HERE}.interpolated:modified_kneser_ney",
+    },
+)
+
+__all__ = ["SMOOTHINGS", "Weights"]

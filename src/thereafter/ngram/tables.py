@@ -1,0 +1,157 @@
+"""The tables of a finished n-gram model: one trie, flat, ready to be mapped from a file.
+
+Nodes are numbered breadth first: 0 is the empty n-gram, 1 + w the word w (the last of them `<s>`), then the bigrams,
+and so on; the children of a node are neighbours, sorted by word. A context *is* a node, so the state of the model
+is one number, and reading a word means: look among the children; where it is missing, pay the back-off weight and go on
+from the suffix. (The automaton form of a back-off model; Allauzen, Mohri and Roark 2003.)
+
+Shapes: M nodes, of which the first C are no longer than order - 1 and can be contexts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import FormatError
+from thereafter.ngram.counts import Counts
+from thereafter.ngram.smoothing.weights import Weights, kept
+
+Int = NDArray[np.int32]
+Float32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Arrays of the trie.
+
+    `word` [M] last word; `logp` [M] natural log p(last word | the rest); `suffix` [M] node without its first word;
+    `backoff` [C] natural log weight of a context; `first_child` [C + 1], the children of c being
+    first_child[c] .. first_child[c + 1]; `level_starts` [order + 2], where each order begins, and M.
+    """
+
+    word: Int
+    logp: Float32
+    suffix: Int
+    backoff: Float32
+    first_child: Int
+    level_starts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for name in ("word", "logp", "suffix", "backoff", "first_child"):
+            array = np.asarray(getattr(self, name)).view()
+            array.flags.writeable = False  # the same type as when mapped from a file: one compiled loop serves both
+            object.__setattr__(self, name, array)
+
+    @property
+    def order(self) -> int:
+        return len(self.level_starts) - 2
+
+    @property
+    def vocabulary_size(self) -> int:
+        return int(self.level_starts[2]) - 2
+
+    @property
+    def contexts(self) -> int:
+        return len(self.backoff)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in (self.word, self.logp, self.suffix, self.backoff, self.first_child))
+
+    def sizes(self) -> list[int]:
+        """How many n-grams there are of orders 1, 2, ...; `<s>` is not counted among the words."""
+        sizes = np.diff(self.level_starts)[1:].tolist()
+        return [sizes[0] - 1, *sizes[1:]]
+
+    def order_of(self, nodes: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The length of each node's n-gram."""
+        return np.searchsorted(self.level_starts, nodes, side="right") - 1
+
+    def path(self, node: int) -> list[int]:
+        """The word ids of a context, from first to last."""
+        words: list[int] = []
+        while node:
+            words.append(int(self.word[node]))
+            node = int(np.searchsorted(self.first_child, node, side="right")) - 1
+        return words[::-1]
+
+    def chain(self, node: int) -> list[int]:
+        """A context and its ever shorter suffixes, down to the empty one."""
+        nodes = [node]
+        while nodes[-1]:
+            nodes.append(int(self.suffix[nodes[-1]]))
+        return nodes
+
+    @cached_property
+    def _sorted_keys(self) -> NDArray[np.int64]:
+        parents = np.repeat(np.arange(self.contexts, dtype=np.int64), np.diff(self.first_child))
+        return parents * (self.vocabulary_size + 1) + self.word[1:]
+
+    def find(self, parents: NDArray[np.integer], words: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The child of each parent with that word, -1 where there is none (or the parent is -1)."""
+        keys = parents.astype(np.int64) * (self.vocabulary_size + 1) + words
+        usable = (parents >= 0) & (parents < self.contexts)
+        places = np.minimum(np.searchsorted(self._sorted_keys, keys), len(self._sorted_keys) - 1)
+        hit = usable & (self._sorted_keys[places] == keys)
+        return np.where(hit, places + 1, -1)
+
+    def check(self) -> None:
+        """Refuse tables a reader could run out of, such as those of a damaged or hostile file."""
+        nodes, contexts = len(self.word), self.contexts
+        starts = self.level_starts
+        sound = (
+            len(starts) >= 3
+            and starts[0] == 0
+            and starts[1] == 1
+            and bool(np.all(np.diff(starts) >= 0))
+            and starts[-1] == nodes == len(self.logp) == len(self.suffix)
+            and starts[-2] == contexts == len(self.first_child) - 1
+            and self.vocabulary_size >= 1
+            and self.first_child[0] == 1
+            and self.first_child[-1] == nodes
+            and bool(np.all(np.diff(self.first_child) >= 0))
+            and bool(np.all((self.word >= 0) & (self.word <= self.vocabulary_size)))
+            and bool(np.array_equal(self.word[1 : starts[2]], np.arange(self.vocabulary_size + 1)))
+            # a suffix lies exactly one order lower, so that every walk along suffixes ends
+            and bool(np.all(self.order_of(self.suffix[1:]) == self.order_of(np.arange(1, nodes)) - 1))
+        )
+        if not sound:
+            raise FormatError("the n-gram tables are damaged: their parts do not fit together; try training again")
+
+
+def build(counts: Counts, weights: Weights, cutoffs: tuple[int, ...]) -> Tables:
+    """Flatten counted and smoothed n-grams, leaving out those the cut-offs drop."""
+    order = counts.order
+    starts = [0, 1]
+    word, prob, suffix = [np.zeros(1, np.int32)], [np.ones(1)], [np.zeros(1, np.int32)]
+    backoff, first_child = [np.ones(1)], []
+    places = np.zeros(1, dtype=np.int64)  # global node of each n-gram of the order below
+    for n in range(1, order + 1):
+        level = counts.levels[n - 1]
+        stays = kept(counts, n, cutoffs)
+        here = np.flatnonzero(stays)
+        word.append(level.word[here])
+        prob.append(weights.prob[n - 1][here])
+        suffix.append(places[level.suffix[here]].astype(np.int32))
+        # Children per context that stayed, as running ends; contexts that were dropped have none left.
+        children = np.bincount(level.context[here], minlength=counts.size(n - 1))[places >= 0]
+        first_child.append(starts[-1] + np.cumsum(children) - children)
+        places = np.where(stays, np.cumsum(stays) - 1 + starts[-1], -1)
+        starts.append(starts[-1] + len(here))
+        if n < order:
+            backoff.append(weights.backoff[n - 1][here])
+    with np.errstate(divide="ignore"):
+        logp = np.log(np.concatenate(prob)).astype(np.float32)
+        log_backoff = np.log(np.concatenate(backoff)).astype(np.float32)
+    return Tables(
+        word=np.concatenate(word),
+        logp=logp,
+        suffix=np.concatenate(suffix),
+        backoff=log_backoff,
+        first_child=np.concatenate([*first_child, starts[-1:]]).astype(np.int32),
+        level_starts=np.array(starts, dtype=np.int64),
+    )

@@ -1,0 +1,75 @@
+"""Progress without printing: the library reports, whoever stands on top decides how to show it.
+
+>>> with task("tokenizing", total=3) as advance:
+...     advance(1); advance(2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+Advance = Callable[[float], None]
+
+
+class Reporter(Protocol):
+    """What shows progress: a terminal, a notebook, a web page."""
+
+    def begin(self, label: str, total: float | None, unit: str) -> Advance:
+        """Open a bar and return the function that moves it on by an amount."""
+
+    def end(self, label: str) -> None:
+        """Close the bar."""
+
+    def note(self, message: str) -> None:
+        """Say one line, for instance that something compiles for the first time."""
+
+
+class Silent:
+    """The default: shows nothing."""
+
+    def begin(self, label: str, total: float | None, unit: str) -> Advance:
+        return lambda amount: None
+
+    def end(self, label: str) -> None:
+        return None
+
+    def note(self, message: str) -> None:
+        return None
+
+
+_SILENT = Silent()  # holds nothing, so it may be everyone's default
+_reporter: ContextVar[Reporter] = ContextVar("thereafter_reporter", default=_SILENT)
+
+
+def is_shown() -> bool:
+    """Whether somebody shows progress already."""
+    return not isinstance(_reporter.get(), Silent)
+
+
+@contextmanager
+def reporting(reporter: Reporter) -> Iterator[None]:
+    """Send all progress inside the block to `reporter`."""
+    token = _reporter.set(reporter)
+    try:
+        yield
+    finally:
+        _reporter.reset(token)
+
+
+@contextmanager
+def task(label: str, total: float | None = None, unit: str = "") -> Iterator[Advance]:
+    """A piece of work that may take longer than two seconds; yields the function that reports an advance."""
+    reporter = _reporter.get()
+    advance = reporter.begin(label, total, unit)
+    try:
+        yield advance
+    finally:
+        reporter.end(label)
+
+
+def note(message: str) -> None:
+    """Tell the user one thing worth knowing."""
+    _reporter.get().note(message)

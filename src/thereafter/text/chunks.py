@@ -1,0 +1,77 @@
+"""Cutting a stream of text where no token crosses, so that tokenizing in pieces equals tokenizing the whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from thereafter.errors import EncodingError
+
+PIECE = 1 << 20
+_ENOUGH = 1 << 16
+
+# What may still be part of an unfinished token, read from the end of the text backwards. The pattern matches the
+# reversed text; what lies before the match is finished, whatever comes next.
+WORD_TAIL = re.compile(r"\S*")
+# A run of one class, and the spaces before it: one space belongs to the run, several are a token of their own.
+PROSE_TAIL = re.compile(r"(?:[^\W\d_]+|\d+|[^\w\s]+|_+)?[^\S\n]*")
+
+
+def recut(chunks: Iterable[str], tail: re.Pattern[str]) -> Iterator[str]:
+    """The same text in pieces of about a million characters, each ending where no token can cross.
+
+    Every character is scanned once: what has no safe cut is put aside unread until one comes, so that a line of
+    100 MB without any takes linear time. Such a run is given out as one piece, however long.
+    """
+    aside: list[str] = []
+    fresh: list[str] = []
+    length = 0
+    for piece in sliced(chunks):
+        fresh.append(piece)
+        length += len(piece)
+        if length < _ENOUGH:
+            continue  # tiny chunks are gathered first: a border between two of them is not looked at
+        text = fresh[0] if len(fresh) == 1 else "".join(fresh)
+        cut = last_cut(text, tail)
+        if cut:
+            yield "".join([*aside, text[:cut]])
+            aside = [text[cut:]] if cut < len(text) else []
+        else:
+            aside.append(text)
+        fresh, length = [], 0
+    rest = "".join(aside + fresh)
+    if rest:
+        yield rest
+
+
+def last_cut(text: str, tail: re.Pattern[str]) -> int:
+    """The last place in `text` that no token crosses, 0 where there is none.
+
+    >>> last_cut("the cat sat", PROSE_TAIL)
+    7
+    """
+    line = text.rfind("\n") + 1
+    if line:
+        return line
+    unfinished = tail.match(text[::-1])
+    return len(text) - (unfinished.end() if unfinished else 0)
+
+
+def require_unicode(text: str) -> str:
+    """The text itself, if it can be written as UTF-8; half a surrogate pair is no character."""
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as failed:
+            raise EncodingError(
+                f"the text has a lone surrogate, U+{ord(text[failed.start]):04X}, at character {failed.start}, "
+                "expected Unicode characters; try text.encode('utf-8', 'replace').decode('utf-8')"
+            ) from None
+    return text
+
+
+def sliced(chunks: Iterable[str]) -> Iterator[str]:
+    """The same text in pieces of at most a million characters, cut anywhere."""
+    for chunk in chunks:
+        for start in range(0, len(chunk), PIECE):
+            yield require_unicode(chunk if len(chunk) <= PIECE else chunk[start : start + PIECE])

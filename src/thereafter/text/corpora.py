@@ -1,0 +1,208 @@
+"""Named corpora: what there is, where each is found on this machine, and getting it here.
+
+Each file is looked for in `$THEREAFTER_DATA/<name>/`, then in the cache, as NAME or NAME.gz; then it is downloaded
+where an address is known; else the error says which file to place where. Whatever is found is checked by the sha256
+of its uncompressed content, once: the cache remembers which file, in which state, was found to be right.
+
+>>> card("ptb").tokens
+'word'
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from thereafter import progress
+from thereafter.errors import ChecksumError, CorpusError, UnknownNameError
+from thereafter.folders import cache_folder, data_folder
+from thereafter.registry import Registry
+from thereafter.text.catalogue import CARDS, CorpusCard, CorpusFile
+from thereafter.text.download import content_problem, fetch
+
+BUILDERS = Registry(
+    "built-in corpus",
+    {
+        "agreement": "thereafter.text.builtin:agreement",
+        "python-docs": "thereafter.text.builtin:python_docs",
+        "python-code": "thereafter.text.builtin:python_code",
+    },
+)
+
+_SETTLED_NS = 2_000_000_000
+"""A file changed within the last two seconds is not remembered as checked: the clock of some file systems is so
+coarse that a further change could leave its times as they are."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus that is here: the file of each part (plain or .gz), its default tokenizer, and where it comes from.
+
+    `detail` is one line to print beside results: the folder of a classic corpus, the version and sha256 of a built-in
+    one. `kind` is "text" for running text; see `CorpusCard`.
+    """
+
+    name: str
+    parts: dict[str, Path]
+    tokens: str
+    detail: str
+    kind: str = "text"
+
+
+def names() -> list[str]:
+    """All named corpora, built-in ones first."""
+    return list(CARDS)
+
+
+def card(name: str) -> CorpusCard:
+    """What is known about a corpus; UnknownNameError with the nearest names for any other name."""
+    if name not in CARDS:
+        raise UnknownNameError("corpus", name, CARDS)
+    return CARDS[name]
+
+
+def locate(name: str, *, download: bool = True) -> Corpus:
+    """Find a corpus, check it, and say where its parts are; with `download`, fetch what is missing into the cache.
+
+    Raises UnknownNameError, ChecksumError (a file with other content), CorpusError (missing, with what to place
+    where), and what `download.fetch` raises.
+    """
+    known = card(name)
+    if known.builtin:
+        built = BUILDERS.load(name)()
+        return Corpus(name, dict(built.parts), known.tokens, built.detail, known.kind)
+    missing = [file for file in known.files if _find(known, file) is None]
+    if any(not (download and file.urls) for file in missing):
+        raise CorpusError(_what_to_place(known, missing, download))
+    parts = {file.part: _checked(known, file, download) for file in known.files}
+    return Corpus(name, parts, known.tokens, "found in " + _folders(parts.values()), known.kind)
+
+
+def status(name: str) -> str:
+    """Where a corpus stands, in a few words, without downloading, checking or building anything."""
+    known = card(name)
+    if known.builtin:
+        return "built in"
+    found = [path for path in (_find(known, file) for file in known.files) if path is not None]
+    missing = [file for file in known.files if _find(known, file) is None]
+    here = f"found in {_folders(found)}" if found else ""
+    if not missing:
+        cached = all(path.parent == _cached(name) for path in found)
+        return f"in the cache, {_folders(found)}" if cached else here
+    if all(file.urls for file in missing):
+        rest = f"can be downloaded ({sum(file.bytes for file in missing) / 1e6:.1f} MB)"
+    else:
+        rest = "place by hand: " + ", ".join(file.filename for file in missing if not file.urls)
+    return f"{len(missing)} of {len(known.files)} files missing, {rest}; {here}" if found else rest
+
+
+def _cached(name: str) -> Path:
+    return cache_folder() / "corpora" / name
+
+
+def _find(known: CorpusCard, file: CorpusFile) -> Path | None:
+    """The first place that has the file, whatever is in it."""
+    data = data_folder()
+    for folder in ([data / known.name] if data else []) + [_cached(known.name)]:
+        for filename in (file.filename, f"{file.filename}.gz"):
+            if os.path.isfile(folder / filename):  # unlike Path.is_file, no error in a folder that is closed to us
+                return folder / filename
+    return None
+
+
+def _checked(known: CorpusCard, file: CorpusFile, download: bool) -> Path:
+    """The file's path, its content known to be right."""
+    path = _find(known, file)
+    if path is not None:
+        if _remembered(path, file):
+            return path
+        state = _state(path)
+        problem = content_problem(path, sha256=file.sha256, size=file.bytes)
+        if problem is None:
+            _remember(path, file, state)
+            return path
+        # A damaged file in the cache is ours to replace; one in the user's folder is not.
+        if path.parent != _cached(known.name) or not (download and file.urls):
+            raise ChecksumError(
+                f"{path} is not the file that the corpus {known.name!r} is made of: {problem}; try: put the original "
+                "back, or move this file away so that the corpus is looked for elsewhere"
+            )
+        progress.note(f"{path} is damaged ({problem}); downloading it again")
+    compressed = file.urls[0].endswith(".gz")
+    target = _cached(known.name) / (f"{file.filename}.gz" if compressed else file.filename)
+    fetched = fetch(file.urls, target, sha256=file.sha256, size=file.bytes, label=f"{known.name}/{file.filename}")
+    if path is not None and path != fetched:
+        path.unlink(missing_ok=True)  # damaged, and found before the good one under its other name
+    return fetched
+
+
+def _what_to_place(known: CorpusCard, missing: list[CorpusFile], download: bool) -> str:
+    """The error for a corpus that is not here: the files, the folders, and how to come by them."""
+    wanted = ", ".join(f"{file.filename} ({file.bytes:,} bytes, sha256 {file.sha256})" for file in missing)
+    data = data_folder()
+    if data is None:
+        first = f"$THEREAFTER_DATA/{known.name} (THEREAFTER_DATA is not set)"
+    else:
+        first = f"{data / known.name}" + (
+            "" if data.is_dir() else f" (THEREAFTER_DATA is {data}, which is not a folder)"
+        )
+    places = f"{first} or {_cached(known.name)}"
+    if known.by_hand:
+        way = f"{known.by_hand}, then place it there"
+    elif all(file.urls for file in missing) and not download:
+        way = f"thereafter data get {known.name}, or place them there by hand"
+    else:
+        way = "place them there by hand"
+    return (
+        f"the corpus {known.name!r} is not here: got no such file, expected {wanted}, plain or as .gz of that, "
+        f"in {places}; try: {way}"
+    )
+
+
+def _folders(paths: Iterable[Path]) -> str:
+    return " and ".join(dict.fromkeys(str(path.parent) for path in paths))
+
+
+def _state(path: Path) -> list[int]:
+    """What changes when a file changes. The change time is there because, unlike the rest, it cannot be set back."""
+    known = path.stat()
+    return [known.st_size, known.st_mtime_ns, known.st_ctime_ns]
+
+
+def _memory() -> dict[str, object]:
+    """Which files were checked in which state. A missing or spoilt memory is an empty one: it costs one more look."""
+    try:
+        kept = json.loads((cache_folder() / "verified.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def _remembered(path: Path, file: CorpusFile) -> bool:
+    return _memory().get(str(path.absolute())) == [*_state(path), file.sha256]
+
+
+def _remember(path: Path, file: CorpusFile, state: list[int]) -> None:
+    """Keep that the file in this state has the right content.
+
+    Two processes at once may lose each other's line, never spoil the file; a cache that cannot be written is no
+    reason to refuse a good corpus.
+    """
+    if time.time_ns() - max(state[1:]) < _SETTLED_NS:
+        return
+    kept = _memory() | {str(path.absolute()): [*state, file.sha256]}
+    memory = cache_folder() / "verified.json"
+    growing = memory.with_name(f".verified.{uuid4().hex}.tmp")
+    try:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        growing.write_text(json.dumps(kept, indent=0))
+        os.replace(growing, memory)
+    except OSError:
+        with suppress(OSError):
+            growing.unlink()

@@ -1,0 +1,347 @@
+"""Bring one file over the network, whole and checked, or not at all.
+
+The file grows as `NAME.part` beside its target and takes the target's name only when its sha256 is right, so that
+nobody ever sees half a file under the real name. A transfer that was cut leaves its `.part` (and only then): the next
+call asks the server for the rest. Wrong content, too much content and a full disk leave nothing.
+
+One process downloads a file at a time; a second one waits, and finds the file there. The lock is the operating
+system's, held through a file in the cache's `locks` folder, so that a killed process leaves no lock behind. Where
+locks are not to be had (some network folders) each process takes a `.part` of its own and does without resuming.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPException, HTTPMessage, HTTPResponse
+from pathlib import Path
+from typing import IO
+from urllib import request
+from urllib.error import HTTPError
+from uuid import uuid4
+
+from thereafter import progress
+from thereafter.errors import ChecksumError, DownloadError, StorageError
+from thereafter.folders import cache_folder
+
+_BLOCK = 1 << 16
+
+
+class _Failed(Exception):
+    """This address cannot help; another may."""
+
+
+class _Mismatch(_Failed):
+    """This address delivers something else than was promised."""
+
+
+class _Interrupted(_Failed):
+    """The transfer stopped midway; what came is kept."""
+
+
+class _Unresumable(_Failed):
+    """The server will not continue where the partial file ends."""
+
+
+def fetch(
+    urls: str | Sequence[str],
+    target: Path,
+    *,
+    sha256: str,
+    size: int,
+    label: str | None = None,
+    timeout: float = 20.0,
+    attempts: int = 3,
+) -> Path:
+    """Download `target` from the first of `urls` that delivers the content with this `sha256` and `size`.
+
+    Both describe the uncompressed content; a target that ends in .gz is stored as it comes and checked inflated. A
+    cut transfer is taken up again up to `attempts` times an address. Never reads more than the promised size.
+    Raises ChecksumError (wrong content), DownloadError (no content) or StorageError (the disk), each with what to do.
+    """
+    addresses = (urls,) if isinstance(urls, str) else tuple(urls)
+    compressed = target.suffix == ".gz"
+    failures: list[tuple[str, _Failed]] = []
+    _make_folder(target.parent)
+    with _alone(target) as alone:
+        if target.is_file() and content_problem(target, sha256=sha256, size=size) is None:
+            return target  # another process brought it while this one waited
+        part = target.with_name(f"{target.name}.part" if alone else f"{target.name}.{uuid4().hex}.part")
+        try:
+            for url in addresses:
+                try:
+                    _download(url, part, label or target.name, sha256, size, compressed, timeout, attempts)
+                except _Failed as failure:
+                    failures.append((url, failure))
+                    continue
+                try:
+                    os.replace(part, target)
+                except OSError as trouble:
+                    part.unlink(missing_ok=True)
+                    raise _storage(target, trouble) from trouble
+                return target
+        finally:
+            if not alone:
+                part.unlink(missing_ok=True)
+    raise _explain(failures, target)
+
+
+def content_problem(path: Path, *, sha256: str, size: int, compressed: bool | None = None) -> str | None:
+    """What is wrong with a file's content, as "got ..., expected ..."; None where it is as promised.
+
+    A .gz (or `compressed=True`) is inflated block by block, to one byte beyond the promised size and no further: a
+    small file that would inflate to gigabytes costs nothing.
+    """
+    expected = f"expected {size:,} bytes with sha256 {sha256}"
+    digest, seen = hashlib.sha256(), 0
+    try:
+        with ExitStack() as stack:
+            if path.suffix == ".gz" if compressed is None else compressed:
+                file: IO[bytes] | gzip.GzipFile = stack.enter_context(gzip.open(path, "rb"))
+                expected += " inside the gzip file"
+            elif path.stat().st_size != size:
+                return f"got {path.stat().st_size:,} bytes, {expected}"
+            else:
+                file = stack.enter_context(path.open("rb"))
+            while block := file.read(min(_BLOCK, size + 1 - seen)):
+                digest.update(block)
+                seen += len(block)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as broken:
+        return f"got damaged gzip data ({broken}), {expected}"
+    except OSError as trouble:
+        return f"got nothing ({trouble.strerror or trouble}), {expected}"
+    if seen > size:
+        return f"got more than {size:,} bytes, {expected}"
+    if digest.hexdigest() != sha256:
+        return f"got {seen:,} bytes with sha256 {digest.hexdigest()}, {expected}"
+    return None
+
+
+def _download(
+    url: str, part: Path, label: str, sha256: str, size: int, compressed: bool, timeout: float, attempts: int
+) -> None:
+    """Fill `part` from one address until its content is right; raises a _Failed.
+
+    It comes to an end: cuts are counted, and content that came whole from this address is judged once.
+    """
+    # Deflate adds at most a few bytes a block to what it cannot compress; a hundredth is far above that.
+    limit = size + size // 100 + 4096 if compressed else size
+    cuts = 0
+    while True:
+        if _size(part) > limit:
+            part.unlink()
+        began_at = _size(part)
+        if compressed or began_at < size:
+            try:
+                began_at = _transfer(url, part, label, limit, None if compressed else size, timeout)
+            except _Interrupted:
+                cuts += 1
+                if cuts >= attempts:
+                    raise
+                continue
+            except _Unresumable:
+                pass  # the partial file is whole already, or not the beginning of what is there now: look
+        problem = content_problem(part, sha256=sha256, size=size, compressed=compressed)
+        if problem is None:
+            return
+        part.unlink(missing_ok=True)
+        if began_at == 0:
+            raise _Mismatch(problem)
+        # The older beginning may be at fault, so once more from the start.
+
+
+def _transfer(url: str, part: Path, label: str, limit: int, size: int | None, timeout: float) -> int:
+    """One request. Appends to `part` where the server continues it, else starts it afresh; returns where it began."""
+    offset = _size(part)
+    with _ask(url, offset, timeout) as response:
+        if response.status == 206 and offset:
+            if not (response.headers.get("Content-Range") or "").startswith(f"bytes {offset}-"):
+                raise _Unresumable("the server continued in the wrong place")
+        elif response.status == 200:
+            offset = 0  # the server sends all of it, whatever was asked for
+        else:
+            raise _Failed(f"the server answered {response.status}")
+        encoding = response.headers.get("Content-Encoding") or "identity"
+        if encoding.lower() != "identity":
+            raise _Failed(f"the server sent the content encoded as {encoding}, which was not asked for")
+        length = response.length
+        if length is not None and offset + length > limit:
+            raise _Mismatch(f"got {offset + length:,} bytes announced, expected {limit:,} at most")
+        total = offset + length if length is not None else size
+        received = offset
+        try:
+            with (
+                part.open("ab" if offset else "wb") as file,
+                progress.task(f"downloading {label}", total, "B") as moved,
+            ):
+                moved(offset)
+                for block in _blocks(response):
+                    received += len(block)
+                    if received > limit:
+                        raise _Mismatch(f"got more than {limit:,} bytes, the most it can have")
+                    file.write(block)
+                    moved(len(block))
+                if total is not None and received < total:
+                    raise _Interrupted(f"the connection ended after {received:,} of {total:,} bytes")
+        except _Interrupted:
+            if _size(part) == 0:
+                part.unlink(missing_ok=True)
+            raise
+        except _Mismatch:
+            part.unlink(missing_ok=True)
+            raise
+        except OSError as trouble:  # the disk: what the network can do has become _Interrupted in _blocks
+            part.unlink(missing_ok=True)
+            raise _storage(part, trouble) from trouble
+    return offset
+
+
+def _ask(url: str, offset: int, timeout: float) -> HTTPResponse:
+    """Open the response, asking for the bytes from `offset` on."""
+    if not url.lower().startswith(("http://", "https://")):
+        raise _Failed("only http and https addresses are followed")
+    headers = {"User-Agent": "thereafter", "Accept-Encoding": "identity"}
+    if offset:
+        headers["Range"] = f"bytes={offset}-"
+    try:
+        response = _opener().open(request.Request(url, headers=headers), timeout=timeout)
+    except HTTPError as answer:
+        answer.close()
+        if answer.code == 416 and offset:
+            raise _Unresumable("the server has nothing beyond the partial file") from None
+        raise _Failed(f"the server answered {answer.code} {answer.reason}") from None
+    except (OSError, HTTPException, ValueError) as trouble:  # ValueError: a redirect to nonsense
+        raise _Failed(f"no connection ({getattr(trouble, 'reason', None) or trouble})") from None
+    if not isinstance(response, HTTPResponse):
+        raise _Failed("the answer did not come over HTTP")
+    return response
+
+
+class _Redirects(request.HTTPRedirectHandler):
+    """Follows redirects, and lets go of the connection also where one leads to nonsense."""
+
+    def http_error_302(
+        self, req: request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
+    ) -> HTTPResponse | None:
+        try:
+            return super().http_error_302(req, fp, code, msg, headers)
+        except (OSError, HTTPException, ValueError):
+            fp.close()
+            raise
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+def _opener() -> request.OpenerDirector:
+    """An opener that knows http and https alone, so that a redirect cannot lead to file: or ftp:."""
+    opener = request.OpenerDirector()
+    for handler in (
+        request.ProxyHandler,
+        request.UnknownHandler,
+        request.HTTPHandler,
+        request.HTTPSHandler,
+        request.HTTPDefaultErrorHandler,
+        _Redirects,
+        request.HTTPErrorProcessor,
+    ):
+        opener.add_handler(handler())
+    return opener
+
+
+def _blocks(response: HTTPResponse) -> Iterator[bytes]:
+    while True:
+        try:
+            block = response.read1(_BLOCK)
+        except (OSError, HTTPException) as cut:
+            raise _Interrupted(f"the connection broke ({cut or type(cut).__name__})") from None
+        if not block:
+            return
+        yield block
+
+
+def _explain(failures: list[tuple[str, _Failed]], target: Path) -> DownloadError | ChecksumError:
+    """One error for all addresses, and the way to do it by hand."""
+    if not failures:
+        return DownloadError(f"no address is known for {target.name}; try: place the file as {target}")
+    told = "; ".join(f"{url}: {failure}" for url, failure in failures)
+    by_hand = (
+        f"fetch {failures[0][0]} by hand and place it as {target}, "
+        f"or as {target.parent.name}/{target.name} in a folder that THEREAFTER_DATA names"
+    )
+    if any(isinstance(failure, _Mismatch) for _, failure in failures):
+        return ChecksumError(
+            f"what was downloaded as {target.name} is not what it must be, and was thrown away ({told}); try: {by_hand}"
+        )
+    return DownloadError(
+        f"{target.name} could not be downloaded ({told}); try: again when the network is back, or {by_hand}"
+    )
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as trouble:
+        raise _storage(folder, trouble) from trouble
+
+
+def _storage(path: Path, trouble: OSError) -> StorageError:
+    return StorageError(
+        f"cannot write {path}: {trouble.strerror or trouble}; "
+        "try: free some space, or set THEREAFTER_CACHE to a folder that can be written"
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+@contextmanager
+def _alone(target: Path) -> Iterator[bool]:
+    """Hold the right to download `target`; yields False where the file system has no locks."""
+    key = hashlib.sha256(os.fsencode(target.absolute())).hexdigest()[:24]
+    try:
+        folder = cache_folder() / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = (folder / f"{key}.lock").open("ab")
+    except OSError:
+        yield False
+        return
+    with handle:  # closing it lets go of the lock
+        yield _wait_for(handle, target.name)
+
+
+def _wait_for(handle: IO[bytes], name: str) -> bool:
+    said = False
+    while True:
+        try:
+            _lock(handle)
+            return True
+        except OSError as trouble:
+            taken = isinstance(trouble, PermissionError if sys.platform == "win32" else BlockingIOError)
+            if not taken:
+                return False
+            if not said:
+                progress.note(f"another process is downloading {name}; waiting for it")
+                said = True
+            time.sleep(0.1)
+
+
+def _lock(handle: IO[bytes]) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        handle.seek(0)
+        msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,155 @@
+"""The ids of a source: in memory where it is small, else in a memory-mapped file kept in the cache.
+
+A cached file is found by the content of the source and by the tokenizer, never by a path. It is a header of 128
+bytes (JSON, padded) and the ids, little-endian; the header is completed last, and a file that is short, or whose
+checksum is wrong, is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import StorageError
+from thereafter.folders import cache_folder
+from thereafter.text.sources import Source
+from thereafter.text.tokenizers.base import Ids, Tokenizer, joined
+
+CACHE_FROM_BYTES = 32 << 20
+_FORMAT = "thereafter-ids-1"
+_HEADER = 128
+_BLOCK = 1 << 20
+
+
+def encode_source(
+    tokenizer: Tokenizer, source: Source, *, cache_from_bytes: int = CACHE_FROM_BYTES
+) -> NDArray[np.integer[Any]]:
+    """The ids of a whole source; a last line without a newline counts as a line.
+
+    Small sources give int32 in memory. From `cache_from_bytes` on, or where a compressed one turns out large, the
+    result is a read-only memory map of the smallest of uint8, uint16 and int32 that holds the vocabulary.
+    """
+    label = f"tokenizing {source.name}"
+    if source.size >= cache_from_bytes:
+        path = _cache_path(tokenizer, source)
+        cached = _opened(path)
+        if cached is not None:
+            return cached
+        return _written(path, tokenizer, tokenizer.encode_stream(source.chunks(label), whole=True))
+    arrays: list[Ids] = []
+    size = 0
+    stream = tokenizer.encode_stream(source.chunks(label), whole=True)
+    for array in stream:
+        arrays.append(array)
+        size += array.nbytes
+        if size > 4 * max(cache_from_bytes, 1):
+            path = _cache_path(tokenizer, source)
+            cached = _opened(path)
+            return cached if cached is not None else _written(path, tokenizer, chain(_emptied(arrays), stream))
+    return joined(arrays)
+
+
+def fit_source(
+    tokenizer: type[Tokenizer],
+    source: Source,
+    *,
+    min_count: int | None = None,
+    max_size: int | None = None,
+    cache_from_bytes: int = CACHE_FROM_BYTES,
+) -> tuple[Tokenizer, NDArray[np.integer[Any]]]:
+    """Fit a tokenizer to a source and encode the source with it; a small one is split only once."""
+    chunks = _labelled(source, f"reading {source.name}")
+    if source.size >= cache_from_bytes or any(path.suffix == ".gz" for path in source.files):
+        fitted = tokenizer.fit(chunks, min_count=min_count, max_size=max_size)
+        return fitted, encode_source(fitted, source, cache_from_bytes=cache_from_bytes)
+    return tokenizer.fit_encode(chunks, min_count=min_count, max_size=max_size)
+
+
+def _labelled(source: Source, label: str) -> Callable[[], Iterator[str]]:
+    return lambda: source.chunks(label)
+
+
+def _emptied(arrays: list[Ids]) -> Iterator[Ids]:
+    while arrays:
+        yield arrays.pop(0)  # given up as they are written
+
+
+def _cache_path(tokenizer: Tokenizer, source: Source) -> Path:
+    key = f"{_FORMAT} {source.fingerprint()} {tokenizer.fingerprint()}"
+    return cache_folder() / "tokens" / f"{hashlib.sha256(key.encode()).hexdigest()}.ids"
+
+
+def _smallest(size: int) -> np.dtype[Any]:
+    return np.dtype("u1" if size <= 1 << 8 else "<u2" if size <= 1 << 16 else "<i4")
+
+
+def _written(path: Path, tokenizer: Tokenizer, arrays: Iterable[Ids]) -> NDArray[np.integer[Any]]:
+    """Write beside and move into place. Plain writes: the pages of a writable map would count as memory."""
+    dtype = _smallest(len(tokenizer.vocabulary))
+    temporary = ""
+    try:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(prefix="unfinished-", dir=path.parent)
+            with open(handle, "wb") as file:
+                _write(file, dtype, arrays)
+            os.replace(temporary, path)
+            temporary = ""
+        finally:
+            if temporary:
+                with suppress(OSError):
+                    os.unlink(temporary)
+    except OSError as failed:
+        raise StorageError(
+            f"the token ids could not be kept in {path.parent}: {failed.strerror or failed}; "
+            "free some room, or set THEREAFTER_CACHE to a folder that has it"
+        ) from None
+    opened = _opened(path)
+    if opened is None:
+        raise StorageError(f"the token ids written to {path} could not be read back; try another THEREAFTER_CACHE")
+    return opened
+
+
+def _write(file: BinaryIO, dtype: np.dtype[Any], arrays: Iterable[Ids]) -> None:
+    file.write(b"\0" * _HEADER)
+    count = checksum = 0
+    for array in arrays:
+        raw = array.astype(dtype).tobytes()
+        file.write(raw)
+        checksum = zlib.crc32(raw, checksum)
+        count += len(array)
+    header = json.dumps({"format": _FORMAT, "dtype": dtype.str, "count": count, "crc32": checksum})
+    file.seek(0)
+    file.write(header.encode().ljust(_HEADER))
+
+
+def _opened(path: Path) -> NDArray[np.integer[Any]] | None:
+    """The ids in a cached file, or None where there is none or it is not sound."""
+    try:
+        with open(path, "rb") as file:
+            header = json.loads(file.read(_HEADER))
+            if header["format"] != _FORMAT or header["dtype"] not in ("|u1", "<u2", "<i4"):
+                return None
+            dtype, count = np.dtype(header["dtype"]), int(header["count"])
+            checksum = size = 0
+            while block := file.read(_BLOCK):
+                checksum = zlib.crc32(block, checksum)
+                size += len(block)
+            if size != count * dtype.itemsize or checksum != header["crc32"]:
+                return None
+        if count == 0:
+            return np.empty(0, dtype)
+        return np.memmap(path, dtype=dtype, mode="r", offset=_HEADER, shape=(count,))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,42 @@
+"""Text to ids and back: five tokenizers behind one contract (`base.Tokenizer`), found by name.
+
+>>> tokenizer = TOKENIZERS.load("prose").fit(lambda: ["the cat sat. the cat sat."])
+>>> tokenizer.decode(tokenizer.encode("the cat sat."))
+'the cat sat.'
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from thereafter.registry import Registry
+
+if TYPE_CHECKING:
+    from thereafter.text.tokenizers.base import Tokenizer
+
+TOKENIZERS = Registry(
+    "tokenizer",
+    {
+        "word": "thereafter.text.tokenizers.word:WordTokenizer",
+        "prose": "thereafter.text.tokenizers.prose:ProseTokenizer",
+        "char": "thereafter.text.tokenizers.char:CharTokenizer",
+        "byte": "thereafter.text.tokenizers.byte:ByteTokenizer",
+        "bpe": "thereafter.text.tokenizers.bpe:BpeTokenizer",
+    },
+)
+
+
+def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
+    """Read a tokenizer saved with `Tokenizer.save`, whichever it is; FormatError for any other file."""
+    from thereafter.text.tokenizers.stored import read_stored
+
+    return tokenizer_from_json(read_stored(path))
+
+
+def tokenizer_from_json(stored: object) -> Tokenizer:
+    """The tokenizer that `Tokenizer.to_json` described; FormatError for anything else."""
+    from thereafter.text.tokenizers.stored import checked_header
+
+    tokenizer: Tokenizer = TOKENIZERS.load(checked_header(stored, list(TOKENIZERS))).from_json(stored)
+    return tokenizer

@@ -1,0 +1,210 @@
+"""The contract of a tokenizer, and what all of them share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from thereafter.errors import FormatError, OptionError
+from thereafter.text.chunks import PIECE, require_unicode
+from thereafter.text.tokenizers import stored as files
+from thereafter.text.vocabulary import Vocabulary
+
+Ids = NDArray[np.int32]
+Chunks = Callable[[], Iterable[str]]
+"""A function that gives the text from its beginning, in pieces: texts are read more than once."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A stretch of text as a score needs it: SCORING.md says what each number means.
+
+    `chars` and `bytes` are those of the text as the tokenizer decodes it, unknown forms spelled out. `unknown_forms`
+    are the surface forms that are charged their spelling, in order; a literal `<unk>` is not among them.
+    """
+
+    ids: Ids
+    lines: int
+    chars: int
+    bytes: int
+    unknown: int = 0
+    unknown_forms: list[str] = field(default_factory=list)
+
+
+class Tokenizer(ABC):
+    """Text to ids 0 .. V-1, the things a model can predict, and back.
+
+    Whatever the borders of the chunks, `encode_stream` joined equals `encode` of the whole. No text is an error:
+    what a vocabulary lacks becomes `<unk>`. `<s>` is fed and never predicted: its id is `start_id`, which is V.
+    With `whole=True` the stream is a complete text, whose last line counts as a line even without its newline.
+    """
+
+    name: ClassVar[str]
+    context: ClassVar[Literal["line", "stream"]] = "stream"
+    reserved: ClassVar[tuple[str, ...]] = ()
+    unknown_id: ClassVar[int | None] = None
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        if tuple(vocabulary.forms[: len(self.reserved)]) != self.reserved:
+            raise FormatError(
+                f"a {self.name} vocabulary begins with {vocabulary.forms[: len(self.reserved)]}, "
+                f"expected {list(self.reserved)}; it is damaged: train it again"
+            )
+        self.vocabulary = vocabulary
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, chunks: Chunks, *, min_count: int | None = None, max_size: int | None = None) -> Self:
+        """Learn the vocabulary of a text."""
+
+    @classmethod
+    def fit_encode(
+        cls, chunks: Chunks, *, min_count: int | None = None, max_size: int | None = None
+    ) -> tuple[Self, Ids]:
+        """`fit`, and the ids of the same text as a whole; for texts that fit in memory, where one pass may do both."""
+        fitted = cls.fit(chunks, min_count=min_count, max_size=max_size)
+        return fitted, joined(fitted.encode_stream(chunks(), whole=True))
+
+    @abstractmethod
+    def groups(self, chunks: Iterable[str]) -> Iterator[str]:
+        """The same text, cut where no token crosses."""
+
+    @abstractmethod
+    def ids_of(self, group: str) -> Ids:
+        """The ids of a stretch of text that begins and ends at the border of a token."""
+
+    @abstractmethod
+    def measured(self, group: str, inside_line: bool) -> Measured:
+        """The measures of such a stretch; `inside_line`: tokens came before it on the line it begins in."""
+
+    def closing(self) -> Measured:
+        """What a last line without a newline adds at the end of a whole text."""
+        return Measured(np.empty(0, np.int32), lines=1, chars=0, bytes=0)
+
+    @property
+    @abstractmethod
+    def line_end_id(self) -> int | None:
+        """The id that ends a line, where the vocabulary has one."""
+
+    @property
+    def start_id(self) -> int:
+        """The id of `<s>`: fed before the first token, never predicted."""
+        return len(self.vocabulary)
+
+    @property
+    def ordinary_forms(self) -> list[str]:
+        """The forms of the vocabulary without the reserved ones."""
+        return self.vocabulary.forms[len(self.reserved) :]
+
+    def encode(self, text: str) -> Ids:
+        """The ids of a text as it stands, such as a prompt: a last line without a newline gets no line end."""
+        if len(text) <= PIECE:
+            return self.ids_of(require_unicode(text)) if text else np.empty(0, np.int32)
+        return joined(self.encode_stream([text]))
+
+    def encode_stream(self, chunks: Iterable[str], *, whole: bool = False) -> Iterator[Ids]:
+        """The ids of a text that comes in pieces."""
+        last = ""
+        for group in self.groups(chunks):
+            last = group[-1]
+            yield self.ids_of(group)
+        if whole and last not in ("", "\n"):
+            closing = self.closing().ids
+            if len(closing):
+                yield closing
+
+    def measure_stream(self, chunks: Iterable[str], *, whole: bool = True) -> Iterator[Measured]:
+        """The ids of a text with what a score needs beside them."""
+        last, inside_line = "", False
+        for group in self.groups(chunks):
+            measured = self.measured(group, inside_line)
+            yield measured
+            last = group[-1]
+            if len(measured.ids):
+                inside_line = int(measured.ids[-1]) != self.line_end_id
+        if whole and last not in ("", "\n"):
+            yield self.closing()
+
+    def decode(self, ids: ArrayLike) -> str:
+        """The text of ids; `<unk>` where a form was unknown."""
+        return "".join(map(self.vocabulary.forms.__getitem__, self.checked_ids(ids)))
+
+    def piece(self, id: int) -> str:
+        """The text that one id appends."""
+        return self.decode([id])
+
+    def continuation(self, prompt: str, ids: ArrayLike) -> str:
+        """The prompt with the text of ids after it."""
+        return prompt + self.decode(ids)
+
+    def checked_ids(self, ids: ArrayLike) -> list[int]:
+        """Ids as a list, all inside the vocabulary."""
+        array = np.asarray(ids)
+        if array.size == 0:
+            return []
+        if array.dtype.kind not in "iu":
+            raise OptionError(f"ids have the type {array.dtype}, expected whole numbers; try ids.astype(int)")
+        low, high = int(array.min()), int(array.max())
+        if low < 0 or high >= len(self.vocabulary):
+            raise OptionError(
+                f"id {low if low < 0 else high} is outside the vocabulary, expected 0 to {len(self.vocabulary) - 1}; "
+                "try the tokenizer that made these ids (the start mark is fed, never decoded)"
+            )
+        numbers: list[int] = array.ravel().tolist()
+        return numbers
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything needed to make this tokenizer again, as plain JSON."""
+        return {**files.header(self.name), "vocabulary": self.vocabulary.to_json()}
+
+    @classmethod
+    def from_json(cls, described: dict[str, Any]) -> Self:
+        """Read back `to_json`; FormatError for anything else. Nothing is evaluated."""
+        files.checked_header(described, [cls.name])
+        vocabulary = Vocabulary.from_json(described.get("vocabulary"))
+        made = cls(vocabulary)
+        wrong = next((form for form in made.ordinary_forms if not cls.is_form(form)), None)
+        if wrong is not None:
+            raise FormatError(
+                f"{wrong!r} cannot be a form of the {cls.name} tokenizer; the file is damaged: train it again"
+            )
+        return made
+
+    @classmethod
+    def is_form(cls, form: str) -> bool:
+        """Whether this tokenizer could ever produce the form."""
+        return bool(form)
+
+    def identity(self) -> object:
+        """What decides how texts are encoded; counts do not."""
+        return self.vocabulary.forms
+
+    def fingerprint(self) -> str:
+        """sha256 over all that decides how texts are encoded."""
+        described = json.dumps([self.name, self.identity()], ensure_ascii=True)
+        return hashlib.sha256(described.encode()).hexdigest()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a JSON file that `load_tokenizer` reads; StorageError where it cannot be written."""
+        files.write_stored(self.to_json(), path)
+
+
+def joined(arrays: Iterable[Ids]) -> Ids:
+    """Arrays of ids one after the other; empty where there are none."""
+    listed = list(arrays)
+    if len(listed) == 1:
+        return listed[0]
+    return np.concatenate(listed) if listed else np.empty(0, np.int32)
+
+
+def byte_length(text: str) -> int:
+    """The length of a text as UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8"))

@@ -1,0 +1,70 @@
+"""The JSON file of a tokenizer: written whole or not at all, and believed only as far as it has been checked."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from typing import Any
+
+from thereafter.errors import FormatError, StorageError, nearest
+
+FORMAT = "thereafter-tokenizer"
+VERSION = 1
+
+
+def header(name: str) -> dict[str, Any]:
+    """What every tokenizer file begins with."""
+    return {"format": FORMAT, "version": VERSION, "name": name}
+
+
+def checked_header(stored: object, known: list[str]) -> str:
+    """The name of the tokenizer that a parsed file describes."""
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+        raise FormatError(
+            f"this is not a tokenizer file: expected a JSON object with format {FORMAT!r}; try tokenizer.json"
+        )
+    if stored.get("version") != VERSION:
+        raise FormatError(
+            f"the tokenizer file has version {stored.get('version')!r}, expected {VERSION}; "
+            "try the version of thereafter that wrote it"
+        )
+    name = stored.get("name")
+    if not isinstance(name, str) or name not in known:
+        raise FormatError(f"the tokenizer file names the tokenizer {name!r}; {nearest(str(name), known)}")
+    return name
+
+
+def read_stored(path: str | os.PathLike[str]) -> object:
+    """The parsed JSON of a file."""
+    try:
+        with open(path, "rb") as file:
+            return json.loads(file.read().decode("utf-8"))
+    except OSError as failed:
+        raise FormatError(f"no tokenizer could be read from {os.fspath(path)}: {failed.strerror or failed}") from None
+    except (ValueError, RecursionError) as failed:
+        raise FormatError(
+            f"{os.fspath(path)} is not a tokenizer file: expected JSON ({failed}); try the tokenizer.json of a run"
+        ) from None
+
+
+def write_stored(stored: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write beside the file and move into place, so that no half-written tokenizer is ever found."""
+    text = json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
+    folder, name = os.path.split(os.fspath(path))
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder or ".")
+        with open(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)  # mkstemp keeps others out, and a tokenizer is no secret
+        os.replace(temporary, path)
+    except OSError as failed:
+        if temporary:
+            with suppress(OSError):
+                os.unlink(temporary)
+        raise StorageError(
+            f"the tokenizer could not be saved as {os.fspath(path)}: {failed.strerror or failed}; "
+            "try a folder that exists and has room"
+        ) from None

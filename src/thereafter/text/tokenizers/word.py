@@ -1,0 +1,99 @@
+"""Words between white space, one `</s>` per line: for texts already tokenised, such as Penn Treebank."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from thereafter.text.chunks import WORD_TAIL, recut
+from thereafter.text.tokenizers.base import Measured, byte_length
+from thereafter.text.tokenizers.forms import SEEN_TWICE, FormTokenizer
+from thereafter.text.vocabulary import LINE_END, START, UNKNOWN
+
+_LITERAL_END = re.compile(r"(?<!\S)</s>(?!\S)")
+_LITERAL_MARK = re.compile(r"(?<!\S)</?s>(?!\S)")
+_AROUND_NEWLINE = re.compile(r" ?\n ?")
+
+
+class WordTokenizer(FormTokenizer):
+    """`line.split()` and `</s>`. The literal `<unk>` in a text is the unknown token.
+
+    The literal words `<s>` and `</s>` are names of our own marks and never enter the vocabulary: they are unknown
+    words like any other, and charged their spelling.
+    """
+
+    name: ClassVar[str] = "word"
+    context: ClassVar[Literal["line", "stream"]] = "line"
+    reserved: ClassVar[tuple[str, ...]] = (UNKNOWN, LINE_END)
+    never_kept: ClassVar[tuple[str, ...]] = (START,)
+
+    @classmethod
+    def cut(cls, chunks: Iterable[str]) -> Iterator[str]:
+        return recut(chunks, WORD_TAIL)
+
+    @classmethod
+    def forms_of(cls, group: str) -> list[str]:
+        if LINE_END in group:  # a literal one is not a line end; as <s> it is just as unknown
+            group = _LITERAL_END.sub(START, group)
+        return group.replace("\n", " </s> ").split()
+
+    @classmethod
+    def closing_forms(cls, last: str) -> list[str]:
+        return [LINE_END] if last not in ("", "\n") else []
+
+    @classmethod
+    def is_form(cls, form: str) -> bool:
+        return form.split() == [form] and form != START
+
+    @classmethod
+    def _least(cls, min_count: int | None, reserved: dict[str, int]) -> int:
+        """A text that spells out `<unk>` has had its rare words taken out already: every form of it is kept."""
+        if min_count is not None:
+            return min_count
+        return 1 if reserved[UNKNOWN] else SEEN_TWICE
+
+    def measured(self, group: str, inside_line: bool) -> Measured:
+        forms = self.forms_of(group)
+        ids = self.look_up(forms)
+        ends = ids == 1
+        lines = int(np.count_nonzero(ends))
+        unknown = [forms[place] for place in np.flatnonzero(ids == 0).tolist()]
+        marks = _LITERAL_MARK.findall(group) if START in unknown else []
+        literal_ends = marks.count(LINE_END)
+        if literal_ends:
+            spelled = iter(marks)
+            unknown = [next(spelled) if form == START else form for form in unknown]
+        charged = [form for form in unknown if form != UNKNOWN] if UNKNOWN in unknown else unknown
+        text = "".join(forms)
+        # A line end is one newline, not the four characters of its name; a word has a space before it inside a line.
+        after_end = np.concatenate(([not inside_line], ends[:-1])) if len(ids) else ends
+        spaces = int(np.count_nonzero(~ends & ~after_end))
+        rest = spaces + lines + literal_ends - len(LINE_END) * lines
+        return Measured(ids, lines, len(text) + rest, byte_length(text) + rest, len(unknown), charged)
+
+    def closing(self) -> Measured:
+        return Measured(np.array([1], np.int32), lines=1, chars=1, bytes=1)
+
+    @property
+    def line_end_id(self) -> int:
+        return 1
+
+    def decode(self, ids: ArrayLike) -> str:
+        return self.continuation("", ids)
+
+    def piece(self, id: int) -> str:
+        return "\n" if id == 1 else super().piece(id)
+
+    def continuation(self, prompt: str, ids: ArrayLike) -> str:
+        """The prompt and the words of ids with single spaces between, none at the beginning of a line."""
+        numbers = self.checked_ids(ids)
+        if not numbers:
+            return prompt
+        words = ["\n" if number == 1 else self.vocabulary.forms[number] for number in numbers]
+        text = _AROUND_NEWLINE.sub("\n", " ".join(words))
+        glue = " " if prompt and not prompt[-1].isspace() and words[0] != "\n" else ""
+        return prompt + glue + text

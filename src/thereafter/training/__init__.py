@@ -1,0 +1,1 @@
+"""From a text to a run: one protocol for every kind of model."""

@@ -1,0 +1,98 @@
+"""n-grams as a kind of model: settings, training, and what is saved of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import FormatError
+from thereafter.ngram.estimate import estimate
+from thereafter.ngram.model import NgramModel
+from thereafter.ngram.tables import Tables
+from thereafter.text.sources import Source
+from thereafter.text.tokenizers.base import Tokenizer
+
+
+@dataclass(frozen=True)
+class NgramSettings:
+    """Everything an n-gram model can be told. `alpha` is add-alpha's, `factor` and `normalise` stupid-backoff's."""
+
+    order: int = 5
+    smoothing: str = "modified-kneser-ney"
+    cutoffs: tuple[int, ...] = ()
+    alpha: float | None = None
+    factor: float | None = None
+    normalise: bool | None = None
+
+
+class NgramKind:
+    """See `kinds.ModelKind`."""
+
+    settings = NgramSettings
+
+    def train(
+        self, source: Source, tokenizer: Tokenizer, ids: NDArray[Any], context: str, settings: NgramSettings
+    ) -> NgramModel:
+        own = {name: getattr(settings, name) for name in ("alpha", "factor", "normalise")}
+        return estimate(
+            ids,
+            len(tokenizer.vocabulary),
+            order=settings.order,
+            smoothing=settings.smoothing,
+            context=context,
+            line_end=tokenizer.line_end_id,
+            cutoffs=settings.cutoffs,
+            **{name: value for name, value in own.items() if value is not None},
+        )
+
+    def describe(self, model: NgramModel) -> dict[str, Any]:
+        return {
+            "ngrams": model.tables.sizes(),
+            "table_bytes": model.tables.nbytes,
+            "discounts": {str(order): list(amounts) for order, amounts in model.discounts.items()},
+            "notes": model.notes,
+        }
+
+    def arrays(self, model: NgramModel) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+        facts = {
+            "context": model.context,
+            "line_end": model.line_end,
+            "smoothing": model.smoothing,
+            "uniform": model.uniform,
+            "proper": model.proper,
+            "discounts": {str(order): list(amounts) for order, amounts in model.discounts.items()},
+            "notes": model.notes,
+        }
+        tables = {field.name: np.asarray(getattr(model.tables, field.name)) for field in fields(Tables)}
+        return tables, {"ngram": json.dumps(facts)}
+
+    def restore(
+        self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str], config: Mapping[str, Any]
+    ) -> NgramModel:
+        try:
+            known = json.loads(facts["ngram"])
+            tables = Tables(**{field.name: arrays[field.name].astype(kind, copy=False) for field, kind in _DTYPES})
+            discounts = {int(order): tuple(map(float, amounts)) for order, amounts in known["discounts"].items()}
+            tables.check()
+            return NgramModel(
+                tables,
+                context=str(known["context"]),
+                line_end=None if known["line_end"] is None else int(known["line_end"]),
+                smoothing=str(known["smoothing"]),
+                uniform=bool(known["uniform"]),
+                proper=bool(known["proper"]),
+                discounts=discounts,
+                notes=[str(note) for note in known["notes"]],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FormatError(f"the n-gram tables are incomplete or damaged ({error}); try training again") from error
+
+
+_DTYPES = list(zip(fields(Tables), (np.int32, np.float32, np.int32, np.float32, np.int32, np.int64), strict=True))
+
+NGRAM = NgramKind()

@@ -1,0 +1,88 @@
+"""A run on disk: `config.toml`, `tokenizer.json`, `weights.safetensors`, `log.jsonl`. Loading one executes nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from thereafter import config as toml
+from thereafter.errors import FormatError, StorageError, nearest
+from thereafter.storage import map_arrays, write_arrays, write_text
+from thereafter.text.tokenizers import load_tokenizer
+from thereafter.training.kinds import MODELS, ModelKind, Trained
+
+CONFIG, TOKENIZER, WEIGHTS, LOG = "config.toml", "tokenizer.json", "weights.safetensors", "log.jsonl"
+FORMAT = 1
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run."""
+    return (folder / CONFIG).is_file()
+
+
+def save(trained: Trained, folder: Path) -> Path:
+    """Write a run. Each file takes its place in one move, the configuration last: a folder that has it is complete.
+
+    A run that is there already is replaced; a folder that holds anything else is left alone.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise StorageError(f"{folder} is a file; expected a folder for the run; try another --out")
+    if folder.is_dir() and not is_run(folder) and any(folder.iterdir()):
+        raise StorageError(f"{folder} holds other files and no run; nothing was written; try a new folder")
+    kind: ModelKind = MODELS.load(trained.config["model"])
+    arrays, facts = kind.arrays(trained.model)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / CONFIG).unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot write the run folder {folder}: {error.strerror}; try another --out") from error
+    write_arrays(folder / WEIGHTS, arrays, facts)
+    trained.tokenizer.save(folder / TOKENIZER)
+    write_text(folder / LOG, "".join(json.dumps(line) + "\n" for line in trained.log))
+    write_text(folder / CONFIG, toml.dumps(trained.config))
+    return folder
+
+
+def load(folder: Path) -> Trained:
+    """Read a run back; its weights are mapped, not copied."""
+    if not is_run(folder):
+        raise FormatError(_no_run(folder))
+    try:
+        config = toml.loads((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
+        lines = (folder / LOG).read_text(encoding="utf-8").splitlines() if (folder / LOG).is_file() else []
+        log = [json.loads(line) for line in lines]
+    except (OSError, ValueError) as error:
+        raise FormatError(f"the run {folder} cannot be read: {error}; try training again") from error
+    if config.get("format") != FORMAT or not isinstance(config.get("text"), dict) or "context" not in config["text"]:
+        raise FormatError(
+            f"{folder / CONFIG} is of format {config.get('format')!r}; expected {FORMAT}; try training again"
+        )
+    kind: ModelKind = MODELS.load(str(config.get("model")))
+    arrays, facts = map_arrays(folder / WEIGHTS)
+    tokenizer = load_tokenizer(folder / TOKENIZER)
+    model = kind.restore(arrays, facts, config)
+    if model.vocabulary_size != len(tokenizer.vocabulary):
+        raise FormatError(
+            f"the run {folder} mixes a model of {model.vocabulary_size:,} words with a tokenizer of "
+            f"{len(tokenizer.vocabulary):,}; try training again"
+        )
+    return Trained(model, tokenizer, config, log)
+
+
+def free_folder(base: Path, name: str) -> Path:
+    """`base/name`, or with the first number that no run has taken yet."""
+    folder, number = base / name, 2
+    while folder.exists():
+        folder, number = base / f"{name}-{number}", number + 1
+    return folder
+
+
+def _no_run(folder: Path) -> str:
+    if folder.is_dir():
+        return f"{folder} holds no {CONFIG}: expected a run folder; try: thereafter train SOURCE --out {folder}"
+    beside: list[str] = []
+    if folder.parent.is_dir():
+        beside = sorted(str(other) for other in folder.parent.iterdir() if is_run(other))
+    hint: Any = nearest(str(folder), beside) if beside else "try: thereafter train SOURCE --out RUN"
+    return f"there is no run {folder}; {hint}"

@@ -1,0 +1,35 @@
+"""What all tests share: where the corpora are, a cache of their own, quiet and seeded hypothesis."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
+
+
+def find_data() -> Path | None:
+    named = os.environ.get("THEREAFTER_DATA")
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(named).expanduser() if named else beside
+    return folder if folder.is_dir() else None
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or litters the user's cache (compiled kernels excepted: they are slow to make again)."""
+    monkeypatch.setenv("THEREAFTER_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of classic corpora, with THEREAFTER_DATA pointing to it."""
+    folder = find_data()
+    if folder is None:
+        pytest.skip("SKIPPED LOUDLY: no corpora; set THEREAFTER_DATA to a folder holding ptb/, time-machine/, ...")
+    monkeypatch.setenv("THEREAFTER_DATA", str(folder))
+    return folder
