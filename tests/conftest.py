@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from thereafter.folders import cache_folder
+
 settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+
+# Compiled kernels are slow to make: tests keep them where the user's own are, whatever cache a test is given.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "numba"))
 
 
 def find_data() -> Path | None:
@@ -21,7 +27,7 @@ def find_data() -> Path | None:
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or litters the user's cache (compiled kernels excepted: they are slow to make again)."""
+    """No test reads or litters the user's cache, compiled kernels excepted."""
     monkeypatch.setenv("THEREAFTER_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 

@@ -198,7 +198,7 @@ class LanguageModel:
         facts: dict[str, Any] = {"model": about["model"], **about.get(about["model"], {}), **about["text"]}
         for line in self.log:
             facts |= {name: value for name, value in line.items() if name != "event"}
-        return {name: value for name, value in facts.items() if value not in (None, (), [], False)}
+        return {name: value for name, value in facts.items() if value is not None}
 
     def __repr__(self) -> str:
         about = self.config

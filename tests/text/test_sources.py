@@ -108,14 +108,14 @@ def test_no_room_for_the_copy_of_a_stream(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_a_string_is_never_taken_as_text(folder: Path) -> None:
-    for got in ("the cat sat on the mat", "", "x" * 5000, "a\0b", "/", "no/such/folder/book.txt"):
+    for got in ("the cat sat on the mat", "", "x" * 5000, "a\0b", "/", "no/such/folder/book.txt", "~nobody-here/x"):
         with pytest.raises(SourceError):
             resolve(got + "?" if got == "/" else got)
     with pytest.raises(SourceError, match=r"'bok.txt' is neither .* 'book.txt'.*text="):
         resolve("bok.txt")
     with pytest.raises(SourceError, match="did you mean 'wikitext-2'"):
         resolve("wikitxt-2")
-    with pytest.raises(SourceError, match="corpora are .*ptb"):
+    with pytest.raises(SourceError, match=r"corpora are .*ptb"):
         resolve("zzzzzzz")
     for wrong in (b"book.txt", 7, None, [7], []):
         with pytest.raises(SourceError):
@@ -135,7 +135,7 @@ def test_a_corpus_by_name_and_by_part(data: Path, tmp_path: Path, monkeypatch: p
         resolve("ptb:vald")
     with pytest.raises(OptionError, match="two different parts"):
         resolve("ptb:valid", part="test")
-    with pytest.raises(OptionError, match="part of ./ptb"):
+    with pytest.raises(OptionError, match=r"part of \./ptb"):
         resolve("./ptb", part="valid")
 
 

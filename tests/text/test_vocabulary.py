@@ -61,10 +61,10 @@ FORMS = st.lists(st.one_of(st.just("\n"), st.text(max_size=3).map(lambda text: t
 
 @given(st.lists(FORMS, max_size=6), st.integers(1, 3), st.sampled_from([0, 2, 1000]))
 def test_counting_on_disk_equals_counting_in_memory(groups: list[list[str]], least: int, most: int) -> None:
-    truth = Counter(form for group in groups for form in group if form.isprintable() or form == "\n" or True)
+    truth = Counter(form for group in groups for form in group)
     with FormCounter(most_forms=most) as counter:
         for group in groups:
-            counter.add([form for form in group], sum(map(len, group)))
+            counter.add(group, sum(map(len, group)))
         assert counter.total == truth.total()
         assert counter.take("x") == truth.pop("x", 0)
         assert counter.at_least(least) == {form: count for form, count in truth.items() if count >= least}

@@ -120,7 +120,7 @@ def _extend_plain(stream: Int, by_word: Int, node: Int, nodes: int, length: int,
 
     `node[i]` is the index of the n-gram of `length` words that starts at i, or -1 where a line ends too early.
     """
-    head = node[: len(stream) - length]
+    head = node[: max(0, len(stream) - length)]  # a text may be shorter than the order
     usable = np.flatnonzero((head >= 0) & (stream[length - 1 : -1] != stop))
     width = int(stream.max()) + 1
     keys = head[usable].astype(np.int64) * width + stream[usable + length]

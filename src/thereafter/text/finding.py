@@ -69,15 +69,17 @@ def found_files(path: str | os.PathLike[str]) -> list[Path]:
     gzipped; where it has none of these, `.md`, `.rst` and `.tex`, so that a README is not mixed into a corpus.
     """
     spelled = os.fspath(path)
-    here = Path(spelled).expanduser()
+    if not spelled:
+        return []  # not the current folder, which is spelled .
     try:
+        here = Path(spelled).expanduser()
         if here.is_dir():
             return _texts_below(here)
         if here.exists():
             return [here]
         if glob.has_magic(spelled) and isinstance(path, str):
             return sorted(Path(hit) for hit in glob.glob(str(here), recursive=True) if os.path.isfile(hit))
-    except (OSError, ValueError):  # a name too long for the system, or with a NUL: nothing is there
+    except (OSError, ValueError, RuntimeError):  # too long a name, a NUL in it, ~ of no user: nothing is there
         return []
     return []
 

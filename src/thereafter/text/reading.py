@@ -79,7 +79,7 @@ def checked_encoding(encoding: str | None) -> str | None:
     if encoding is None:
         return None
     try:
-        b"".decode(encoding)  # refuses codecs that are no text encodings, such as hex, which lookup accepts
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding)  # refuses hex and rot13, which lookup takes for encodings
         return codecs.lookup(encoding).name
     except (LookupError, ValueError):
         raise OptionError(

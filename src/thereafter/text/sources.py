@@ -198,7 +198,10 @@ def _corpus(source: str, options: Source, part: str | None) -> Texts | None:
     if suffix and part is not None and suffix != part:
         raise OptionError(f"{source!r} and part={part!r} name two different parts; give one of them")
     corpus = corpora.locate(name)
-    parts = {key: replace(options, name=f"{name}:{key}", files=(path,)) for key, path in corpus.parts.items()}
+    parts = {
+        key: replace(options, name=name if key == "text" else f"{name}:{key}", files=(path,))
+        for key, path in corpus.parts.items()
+    }
     return _narrowed(Texts(name, parts, corpus.tokens, corpus.detail), suffix or part)
 
 

@@ -38,15 +38,12 @@ class PieceTable:
                 self._learn([form for form in dict.fromkeys(forms) if form not in self._slots])
                 slots = self._look_up(forms)
             starts, lengths, flat = self._starts[slots], self._lengths[slots], self._flat
-        if len(forms) == 1:
-            start = int(starts[0])
-            only: Ids = flat[start : start + int(lengths[0])].copy()
-            return only
         # The place of id k of a form: where the form begins in the table, plus k.
         before = np.cumsum(lengths) - lengths
-        places = np.repeat(starts - before, lengths)
+        places: NDArray[np.int64] = np.repeat(starts - before, lengths)
         places += np.arange(len(places))
-        return flat[places]
+        laid: Ids = flat[places]
+        return laid
 
     def _forget(self) -> None:
         self._slots: dict[str, int] = {}

@@ -1,0 +1,46 @@
+# From a fresh clone, with python3 and make alone:
+#   make demo    trains on the built-in corpora and shows what comes out
+#   make test    lint, types, tests
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint types tests test-slow oracles bench clean
+
+demo: $(READY)
+	$(BIN)/python examples/demo.py
+
+test: lint types tests
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+tests: $(READY)
+	$(BIN)/pytest -n 2
+
+# minutes and gigabytes: the 1 GB file, the 100 MB line
+test-slow: $(READY)
+	$(BIN)/pytest -m slow
+
+# kenlm is compiled from source: an oracle for tests and benchmarks, never a dependency
+oracles: .oracles/.ready
+
+bench: $(READY) .oracles/.ready
+	$(BIN)/python benchmarks/ngram.py
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+.oracles/.ready: constraints.txt
+	$(PYTHON) -m venv .oracles
+	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt kenlm
+	touch $@
+
+clean:
+	rm -rf .venv .oracles .mypy_cache .ruff_cache .pytest_cache .hypothesis

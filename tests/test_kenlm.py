@@ -1,0 +1,71 @@
+"""Penn Treebank against KenLM: the same model, sentence by sentence, from three readers."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thereafter
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def oracle_python() -> Path | None:
+    named = os.environ.get("THEREAFTER_ORACLES")
+    python = Path(named) if named else ROOT / ".oracles" / "bin" / "python"
+    return python if python.exists() else None
+
+
+@pytest.fixture(scope="module")
+def ptb5(tmp_path_factory: pytest.TempPathFactory):
+    from conftest import find_data
+
+    folder = find_data()
+    if folder is None:
+        pytest.skip("SKIPPED LOUDLY: no Penn Treebank; set THEREAFTER_DATA")
+    lm = thereafter.train(folder / "ptb" / "ptb.train.txt", tokens="word", order=5)
+    arpa = lm.to_arpa(tmp_path_factory.mktemp("arpa") / "ptb.arpa")
+    return lm, arpa, folder / "ptb" / "ptb.test.txt"
+
+
+def log10_by_line(lm: thereafter.LanguageModel, path: Path) -> np.ndarray:
+    ids = lm.tokenizer.encode(path.read_text())
+    logp, _ = lm.model.log_probs(ids.reshape(1, -1), lm.model.start(1))
+    ends = np.flatnonzero(ids == lm.tokenizer.line_end_id)
+    return np.add.reduceat(logp[0].astype(float), np.concatenate([[0], ends[:-1] + 1])) / math.log(10)
+
+
+@pytest.mark.oracle
+def test_every_sentence_has_kenlms_probability(ptb5):
+    python = oracle_python()
+    if python is None:
+        pytest.skip("SKIPPED LOUDLY: the oracle kenlm is not installed; run `make oracles`")
+    lm, arpa, text = ptb5
+    script = ROOT / "tests" / "oracles" / "kenlm_scores.py"
+    done = subprocess.run([python, script, arpa, text], capture_output=True, check=True, text=True)
+    kenlm = np.array(json.loads(done.stdout))
+    assert len(kenlm) == 3761
+    np.testing.assert_allclose(log10_by_line(lm, text), kenlm, rtol=0, atol=1e-4)
+
+
+def test_every_sentence_survives_the_arpa_file(ptb5):
+    lm, arpa, text = ptb5
+    again = thereafter.load(arpa)
+    np.testing.assert_allclose(log10_by_line(again, text), log10_by_line(lm, text), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(("order", "perplexity"), [(2, 185.70489), (3, 148.28150), (4, 142.71561), (5, 141.18621)])
+def test_perplexities_of_the_reference_table(data: Path, order: int, perplexity: float):
+    lm = thereafter.train("ptb", tokens="word", order=order)
+    score = lm.score("ptb")
+    assert score.perplexity == pytest.approx(perplexity, abs=0.01)
+    assert (score.tokens, score.lines, score.bytes, score.unknown) == (82_430, 3_761, 442_423, 4_794)
+    if order == 5:
+        assert score.bits_per_byte == pytest.approx(1.3306, abs=5e-5)
+        assert lm.log[0]["ngrams"] == [10_000, 264_990, 586_558, 717_733, 737_952]
