@@ -11,6 +11,8 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+import numpy as np
+
 from thereafter.errors import FormatError, OptionError, nearest
 
 T = TypeVar("T")
@@ -39,7 +41,7 @@ def loads(text: str, name: str = "the configuration") -> dict[str, Any]:
     """Parse TOML; FormatError names the file and the line."""
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise FormatError(f"{name} is not valid TOML: {error}") from error
 
 
@@ -61,6 +63,8 @@ def _key(name: str) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()  # numpy's numbers spell themselves np.float64(0.1)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -68,6 +72,8 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return repr(value)  # also inf and nan are spelled alike
     if isinstance(value, str):
+        # a file name that is not Unicode holds lone surrogates, which TOML has no way to say
+        value = value.encode("utf-8", "replace").decode("utf-8")
         # JSON's escapes are TOML's, but for the one control character JSON leaves alone
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, (list, tuple)):

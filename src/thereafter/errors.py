@@ -8,7 +8,8 @@ ThereafterError
 │   ├── DownloadError     it could not be fetched
 │   └── ChecksumError     what was found is not what was promised
 ├── OptionError           a value outside its range
-│   └── UnknownNameError  a name nothing answers to
+│   ├── UnknownNameError  a name nothing answers to
+│   └── ShapeError        a tensor of the wrong shape, type, device or content
 ├── FormatError           a run folder, an ARPA file or a tokenizer file that is not what it claims to be
 ├── StorageError          the disk said no
 └── MissingPackageError   an optional package is asked for and not installed
@@ -58,6 +59,10 @@ class UnknownNameError(OptionError):
     def __init__(self, kind: str, got: str, known: Iterable[str]) -> None:
         names = sorted(known)
         super().__init__(f"no {kind} is called {got!r}; {nearest(got, names)}")
+
+
+class ShapeError(OptionError):
+    """A tensor that does not fit the layer it was given to: its shape, type, device, lengths or a NaN inside."""
 
 
 class FormatError(ThereafterError):

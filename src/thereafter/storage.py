@@ -7,6 +7,7 @@ package itself.
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -62,8 +63,8 @@ def write_arrays(target: Path, arrays: Mapping[str, NDArray[Any]], facts: Mappin
     save_file = require("safetensors.numpy", "saving a model").save_file
     with replacing(target) as temporary:
         try:
-            whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-            save_file(whole, str(temporary), metadata=dict(facts or {}))
+            whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+            save_file(whole, str(temporary), metadata=dict(facts) if facts else None)
         except OSError:
             raise
         except Exception as error:  # safetensors wraps the system's "no space left" in an exception of its own
@@ -94,18 +95,26 @@ def map_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: its header is damaged ({error}); try training again") from error
     facts = header.pop("__metadata__", {})
-    arrays = {name: _array(path, name, entry, data) for name, entry in header.items()}
+    places = {name: _place(path, name, entry) for name, entry in header.items()}
+    reached = 0
+    for name, (first, end, _, _) in sorted(places.items(), key=lambda item: item[1][:2]):
+        if first != reached:  # the format leaves no hole between arrays, and none may lie over another
+            raise FormatError(f"{path}: the array {name!r} lies where it should not; try training again")
+        reached = end
+    if reached != len(data):
+        raise FormatError(f"{path} holds {len(data):,} bytes of arrays, expected {reached:,}; try training again")
+    arrays = {n: np.asarray(data[a:b]).view(dtype).reshape(shape) for n, (a, b, dtype, shape) in places.items()}
     return arrays, facts if isinstance(facts, dict) else {}
 
 
-def _array(path: Path, name: str, entry: Any, data: NDArray[np.uint8]) -> NDArray[Any]:
+def _place(path: Path, name: str, entry: Any) -> tuple[int, int, np.dtype[Any], tuple[int, ...]]:
+    """Where an array begins and ends among the data, its kind and its shape, which must fit each other."""
     try:
         dtype = np.dtype(_DTYPES[entry["dtype"]])
         shape = tuple(int(axis) for axis in entry["shape"])
         first, end = (int(offset) for offset in entry["data_offsets"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"{path}: the entry {name!r} is damaged ({error}); try training again") from error
-    wanted = int(np.prod(shape, dtype=np.float64)) * dtype.itemsize
-    if not 0 <= first <= end <= len(data) or end - first != wanted or any(axis < 0 for axis in shape):
-        raise FormatError(f"{path}: the array {name!r} does not fit the file (cut short?); try training again")
-    return np.asarray(data[first:end]).view(dtype).reshape(shape)
+    if not 0 <= first <= end or min(shape, default=0) < 0 or end - first != math.prod(shape) * dtype.itemsize:
+        raise FormatError(f"{path}: the array {name!r} does not fit its place; try training again")
+    return first, end, dtype, shape

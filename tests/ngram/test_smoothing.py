@@ -57,7 +57,7 @@ def after(model: NgramModel, words: tuple[int, ...]) -> list[float]:
     return [float(p) for p in np.exp(model.predict(model.log_probs(read, state)[1])[0].astype(float))]
 
 
-def contexts(ids: list[int], v: int, order: int, line_end: int | None, most: int = 120) -> list[tuple[int, ...]]:
+def contexts(ids: list[int], v: int, order: int, line_end: int | None, most: int = 60) -> list[tuple[int, ...]]:
     """Contexts of every length: those of the text, and random ones, most of them never seen."""
     rng = np.random.default_rng(len(ids) + order)
     seen = {
@@ -152,7 +152,7 @@ def test_sums_to_one_on_tiny_texts(smoothing: str) -> None:
 
 
 @pytest.mark.parametrize("smoothing", PROPER)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     stream=st.integers(1, 8).flatmap(lambda v: st.tuples(st.just(v), st.lists(st.integers(0, v - 1), min_size=1))),
     spare=st.integers(0, 3),

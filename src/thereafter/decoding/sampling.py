@@ -45,7 +45,8 @@ def choose(
     if top_k is not None and top_k < len(logs):
         # a stable choice among equals, so that the same seed gives the same text everywhere
         logs[np.argsort(-logs, kind="stable")[top_k:]] = -np.inf
-    weights = np.exp((logs - logs[best]) / temperature)
+    with np.errstate(over="ignore"):  # a temperature next to 0 sends all but the best to minus infinity
+        weights = np.exp((logs - logs[best]) / temperature)
     ends = np.cumsum(weights)
     drawn = int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))
     return min(drawn, int(np.flatnonzero(weights)[-1]))  # rounding at the very end of the line

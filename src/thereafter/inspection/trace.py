@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from thereafter.models.base import SequenceModel
 from thereafter.storage import replacing
 
 LIMIT = 2000  # tokens recorded unless more are asked for
+_DAMAGED = (EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RecursionError)  # what unpacking may raise
 
 
 @dataclass(frozen=True)
@@ -46,21 +48,22 @@ class Trace:
         """Write as `.npz`: every array by its name, and one JSON text `trace` with tokens, axes and vocabulary."""
         target = Path(path)
         described = {"tokens": self.tokens, "vocabulary": self.vocabulary, "axes": self.axes, "about": self.about}
-        as_bytes = np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)
+        packed: dict[str, Any] = {"trace": np.frombuffer(json.dumps(described).encode(), dtype=np.uint8), **self.arrays}
         with replacing(target) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, trace=as_bytes, **self.arrays)
+            np.savez_compressed(file, **packed)
         return target
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
         """Read what `save` wrote; nothing is unpickled."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            # opened here, since numpy leaves a file open that turns out to be something else
+            with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             described: Mapping[str, Any] = json.loads(arrays.pop("trace").tobytes())
             axes = {name: tuple(names) for name, names in described["axes"].items()}
             return cls(described["tokens"], described["vocabulary"], arrays, axes, described["about"])
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except (*_DAMAGED, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise FormatError(f"{path} is not a trace ({error}); expected a .npz file written by Trace.save") from error
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from functools import cache, update_wrapper
 from pathlib import Path
-from typing import Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from thereafter import progress
 from thereafter.folders import cache_folder
@@ -48,18 +48,30 @@ class Compiled(Generic[P, R]):
         return self._fast(*args, **kwargs)
 
     def _compile(self) -> Callable[P, R]:
-        numba = require("numba", f"the compiled loop {self.function.__name__}")
-        folder = kernel_folder()
-        if not any(folder.glob(f"**/*.{self.function.__name__}-*.nbi")):
+        if not any(kernel_folder().glob(f"**/*.{self.function.__name__}-*.nbi")):
             progress.note(f"compiling {self.function.__name__} for this machine (once)")
+        return jit()(self.function)
+
+
+def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """numba's own decorator, its machine code kept in `kernel_folder`.
+
+    For modules of loops that call each other: numba is imported there and then, so import such a module only where
+    `available()` says yes.
+    """
+    numba = require("numba", "a compiled loop")
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(folder)
+        numba.config.CACHE_DIR = str(kernel_folder())
         try:
-            return cast("Callable[P, R]", numba.njit(cache=True, nogil=True)(self.function))
+            return cast("Callable[..., Any]", numba.njit(cache=True, nogil=True, **options)(function))
         except (OSError, RuntimeError):  # a cache folder that cannot be written: compile for this process alone
-            return cast("Callable[P, R]", numba.njit(nogil=True)(self.function))
+            return cast("Callable[..., Any]", numba.njit(nogil=True, **options)(function))
         finally:
             numba.config.CACHE_DIR = before
+
+    return decorate
 
 
 def compiled(function: Callable[P, R]) -> Compiled[P, R]:

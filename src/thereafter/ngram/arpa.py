@@ -22,7 +22,10 @@ def read_arpa(path: str | Path) -> tuple[NgramModel, list[bytes]]:
     With `</s>` every line starts afresh, as in KenLM; without, the model runs on over the stream.
     """
     file = parse(Path(path))
-    tables = _assemble(file)
+    try:
+        tables = _assemble(file)
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from error
     line_end = 1 if file.has_line_end else None
     model = NgramModel(
         tables,
@@ -35,19 +38,19 @@ def read_arpa(path: str | Path) -> tuple[NgramModel, list[bytes]]:
 
 
 def _assemble(file: ArpaFile) -> Tables:
-    tables = _ordered(file.levels, len(file.forms))
+    tables = _ordered(file.levels, file.forms)
     if tables is None:  # a pruned model may keep "a b c" and not "b c": the walk needs it
         added = _complete(file.levels)
         file.notes.append(f"{added:,} n-grams the file leaves out were added with the values it implies")
-        tables = _ordered(file.levels, len(file.forms))
+        tables = _ordered(file.levels, file.forms)
     if tables is None:
-        raise FormatError("the ARPA file's n-grams do not hang together; try making it again")
+        raise FormatError("its n-grams do not hang together; try making the file again")
     return tables
 
 
-def _ordered(levels: list[ArpaLevel], vocabulary_size: int) -> Tables | None:
+def _ordered(levels: list[ArpaLevel], forms: list[bytes]) -> Tables | None:
     """Sort the levels into tables; None where the context or the suffix of an n-gram is missing."""
-    width = vocabulary_size + 1
+    width = len(forms) + 1
     starts = [0, 1, 1 + width]
     keys: list[NDArray[np.int64]] = []  # sorted (parent, word) of orders 2, 3, ...
     word = [np.zeros(1, np.int32), levels[0].rows[:, 0]]
@@ -74,8 +77,10 @@ def _ordered(levels: list[ArpaLevel], vocabulary_size: int) -> Tables | None:
         key = parent * width + level.rows[:, -1]
         into = np.argsort(key, kind="stable")
         keys.append(key[into])
-        if np.any(keys[-1][1:] == keys[-1][:-1]):
-            raise FormatError(f"a {level.rows.shape[1]}-gram stands twice in the ARPA file; try making it again")
+        twice = np.flatnonzero(keys[-1][1:] == keys[-1][:-1])
+        if len(twice):
+            gram = b" ".join([*forms, b"<s>"][w] for w in level.rows[into[twice[0]]]).decode("utf-8", "replace")
+            raise FormatError(f"the {level.rows.shape[1]}-gram {gram!r} stands twice; try making the file again")
         word.append(level.rows[into, -1])
         logp.append(level.logp[into])
         backoff.append(level.backoff[into])

@@ -10,9 +10,10 @@ import io
 import math
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +28,9 @@ from thereafter.ngram.counts import MAX_ORDER
 Int = NDArray[np.int32]
 Float = NDArray[np.float64]
 
-_BLOCK = 1 << 16
-_COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)")
+_BLOCK = 1 << 12
+_MARK = b" \0 "
+_COUNT = re.compile(rb"ngram\s+(\d{1,3})\s*=\s*(\d{1,18})")
 _RESERVED = (b"<unk>", b"</s>", b"<s>")
 
 
@@ -58,11 +60,15 @@ def parse(path: Path) -> ArpaFile:
         with reader:
             sizes = _header(reader)
             forms, index, first, notes = _unigrams(reader, sizes[0])
-            levels = [first]
+            levels, left_out = [first], 0
             with progress.task(f"reading {path.name}", total=sum(sizes), unit="n-grams") as advance:
                 for order, size in enumerate(sizes[1:], start=2):
-                    levels.append(_level(reader, order, size, index, last=order == len(sizes), advance=advance))
+                    level, beside = _level(reader, order, size, index, order == len(sizes), advance)
+                    levels.append(level)
+                    left_out += beside
             _end(reader)
+            if left_out:
+                notes.append(f"{left_out:,} n-grams with <s> after their first word were left out")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise FormatError(
             f"{path} is a gzip file that is damaged or cut short ({error}); try copying it again"
@@ -136,17 +142,18 @@ def _header(lines: _Lines) -> list[int]:
             raise lines.wrong(f"got {_shown(line)}; expected 'ngram {len(sizes) + 1}=COUNT'", lines.number)
         sizes.append(int(match.group(2)))
     if not sizes or sizes[0] == 0:
-        raise lines.wrong("the file is cut short: \\data\\ announces no words")
+        raise lines.wrong("\\data\\ announces no words (is the file cut short?)")
     if len(sizes) > MAX_ORDER:
         raise lines.wrong(f"it is a model of order {len(sizes)}; expected at most {MAX_ORDER}")
     return sizes
 
 
 def _unigrams(lines: _Lines, size: int) -> tuple[list[bytes], dict[bytes, int], ArpaLevel, list[str]]:
-    words, logp, backoff = _section(lines, 1, size)
-    spelled = words[0]
+    blocks = list(_section(lines, 1, size))
+    spelled = [word for block in blocks for word in block.columns[0]]
     if len(set(spelled)) != len(spelled):
-        raise lines.wrong("a word stands twice among the 1-grams")
+        twice = Counter(spelled).most_common(1)[0][0]
+        raise lines.wrong(f"{_shown(twice)} stands twice among the 1-grams; try making the file again")
     notes = []
     if b"<unk>" not in spelled:
         notes.append("the file has no <unk>: unknown words have probability 0")
@@ -155,67 +162,91 @@ def _unigrams(lines: _Lines, size: int) -> tuple[list[bytes], dict[bytes, int], 
     index = {word: number for number, word in enumerate(forms)}
     index[b"<s>"] = len(forms)
     place = np.array([index[word] for word in spelled], dtype=np.int64)
-    full_logp = np.full(len(forms) + 1, -np.inf)
-    full_backoff = np.zeros(len(forms) + 1)
-    full_logp[place], full_backoff[place] = logp, backoff
-    full_logp[len(forms)] = -np.inf  # <s> is fed, never predicted, whatever the file says
+    logp, backoff = np.full(len(forms) + 1, -np.inf), np.zeros(len(forms) + 1)
+    logp[place] = _natural(np.concatenate([block.logp for block in blocks]))
+    backoff[place] = _natural(np.concatenate([block.backoff for block in blocks]))
+    logp[len(forms)] = -np.inf  # <s> is fed, never predicted, whatever the file says
     rows = np.arange(len(forms) + 1, dtype=np.int32)[:, None]
     plain = [unescape(form) if form not in _RESERVED else form for form in forms]
-    return plain, index, ArpaLevel(rows, full_logp, full_backoff), notes
+    return plain, index, ArpaLevel(rows, logp, backoff), notes
 
 
 def _level(
     lines: _Lines, order: int, size: int, index: dict[bytes, int], last: bool, advance: progress.Advance
-) -> ArpaLevel:
-    words, logp, backoff = _section(lines, order, size, advance)
-    rows = np.empty((size, order), dtype=np.int32)
-    for column, spelled in enumerate(words):
-        ids = np.fromiter(map(index.get, spelled, [-1] * size), dtype=np.int32, count=size)
-        if size and ids.min() < 0:
-            stranger = spelled[int(np.argmin(ids))]
-            raise lines.wrong(f"the {order}-grams use {_shown(stranger)}, which is not among the 1-grams")
-        rows[:, column] = ids
-    return ArpaLevel(rows, logp, backoff if not last else np.zeros(size))
+) -> tuple[ArpaLevel, int]:
+    """The n-grams of one order, and how many were left out because `<s>`, which nothing predicts, stands inside."""
+    rows, logp, backoff = [np.empty((0, order), dtype=np.int32)], [np.empty(0)], [np.empty(0)]
+    for block in _section(lines, order, size):
+        # Looked up while the words are still in the processor's cache: millions kept for later would not be.
+        ids = np.stack([_ids(lines, order, spelled, index) for spelled in block.columns], axis=1)
+        usable = np.all(ids[:, 1:] != index[b"<s>"], axis=1)
+        rows.append(ids[usable])
+        logp.append(block.logp[usable])
+        backoff.append(block.backoff[usable])
+        advance(len(ids))
+    level = ArpaLevel(np.concatenate(rows), _natural(np.concatenate(logp)), _natural(np.concatenate(backoff)))
+    if last:
+        level.backoff[:] = 0.0
+    return level, size - len(level.rows)
 
 
-def _section(
-    lines: _Lines, order: int, size: int, advance: progress.Advance = lambda amount: None
-) -> tuple[list[list[bytes]], Float, Float]:
-    """One `\\N-grams:` section: the words by column, and the two logs."""
+def _ids(lines: _Lines, order: int, spelled: list[bytes], index: dict[bytes, int]) -> Int:
+    ids = np.fromiter(map(index.get, spelled, repeat(-1)), dtype=np.int32, count=len(spelled))
+    if ids.min() < 0:
+        stranger = int(np.argmin(ids))
+        raise lines.wrong(
+            f"the {order}-grams use {_shown(spelled[stranger])}, which is not among the 1-grams; "
+            "try making the file again",
+            lines.number - len(spelled) + stranger + 1,
+        )
+    return ids
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Neighbouring lines of a section: their words by column, and the two logs to base 10."""
+
+    columns: list[list[bytes]]
+    logp: Float
+    backoff: Float
+
+
+def _section(lines: _Lines, order: int, size: int) -> Iterator[_Block]:
+    """One `\\N-grams:` section, block by block: the promised size is believed only as far as lines come."""
     title = lines.after_blanks()
     if title != b"\\%d-grams:" % order:
         raise lines.wrong(f"got {_shown(title)}; expected '\\{order}-grams:' (is the file cut short?)", lines.number)
-    columns: list[list[bytes]] = [[] for _ in range(order)]
-    logp, backoff = np.empty(size), np.empty(size)
     done = 0
     while done < size:
         block = lines.block(min(_BLOCK, size - done))
         if not block:
-            raise lines.wrong(f"the file is cut short: it promises {size:,} {order}-grams and holds {done:,}")
-        fields = b"".join(block).split()
-        here = slice(done, done + len(block))
-        try:
-            if len(fields) == len(block) * (order + 2):
-                logp[here] = list(map(float, fields[:: order + 2]))
-                backoff[here] = list(map(float, fields[order + 1 :: order + 2]))
-                width = order + 2
-            elif len(fields) == len(block) * (order + 1):
-                logp[here], backoff[here], width = list(map(float, fields[:: order + 1])), 0.0, order + 1
-            else:
-                raise ValueError
-        except ValueError:
-            fields, logp[here], backoff[here] = _one_by_one(lines, block, order, size)
-            width = order + 2
-        for column, words in enumerate(columns, start=1):
-            words.extend(fields[column::width])
+            raise lines.wrong(
+                f"fewer than the promised {size:,} {order}-grams: it holds {done:,} (is the file cut short?)"
+            )
+        yield _all_at_once(block, order) or _one_by_one(lines, block, order, size)
         done += len(block)
-        advance(len(block))
-    return columns, _natural(logp), _natural(backoff)
 
 
-def _one_by_one(lines: _Lines, block: list[bytes], order: int, size: int) -> tuple[list[bytes], Float, Float]:
+def _all_at_once(block: list[bytes], order: int) -> _Block | None:
+    """A block whose lines all have the same number of fields; None where they do not, or something is wrong."""
+    # A mark at each line's end shows that the fields of one line have not slipped into the next.
+    fields = b"".join(block).replace(b"\n", _MARK).split()
+    width, uneven = divmod(len(fields), len(block))
+    if uneven or width - 2 not in (order, order + 1) or fields[width - 1 :: width].count(b"\0") != len(block):
+        return None
+    try:
+        logp = np.array(list(map(float, fields[::width])))
+        backoff = np.array(list(map(float, fields[order + 1 :: width]))) if width == order + 3 else np.zeros(len(block))
+    except ValueError:
+        return None
+    if not (logp.max() < np.inf and backoff.max() < np.inf):  # also false where one is not a number
+        return None
+    return _Block([fields[column::width] for column in range(1, order + 1)], logp, backoff)
+
+
+def _one_by_one(lines: _Lines, block: list[bytes], order: int, size: int) -> _Block:
     """The slow way through a block in which only some lines have a back-off weight, or something is wrong."""
-    fields: list[bytes] = []
+    columns: list[list[bytes]] = [[] for _ in range(order)]
     logp, backoff = np.zeros(len(block)), np.zeros(len(block))
     for k, line in enumerate(block):
         number = lines.number - len(block) + k + 1
@@ -231,13 +262,14 @@ def _one_by_one(lines: _Lines, block: list[bytes], order: int, size: int) -> tup
             backoff[k] = float(parts[order + 1]) if len(parts) == order + 2 else 0.0
         except ValueError:
             raise lines.wrong(f"got {_shown(line)}; expected numbers around the words", number) from None
-        fields += [*parts[: order + 1], b""]
-    return fields, logp, backoff
+        if not (logp[k] < np.inf and backoff[k] < np.inf):
+            raise lines.wrong(f"got {_shown(line)}; expected a logarithm, not nan or infinity", number)
+        for column, word in zip(columns, parts[1 : order + 1], strict=True):
+            column.append(word)
+    return _Block(columns, logp, backoff)
 
 
 def _natural(tens: Float) -> Float:
-    if np.isnan(tens).any():
-        raise FormatError("the ARPA file holds a value that is not a number; try making it again")
     return np.where(tens <= NEVER, -np.inf, tens * math.log(10))
 
 
@@ -245,6 +277,8 @@ def _end(lines: _Lines) -> None:
     line = lines.after_blanks()
     if line != b"\\end\\":
         raise lines.wrong(f"got {_shown(line)}; expected \\end\\ (is the file cut short?)", lines.number)
+    while lines.block(_BLOCK):  # a gzip file checks itself at its very end
+        pass
 
 
 def _shown(line: bytes) -> str:

@@ -92,12 +92,12 @@ def count(
     unigrams[start] = 0  # fed, never predicted
     words = np.arange(vocabulary_size + 1, dtype=np.int32)
     levels = [Level(words, unigrams, np.zeros_like(words), np.zeros_like(words))]
-    by_word = np.argsort(stream, kind="stable").astype(np.int32)
+    by_word, extend = (_by_word_loop, _extend_compiled) if available() else (_by_word_plain, _extend_plain)
+    positions = by_word(stream, vocabulary_size + 1)
     node = stream.copy()
-    extend = _extend_compiled if available() else _extend_plain
     with progress.task(f"counting n-grams to order {order}", total=order - 1) as advance:
         for length in range(1, order):
-            level, node = extend(stream, by_word, node, len(levels[-1].word), length, stop)
+            level, node = extend(stream, positions, node, len(levels[-1].word), length, stop)
             levels.append(level)
             advance(1)
     return Counts(levels, vocabulary_size, context, line_end)
@@ -113,6 +113,25 @@ def _with_starts(ids: NDArray[np.integer], start: int, line_end: int | None) -> 
     stream = np.full(len(ids) + 1 + int(lines_before[-1]), start, dtype=np.int32)
     stream[np.arange(len(ids), dtype=np.int64) + lines_before + 1] = ids
     return stream
+
+
+def _by_word_plain(stream: Int, words: int) -> Int:
+    """Readable twin of `_by_word_loop`: the positions of the stream in the order of their words."""
+    return np.argsort(stream, kind="stable").astype(np.int32)
+
+
+@compiled
+def _by_word_loop(stream: Int, words: int) -> Int:
+    cursor = np.zeros(words + 1, dtype=np.int32)
+    for w in stream:
+        cursor[w + 1] += 1
+    for w in range(words):
+        cursor[w + 1] += cursor[w]
+    positions = np.empty(len(stream), dtype=np.int32)
+    for i in range(len(stream)):
+        positions[cursor[stream[i]]] = i
+        cursor[stream[i]] += 1
+    return positions
 
 
 def _extend_plain(stream: Int, by_word: Int, node: Int, nodes: int, length: int, stop: int) -> tuple[Level, Int]:

@@ -1,6 +1,6 @@
 """The log-probability of every token of a stream: a compiled walk along the trie, and its readable twin.
 
-Shapes: T tokens.
+Shapes: T tokens, S = T + the words of the context + one `<s>` for each line that starts inside.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,12 @@ from numpy.typing import NDArray
 from thereafter.kernels.compiled import available, compiled
 from thereafter.ngram.tables import Float32, Int, Tables
 
-_FEW = 8  # children up to this many are looked through one by one
 _PARALLEL_FROM = 20_000  # tokens below which a second thread costs more than it brings
+_BLOCK = 512  # paths that go down the trie together: enough to keep the memory busy, few enough to stay in the cache
+
+# Indices in the compiled loops are unsigned: signed ones are tested for Python's counting from the end, every time.
+_U = np.uint64
+_0, _1 = np.uint64(0), np.uint64(1)
 
 
 def score(
@@ -30,19 +33,23 @@ def score(
     """
     tokens = np.ascontiguousarray(ids, dtype=np.int32).view()
     tokens.flags.writeable = False
-    if not available():
+    if not available() or not len(tokens):
         return score_plain(tables, tokens, node, uniform=uniform, line_end=line_end, start=start)
+    restart = _words(tables, start)
 
     def walk(part: Int, context: int) -> tuple[Float32, Int, int]:
-        arrays = (tables.word, tables.logp, tables.suffix, tables.backoff, tables.first_child)
-        return _walk(*arrays, part, context, uniform, line_end, start)
+        stream, places = _lay_out(part, _words(tables, context), restart, line_end)
+        arrays = (tables.word, tables.logp, tables.backoff, tables.first_child)
+        scores, found = _walk(*arrays, stream, places, tables.order, uniform, line_end)
+        return scores, found, _after(tables, int(part[-1]), int(found[-1]), line_end, start)
 
     workers = _workers() if len(tokens) >= _PARALLEL_FROM else 1
     if workers == 1:
         return walk(tokens, node)
     # A context is at most order - 1 words long, so that many tokens before a cut say in which context it stands.
+    reach = max(1, tables.order - 1)
     cuts = [len(tokens) * k // workers for k in range(workers + 1)]
-    nodes = [node] + [walk(tokens[max(0, cut - tables.order + 1) : cut], 0)[2] for cut in cuts[1:-1]]
+    nodes = [node] + [walk(tokens[cut - reach : cut], 0)[2] for cut in cuts[1:-1]]
     with ThreadPoolExecutor(workers) as pool:
         parts = list(pool.map(walk, [tokens[a:b] for a, b in pairwise(cuts)], nodes))
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), parts[-1][2]
@@ -53,58 +60,121 @@ def _workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _after(tables: Tables, token: int, found: int, line_end: int, start: int) -> int:
+    """The context after a token that was found at a node."""
+    if token == line_end:
+        return start
+    return found if found < tables.contexts else int(tables.suffix[found])
+
+
+def _words(tables: Tables, node: int) -> Int:
+    """The word ids of a context, from first to last."""
+    words: list[int] = []
+    while node:
+        words.append(int(tables.word[node]))
+        # a number of the array's own type: any other would have the whole array converted at every look-up
+        node = int(np.searchsorted(tables.first_child, np.int32(node), side="right")) - 1
+    return np.array(words[::-1], dtype=np.int32)
+
+
+@compiled
+def _lay_out(ids: Int, before: Int, restart: Int, line_end: int) -> tuple[Int, Int]:
+    """The stream with its left context and the start put in again after every line end [S]; where the tokens stand."""
+    inner_ends = 0
+    for t in range(len(ids) - 1):
+        inner_ends += int(ids[t] == line_end)
+    stream = np.empty(len(before) + len(ids) + inner_ends * len(restart), dtype=np.int32)
+    places = np.empty(len(ids), dtype=np.int32)
+    stream[: len(before)] = before
+    place = len(before)
+    for t in range(len(ids)):
+        stream[place] = ids[t]
+        places[t] = place
+        place += 1
+        if ids[t] == line_end and t < len(ids) - 1:
+            for w in restart:
+                stream[place] = w
+                place += 1
+    return stream, places
+
+
 @compiled
 def _walk(
     word: Int,
     logp: Float32,
-    suffix: Int,
     backoff: Float32,
     first_child: Int,
-    ids: Int,
-    node: int,
+    stream: Int,
+    places: Int,
+    order: int,
     uniform: bool,
     line_end: int,
-    start: int,
-) -> tuple[Float32, Int, int]:
-    contexts = len(backoff)
-    scores = np.empty(len(ids), dtype=np.float32)
-    found = np.empty(len(ids), dtype=np.int32)
-    context: Any = node
-    for t in range(len(ids)):
-        w = ids[t]
-        here = context
-        paid = np.float32(0.0)
-        decided = False  # only in the uniform form can the score be known before the word is found
-        while here != 0:
-            low = np.int64(first_child[here])
-            end = np.int64(first_child[here + 1])
-            left = end - low
-            if left <= _FEW:
-                while low < end and word[low] < w:
-                    low += 1
-            else:
-                while left > 1:  # halving without a branch: the processor cannot guess which half
-                    half = left >> 1
-                    low += half * int(word[low + half - 1] < w)
-                    left -= half
-            if low < end and word[low] == w:
-                break
-            if not uniform:
-                paid += backoff[here]
-            elif not decided and end > first_child[here]:
-                paid = backoff[here]
-                decided = True
-            here = suffix[here]
-        child = low if here != 0 else 1 + w
-        scores[t] = paid if decided else paid + logp[child]
-        found[t] = child
-        if w == line_end:
-            context = start
-        elif child < contexts:
-            context = child
-        else:
-            context = suffix[child]
-    return scores, found, context
+) -> tuple[Float32, Int]:
+    """Go down the trie from every position of the stream, a block of positions at a time, all of them in step.
+
+    A path that ends before the token at t is a context that does not know this token, so t pays its back-off weight;
+    the longest path that reaches t gives log p. The paths do not wait for each other, so the processor fetches from
+    many places of the tables at once, where a reader that goes from token to token waits for each.
+    """
+    total, contexts = _U(len(stream)), _U(len(backoff))
+    paid = np.zeros(len(stream), dtype=np.float64)
+    settled = np.zeros(len(stream), dtype=np.bool_)  # in the uniform form a context with children has the last word
+    found = np.empty(len(stream), dtype=np.int32)
+    lanes = min(_BLOCK, len(stream))
+    first, node, low = np.empty(lanes, np.uint32), np.empty(lanes, np.uint32), np.empty(lanes, np.uint32)
+    left, busy, wanted = np.empty(lanes, np.uint32), np.empty(lanes, np.uint32), np.empty(lanes, np.int32)
+    # From right to left, and short before long: of all paths that reach a token the longest is then the last to write.
+    for block in range((len(stream) - 1) // _BLOCK * _BLOCK, -1, -_BLOCK):
+        alive = _0
+        for i in range(block, min(block + _BLOCK, len(stream))):
+            found[i] = 1 + stream[i]
+            first[alive], node[alive] = i, 1 + stream[i]
+            alive += _U(stream[i] != line_end and order > 1)
+        for length in range(1, order):
+            while alive > _0 and first[alive - _1] + _U(length) >= total:
+                alive -= _1
+            searching = _0
+            for a in range(alive):
+                begin, end = first_child[node[a]], first_child[node[a] + _1]
+                wanted[a] = stream[first[a] + _U(length)]
+                low[a], left[a] = begin, end - begin
+                busy[searching] = a
+                searching += _U(end - begin > 1)
+            while searching > _0:  # halving without a branch: the processor cannot guess which half
+                unfinished = _0
+                for k in range(searching):
+                    a = busy[k]
+                    place, size = low[a], left[a]
+                    half = size >> _1
+                    low[a] = place + half if word[place + half - _1] < wanted[a] else place
+                    left[a] = size - half
+                    busy[unfinished] = a
+                    unfinished += _U(size - half > _1)
+                searching = unfinished
+            going_on = _0
+            for a in range(alive):
+                i, place, w = first[a], low[a], wanted[a]
+                t = i + _U(length)
+                hit = left[a] > _0
+                if hit:
+                    hit = word[place] == w
+                if hit:
+                    found[t] = place
+                elif not uniform:
+                    paid[t] += backoff[node[a]]
+                elif left[a] > _0:
+                    paid[t] = backoff[node[a]]
+                    settled[t] = True
+                first[going_on], node[going_on] = i, place
+                going_on += _U(hit & (w != line_end) & (place < contexts))
+            alive = going_on
+    scores = np.empty(len(places), dtype=np.float32)
+    nodes = np.empty(len(places), dtype=np.int32)
+    for k in range(len(places)):
+        t = _U(places[k])
+        nodes[k] = found[t]
+        scores[k] = paid[t] if settled[t] else paid[t] + logp[nodes[k]]
+    return scores, nodes
 
 
 def score_plain(
@@ -147,11 +217,7 @@ def score_plain(
             settled |= fixed
     scores[~settled] += tables.logp[found[~settled]]
     if len(targets):
-        if ids[-1] == line_end:
-            node = start
-        else:
-            last = int(found[-1])
-            node = last if last < tables.contexts else int(tables.suffix[last])
+        node = _after(tables, int(ids[-1]), int(found[-1]), line_end, start)
     return scores.astype(np.float32), found.astype(np.int32), node
 
 

@@ -23,6 +23,8 @@ from thereafter.ngram.smoothing.weights import Weights, kept
 Int = NDArray[np.int32]
 Float32 = NDArray[np.float32]
 
+_HIGHEST_LOG = 50.0
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -104,7 +106,8 @@ class Tables:
         nodes, contexts = len(self.word), self.contexts
         starts = self.level_starts
         sound = (
-            len(starts) >= 3
+            all(array.ndim == 1 for array in vars(self).values())
+            and len(starts) >= 3
             and starts[0] == 0
             and starts[1] == 1
             and bool(np.all(np.diff(starts) >= 0))
@@ -114,8 +117,13 @@ class Tables:
             and self.first_child[0] == 1
             and self.first_child[-1] == nodes
             and bool(np.all(np.diff(self.first_child) >= 0))
+            # a level's children are the next level, so that every walk to a parent ends
+            and bool(np.array_equal(self.first_child[starts[:-2]], starts[1:-1]))
             and bool(np.all((self.word >= 0) & (self.word <= self.vocabulary_size)))
             and bool(np.array_equal(self.word[1 : starts[2]], np.arange(self.vocabulary_size + 1)))
+            and bool(np.all(self.word[starts[2] :] < self.vocabulary_size))  # <s> is never predicted
+            # logs that can be added up and raised again; a pruned ARPA file may imply some a little above 0
+            and bool(np.all(self.logp < _HIGHEST_LOG) and np.all(self.backoff < _HIGHEST_LOG))
             # a suffix lies exactly one order lower, so that every walk along suffixes ends
             and bool(np.all(self.order_of(self.suffix[1:]) == self.order_of(np.arange(1, nodes)) - 1))
         )

@@ -17,19 +17,19 @@ WORD_TAIL = re.compile(r"\S*")
 PROSE_TAIL = re.compile(r"(?:[^\W\d_]+|\d+|[^\w\s]+|_+)?[^\S\n]*")
 
 
-def recut(chunks: Iterable[str], tail: re.Pattern[str]) -> Iterator[str]:
-    """The same text in pieces of about a million characters, each ending where no token can cross.
+def recut(chunks: Iterable[str], tail: re.Pattern[str], size: int | None = None) -> Iterator[str]:
+    """The same text in pieces of about `size` characters (a million), each ending where no token can cross.
 
     Every character is scanned once: what has no safe cut is put aside unread until one comes, so that a line of
     100 MB without any takes linear time. Such a run is given out as one piece, however long.
     """
     aside: list[str] = []
     fresh: list[str] = []
-    length = 0
-    for piece in sliced(chunks):
+    length, enough = 0, min(_ENOUGH, size or PIECE)
+    for piece in sliced(chunks, size):
         fresh.append(piece)
         length += len(piece)
-        if length < _ENOUGH:
+        if length < enough:
             continue  # tiny chunks are gathered first: a border between two of them is not looked at
         text = fresh[0] if len(fresh) == 1 else "".join(fresh)
         cut = last_cut(text, tail)
@@ -70,8 +70,9 @@ def require_unicode(text: str) -> str:
     return text
 
 
-def sliced(chunks: Iterable[str]) -> Iterator[str]:
-    """The same text in pieces of at most a million characters, cut anywhere."""
+def sliced(chunks: Iterable[str], size: int | None = None) -> Iterator[str]:
+    """The same text in pieces of at most `size` characters (a million), cut anywhere."""
+    size = PIECE if size is None else size
     for chunk in chunks:
-        for start in range(0, len(chunk), PIECE):
-            yield require_unicode(chunk if len(chunk) <= PIECE else chunk[start : start + PIECE])
+        for start in range(0, len(chunk), size):
+            yield require_unicode(chunk if len(chunk) <= size else chunk[start : start + size])

@@ -76,9 +76,15 @@ class NgramKind:
     ) -> NgramModel:
         try:
             known = json.loads(facts["ngram"])
-            tables = Tables(**{field.name: arrays[field.name].astype(kind, copy=False) for field, kind in _DTYPES})
+            tables = Tables(
+                **{field.name: arrays[field.name].astype(kind, casting="safe", copy=False) for field, kind in _DTYPES}
+            )
             discounts = {int(order): tuple(map(float, amounts)) for order, amounts in known["discounts"].items()}
             tables.check()
+            if known["context"] not in ("line", "stream"):
+                raise ValueError(f"their context is {known['context']!r}")
+            if known["line_end"] is not None and not 0 <= int(known["line_end"]) < tables.vocabulary_size:
+                raise ValueError(f"their line end is {known['line_end']!r}")
             return NgramModel(
                 tables,
                 context=str(known["context"]),
@@ -89,7 +95,7 @@ class NgramKind:
                 discounts=discounts,
                 notes=[str(note) for note in known["notes"]],
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
             raise FormatError(f"the n-gram tables are incomplete or damaged ({error}); try training again") from error
 
 

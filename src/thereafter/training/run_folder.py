@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from thereafter import config as toml
 from thereafter.errors import FormatError, StorageError, nearest
-from thereafter.storage import map_arrays, write_arrays, write_text
+from thereafter.storage import map_arrays, replacing, write_arrays, write_text
 from thereafter.text.tokenizers import load_tokenizer
 from thereafter.training.kinds import MODELS, ModelKind, Trained
 
 CONFIG, TOKENIZER, WEIGHTS, LOG = "config.toml", "tokenizer.json", "weights.safetensors", "log.jsonl"
+_FILES = (CONFIG, LOG, TOKENIZER, WEIGHTS)
 FORMAT = 1
 
 
@@ -22,25 +24,28 @@ def is_run(folder: Path) -> bool:
 
 
 def save(trained: Trained, folder: Path) -> Path:
-    """Write a run. Each file takes its place in one move, the configuration last: a folder that has it is complete.
+    """Write a run. All files are written before the first takes its place, the configuration last: a folder that has
+    it is complete, and a disk that fills up leaves the run that was there.
 
     A run that is there already is replaced; a folder that holds anything else is left alone.
     """
     if folder.exists() and not folder.is_dir():
         raise StorageError(f"{folder} is a file; expected a folder for the run; try another --out")
-    if folder.is_dir() and not is_run(folder) and any(folder.iterdir()):
+    if folder.is_dir() and not is_run(folder) and any(path.name not in _FILES for path in folder.iterdir()):
         raise StorageError(f"{folder} holds other files and no run; nothing was written; try a new folder")
     kind: ModelKind = MODELS.load(trained.config["model"])
     arrays, facts = kind.arrays(trained.model)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / CONFIG).unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(f"cannot write the run folder {folder}: {error.strerror}; try another --out") from error
-    write_arrays(folder / WEIGHTS, arrays, facts)
-    trained.tokenizer.save(folder / TOKENIZER)
-    write_text(folder / LOG, "".join(json.dumps(line) + "\n" for line in trained.log))
-    write_text(folder / CONFIG, toml.dumps(trained.config))
+    with ExitStack() as moves:  # left in reverse order
+        config, log, tokenizer, weights = (moves.enter_context(replacing(folder / name)) for name in _FILES)
+        write_arrays(weights, arrays, facts)
+        trained.tokenizer.save(tokenizer)
+        write_text(log, "".join(json.dumps(line) + "\n" for line in trained.log))
+        write_text(config, toml.dumps(trained.config))
+        (folder / CONFIG).unlink(missing_ok=True)  # an old one must not stand beside new weights, not even for a moment
     return folder
 
 
@@ -52,13 +57,10 @@ def load(folder: Path) -> Trained:
         config = toml.loads((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
         lines = (folder / LOG).read_text(encoding="utf-8").splitlines() if (folder / LOG).is_file() else []
         log = [json.loads(line) for line in lines]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"the run {folder} cannot be read: {error}; try training again") from error
-    if config.get("format") != FORMAT or not isinstance(config.get("text"), dict) or "context" not in config["text"]:
-        raise FormatError(
-            f"{folder / CONFIG} is of format {config.get('format')!r}; expected {FORMAT}; try training again"
-        )
-    kind: ModelKind = MODELS.load(str(config.get("model")))
+    _check(config, log, folder)
+    kind: ModelKind = MODELS.load(config["model"])
     arrays, facts = map_arrays(folder / WEIGHTS)
     tokenizer = load_tokenizer(folder / TOKENIZER)
     model = kind.restore(arrays, facts, config)
@@ -68,6 +70,30 @@ def load(folder: Path) -> Trained:
             f"{len(tokenizer.vocabulary):,}; try training again"
         )
     return Trained(model, tokenizer, config, log)
+
+
+def _check(config: dict[str, Any], log: list[Any], folder: Path) -> None:
+    """Refuse what no `save` has written; from here on the tables of a configuration are taken for granted."""
+    path = folder / CONFIG
+    if config.get("format") != FORMAT:
+        raise FormatError(f"{path} is of format {config.get('format')!r}; expected {FORMAT}; try training again")
+    model = config.get("model")
+    if not isinstance(model, str) or model not in MODELS:
+        raise FormatError(f"{path}: no model is called {model!r}; {nearest(str(model), list(MODELS))}")
+    for table, names in {
+        "source": ("name",),
+        "text": ("tokens", "context", "lower", "letters_only"),
+        model: (),
+    }.items():
+        held = config.get(table)
+        missing = [name for name in names if not isinstance(held, dict) or name not in held]
+        if not isinstance(held, dict) or missing:
+            raise FormatError(
+                f"{path} is not complete: expected the table [{table}] {'with ' if names else ''}{', '.join(missing)}; "
+                "try training again"
+            )
+    if not all(isinstance(line, dict) for line in log):
+        raise FormatError(f"{folder / LOG} is damaged: expected an object in every line; try training again")
 
 
 def free_folder(base: Path, name: str) -> Path:

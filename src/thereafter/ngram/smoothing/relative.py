@@ -54,7 +54,8 @@ def stupid_backoff(counts: Counts, cutoffs: tuple[int, ...], factor: float = 0.4
         S(w | h) = c(hw) / c(h) if c(hw) > 0, else factor S(w | h'),     S(w | nothing) = factor / V if c(w) = 0
 
     The scores are no probabilities. So that they can stand beside other models they are divided by their sum,
-    p(w | h) = S(w | h) / Z(h), with Z computed for every context on the way up; `normalise=False` keeps S itself.
+    p(w | h) = S(w | h) / Z(h), with Z computed for every context on the way up; `normalise=False` keeps S itself (a
+    context that was never seen is passed over without paying the factor).
     Brants, Popat, Xu, Och and Dean 2007, Large language models in machine translation.
     """
     if not 0 < factor <= 1:

@@ -24,13 +24,16 @@ from thereafter.text.vocabulary import Vocabulary, check_cutoffs, is_unicode
 
 DEFAULT_SIZE = 4096
 _PURPOSE = "the bpe tokenizer"
-# A single form of a million characters takes the library half a gigabyte; longer forms are cut at fixed places.
-_LONGEST = 100_000
+# The library takes half a gigabyte for a single form of a million characters, and more time for each of its
+# characters than for those of a short form: longer forms are cut at fixed places.
+_LONGEST = 10_000
 # Learning keeps every distinct form in memory, about 60 bytes for each of its bytes. These bounds hold it near
 # 200 MB, far above what a few thousand pieces need to be estimated well.
 _SAMPLE_CHARS = 32_000_000
 _DISTINCT_BYTES = 3_000_000
 _LEARNED_RUN = 100
+# The library reads 256 lessons ahead, and needs some hundred bytes for each character of those it works on.
+_LESSON = 1 << 14
 
 
 class BpeTokenizer(Tokenizer):
@@ -72,7 +75,7 @@ class BpeTokenizer(Tokenizer):
         )
         total = sum(len(chunk) for chunk in chunks())
         with task("learning byte pairs", total=min(total, _SAMPLE_CHARS), unit="chars") as advance:
-            lessons = _Lessons(recut(chunks(), PROSE_TAIL), total, advance)
+            lessons = _Lessons(recut(chunks(), PROSE_TAIL, _LESSON), total, advance)
             engine.train_from_iterator(lessons, trainer)
             if lessons.failure is not None:
                 raise lessons.failure
@@ -141,12 +144,12 @@ class _Lessons:
                 continue
             taken += len(group)
             forms = _cut_long(prose_forms(group), len(group), _LEARNED_RUN)
-            if distinct < _DISTINCT_BYTES:
-                new = set(forms) - met
-                distinct += sum(map(byte_length, new))
-                met |= new
-                # The library splits a plain text by the same pattern, several times faster than it takes a list.
-                yield [group] if len(max(forms, key=len)) < _LEARNED_RUN else forms
+            for form in dict.fromkeys(forms):
+                if distinct < _DISTINCT_BYTES and form not in met:
+                    distinct += byte_length(form)
+                    met.add(form)
+            if distinct < _DISTINCT_BYTES and len(max(forms, key=len)) < _LEARNED_RUN:
+                yield [group]  # the library splits a text by the same pattern, faster than it takes a list
             else:
                 yield [form for form in forms if form in met]
             self._advance(len(group))
