@@ -39,7 +39,7 @@ $(READY): pyproject.toml constraints.txt
 
 .oracles/.ready: constraints.txt
 	$(PYTHON) -m venv .oracles
-	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt kenlm
+	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt kenlm onnx onnxruntime
 	touch $@
 
 clean:

@@ -82,7 +82,19 @@ def check_verbs(lm: thereafter.LanguageModel, other: str, seed: int, folder: Pat
 
 
 def test_a_recipe_that_makes_no_sense_is_refused():
-    for wrong in ({"order": 0}, {"order": 11}, {"smoothing": "kneser-nay"}, {"cutoffs": (0, 3, 1)}, {"ordr": 3}):
+    for wrong in (
+        {"order": 0},
+        {"order": 11},
+        {"smoothing": "kneser-nay"},
+        {"cutoffs": (0, 3, 1)},
+        {"ordr": 3},
+        {"order": "5"},
+        {"order": 2.5},
+        {"alpha": "much"},
+        {"lower": "yes"},
+        {"cutoffs": ("x",)},
+        {"min_count": 0},
+    ):
         with pytest.raises(thereafter.ThereafterError):
             thereafter.train(text="a b a b", **wrong)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter import config as toml
 from thereafter import progress
 from thereafter.decoding.sampling import check_sampling, continue_from
 from thereafter.errors import OptionError
@@ -48,9 +49,8 @@ def train(
     [('cat', 0.6666666865348816)]
     """
     about_text = {field.name for field in fields(protocol.TextSettings)}
-    settings = protocol.TextSettings(
-        tokens=tokens, **{name: options.pop(name) for name in list(options) if name in about_text}
-    )
+    about = {name: options.pop(name) for name in list(options) if name in about_text}
+    settings = toml.build(protocol.TextSettings, {"tokens": tokens, **about}, "text")
     with _visible():
         texts = protocol.find_texts(source, text, settings)
         lm = LanguageModel(protocol.train(texts, model, settings, options), texts)

@@ -9,7 +9,8 @@ import dataclasses
 import json
 import tomllib
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -46,15 +47,42 @@ def loads(text: str, name: str = "the configuration") -> dict[str, Any]:
 
 
 def build(kind: type[T], table: Mapping[str, Any], name: str) -> T:
-    """A dataclass from a table; an unknown key fails with the nearest valid one."""
-    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    for key in table:
+    """A dataclass from a table; an unknown key fails with the nearest valid one, a value of another type with both.
+
+    >>> @dataclasses.dataclass
+    ... class Pet:
+    ...     legs: int = 4
+    >>> build(Pet, {"legs": 3}, "pet")
+    Pet(legs=3)
+    """
+    hints = get_type_hints(kind)
+    fields = {field.name: hints[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    values = {}
+    for key, given in table.items():
         if key not in fields:
             raise OptionError(f"{name} has no setting {key!r}; {nearest(key, sorted(fields))}")
+        value = given.item() if isinstance(given, np.generic) else tuple(given) if isinstance(given, list) else given
+        if not _fits(value, fields[key]):
+            wanted = getattr(fields[key], "__name__", None) or str(fields[key])
+            raise OptionError(f"{key} of {name} is {given!r}, a {type(given).__name__}; expected {wanted}")
+        values[key] = value
     try:
-        return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
+        return kind(**values)
     except TypeError as error:
         raise OptionError(f"{name} is not complete: {error}") from error
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value has the type a field asks for: plain types, unions of them, and tuples of one type."""
+    if get_origin(hint) in (UnionType, Union):
+        return any(_fits(value, part) for part in get_args(hint))
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return hint is Any or isinstance(value, hint)
 
 
 def _key(name: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +24,10 @@ TEXT = "the cat sat on the mat\nthe dog ate, é 漢字\n" * 50 + "the end"
 
 
 @pytest.fixture(autouse=True)
-def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("THEREAFTER_CACHE", str(tmp_path / "cache"))
+    yield
+    shutil.rmtree(tmp_path, ignore_errors=True)  # pytest keeps such folders, and these may hold gigabytes
 
 
 @pytest.fixture

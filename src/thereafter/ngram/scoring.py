@@ -35,10 +35,10 @@ def score(
     tokens.flags.writeable = False
     if not available() or not len(tokens):
         return score_plain(tables, tokens, node, uniform=uniform, line_end=line_end, start=start)
-    restart = _words(tables, start)
+    restart = np.array(tables.path(start), dtype=np.int32)
 
     def walk(part: Int, context: int) -> tuple[Float32, Int, int]:
-        stream, places = _lay_out(part, _words(tables, context), restart, line_end)
+        stream, places = _lay_out(part, np.array(tables.path(context), dtype=np.int32), restart, line_end)
         arrays = (tables.word, tables.logp, tables.backoff, tables.first_child)
         scores, found = _walk(*arrays, stream, places, tables.order, uniform, line_end)
         return scores, found, _after(tables, int(part[-1]), int(found[-1]), line_end, start)
@@ -65,16 +65,6 @@ def _after(tables: Tables, token: int, found: int, line_end: int, start: int) ->
     if token == line_end:
         return start
     return found if found < tables.contexts else int(tables.suffix[found])
-
-
-def _words(tables: Tables, node: int) -> Int:
-    """The word ids of a context, from first to last."""
-    words: list[int] = []
-    while node:
-        words.append(int(tables.word[node]))
-        # a number of the array's own type: any other would have the whole array converted at every look-up
-        node = int(np.searchsorted(tables.first_child, np.int32(node), side="right")) - 1
-    return np.array(words[::-1], dtype=np.int32)
 
 
 @compiled

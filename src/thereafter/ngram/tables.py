@@ -78,7 +78,8 @@ class Tables:
         words: list[int] = []
         while node:
             words.append(int(self.word[node]))
-            node = int(np.searchsorted(self.first_child, node, side="right")) - 1
+            # a number of the array's own type: any other would have the whole array converted at every look-up
+            node = int(np.searchsorted(self.first_child, np.int32(node), side="right")) - 1
         return words[::-1]
 
     def chain(self, node: int) -> list[int]:

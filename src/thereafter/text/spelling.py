@@ -17,7 +17,7 @@ class Spelling:
     `-sum(log p(byte)) - log p(end)` nats, which is finite for any bytes.
 
     >>> round(Spelling.from_forms(["a"]).nats("a"), 4)  # two symbols, each 2 / (2 + 257)
-    9.7275
+    9.7274
     """
 
     def __init__(self, costs: NDArray[np.float64]) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from thereafter import config as toml
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError, nearest
-from thereafter.text.encoded import CACHE_FROM_BYTES, encode_source
+from thereafter.text.encoded import fit_source
 from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.base import Tokenizer
@@ -95,14 +95,9 @@ def train(texts: Texts, model: str, text: TextSettings, options: dict[str, Any])
 
 
 def tokenize(source: Source, default: str, settings: TextSettings) -> tuple[Tokenizer, NDArray[Any]]:
-    """Fit a tokenizer on a text and encode it: in one pass where it is small, else through the cache."""
-    name = settings.tokens or default
-    kind: type[Tokenizer] = TOKENIZERS.load(name)
-    cuts = {"min_count": settings.min_count, "max_size": settings.vocabulary}
-    if source.size < CACHE_FROM_BYTES:
-        return kind.fit_encode(source.chunks, **cuts)
-    tokenizer = kind.fit(lambda: source.chunks(f"learning the {name} vocabulary"), **cuts)
-    return tokenizer, encode_source(tokenizer, source)
+    """Fit the tokenizer that was asked for, else the one that suits the source, and encode the text."""
+    kind: type[Tokenizer] = TOKENIZERS.load(settings.tokens or default)
+    return fit_source(kind, source, min_count=settings.min_count, max_size=settings.vocabulary)
 
 
 def run_name(texts: Texts, model: str) -> str:

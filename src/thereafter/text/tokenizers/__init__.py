@@ -1,6 +1,6 @@
 """Text to ids and back: five tokenizers behind one contract (`base.Tokenizer`), found by name.
 
->>> tokenizer = TOKENIZERS.load("prose").fit(lambda: ["the cat sat. the cat sat."])
+>>> tokenizer = TOKENIZERS.load("prose").fit(lambda: ["the cat sat.\\n" * 2])
 >>> tokenizer.decode(tokenizer.encode("the cat sat."))
 'the cat sat.'
 """
