@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 import thereafter
+from thereafter.cells import CELLS
 from thereafter.kernels import compiled
+from thereafter.kernels.scan import KERNELS
 from thereafter.ngram.smoothing import SMOOTHINGS
 from thereafter.registry import Registry
 from thereafter.text.corpora import BUILDERS
@@ -59,7 +61,9 @@ def test_no_import_runs_upward(path: Path):
     assert not upward
 
 
-@pytest.mark.parametrize("registry", [TOKENIZERS, SMOOTHINGS, MODELS, BUILDERS], ids=lambda registry: registry.kind)
+@pytest.mark.parametrize(
+    "registry", [TOKENIZERS, SMOOTHINGS, MODELS, BUILDERS, CELLS, KERNELS], ids=lambda registry: registry.kind
+)
 def test_every_registered_name_leads_somewhere(registry: Registry):
     assert list(registry)
     for name in registry:

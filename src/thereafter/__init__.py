@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thereafter import nn as nn
     from thereafter.api import LanguageModel as LanguageModel
     from thereafter.api import load as load
     from thereafter.api import read_arpa as read_arpa
@@ -33,10 +34,12 @@ _DOOR = {
     "ThereafterError": "thereafter.errors",
 }
 
-__all__ = ["LanguageModel", "Score", "ThereafterError", "Trace", "__version__", "load", "read_arpa", "train"]
+__all__ = ["LanguageModel", "Score", "ThereafterError", "Trace", "__version__", "load", "nn", "read_arpa", "train"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "nn":
+        return import_module("thereafter.nn")
     if name not in _DOOR:
         raise AttributeError(f"module 'thereafter' has no attribute {name!r}")
     return getattr(import_module(_DOOR[name]), name)

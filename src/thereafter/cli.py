@@ -219,6 +219,18 @@ def arpa(
     typer.echo(_load(run).to_arpa(path))
 
 
+@app.command()
+def kernels() -> None:
+    """The ways to run a recurrent layer: which can run on this machine, and why the others cannot.
+
+    Example: thereafter kernels
+    """
+    from thereafter.kernels.scan import KERNELS
+
+    for name in KERNELS:
+        typer.echo(f"{name:<10} {KERNELS.load(name).status()}")
+
+
 @data_app.command(name="list")
 def data_list() -> None:
     """The named corpora and where each one is."""

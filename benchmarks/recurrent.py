@@ -1,0 +1,246 @@
+"""Recurrent layers against torch, against themselves, and against what the machine could do at best.
+
+    python benchmarks/recurrent.py [--rounds 9] [--json FILE] [--quick]
+
+Medians of alternating rounds, ratios within one run. "best torch" is the faster of torch with oneDNN on and off.
+Exit code 1 if a requirement is missed, 2 if the oracle is absent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from thereafter import nn
+
+warnings.filterwarnings("ignore", message=".*TF32.*")
+SIZES = [(32, 35, 256, 256), (20, 70, 400, 1150), (64, 100, 128, 128), (1, 100, 256, 256)]
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rounds", type=int, default=9)
+    options.add_argument("--json", type=Path)
+    options.add_argument("--quick", action="store_true", help="fewer rounds, no series")
+    given = options.parse_args()
+    rounds = 3 if given.quick else given.rounds
+    torch.manual_seed(0)
+    print(
+        f"{platform.machine()}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
+        f"torch {torch.__version__}, {date.today()}"
+    )
+    report = Report()
+    rate = matrix_rate()
+    print(f"large matrix product: {rate:.0f} GFLOP/s\n")
+    against_torch(report, "LSTM", 1.4, rounds, rate)
+    against_torch(report, "GRU", 1.15, rounds, rate)
+    variants(report, rounds)
+    layer_norm(report, rounds)
+    streaming(report, rounds)
+    if not given.quick:
+        growth()
+    if given.json:
+        given.json.write_text(json.dumps(report.rows, indent=1))
+    print("\n" + ("every requirement holds" if report.good else "MISSED: " + ", ".join(report.missed)))
+    return 0 if report.good else 1
+
+
+class Report:
+    """Rows of (figure, measured ratio, required)."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, object]] = []
+        self.missed: list[str] = []
+
+    @property
+    def good(self) -> bool:
+        return not self.missed
+
+    def add(self, figure: str, ratio: float, required: float, beside: str = "") -> None:
+        ok = ratio >= required
+        if not ok:
+            self.missed.append(figure)
+        self.rows.append({"figure": figure, "ratio": ratio, "required": required, "ok": ok, "beside": beside})
+        print(f"{figure:<52} {ratio:6.2f}x  required {required:.2f}x  {'ok' if ok else 'MISSED'}  {beside}")
+
+
+def alternating(rounds: int, **jobs: Callable[[], None]) -> dict[str, float]:
+    """Median milliseconds of each job, the jobs taking turns."""
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    for job in jobs.values():
+        job()
+    for _ in range(rounds):
+        for name, job in jobs.items():
+            began = time.perf_counter()
+            job()
+            times[name].append(1e3 * (time.perf_counter() - began))
+    return {name: sorted(values)[len(values) // 2] for name, values in times.items()}
+
+
+def matrix_rate() -> float:
+    """GFLOP/s of a large float32 matrix product."""
+    n = 2048
+    a, b = torch.randn(n, n), torch.randn(n, n)
+    return 2 * n**3 / 1e6 / alternating(9, product=lambda: torch.mm(a, b))["product"]
+
+
+def both_ways(module: torch.nn.Module, x: Tensor) -> Callable[[], None]:
+    def job() -> None:
+        module.zero_grad(set_to_none=True)
+        module(x)[0].sum().backward()
+
+    return job
+
+
+def without_onednn(job: Callable[[], None]) -> Callable[[], None]:
+    def off() -> None:
+        with torch.backends.mkldnn.flags(enabled=False):
+            job()
+
+    return off
+
+
+def against_torch(report: Report, kind: str, mean: float, rounds: int, rate: float) -> None:
+    ratios = []
+    for batch, steps, inputs, hidden in SIZES:
+        x = torch.randn(batch, steps, inputs, requires_grad=True)
+        theirs = getattr(torch.nn, kind)(inputs, hidden, batch_first=True)
+        ours = getattr(nn, kind)(inputs, hidden, batch_first=True)
+        ours.load_state_dict(theirs.state_dict())
+        job = both_ways(theirs, x)
+        ms = alternating(rounds, default=job, off=without_onednn(job), ours=both_ways(ours, x))
+        best = min(ms["default"], ms["off"])
+        ratios.append(best / ms["ours"])
+        beside = f"ours {ms['ours']:.1f} ms, torch {ms['default']:.1f} default / {ms['off']:.1f} oneDNN off"
+        report.add(f"{kind} {batch, steps, inputs, hidden} against best torch", ratios[-1], 1.0, beside)
+        if kind == "LSTM" and hidden == 1150:
+            flops = 3 * 2 * batch * steps * 4 * hidden * (inputs + hidden)
+            share = flops / 1e6 / ms["ours"] / rate
+            report.add("LSTM share of the matrix-product rate", share, 0.65, f"{flops / 1e6 / ms['ours']:.0f} GFLOP/s")
+    report.add(f"{kind} geometric mean", math.prod(ratios) ** (1 / len(ratios)), mean)
+
+
+def variants(report: Report, rounds: int) -> None:
+    for batch, steps, inputs, hidden in SIZES[:3]:
+        x = torch.randn(batch, steps, inputs, requires_grad=True)
+
+        def made(
+            kind: str, x: Tensor = x, sizes: tuple[int, int] = (inputs, hidden), **options: object
+        ) -> Callable[[], None]:
+            return both_ways(getattr(nn, kind)(*sizes, batch_first=True, **options), x)
+
+        ms = alternating(
+            rounds,
+            lstm=made("LSTM"),
+            peephole=made("LSTM", peephole=True),
+            weight_drop=made("LSTM", weight_drop=0.5),
+            gru=made("GRU"),
+            before=made("GRU", reset="before"),
+        )
+        size = str((batch, steps, inputs, hidden))
+        report.add(f"peephole LSTM {size} against plain", ms["lstm"] / ms["peephole"], 0.8)
+        report.add(f"weight drop 0.5 {size} against plain", ms["lstm"] / ms["weight_drop"], 0.8)
+        report.add(f"GRU reset before {size} against after", ms["gru"] / ms["before"], 0.8)
+
+
+def layer_norm(report: Report, rounds: int) -> None:
+    for batch, steps, inputs, hidden in SIZES[:3]:
+        x = torch.randn(batch, steps, inputs, requires_grad=True)
+        ours = nn.LSTM(inputs, hidden, batch_first=True, layer_norm=True)
+        weights = {name.removesuffix("_l0"): weight for name, weight in ours.named_parameters()}
+
+        def loop(x: Tensor = x, w: dict[str, Tensor] = weights, hidden: int = hidden) -> None:
+            """As one writes it: a Python loop over steps, the input product hoisted."""
+            z = F.layer_norm(F.linear(x, w["weight_ih"]), (4 * hidden,), w["norm_ih"]) + w["bias_ih"] + w["bias_hh"]
+            h, c = x.new_zeros(len(x), hidden), x.new_zeros(len(x), hidden)
+            outputs = []
+            for t in range(x.shape[1]):
+                r = F.layer_norm(F.linear(h, w["weight_hh"]), (4 * hidden,), w["norm_hh"])
+                i, f, g, o = (z[:, t] + r).chunk(4, 1)
+                c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+                h = torch.sigmoid(o) * torch.tanh(F.layer_norm(c, (hidden,), w["norm_c"], w["shift_c"]))
+                outputs.append(h)
+            torch.stack(outputs, 1).sum().backward()
+
+        ms = alternating(rounds, ours=both_ways(ours, x), loop=loop)
+        size = str((batch, steps, inputs, hidden))
+        beside = f"ours {ms['ours']:.1f} ms, loop {ms['loop']:.1f}"
+        report.add(f"layer-norm LSTM {size} against a loop", ms["loop"] / ms["ours"], 2.5, beside)
+
+
+def streaming(report: Report, rounds: int) -> None:
+    python = ROOT / ".oracles" / "bin" / "python"
+    if not python.exists():
+        sys.exit("the oracle ONNX Runtime is not installed; run `make oracles`")
+    for size in (256, 512):
+        layer = nn.LSTM(size, size)
+        stream = layer.stream(1)
+        x = torch.randn(1, size)
+        worker = subprocess.Popen(
+            [python, ROOT / "benchmarks" / "onnx_worker.py", str(size)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        ours, theirs = [], []
+        for _ in range(rounds):
+            ours.append(microseconds_a_step(stream, x))
+            worker.stdin.write("go\n")
+            worker.stdin.flush()
+            theirs.append(float(worker.stdout.readline()))
+        worker.stdin.close()
+        worker.wait()
+        mine, other = sorted(ours)[rounds // 2], sorted(theirs)[rounds // 2]
+        weights, vector = torch.randn(4 * size, 2 * size), torch.randn(2 * size)
+        limit = (
+            1e3
+            * alternating(9, limit=lambda w=weights, v=vector: [torch.mv(w, v) for _ in range(100)] and None)["limit"]
+        )
+        beside = f"ours {mine:.0f} us, ONNX Runtime {other:.0f}, one product over the weights {limit / 100:.0f}"
+        report.add(f"one streaming step, {size}, against ONNX Runtime", other / mine, 1.0, beside)
+
+
+def microseconds_a_step(stream: object, x: Tensor, steps: int = 500) -> float:
+    for _ in range(20):
+        stream.step(x)
+    began = time.perf_counter()
+    for _ in range(steps):
+        stream.step(x)
+    return 1e6 * (time.perf_counter() - began) / steps
+
+
+def growth() -> None:
+    print("\nmilliseconds forward + backward of the LSTM as one size grows")
+    for name, sizes in {
+        "steps": [(32, steps, 256, 256) for steps in (16, 32, 64, 128, 256)],
+        "batch": [(batch, 35, 256, 256) for batch in (1, 4, 16, 64, 256)],
+        "hidden": [(32, 35, 256, hidden) for hidden in (64, 128, 256, 512, 1024)],
+    }.items():
+        shown = []
+        for batch, steps, inputs, hidden in sizes:
+            x = torch.randn(batch, steps, inputs, requires_grad=True)
+            job = both_ways(nn.LSTM(inputs, hidden, batch_first=True), x)
+            shown.append(
+                f"{ {'batch': batch, 'steps': steps, 'hidden': hidden}[name] }: {alternating(5, ours=job)['ours']:.1f}"
+            )
+        print(f"  {name:<7}" + ",  ".join(shown))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""The contract of a recurrent cell.
+
+Shapes: B rows, T steps, I inputs, H hidden units, O outputs (H, or the projection's size), G = H times the gates.
+
+A cell is three parts, with the weights passed in, so that kernels, weight drop and layer norm all share them:
+    project(x_BTI) -> z_BTG        the whole sequence in one matrix product: what does not recur is hoisted
+    recur(h_BO) -> r_BG            the recurrent product of one step
+    pointwise(z_BG, r_BG, state)   the rule itself
+A cell whose second product depends on a gate (GRU, reset before) overrides `step`, which is otherwise their sum.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from thereafter.errors import OptionError
+
+Weights = Mapping[str, Tensor]
+Record = dict[str, Tensor]
+"""What a step did, by name: gates, candidate, states. Filled only where somebody asked for it."""
+
+BIASES = ("two", "one", "none")
+
+
+class HState(NamedTuple):
+    """The state of a cell with one memory."""
+
+    h: Tensor
+
+
+class HCState(NamedTuple):
+    """The state of a cell with an output and a cell memory."""
+
+    h: Tensor
+    c: Tensor
+
+
+State = HState | HCState
+
+
+class Cell(ABC):
+    """One step of a recurrent network.
+
+    `bias`: "two" keeps torch's `bias_ih` and `bias_hh`, "one" a single `bias_ih` per gate, "none" no bias.
+    `layer_norm`: the products W x and U h are each normalised over their G entries with a learned gain before they are
+    added (Ba, Kiros and Hinton 2016, Layer Normalization), and so is what the cell names in its own docstring.
+    """
+
+    name: ClassVar[str]
+    gates: ClassVar[tuple[str, ...]]
+    """The blocks of the weight rows, in order. Weights are converted by these names, never by position."""
+    state_type: ClassVar[type[Any]] = HState
+    linear: ClassVar[bool] = False
+    """Whether h_t = a_t h_{t-1} + b_t with a, b free of h: such a cell has a parallel form, `coefficients`."""
+
+    def __init__(self, input_size: int, hidden_size: int, *, bias: str = "two", layer_norm: bool = False) -> None:
+        for label, size in (("input_size", input_size), ("hidden_size", hidden_size)):
+            if size < 1:
+                raise OptionError(f"{label} is {size}; expected at least 1")
+        if bias not in BIASES:
+            raise OptionError(f"bias is {bias!r}; expected one of {', '.join(BIASES)}")
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        self.layer_norm = layer_norm
+
+    @property
+    def output_size(self) -> int:
+        """O: the size of h, which is also the output."""
+        return self.hidden_size
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The gates that have weights of their own."""
+        return self.gates
+
+    def state_sizes(self) -> dict[str, int]:
+        """The size of each state field."""
+        return dict.fromkeys(self.state_type._fields, self.hidden_size)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The weights of this cell by name, in torch's layout: rows by gate."""
+        rows = len(self.blocks) * self.hidden_size
+        shapes: dict[str, tuple[int, ...]] = {
+            "weight_ih": (rows, self.input_size),
+            "weight_hh": (rows, self.output_size),
+        }
+        if self.bias != "none":
+            shapes["bias_ih"] = (rows,)
+        if self.bias == "two":
+            shapes["bias_hh"] = (rows,)
+        if self.layer_norm:
+            shapes |= {"norm_ih": (rows,), "norm_hh": (rows,)}
+        return shapes
+
+    def initialise(self, weights: dict[str, Tensor]) -> None:
+        """Fill fresh weights in place: uniform in +-1/sqrt(H) as torch does, gains 1; cells add their own rules."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        with torch.no_grad():
+            for name, weight in weights.items():
+                if name.startswith("norm"):
+                    weight.fill_(1.0)
+                else:
+                    weight.uniform_(-bound, bound)
+
+    def rows(self, gate: str) -> slice:
+        """The rows of a gate in the weights."""
+        start = self.blocks.index(gate) * self.hidden_size
+        return slice(start, start + self.hidden_size)
+
+    def zero_state(self, batch: int, like: Tensor) -> Any:
+        """The state of all zeros."""
+        return self.state_type(*(like.new_zeros(batch, size) for size in self.state_sizes().values()))
+
+    def project(self, x_BTI: Tensor, weights: Weights) -> Tensor:
+        """z_BTG = W x + b for every step at once."""
+        if not self.layer_norm:
+            return F.linear(x_BTI, weights["weight_ih"], weights.get("bias_ih"))
+        z_BTG = normalise(F.linear(x_BTI, weights["weight_ih"]), weights["norm_ih"])
+        return z_BTG + weights["bias_ih"] if "bias_ih" in weights else z_BTG
+
+    def recur(self, h_BO: Tensor, weights: Weights) -> Tensor:
+        """r_BG = U h (+ b)."""
+        if not self.layer_norm:
+            return F.linear(h_BO, weights["weight_hh"], weights.get("bias_hh"))
+        r_BG = normalise(F.linear(h_BO, weights["weight_hh"]), weights["norm_hh"])
+        return r_BG + weights["bias_hh"] if "bias_hh" in weights else r_BG
+
+    @abstractmethod
+    def pointwise(
+        self, z_BG: Tensor, r_BG: Tensor, state: Any, weights: Weights, record: Record | None = None
+    ) -> tuple[Tensor, Any]:
+        """The rule of the cell: (output, new state); `record` takes every gate by its name."""
+
+    def step(self, z_BG: Tensor, state: Any, weights: Weights, record: Record | None = None) -> tuple[Tensor, Any]:
+        """One step from the projected input."""
+        return self.pointwise(z_BG, self.recur(state.h, weights), state, weights, record)
+
+    def coefficients(self, z_BTG: Tensor, weights: Weights, record: Record | None = None) -> tuple[Tensor, Tensor]:
+        """a_BTH and b_BTH of a linear cell's h_t = a_t h_{t-1} + b_t."""
+        raise OptionError(f"the cell {self.name!r} is not linear in its state: it has no parallel form")
+
+    def describe(self) -> dict[str, Any]:
+        """The options that define this cell."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{name}={value!r}" for name, value in self.describe().items())
+        return f"{type(self).__name__}({listed})"
+
+
+EPSILON = 1e-5
+
+
+def normalise(x: Tensor, gain: Tensor, shift: Tensor | None = None) -> Tensor:
+    """Layer norm over the last axis."""
+    return F.layer_norm(x, x.shape[-1:], gain, shift, EPSILON)
+
+
+def split(x_BG: Tensor, blocks: int) -> tuple[Tensor, ...]:
+    """The blocks of the last axis, one for each gate."""
+    return x_BG.chunk(blocks, dim=-1)

@@ -1,0 +1,98 @@
+"""The fast CPU kernel: what does not recur is hoisted, a step is one product and one compiled loop, weight gradients
+are one deferred product. float32 and float64; no compiler on the user's machine, no thread pool of its own.
+
+The matrix products are torch's and use torch's threads. The loops between them are compiled by numba for one thread and
+release Python's lock: they take a few per cent of the time, and a second pool would fight the first for the cores.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from thereafter.cells.base import Cell, normalise
+from thereafter.cells.elman import Elman
+from thereafter.cells.gru import GRU
+from thereafter.cells.lstm import LSTM
+from thereafter.kernels.compiled import available
+from thereafter.kernels.jobs import Job, Unrolled
+
+
+class Cpu:
+    """Plain, peephole, coupled, projected and layer-norm LSTM; both GRUs; Elman; the linear cells."""
+
+    name = "cpu"
+
+    def refuses(self, job: Job) -> str | None:
+        cell = job.cell
+        if not available():
+            return "it needs numba, which is not installed (pip install numba)"
+        if job.x_BTI.device.type != "cpu":
+            return f"the input is on {job.x_BTI.device}"
+        if job.x_BTI.dtype not in (torch.float32, torch.float64):
+            return f"the input is {job.x_BTI.dtype}; it knows float32 and float64"
+        if job.record:
+            return "the gates of every step are recorded by the reference loop"
+        if job.hold:
+            return "zoneout runs in the reference loop"
+        if job.reset_BT is not None and not cell.linear:
+            return "state reset runs in the reference loop"
+        if not job.x_BTI.shape[1] or not job.x_BTI.shape[0]:
+            return "there is nothing to do"
+        if cell.layer_norm and not isinstance(cell, LSTM):
+            return f"layer norm of {cell.name!r} runs in the reference loop"
+        if not (cell.linear or isinstance(cell, (LSTM, GRU, Elman))):
+            return f"it does not know the cell {cell.name!r}"
+        return None
+
+    def status(self) -> str:
+        if available():
+            return f"runs here: compiled by numba, {torch.get_num_threads()} threads in torch's products"
+        return "cannot run here: numba is not installed (pip install numba)"
+
+    def run(self, job: Job) -> Unrolled:
+        from thereafter.kernels.cpu.elman import run_elman
+        from thereafter.kernels.cpu.gru import run_gru
+        from thereafter.kernels.cpu.linear import run_linear
+        from thereafter.kernels.cpu.lstm import run_lstm
+
+        cell = job.cell
+        z_TBG = _project(job)
+        parts: tuple[Tensor, ...]
+        if isinstance(cell, LSTM):
+            h_TBO, parts = run_lstm(job, z_TBG)
+        elif isinstance(cell, GRU):
+            h_TBO, parts = run_gru(job, z_TBG)
+        elif isinstance(cell, Elman):
+            h_TBO, parts = run_elman(job, z_TBG)
+        else:
+            h_TBO, parts = run_linear(job, z_TBG)
+        y_BTO = h_TBO.transpose(0, 1)
+        if job.lengths_B is not None:
+            live_BT1 = (torch.arange(y_BTO.shape[1]) < job.lengths_B.unsqueeze(1)).unsqueeze(-1)
+            y_BTO = torch.where(live_BT1, y_BTO, torch.zeros((), dtype=y_BTO.dtype))
+        return Unrolled(y_BTO, type(job.state)(*parts))
+
+
+def _project(job: Job) -> Tensor:
+    """z of all steps, time first, with every bias that may be hoisted."""
+    weights: Any = job.weights
+    x_TBI = job.x_BTI.transpose(0, 1).contiguous()
+    bias = weights.get("bias_ih")
+    if "bias_hh" in weights and _hoists_second_bias(job.cell):
+        bias = bias + weights["bias_hh"]
+    if not job.cell.layer_norm:
+        return F.linear(x_TBI, weights["weight_ih"], bias)
+    z_TBG = normalise(F.linear(x_TBI, weights["weight_ih"]), weights["norm_ih"])
+    return z_TBG if bias is None else z_TBG + bias
+
+
+def _hoists_second_bias(cell: Cell) -> bool:
+    """All cells but the GRU that resets after the product, where the reset gate multiplies that bias."""
+    return not (isinstance(cell, GRU) and cell.reset == "after")
+
+
+CPU = Cpu()

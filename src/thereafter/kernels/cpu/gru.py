@@ -1,0 +1,142 @@
+"""The GRU on a CPU, in both orders of reset and product; built like `cpu.lstm`.
+
+Shapes: T steps, B rows, H units, G = 3 H.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from thereafter.cells.gru import GRU
+from thereafter.kernels.cpu.products import recurrent_matrix, row_ends
+from thereafter.kernels.jobs import Job
+
+
+class _GruAfter(torch.autograd.Function):
+    """n = tanh(z_n + r (U_n h + b')): the bias b' of the recurrent product cannot be hoisted into z."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, z_TBG: Tensor, h_BH: Tensor, weight_hh: Tensor, bias_G: Tensor, lengths: Tensor | None, old: bool
+    ) -> Tensor:
+        from thereafter.kernels.loops.gru import gru_after_forward
+
+        steps, rows, _ = z_TBG.shape
+        units = h_BH.shape[1]
+        learning = any(ctx.needs_input_grad)
+        kept = steps if learning else 1
+        gates = z_TBG  # in place of z, as in `cpu.lstm`
+        candidate = z_TBG.new_empty(kept, rows, units)
+        product = z_TBG.new_empty(rows, 3 * units)
+        h = z_TBG.new_empty(steps + 1, rows, units)
+        h[0] = h_BH
+        matrix = recurrent_matrix(weight_hh)
+        views = [a.numpy() for a in (product, bias_G.detach(), gates, candidate, h)]
+        ends = row_ends(lengths)
+        exact = z_TBG.dtype == torch.float64
+        for t, h_t in enumerate(h.unbind(0)[:-1]):
+            torch.mm(h_t, matrix, out=product)
+            gru_after_forward(t, t if learning else 0, *views, old, ends, exact)
+        if learning:
+            ctx.save_for_backward(gates, candidate, h, weight_hh, lengths)
+            ctx.old = old
+        return h[1:]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor | None, ...]:
+        from thereafter.kernels.loops.gru import gru_after_backward
+
+        gates, candidate, h, weight_hh, lengths = ctx.saved_tensors
+        steps, rows, width = gates.shape
+        dz, du = torch.empty_like(gates), torch.empty_like(gates)
+        dh = dy_TBH[steps - 1].contiguous().clone()
+        views = [a.numpy() for a in (gates, candidate, h, dh, dz, du)]
+        ends = row_ends(lengths)
+        du_steps, dy_steps = du.unbind(0), dy_TBH.unbind(0)
+        for t in range(steps - 1, -1, -1):
+            gru_after_backward(t, *views, ctx.old, ends)
+            dh.addmm_(du_steps[t], weight_hh)
+            if t:
+                dh += dy_steps[t - 1]
+        flat = du.view(steps * rows, width)
+        d_hh = flat.t().mm(h[:-1].reshape(steps * rows, -1))
+        return dz, dh, d_hh, flat.sum(0), None, None
+
+
+class _GruBefore(torch.autograd.Function):
+    """n = tanh(z_n + U_n (r h)): two products a step, the second after the gates; all biases are in z."""
+
+    @staticmethod
+    def forward(ctx: Any, z_TBG: Tensor, h_BH: Tensor, weight_hh: Tensor, lengths: Tensor | None, old: bool) -> Tensor:
+        from thereafter.kernels.loops.gru import gru_before_gates, gru_before_mix
+
+        steps, rows, _ = z_TBG.shape
+        units = h_BH.shape[1]
+        learning = any(ctx.needs_input_grad)
+        kept = steps if learning else 1
+        gates = z_TBG  # in place of z
+        shut = z_TBG.new_empty(kept, rows, units)
+        h = z_TBG.new_empty(steps + 1, rows, units)
+        h[0] = h_BH
+        first = recurrent_matrix(weight_hh[: 2 * units])
+        second = recurrent_matrix(weight_hh[2 * units :])
+        gates_n, shut_n, h_n = (a.numpy() for a in (gates, shut, h))
+        both_steps, new_steps = gates[:, :, : 2 * units].unbind(0), gates[:, :, 2 * units :].unbind(0)
+        ends = row_ends(lengths)
+        exact = z_TBG.dtype == torch.float64
+        for t, h_t in enumerate(h.unbind(0)[:-1]):
+            keep = t if learning else 0
+            both_steps[t].addmm_(h_t, first)
+            gru_before_gates(t, keep, gates_n, h_n, shut_n, exact)
+            new_steps[t].addmm_(shut[keep], second)
+            gru_before_mix(t, gates_n, h_n, old, ends, exact)
+        if learning:
+            ctx.save_for_backward(gates, shut, h, weight_hh, lengths)
+            ctx.old = old
+        return h[1:]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor | None, ...]:
+        from thereafter.kernels.loops.gru import gru_before_reset, gru_before_unmix
+
+        gates, shut, h, weight_hh, lengths = ctx.saved_tensors
+        steps, rows, width = gates.shape
+        units = width // 3
+        dz = torch.empty_like(gates)
+        dshut = torch.empty_like(h[0])
+        dh = dy_TBH[steps - 1].contiguous().clone()
+        first, second = weight_hh[: 2 * units], weight_hh[2 * units :]
+        gates_n, h_n, dh_n, dz_n, dshut_n = (a.numpy() for a in (gates, h, dh, dz, dshut))
+        ends = row_ends(lengths)
+        dy_steps = dy_TBH.unbind(0)
+        both_steps, new_steps = dz[:, :, : 2 * units].unbind(0), dz[:, :, 2 * units :].unbind(0)
+        for t in range(steps - 1, -1, -1):
+            gru_before_unmix(t, gates_n, h_n, dh_n, dz_n, ctx.old, ends)
+            torch.mm(new_steps[t], second, out=dshut)
+            gru_before_reset(t, gates_n, h_n, dh_n, dshut_n, dz_n, ends)
+            dh.addmm_(both_steps[t], first)
+            if t:
+                dh += dy_steps[t - 1]
+        flat = dz.view(steps * rows, width)
+        d_first = flat[:, : 2 * units].t().mm(h[:-1].reshape(steps * rows, -1))
+        d_second = flat[:, 2 * units :].t().mm(shut.view(steps * rows, -1))
+        return dz, dh, torch.cat([d_first, d_second]), None, None
+
+
+def run_gru(job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor]]:
+    """h of every step [T, B, H], and the last."""
+    cell, weights = job.cell, job.weights
+    if not isinstance(cell, GRU):
+        raise TypeError(f"expected a GRU, got {cell!r}")
+    old = cell.update == "old"
+    if cell.reset == "before":
+        h_TBH = _GruBefore.apply(z_TBG, job.state.h, weights["weight_hh"], job.lengths_B, old)  # type: ignore[no-untyped-call]
+    else:
+        bias = weights["bias_hh"] if "bias_hh" in weights else z_TBG.new_zeros(z_TBG.shape[2])
+        h_TBH = _GruAfter.apply(z_TBG, job.state.h, weights["weight_hh"], bias, job.lengths_B, old)  # type: ignore[no-untyped-call]
+    return h_TBH, (h_TBH[-1],)

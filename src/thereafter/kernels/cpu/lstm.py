@@ -1,0 +1,108 @@
+"""The LSTM on a CPU: one product a step, everything else fused, weight gradients in one product at the end.
+
+Shapes: T steps, B rows, H units, O outputs (H or the projection's size), G = 4 H (3 H coupled).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from thereafter.cells.lstm import LSTM
+from thereafter.kernels.cpu.lstm_norm import LstmNormScan
+from thereafter.kernels.cpu.products import Projection, as_array, recurrent_matrix, row_ends
+from thereafter.kernels.jobs import Job
+
+
+class LstmScan(torch.autograd.Function):
+    """All steps of an LSTM from its projected input z, both biases in it: h of every step, and the last c."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        z_TBG: Tensor,
+        h_BO: Tensor,
+        c_BH: Tensor,
+        weight_hh: Tensor,
+        weight_hr: Tensor | None,
+        peephole_3H: Tensor | None,
+        lengths: Tensor | None,
+        coupled: bool,
+    ) -> tuple[Tensor, Tensor]:
+        from thereafter.kernels.loops.lstm import lstm_forward
+
+        steps, rows, _ = z_TBG.shape
+        units = c_BH.shape[1]
+        learning = any(ctx.needs_input_grad)
+        # The gates take the place of z, which nobody else holds: no second array of that size, and no copy a step.
+        gates = z_TBG
+        shown = z_TBG.new_empty(steps if learning else 1, rows, units)
+        c, m = z_TBG.new_empty(steps + 1, rows, units), z_TBG.new_empty(steps + 1, rows, units)
+        c[0] = c_BH
+        projection = Projection(weight_hr, m, h_BO, lengths)
+        h = projection.h
+        matrix = recurrent_matrix(weight_hh)
+        views = [a.numpy() for a in (gates, c, shown, m)]
+        seen, ends, exact = as_array(peephole_3H, z_TBG), row_ends(lengths), z_TBG.dtype == torch.float64
+        for t, (gates_BG, h_t) in enumerate(zip(gates.unbind(0), h.unbind(0), strict=False)):
+            gates_BG.addmm_(h_t, matrix)
+            lstm_forward(t, t if learning else 0, *views, seen, coupled, ends, exact)
+            projection.forward(t)
+        if learning:
+            ctx.save_for_backward(gates, c, shown, m, h, weight_hh, weight_hr, peephole_3H, lengths)
+            ctx.coupled = coupled
+        return h[1:], c[steps].clone()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, dy_TBO: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
+        from thereafter.kernels.loops.lstm import lstm_backward
+
+        gates, c, shown, m, h, weight_hh, weight_hr, peephole_3H, lengths = ctx.saved_tensors
+        steps, rows, width = gates.shape
+        dz, dc = torch.empty_like(gates), dc_BH.clone()
+        projection = Projection(weight_hr, m, h[0], lengths, h)
+        dh, dm = projection.start_backward(dy_TBO)
+        views = [a.numpy() for a in (gates, c, shown, dm, dc, dz)]
+        seen, ends = as_array(peephole_3H, gates), row_ends(lengths)
+        dz_steps = dz.unbind(0)
+        for t in range(steps - 1, -1, -1):
+            projection.backward(t)
+            lstm_backward(t, *views, seen, ctx.coupled, ends)
+            projection.recur(t, dz_steps[t], weight_hh)
+        d_hh = dz.view(steps * rows, width).t().mm(h[:-1].reshape(steps * rows, -1))
+        d_peephole = peephole_gradient(dz, c, ctx.coupled) if peephole_3H is not None else None
+        return dz, dh, dc, d_hh, projection.gradient(), d_peephole, None, None
+
+
+def run_lstm(job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """h of every step [T, B, O], and the last h and c."""
+    cell, weights = job.cell, job.weights
+    if not isinstance(cell, LSTM):
+        raise TypeError(f"expected an LSTM, got {cell!r}")
+    peephole = None
+    if cell.peephole:
+        rows = [weights[f"peephole_{gate}"] for gate in ("input", "forget", "output") if gate in cell.blocks]
+        if cell.coupled:
+            rows.insert(1, torch.zeros_like(rows[0]))
+        peephole = torch.stack(rows)
+    given: tuple[Any, ...] = (
+        z_TBG, job.state.h, job.state.c, weights["weight_hh"], weights.get("weight_hr"), peephole, job.lengths_B,
+        cell.coupled,
+    )  # fmt: skip
+    scan: Any = LstmScan
+    if cell.layer_norm:
+        scan = LstmNormScan
+        given += (weights["norm_hh"], torch.stack([weights["norm_c"], weights["shift_c"]]))
+    h_TBO, c_BH = scan.apply(*given)
+    return h_TBO, (h_TBO[-1], c_BH)
+
+
+def peephole_gradient(dz: Tensor, c: Tensor, coupled: bool) -> Tensor:
+    """[3, H]: what each peephole multiplied, times the gradient of its gate, summed over steps and rows."""
+    parts = dz.chunk(dz.shape[2] // c.shape[2], dim=2)
+    d_input = (parts[0] * c[:-1]).sum((0, 1))
+    d_forget = torch.zeros_like(d_input) if coupled else (parts[1] * c[:-1]).sum((0, 1))
+    return torch.stack([d_input, d_forget, (parts[-1] * c[1:]).sum((0, 1))])

@@ -1,0 +1,99 @@
+"""The matrix products of a step, in the form the machine's library runs fastest.
+
+Shapes: T steps, B rows, H units, O outputs, G gate units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+def recurrent_matrix(weight_hh: Tensor) -> Tensor:
+    """U transposed and laid out anew, once for all steps: the library runs h U' a third faster from such a copy."""
+    return weight_hh.detach().t().contiguous()
+
+
+def row_ends(lengths: Tensor | None) -> NDArray[np.int64]:
+    """The lengths as the compiled loops take them: empty where every row is whole."""
+    return np.empty(0, np.int64) if lengths is None else lengths.numpy().astype(np.int64, copy=False)
+
+
+def as_array(weights: Tensor | None, like: Tensor) -> NDArray[Any]:
+    """Small weights as the compiled loops take them: empty where there are none."""
+    if weights is None:
+        return np.empty((0, 0), dtype=like.numpy().dtype)
+    return weights.detach().contiguous().numpy()
+
+
+class Projection:
+    """h_t = W_hr m_t of an LSTM whose output m is projected, forward and backward; where it is not, h is m.
+
+    It also carries the gradient of h from step to step, past the rows that are over.
+    """
+
+    def __init__(
+        self, weight_hr: Tensor | None, m: Tensor, h_BO: Tensor, lengths: Tensor | None, h: Tensor | None = None
+    ) -> None:
+        self.weight = weight_hr
+        self.lengths = lengths
+        self.m = m
+        if h is not None:
+            self.h = h
+            return
+        if weight_hr is None:
+            self.h = m
+        else:
+            self.h = m.new_empty(len(m), m.shape[1], weight_hr.shape[0])
+            self._transposed = weight_hr.detach().t().contiguous()
+            m[0].zero_()  # never shown: there is no output before the first step
+        self.h[0] = h_BO
+
+    def forward(self, t: int) -> None:
+        """h[t + 1] from m[t + 1]."""
+        if self.weight is None:
+            return
+        torch.mm(self.m[t + 1], self._transposed, out=self.h[t + 1])
+        if self.lengths is not None:
+            over = t >= self.lengths
+            self.h[t + 1][over] = self.h[t][over]
+
+    def start_backward(self, dy_TBO: Tensor) -> tuple[Tensor, Tensor]:
+        """The buffers dh [B, O] and dm [B, H] that hold the gradients of the step at hand; dm is dh where h is m."""
+        self._charged = dy_TBO.unbind(0)
+        self.dh = self._charged[-1].clone(memory_format=torch.contiguous_format)
+        self.dm = self.dh if self.weight is None else torch.empty_like(self.m[0])
+        self._all = torch.empty_like(self.h[1:]) if self.weight is not None else None
+        return self.dh, self.dm
+
+    def backward(self, t: int) -> None:
+        """Pass dh of step t on to m."""
+        if self._all is None or self.weight is None:
+            return
+        self._all[t] = self.dh
+        if self.lengths is not None:
+            self._all[t][t >= self.lengths] = 0.0
+        torch.mm(self._all[t], self.weight, out=self.dm)
+
+    def recur(self, t: int, du_BG: Tensor, weight_hh: Tensor) -> None:
+        """dh of the step before: what its own output was charged, what comes through the recurrent product, and for
+        rows that are over what was there already."""
+        if self.lengths is not None:
+            self.dh *= (t >= self.lengths).unsqueeze(1)
+            self.dh.addmm_(du_BG, weight_hh)
+            if t:
+                self.dh += self._charged[t - 1]
+        elif t:
+            torch.addmm(self._charged[t - 1], du_BG, weight_hh, out=self.dh)
+        else:
+            torch.mm(du_BG, weight_hh, out=self.dh)
+
+    def gradient(self) -> Tensor | None:
+        """The gradient of W_hr, in one product over all steps."""
+        if self._all is None:
+            return None
+        return self._all.flatten(0, 1).t().mm(self.m[1:].flatten(0, 1))

@@ -1,0 +1,100 @@
+"""Linear recurrences h_t = a_t h_{t-1} + b_t for all t at once, by an associative scan.
+
+Pairs compose: first (a, b), then (a', b') is (a' a, a' b + b'). Doubling the reach of each position log2(T) times gives
+every prefix (Hillis and Steele 1986; Blelloch 1990). The gradient is the same recurrence run backward:
+    g_t = dL/dh_t + a_{t+1} g_{t+1},   dL/db_t = g_t,   dL/da_t = g_t h_{t-1}
+
+Shapes: B rows, T steps, H units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from thereafter.cells.base import Record
+from thereafter.kernels.jobs import Job, Unrolled
+
+
+class Parallel:
+    """All steps at once, for cells that are linear in their state."""
+
+    name = "parallel"
+
+    def refuses(self, job: Job) -> str | None:
+        if not job.cell.linear:
+            return f"the cell {job.cell.name!r} is not linear in its state"
+        if job.hold:
+            return "zoneout needs the step-by-step form"
+        return None
+
+    def status(self) -> str:
+        return "runs everywhere: associative scan, for mingru, minlstm and diagonal"
+
+    def run(self, job: Job) -> Unrolled:
+        record: Record | None = {} if job.record else None
+        z_BTG = job.cell.project(job.x_BTI, job.weights)
+        a_BTH, b_BTH = job.cell.coefficients(z_BTG, job.weights, record)
+        if job.reset_BT is not None:
+            a_BTH = a_BTH * (~job.reset_BT).unsqueeze(-1).to(a_BTH.dtype)
+        if job.lengths_B is not None:
+            steps = torch.arange(a_BTH.shape[1], device=a_BTH.device)
+            live_BT1 = (steps < job.lengths_B.unsqueeze(1)).unsqueeze(-1)
+            a_BTH = torch.where(live_BT1, a_BTH, torch.ones_like(a_BTH))
+            b_BTH = torch.where(live_BT1, b_BTH, torch.zeros_like(b_BTH))
+        h_BTH = linear_scan(a_BTH, b_BTH, job.state.h)
+        last = h_BTH[:, -1] if h_BTH.shape[1] else job.state.h
+        if record is not None:
+            record["h"] = h_BTH
+        y_BTH = h_BTH if job.lengths_B is None else torch.where(live_BT1, h_BTH, torch.zeros_like(h_BTH))
+        return Unrolled(y_BTH, type(job.state)(last), record)
+
+
+def linear_scan(a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor) -> Tensor:
+    """h_t = a_t h_{t-1} + b_t from h_0 = `h_BH`; differentiable in all three.
+
+    >>> ones = torch.ones(1, 4, 1)
+    >>> linear_scan(0.5 * ones, ones, torch.zeros(1, 1)).flatten().tolist()
+    [1.0, 1.5, 1.75, 1.875]
+    """
+    h_BTH: Tensor = _LinearScan.apply(a_BTH, b_BTH, h_BH)  # type: ignore[no-untyped-call]
+    return h_BTH
+
+
+class _LinearScan(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor) -> Tensor:
+        h_BTH = _doubling(a_BTH, b_BTH, h_BH)
+        ctx.save_for_backward(a_BTH, h_BTH, h_BH)
+        return h_BTH
+
+    @staticmethod
+    def backward(ctx: Any, grad_BTH: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        a_BTH, h_BTH, h_BH = ctx.saved_tensors
+        if not a_BTH.shape[1]:
+            return torch.zeros_like(a_BTH), torch.zeros_like(a_BTH), torch.zeros_like(h_BH)
+        # a moved by one step: the gradient at t meets a_{t+1}
+        later = torch.cat([a_BTH[:, 1:], torch.zeros_like(a_BTH[:, :1])], dim=1)
+        # through the public scan, so that its own gradient exists too
+        g_BTH = linear_scan(later.flip(1), grad_BTH.flip(1), torch.zeros_like(h_BH)).flip(1)
+        before = torch.cat([h_BH.unsqueeze(1), h_BTH[:, :-1]], dim=1)
+        return g_BTH * before, g_BTH, g_BTH[:, 0] * a_BTH[:, 0]
+
+
+def _doubling(a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor) -> Tensor:
+    steps = a_BTH.shape[1]
+    if not steps:
+        return b_BTH.clone()
+    b_BTH = torch.cat([a_BTH[:, :1] * h_BH.unsqueeze(1) + b_BTH[:, :1], b_BTH[:, 1:]], dim=1)
+    reach = 1
+    while reach < steps:
+        b_BTH = torch.cat([b_BTH[:, :reach], a_BTH[:, reach:] * b_BTH[:, :-reach] + b_BTH[:, reach:]], dim=1)
+        if 2 * reach < steps:
+            a_BTH = torch.cat([a_BTH[:, :reach], a_BTH[:, reach:] * a_BTH[:, :-reach]], dim=1)
+        reach *= 2
+    return b_BTH
+
+
+PARALLEL = Parallel()

@@ -1,0 +1,116 @@
+"""torch's own recurrent operators (cuDNN on a GPU, oneDNN or ATen on a CPU), where their semantics are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from thereafter.cells.base import HCState, HState
+from thereafter.cells.elman import Elman
+from thereafter.cells.gru import GRU
+from thereafter.cells.lstm import LSTM
+from thereafter.kernels.jobs import Job, Unrolled
+
+
+class Vendor:
+    """torch.lstm, torch.gru, torch.rnn_tanh and torch.rnn_relu behind the common door."""
+
+    name = "vendor"
+
+    def refuses(self, job: Job) -> str | None:
+        cell = job.cell
+        if cell.layer_norm:
+            return "the vendor's cells have no layer norm"
+        if job.record:
+            return "the vendor's cells do not show their gates"
+        if job.hold or job.reset_BT is not None:
+            return "the vendor's cells have neither zoneout nor state reset"
+        if not job.x_BTI.shape[1]:
+            return "the vendor's cells refuse sequences of no steps"
+        if job.lengths_B is not None and int(job.lengths_B.min()) < 1:
+            return "the vendor's cells refuse rows of no steps"
+        return _differs(cell)
+
+    def status(self) -> str:
+        cells = "plain lstm, gru (reset after, update old), elman (tanh, relu)"
+        if torch.cuda.is_available():
+            version: Any = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
+            return f"runs here: cuDNN {version} through torch on {torch.cuda.get_device_name()}, for {cells}"
+        onednn: Any = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        return f"runs here: {'oneDNN' if onednn else 'ATen'} through torch, for {cells}"
+
+    def run(self, job: Job) -> Unrolled:
+        cell = job.cell
+        flat = _flat_weights(job)
+        initial: Any = tuple(part.unsqueeze(0).contiguous() for part in job.state)
+        if not isinstance(cell, LSTM):
+            initial = initial[0]
+        operator: Any = _operator(cell)
+        has_bias = cell.bias != "none"
+        # Without dropout, training mode changes nothing but that cuDNN keeps what gradients need.
+        train = torch.is_grad_enabled()
+        if job.lengths_B is None:
+            y_BTO, *last = operator(job.x_BTI, initial, flat, has_bias, 1, 0.0, train, False, True)
+        else:
+            packed = pack_padded_sequence(job.x_BTI, job.lengths_B.cpu(), batch_first=True, enforce_sorted=False)
+            order, back = packed.sorted_indices, packed.unsorted_indices
+            initial = _picked(initial, order)
+            data, *last = operator(packed.data, packed.batch_sizes, initial, flat, has_bias, 1, 0.0, train, False)
+            y_BTO, _ = pad_packed_sequence(
+                PackedSequence(data, packed.batch_sizes, order, back), batch_first=True, total_length=job.x_BTI.shape[1]
+            )
+            last = list(_picked(tuple(last), back))
+        parts = [part.squeeze(0) for part in last]
+        return Unrolled(y_BTO, HCState(*parts) if isinstance(cell, LSTM) else HState(*parts))
+
+
+def _picked(states: Any, order: Tensor | None) -> Any:
+    """The rows of states [1, B, size] in another order."""
+    if order is None:
+        return states
+    if isinstance(states, tuple):
+        return tuple(part.index_select(1, order) for part in states)
+    return states.index_select(1, order)
+
+
+def _differs(cell: Any) -> str | None:
+    """What the vendor's cell of that name does otherwise."""
+    if isinstance(cell, LSTM):
+        if cell.peephole:
+            return "the vendor's LSTM has no peepholes"
+        return "the vendor's LSTM does not couple its gates" if cell.coupled else None
+    if isinstance(cell, GRU):
+        if cell.reset == "before":
+            return "the vendor's GRU resets after the recurrent product"
+        return "in the vendor's GRU z multiplies the old state" if cell.update == "new" else None
+    if isinstance(cell, Elman):
+        if cell.nonlinearity not in ("tanh", "relu"):
+            return f"the vendor's RNN knows tanh and relu, not {cell.nonlinearity}"
+        return None
+    return f"the vendor has no cell {cell.name!r}"
+
+
+def _operator(cell: Any) -> Any:
+    if isinstance(cell, LSTM):
+        return torch.lstm
+    if isinstance(cell, GRU):
+        return torch.gru
+    return torch.rnn_tanh if cell.nonlinearity == "tanh" else torch.rnn_relu
+
+
+def _flat_weights(job: Job) -> list[Tensor]:
+    """The weights in the order the operators take them; a cell with one bias gets a second one of zeros."""
+    weights = job.weights
+    flat = [weights["weight_ih"], weights["weight_hh"]]
+    if job.cell.bias != "none":
+        first = weights["bias_ih"]
+        flat += [first, weights["bias_hh"] if "bias_hh" in weights else torch.zeros_like(first)]
+    if "weight_hr" in weights:
+        flat.append(weights["weight_hr"])
+    return flat
+
+
+VENDOR = Vendor()

@@ -1,0 +1,56 @@
+"""Weights in one piece of memory, as cuDNN wants them: else it copies them together at every call, with a warning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from thereafter.cells.base import Cell
+from thereafter.cells.elman import Elman
+from thereafter.cells.gru import GRU
+from thereafter.cells.lstm import LSTM
+
+
+def flatten_weights(cell: Cell, weights: dict[str, Tensor]) -> None:
+    """Move the weights of a cell that cuDNN can run into one buffer, in cuDNN's order; all other cells are left alone.
+
+    The parameters stay the same objects with the same values; only where their numbers lie changes.
+    """
+    mode = _mode(cell)
+    names = ["weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"]
+    flat = [weights[name] for name in names if name in weights]
+    if mode is None or cell.bias == "one" or not all(_acceptable(weight) for weight in flat):
+        return
+    if len({weight.dtype for weight in flat}) > 1 or len({weight.data_ptr() for weight in flat}) < len(flat):
+        return
+    from torch.backends.cudnn.rnn import get_cudnn_mode
+
+    projected = getattr(cell, "proj_size", 0)
+    number: Any = get_cudnn_mode(mode)  # type: ignore[no-untyped-call]
+    device: Any = torch.cuda.device_of(flat[0])  # type: ignore[no-untyped-call]
+    with device, torch.no_grad():
+        torch._cudnn_rnn_flatten_weight(
+            flat, len(flat), cell.input_size, number, cell.hidden_size, projected, 1, True, False
+        )
+
+
+def _acceptable(weight: Tensor) -> bool:
+    # torch.backends.cudnn.is_acceptable knows nothing of bfloat16, which cuDNN's recurrent layers take
+    here: Any = weight.is_cuda and torch.backends.cudnn.is_available()  # type: ignore[no-untyped-call]
+    known = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    return bool(here and torch.backends.cudnn.enabled and weight.dtype in known)
+
+
+def _mode(cell: Cell) -> str | None:
+    """cuDNN's name of a cell it has."""
+    if cell.layer_norm:
+        return None
+    if isinstance(cell, LSTM):
+        return None if cell.peephole or cell.coupled else "LSTM"
+    if isinstance(cell, GRU):
+        return "GRU" if cell.reset == "after" and cell.update == "old" else None
+    if isinstance(cell, Elman):
+        return {"tanh": "RNN_TANH", "relu": "RNN_RELU"}.get(cell.nonlinearity)
+    return None

@@ -1,0 +1,149 @@
+"""What users hand to a recurrent layer, checked once and turned into rows; and the way back.
+
+Shapes: B rows, T steps, I inputs, O outputs. Inside a layer everything is [B, T, ...]; users have time first or batch
+first, a single sequence without a batch, or torch's packed sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from thereafter.errors import ShapeError
+
+Lengths = Tensor | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch of sequences as the layers see it, and what is needed to give outputs back in the user's own layout."""
+
+    x_BTI: Tensor
+    lengths_B: Tensor | None
+    reset_BT: Tensor | None
+    batch_first: bool
+    batched: bool
+    packed: PackedSequence | None
+
+    def restore(self, y_BTO: Tensor) -> Any:
+        """Outputs in the layout the input came in."""
+        if self.packed is not None:
+            return self._repacked(y_BTO, self.packed)
+        if not self.batched:
+            return y_BTO.squeeze(0)
+        # contiguous in both layouts: programs written for torch call .view on what comes back
+        return y_BTO.contiguous() if self.batch_first else y_BTO.transpose(0, 1).contiguous()
+
+    def array(self, array_BT: Tensor) -> Tensor:
+        """A recorded array in the user's layout; those of a packed input stay padded, batch first."""
+        if self.packed is not None or (self.batched and self.batch_first):
+            return array_BT
+        return array_BT.transpose(0, 1) if self.batched else array_BT.squeeze(0)
+
+    def _repacked(self, y_BTO: Tensor, packed: PackedSequence) -> PackedSequence:
+        order = packed.sorted_indices
+        sorted_BTO = y_BTO if order is None else y_BTO.index_select(0, order)
+        sizes_T = packed.batch_sizes
+        # row k of the sorted batch lives as long as more than k rows do
+        ends_B = (sizes_T.unsqueeze(0) > torch.arange(int(sizes_T[0])).unsqueeze(1)).sum(1)
+        data = pack_padded_sequence(sorted_BTO, ends_B, batch_first=True).data
+        return PackedSequence(data, sizes_T, order, packed.unsorted_indices)
+
+
+def take_rows(
+    given: Tensor | PackedSequence,
+    lengths: Lengths | None,
+    reset: Tensor | None,
+    *,
+    batch_first: bool,
+    input_size: int,
+    like: Tensor,
+    check: bool,
+) -> Rows:
+    """Check an input against the layer's size and weights (`like`) and bring it into rows."""
+    packed, batched = None, True
+    if isinstance(given, PackedSequence):
+        if lengths is not None:
+            raise ShapeError("got lengths= beside a packed sequence, which has its own; try leaving lengths= out")
+        _check_content(given.data, input_size, like, "the packed data", (2,))
+        packed = given
+        x_BTI, lengths = pad_packed_sequence(given, batch_first=True)
+    else:
+        _check_content(given, input_size, like, "the input", (2, 3))
+        batched = given.dim() == 3
+        x_BTI = given.unsqueeze(0) if not batched else given if batch_first else given.transpose(0, 1)
+    batch, steps = x_BTI.shape[:2]
+    reset_BT = None if reset is None else _take_reset(reset, batch, steps, x_BTI.device, batched)
+    lengths_B = None if lengths is None else take_lengths(lengths, batch, steps)
+    if lengths_B is not None and bool((lengths_B == steps).all()):
+        lengths_B = None  # full rows: every kernel is faster without them
+    if lengths_B is not None:
+        lengths_B = lengths_B.to(x_BTI.device)
+        dead_BT = torch.arange(steps, device=x_BTI.device) >= lengths_B.unsqueeze(1)
+        # whatever lies beyond a row's end, NaN included, must not reach a gradient as 0 times itself
+        x_BTI = x_BTI.masked_fill(dead_BT.unsqueeze(-1), 0.0)
+    if check and not bool(torch.isfinite(x_BTI).all()):
+        row, step, unit = (int(i) for i in torch.nonzero(~torch.isfinite(x_BTI))[0])
+        raise ShapeError(
+            f"the input holds {float(x_BTI[row, step, unit])} at row {row}, step {step}, unit {unit}; expected finite "
+            "numbers; try torch.nan_to_num, or look at what made it (check=False leaves this test out)"
+        )
+    return Rows(x_BTI, lengths_B, reset_BT, batch_first, batched, packed)
+
+
+def take_lengths(lengths: Lengths, batch: int, steps: int) -> Tensor:
+    """Lengths as an integer tensor on the CPU, one for each row, each from 0 to `steps`."""
+    if isinstance(lengths, Tensor):
+        lengths_B = lengths.detach().cpu()
+    else:
+        try:
+            lengths_B = torch.tensor(list(lengths)) if len(lengths) else torch.zeros(0, dtype=torch.int64)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ShapeError(f"lengths is {lengths!r}; expected one integer for each row ({error})") from None
+    if lengths_B.is_floating_point() or lengths_B.is_complex() or lengths_B.dtype == torch.bool:
+        raise ShapeError(f"lengths has the type {lengths_B.dtype}; expected integers; try lengths.long()")
+    if lengths_B.shape != (batch,):
+        raise ShapeError(
+            f"lengths has the shape {tuple(lengths_B.shape)}; expected ({batch},), one for each row of the input"
+        )
+    if batch and not 0 <= int(lengths_B.min()) <= int(lengths_B.max()) <= steps:
+        raise ShapeError(
+            f"lengths runs from {int(lengths_B.min())} to {int(lengths_B.max())}; expected 0 to {steps}, the steps of "
+            "the input; try lengths.clamp(0, steps), and look whether batch_first is what you meant"
+        )
+    return lengths_B.long()
+
+
+def _check_content(x: Tensor, input_size: int, like: Tensor, what: str, dimensions: tuple[int, ...]) -> None:
+    if not isinstance(x, Tensor):
+        raise ShapeError(f"{what} is a {type(x).__name__}; expected a tensor; try torch.as_tensor(x)")
+    if x.dim() not in dimensions:
+        expected = " or ".join(str(n) for n in dimensions)
+        raise ShapeError(f"{what} has {x.dim()} dimensions, shape {tuple(x.shape)}; expected {expected}")
+    if x.shape[-1] != input_size:
+        raise ShapeError(
+            f"{what} has the shape {tuple(x.shape)}; expected {input_size} (input_size) at its end; "
+            f"try x[..., :{input_size}], or build the layer with input_size={x.shape[-1]}"
+        )
+    if x.device != like.device:
+        raise ShapeError(f"{what} is on {x.device}; the layer's weights are on {like.device}; try x.to({like.device})")
+    if x.dtype != like.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise ShapeError(
+            f"{what} has the type {x.dtype}; the layer's weights have {like.dtype}; try x.to({like.dtype})"
+        )
+
+
+def _take_reset(reset: Tensor, batch: int, steps: int, device: torch.device, batched: bool) -> Tensor:
+    reset_BT = reset if batched or reset.dim() == 2 else reset.unsqueeze(0)
+    if reset_BT.dtype != torch.bool:
+        raise ShapeError(f"reset has the type {reset.dtype}; expected true and false; try reset.bool()")
+    if reset_BT.shape != (batch, steps):
+        raise ShapeError(
+            f"reset has the shape {tuple(reset.shape)}; expected ({batch}, {steps}): rows by steps in either layout"
+        )
+    return reset_BT.to(device)

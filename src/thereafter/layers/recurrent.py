@@ -1,0 +1,294 @@
+"""A stack of recurrent layers, in one direction or both, behind the interface of torch's own.
+
+Shapes: B rows, T steps, I inputs, O outputs of a layer (both directions together).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, TypedDict
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from thereafter.cells.base import State, Weights
+from thereafter.errors import OptionError
+from thereafter.kernels.scan import KERNELS, unroll
+from thereafter.layers.connect import CARRY_BIAS, connection_shapes, join
+from thereafter.layers.dropout import Zoneout, locked, probability, weight_drop, zoneout, zoneout_rates
+from thereafter.layers.flatten import flatten_weights
+from thereafter.layers.initial import INITIAL, fresh_state, join_state, split_state
+from thereafter.layers.inputs import Lengths, Rows, take_rows
+from thereafter.layers.lanes import Lane, Sizes, build_lanes, layer_sizes
+
+if TYPE_CHECKING:
+    from thereafter.layers.stream import Stream
+
+Bias = bool | str
+
+
+class Extras(TypedDict, total=False):
+    """The options every recurrent layer has beyond torch's; `Recurrent` explains them."""
+
+    locked: bool
+    input_dropout: float
+    output_dropout: float
+    weight_drop: float
+    zoneout: Zoneout
+    initial: str
+    connect: str | None
+    kernel: str
+    check: bool
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What `trace` returns: output and state of the plain call, and the records of every step.
+
+    `records["l0"]["forget"]`: by lane ("l0", "l0_reverse", "l1", ...), then by gate or state field, in the layout of
+    the output (a packed input's are padded, batch first). The state fields hold the state after each step.
+    """
+
+    output: Any
+    state: Any
+    records: dict[str, dict[str, Tensor]]
+
+
+class Recurrent(nn.Module):
+    """Any cell, stacked and unrolled. `thereafter.nn` has a class for each cell, with torch's argument order.
+
+    `hidden_size`: one size, or a list with one entry for each layer; an entry may be a pair (forward, backward). With a
+        list, h_n (and c_n) are tuples of [B, size] tensors in torch's order of layers and directions, not one stack.
+    `bias`: True or "two" is torch's pair, "one" a single bias for each gate, False or "none" no bias.
+    `dropout`: between layers; with `locked` one mask for all steps. `input_dropout` and `output_dropout` are always
+        locked. `weight_drop`: DropConnect on the recurrent matrix, drawn at each call. `zoneout`: one rate, or (h, c).
+    `initial`: the state where none is given: "zero", "random" or "learned" (see `layers.initial`).
+    `connect`: None, "residual" or "highway", round every layer but the first; what is carried is not dropped out.
+    `kernel`: "auto", or a name that must run or raises. `check`: look for NaN and infinity in every input.
+    """
+
+    def __init__(
+        self,
+        cell: str,
+        input_size: int,
+        hidden_size: Sizes,
+        num_layers: int = 1,
+        *,
+        bias: Bias = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        cell_options: dict[str, Any] | None = None,
+        locked: bool = False,
+        input_dropout: float = 0.0,
+        output_dropout: float = 0.0,
+        weight_drop: float = 0.0,
+        zoneout: Zoneout = 0.0,
+        initial: str = "zero",
+        connect: str | None = None,
+        kernel: str = "auto",
+        check: bool = False,
+    ) -> None:
+        super().__init__()
+        self.ragged = not isinstance(hidden_size, int)
+        if not isinstance(hidden_size, int) and num_layers == 1:
+            num_layers = len(hidden_size)
+        if kernel != "auto" and kernel not in KERNELS:
+            KERNELS.load(kernel)  # raises, with the nearest names
+        if initial not in INITIAL:
+            raise OptionError(f"initial is {initial!r}; expected one of {', '.join(INITIAL)}")
+        self.cell_name, self.input_size, self.hidden_size, self.num_layers = cell, input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
+        self.dropout, self.locked = probability("dropout", dropout), locked
+        self.input_dropout = probability("input_dropout", input_dropout)
+        self.output_dropout = probability("output_dropout", output_dropout)
+        self.weight_drop = probability("weight_drop", weight_drop)
+        self.zoneout = zoneout_rates(zoneout)
+        self.initial, self.connect, self.kernel, self.check = initial, connect, kernel, check
+        if self.dropout > 0 and num_layers == 1:
+            warnings.warn("dropout acts between layers and there is only one; try output_dropout", stacklevel=3)
+        options = dict(cell_options or {}) | {"bias": bias_kind(bias)}
+        self.layers = build_lanes(cell, input_size, layer_sizes(hidden_size, num_layers, bidirectional), options)
+        self.lanes: list[Lane] = [lane for lanes in self.layers for lane in lanes]
+        if self.weight_drop and "weight_hh" not in self.lanes[0].cell.shapes():
+            raise OptionError(f"weight_drop is {weight_drop}, but the cell {cell!r} has no recurrent matrix; try 0")
+        for name, shape in self._shapes().items():
+            setattr(self, name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+        self.reset_parameters()
+        self.flatten_parameters()
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes: dict[str, tuple[int, ...]] = {}
+        for lane in self.lanes:
+            shapes |= {f"{name}_{lane.name}": shape for name, shape in lane.cell.shapes().items()}
+        shapes |= connection_shapes(self.connect, self.layers)
+        if self.initial == "learned":
+            for lane in self.lanes:
+                shapes |= {f"initial_{name}_{lane.name}": (n,) for name, n in lane.cell.state_sizes().items()}
+        return shapes
+
+    def reset_parameters(self) -> None:
+        """Draw all weights afresh by the cell's own rule."""
+        for name, weight in self.named_parameters():
+            if name.startswith("highway_weight"):
+                nn.init.xavier_uniform_(weight)
+            elif name.startswith(("highway_bias", "initial_")):
+                nn.init.constant_(weight, CARRY_BIAS if name.startswith("highway") else 0.0)
+        for lane in self.lanes:
+            lane.cell.initialise(dict(self.lane_weights(lane)))
+
+    def lane_weights(self, lane: Lane) -> Weights:
+        """The weights of one cell under the cell's own names."""
+        return {name: getattr(self, full) for name, full in lane.weight_names().items()}
+
+    @property
+    def all_weights(self) -> list[list[nn.Parameter]]:
+        """The weights lane by lane, as torch lists them."""
+        return [[getattr(self, full) for full in lane.weight_names().values()] for lane in self.lanes]
+
+    def flatten_parameters(self) -> None:
+        """Put the weights of each cell in one piece of memory where cuDNN runs them; done whenever the module moves."""
+        for lane in self.lanes:
+            flatten_weights(lane.cell, dict(self.lane_weights(lane)))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.flatten_parameters()
+        return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self.flatten_parameters()  # a copy's weights lie apart again
+
+    def forward(
+        self,
+        input: Tensor | PackedSequence,
+        hx: Any = None,
+        *,
+        lengths: Lengths | None = None,
+        reset: Tensor | None = None,
+    ) -> tuple[Any, Any]:
+        """(output, state): shapes, orders and types are those of the torch module of that name.
+
+        `lengths` [B]: steps of each row, in any order; outputs beyond are 0, the state is that of each row's end, and
+        the backward direction starts there. `reset` [B, T] (in both layouts): true sets a row's state to 0 before that
+        step; the backward direction is cut at the same place. A packed sequence returns a packed one.
+        """
+        rows = self._take(input, lengths, reset)
+        y_BTO, states, _ = self._unroll(rows, hx, record=False, kernel=self.kernel)
+        return rows.restore(y_BTO), join_state(states, ragged=self.ragged, batched=rows.batched)
+
+    def trace(
+        self,
+        input: Tensor | PackedSequence,
+        hx: Any = None,
+        *,
+        lengths: Lengths | None = None,
+        reset: Tensor | None = None,
+    ) -> Traced:
+        """The same call with every step's gates and states kept, by a kernel that can show them."""
+        rows = self._take(input, lengths, reset)
+        y_BTO, states, records = self._unroll(rows, hx, record=True, kernel="auto")
+        shown = {lane: {name: rows.array(a) for name, a in record.items()} for lane, record in records.items()}
+        return Traced(rows.restore(y_BTO), join_state(states, ragged=self.ragged, batched=rows.batched), shown)
+
+    def stream(self, batch: int = 1) -> Stream:
+        """A `Stream` that steps token by token with this module's present weights, without allocating."""
+        from thereafter.layers.stream import Stream
+
+        return Stream(self, batch)
+
+    def _take(self, given: Tensor | PackedSequence, lengths: Lengths | None, reset: Tensor | None) -> Rows:
+        like = getattr(self, f"weight_ih_{self.lanes[0].name}")
+        return take_rows(
+            given,
+            lengths,
+            reset,
+            batch_first=self.batch_first,
+            input_size=self.input_size,
+            like=like,
+            check=self.check,
+        )
+
+    def _initial(self, hx: Any, rows: Rows) -> list[State]:
+        batch, cells = len(rows.x_BTI), [lane.cell for lane in self.lanes]
+        if hx is not None:
+            return split_state(hx, cells, batch, rows.x_BTI, ragged=self.ragged, batched=rows.batched)
+        states = []
+        for lane in self.lanes:
+            learned = (
+                {name: getattr(self, f"initial_{name}_{lane.name}") for name in lane.cell.state_sizes()}
+                if self.initial == "learned"
+                else {}
+            )
+            states.append(fresh_state(lane.cell, self.initial, batch, rows.x_BTI, learned, self.training))
+        return states
+
+    def _unroll(
+        self, rows: Rows, hx: Any, record: bool, kernel: str
+    ) -> tuple[Tensor, list[State], dict[str, dict[str, Tensor]]]:
+        before, after, records = iter(self._initial(hx, rows)), [], {}
+        x_BTI = rows.x_BTI
+        for index, lanes in enumerate(self.layers):
+            read_BTI = self._dropped(x_BTI, index)
+            outputs = []
+            for lane in lanes:
+                weights = dict(self.lane_weights(lane))
+                if self.weight_drop:
+                    weights["weight_hh"] = weight_drop(weights["weight_hh"], self.weight_drop, self.training)
+                result = unroll(
+                    lane.cell,
+                    read_BTI,
+                    next(before),
+                    weights,
+                    lengths=rows.lengths_B,
+                    reverse=lane.reverse,
+                    reset=rows.reset_BT,
+                    hold=zoneout(lane.cell, self.zoneout, read_BTI, self.training),
+                    record=record,
+                    kernel=kernel,
+                )
+                outputs.append(result.y_BTO)
+                after.append(result.state)
+                if result.record is not None:
+                    records[lane.name] = result.record
+            y_BTO = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
+            x_BTI = self._connected(x_BTI, y_BTO, index)
+        return locked(x_BTI, self.output_dropout, self.training), after, records
+
+    def _dropped(self, x_BTI: Tensor, index: int) -> Tensor:
+        if index == 0:
+            return locked(x_BTI, self.input_dropout, self.training)
+        if self.locked:
+            return locked(x_BTI, self.dropout, self.training)
+        return F.dropout(x_BTI, self.dropout, self.training) if self.dropout else x_BTI
+
+    def _connected(self, x_BTI: Tensor, y_BTO: Tensor, index: int) -> Tensor:
+        if index == 0 or self.connect is None:
+            return y_BTO
+        weight, bias = (getattr(self, f"highway_{part}_l{index}", None) for part in ("weight", "bias"))
+        return join(self.connect, x_BTI, y_BTO, weight, bias)
+
+    def extra_repr(self) -> str:
+        defaults = {"num_layers": 1, "bias": True, "zoneout": (0.0, 0.0), "initial": "zero", "connect": None}
+        defaults["kernel"] = "auto"
+        named = ("num_layers", "bias", "batch_first", "dropout", "bidirectional", *Extras.__annotations__)
+        cell = self.lanes[0].cell
+        plain = type(cell)(cell.input_size, cell.hidden_size).describe()
+        shown = {name: getattr(self, name) for name in named}
+        shown = {name: value for name, value in shown.items() if value != defaults.get(name, False)}
+        shown |= {name: value for name, value in cell.describe().items() if name != "bias" and value != plain[name]}
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", *(f"{n}={v!r}" for n, v in shown.items())])
+
+
+def bias_kind(given: Bias) -> str:
+    """Cells' name of a bias convention: torch's True means two."""
+    if isinstance(given, bool):
+        return "two" if given else "none"
+    return given

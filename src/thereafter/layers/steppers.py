@@ -1,0 +1,224 @@
+"""One step of each cell in place.
+
+Shapes: B rows, I inputs, H hidden units, G gate rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from thereafter.cells.base import Cell
+from thereafter.cells.elman import Elman
+from thereafter.cells.gru import GRU
+from thereafter.cells.lstm import LSTM
+from thereafter.layers.stepper import Product, Slot, Stepper, compiles
+
+
+class LSTMStepper(Stepper):
+    """i, f, g, o from one product; then c and h."""
+
+    def __init__(self, cell: LSTM, weights: dict[str, Tensor], batch: int, outlet: Slot) -> None:
+        super().__init__(cell, weights, batch, outlet)
+        units = cell.hidden_size
+        self.own(self.empty(cell.input_size + units), 0, cell.input_size)
+        self.gates = self.empty(4 * units)
+        self.bias_G = self.bias(weights, 4 * units)
+        stacked = torch.cat([weights["weight_ih"], weights["weight_hh"]], dim=1)
+        self.product = Product(stacked, self.buffer, self.gates)
+        self.c = self.state[-1]
+        self.both, self.last = self.gates[:, : 2 * units], self.gates[:, 3 * units :]
+        self.parts = self.gates.chunk(4, dim=1)
+        self.shown = outlet.view
+        self.loop: Any = None
+        if compiles(self.like):
+            from thereafter.layers.stream_loops import lstm_step
+
+            self.loop = lstm_step
+            arrays = (self.gates, self.bias_G, self.c, self.buffer)
+            tail = (cell.input_size, outlet.buffer.numpy(), outlet.at, self.exact)
+            self.arguments = (*(array.numpy() for array in arrays), *tail)
+
+    def step(self) -> None:
+        self.product()
+        if self.loop is not None:
+            self.loop(*self.arguments)
+            return
+        self.gates.add_(self.bias_G)
+        self.both.sigmoid_()
+        self.last.sigmoid_()
+        i, f, g, o = self.parts
+        self.c.mul_(f).addcmul_(i, g.tanh_())
+        torch.mul(o, torch.tanh(self.c, out=g), out=self.h)
+        self.shown.copy_(self.h)
+
+
+class GRUStepper(Stepper):
+    """Both orders of the reset gate, both conventions of the update gate."""
+
+    def __init__(self, cell: GRU, weights: dict[str, Tensor], batch: int, outlet: Slot) -> None:
+        super().__init__(cell, weights, batch, outlet)
+        units, inputs = cell.hidden_size, cell.input_size
+        self.before, self.old = cell.reset == "before", cell.update == "old"
+        w, u = weights["weight_ih"], weights["weight_hh"]
+        self.shown = outlet.view
+        if self.before:
+            # [h x rh]: its first two parts feed the gates, its last two the candidate
+            self.own(self.empty(2 * units + inputs), units, 0)
+            self.gates, self.new = self.empty(2 * units), self.empty(units)
+            self.shut = self.buffer[:, units + inputs :]
+            first = torch.cat([u[: 2 * units], w[: 2 * units]], dim=1)
+            second = torch.cat([w[2 * units :], u[2 * units :]], dim=1)
+            self.first = Product(first, self.buffer[:, : units + inputs], self.gates)
+            self.second = Product(second, self.buffer[:, units:], self.new)
+            total = self.bias(weights, 3 * units)
+            self.biases = (total[: 2 * units].clone(), total[2 * units :].clone())
+        else:
+            self.own(self.empty(inputs + units), 0, inputs)
+            self.gates, self.new = self.empty(3 * units), self.empty(3 * units)
+            self.first = Product(w.clone(), self.inlet, self.gates)
+            self.second = Product(u.clone(), self.h, self.new)
+            none = self.like.new_zeros(3 * units)
+            self.biases = (weights.get("bias_ih", none).clone(), weights.get("bias_hh", none).clone())
+        self.r, self.z = self.gates[:, :units], self.gates[:, units : 2 * units]
+        self.compiled = compiles(self.like)
+        if self.compiled:
+            self._compile(units, inputs, outlet)
+
+    def _compile(self, units: int, inputs: int, outlet: Slot) -> None:
+        from thereafter.layers import stream_loops as loops
+
+        gates, new, own = self.gates.numpy(), self.new.numpy(), self.buffer.numpy()
+        first, second = (bias.numpy() for bias in self.biases)
+        tail = (own, self.h_at, outlet.buffer.numpy(), outlet.at, self.old, self.exact)
+        self.loop: Any = loops.gru_before_mix if self.before else loops.gru_after_step
+        self.arguments: Any = (gates, new, second, *tail) if self.before else (gates, new, first, second, *tail)
+        self.middle: Any = loops.gru_before_gates
+        self.middle_arguments = (gates, first, own, self.h_at, units + inputs, self.exact)
+
+    def step(self) -> None:
+        self.first()
+        if self.before:
+            self._shut()
+        self.second()
+        if self.compiled:
+            self.loop(*self.arguments)
+            return
+        self.new.add_(self.biases[1])
+        if self.before:
+            n = self.new.tanh_()
+        else:
+            units = self.cell.hidden_size
+            self.gates.add_(self.biases[0])
+            self.gates[:, : 2 * units].add_(self.new[:, : 2 * units]).sigmoid_()
+            n = self.gates[:, 2 * units :].addcmul_(self.r, self.new[:, 2 * units :]).tanh_()
+        torch.lerp(n, self.h, self.z, out=self.h) if self.old else torch.lerp(self.h, n, self.z, out=self.h)
+        self.shown.copy_(self.h)
+
+    def _shut(self) -> None:
+        """r h beside x, for the candidate's product."""
+        if self.compiled:
+            self.middle(*self.middle_arguments)
+        else:
+            self.gates.add_(self.biases[0]).sigmoid_()
+            torch.mul(self.r, self.h, out=self.shut)
+
+
+class ElmanStepper(Stepper):
+    """h = f([W U] [x h] + b)."""
+
+    IN_PLACE: dict[str, Any] = {  # noqa: RUF012
+        "tanh": torch.tanh_,
+        "relu": torch.relu_,
+        "leaky_relu": torch.nn.functional.leaky_relu_,
+        "relu6": lambda x: x.clamp_(0.0, 6.0),
+        "sigmoid": torch.sigmoid_,
+        "identity": lambda x: x,
+    }
+
+    def __init__(self, cell: Elman, weights: dict[str, Tensor], batch: int, outlet: Slot) -> None:
+        super().__init__(cell, weights, batch, outlet)
+        self.own(self.empty(cell.input_size + cell.hidden_size), 0, cell.input_size)
+        self.gates = self.empty(cell.hidden_size)
+        stacked = torch.cat([weights["weight_ih"], weights["weight_hh"]], dim=1)
+        self.product = Product(stacked, self.buffer, self.gates)
+        self.bias_G = self.bias(weights, cell.hidden_size)
+        self.activate = self.IN_PLACE[cell.nonlinearity]
+        self.shown = outlet.view
+
+    def step(self) -> None:
+        self.product()
+        self.h.copy_(self.activate(self.gates.add_(self.bias_G)))
+        self.shown.copy_(self.gates)
+
+
+class LinearStepper(Stepper):
+    """h = a h + b with a and b from W x alone."""
+
+    def __init__(self, cell: Cell, weights: dict[str, Tensor], batch: int, outlet: Slot) -> None:
+        super().__init__(cell, weights, batch, outlet)
+        units, rows = cell.hidden_size, len(weights["weight_ih"])
+        self.own(self.empty(cell.input_size + units), 0, cell.input_size)
+        self.gates, self.zero = self.empty(rows), self.like.new_zeros(())
+        self.product = Product(weights["weight_ih"].clone(), self.inlet, self.gates)
+        self.bias_G = self.bias(weights, rows)
+        self.parts = self.gates.chunk(rows // units, dim=1)
+        self.shown = outlet.view
+        if cell.name == "diagonal":
+            # the cell's own formula at a projected input of 1: the decay and the input's factor
+            one = self.like.new_ones(units)
+            self.decay, self.scale = (part.clone() for part in cell.coefficients(one, weights))
+
+    def step(self) -> None:
+        self.product()
+        self.gates.add_(self.bias_G)
+        if self.cell.name == "mingru":
+            update, new = self.parts
+            torch.lerp(self.h, new, update.sigmoid_(), out=self.h)
+        elif self.cell.name == "minlstm":
+            i, f, new = self.parts
+            # sigmoid(log sigmoid f - log sigmoid i), as the cell has it: log sigmoid z = -log(e^0 + e^-z)
+            torch.logaddexp(self.zero, i.neg_(), out=i)
+            torch.logaddexp(self.zero, f.neg_(), out=f)
+            torch.lerp(new, self.h, i.sub_(f).sigmoid_(), out=self.h)
+        else:
+            self.h.mul_(self.decay).addcmul_(self.gates, self.scale)
+        self.shown.copy_(self.h)
+
+
+class AnyStepper(Stepper):
+    """Every other cell and option through the cell's own step: exact, but it allocates."""
+
+    def __init__(
+        self, cell: Cell, weights: dict[str, Tensor], batch: int, outlet: Slot, hold: dict[str, float]
+    ) -> None:
+        super().__init__(cell, weights, batch, outlet)
+        self.weights = {name: weight.clone() for name, weight in weights.items()}
+        self.hold = hold
+        self.inlet_slot = Slot(self.empty(cell.input_size), 0, cell.input_size)
+        self.inlet = self.inlet_slot.view
+        self.shown = outlet.view
+
+    @torch.no_grad()
+    def step(self) -> None:
+        z_BG = self.cell.project(self.inlet.unsqueeze(1), self.weights)[:, 0]
+        _, new = self.cell.step(z_BG, self.state, self.weights)
+        for name, stale, fresh in zip(self.cell.state_sizes(), self.state, new, strict=True):
+            stale.lerp_(fresh, 1.0 - self.hold.get(name, 0.0))
+        self.shown.copy_(self.state.h)
+
+
+def make_stepper(cell: Cell, weights: dict[str, Tensor], batch: int, outlet: Slot, hold: dict[str, float]) -> Stepper:
+    """The fast stepper of a cell where there is one."""
+    plain = not cell.layer_norm and not hold
+    if plain and isinstance(cell, LSTM) and not (cell.peephole or cell.coupled or cell.proj_size):
+        return LSTMStepper(cell, weights, batch, outlet)
+    if plain and isinstance(cell, GRU):
+        return GRUStepper(cell, weights, batch, outlet)
+    if plain and isinstance(cell, Elman):
+        return ElmanStepper(cell, weights, batch, outlet)
+    if plain and cell.linear and cell.name in ("mingru", "minlstm", "diagonal"):
+        return LinearStepper(cell, weights, batch, outlet)
+    return AnyStepper(cell, weights, batch, outlet, hold)

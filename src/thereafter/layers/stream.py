@@ -1,0 +1,138 @@
+"""Token by token with no allocation: the next-word latency of a keyboard.
+
+Shapes: B rows, I inputs, O outputs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from thereafter.errors import OptionError, ShapeError
+from thereafter.layers.initial import fresh_state, join_state, split_state
+from thereafter.layers.stepper import Slot, Stepper
+from thereafter.layers.steppers import make_stepper
+
+if TYPE_CHECKING:
+    from thereafter.layers.recurrent import Recurrent
+
+
+class Stream:
+    """A recurrent stack that keeps its state and steps one token at a time.
+
+    The weights are copied when the stream is made, stacked so that one product serves input and state: later training
+    does not change it. Everything lives in buffers made once; nothing is allocated for a step, no gradient is kept,
+    and dropout is off. Plain LSTM, GRU, Elman and the linear cells step in place; other options (peepholes, layer norm,
+    projection, zoneout) go through the cell's own step, with the same numbers and ordinary allocation.
+
+    >>> from thereafter.nn import LSTM
+    >>> stream = LSTM(3, 4).stream(batch=1)
+    >>> stream.step(torch.zeros(1, 3)).shape
+    torch.Size([1, 4])
+    """
+
+    def __init__(self, module: Recurrent, batch: int = 1) -> None:
+        if module.bidirectional:
+            raise OptionError("a stream cannot step a bidirectional layer: its backward direction needs the end first")
+        if batch < 1:
+            raise OptionError(f"batch is {batch}; expected at least 1")
+        self._lanes = module.lanes
+        self._ragged = module.ragged
+        self._shape = torch.Size([batch, module.input_size])
+        width = module.lanes[-1].cell.output_size
+        with torch.no_grad():
+            like = module.lane_weights(module.lanes[0])["weight_ih"].detach()
+            self._dtype = like.dtype
+            self._output = like.new_zeros(batch, width)
+            self._steps: list[Any] = []
+            outlet = Slot(self._output, 0, width)
+            for lane in reversed(module.lanes):
+                outlet = self._add(module, lane.layer, batch, outlet)
+            self._inlet = outlet.view
+            self._initial = [_initial(module, index, batch, like) for index in range(len(self._lanes))]
+        self._steppers = [step for step in self._steps if isinstance(step, Stepper)]
+        self._calls = [step.step for step in self._steps]
+        self.reset()
+
+    def _add(self, module: Recurrent, layer: int, batch: int, outlet: Slot) -> Slot:
+        """Put a layer before those already there; returns where its input goes."""
+        lane = module.lanes[layer]
+        weights = {name: weight.detach() for name, weight in module.lane_weights(lane).items()}
+        fields = lane.cell.state_sizes()
+        hold = {name: rate for name, rate in zip(fields, module.zoneout, strict=False) if rate}
+        join: _Join | None = None
+        if layer and module.connect is not None:
+            join = _Join(module, layer, outlet)
+            self._steps.insert(0, join)
+            outlet = join.inlet_slot
+        stepper = make_stepper(lane.cell, weights, batch, outlet, hold)
+        self._steps.insert(0, stepper)
+        if join is not None:
+            join.carried = stepper.inlet
+        return stepper.inlet_slot
+
+    @property
+    def state(self) -> Any:
+        """A copy of the state, in the form the module returns and `reset` takes."""
+        states = [type(s.state)(*(part.clone() for part in s.state)) for s in self._steppers]
+        return join_state(states, ragged=self._ragged, batched=True)
+
+    def reset(self, state: Any = None) -> None:
+        """Start again from the module's initial state, or from a given one."""
+        states = self._initial
+        if state is not None:
+            cells = [lane.cell for lane in self._lanes]
+            states = split_state(state, cells, self._shape[0], self._output, ragged=self._ragged, batched=True)
+        with torch.no_grad():
+            for stepper, given in zip(self._steppers, states, strict=True):
+                for target, part in zip(stepper.state, given, strict=True):
+                    target.copy_(part)
+
+    def step(self, x_BI: Tensor) -> Tensor:
+        """The output for one more token of every row.
+
+        The tensor returned is the stream's own buffer: the next step overwrites it. Clone what you keep.
+        """
+        if x_BI.shape != self._shape or x_BI.dtype != self._dtype:
+            raise ShapeError(
+                f"the input is {x_BI.dtype} of the shape {tuple(x_BI.shape)}; expected {self._dtype} of the shape "
+                f"{tuple(self._shape)}; a stream is made for a batch size: try module.stream(batch={len(x_BI)})"
+            )
+        self._inlet.copy_(x_BI.detach() if x_BI.requires_grad else x_BI)
+        for call in self._calls:
+            call()
+        return self._output
+
+
+class _Join:
+    """A residual or highway connection round a layer, in place."""
+
+    carried: Tensor
+
+    def __init__(self, module: Recurrent, layer: int, outlet: Slot) -> None:
+        batch = len(outlet.buffer)
+        self.inlet_slot = Slot(outlet.buffer.new_zeros(batch, outlet.size), 0, outlet.size)
+        self.y, self.out = self.inlet_slot.view, outlet.view
+        self.gate: Tensor | None = None
+        if module.connect == "highway":
+            self.gate = torch.zeros_like(self.y)
+            self.weight = getattr(module, f"highway_weight_l{layer}").detach().clone().t()
+            self.bias = getattr(module, f"highway_bias_l{layer}").detach().clone()
+
+    def step(self) -> None:
+        if self.gate is None:
+            torch.add(self.y, self.carried, out=self.out)
+        else:
+            torch.addmm(self.bias, self.carried, self.weight, out=self.gate)
+            torch.lerp(self.carried, self.y, self.gate.sigmoid_(), out=self.out)
+
+
+def _initial(module: Recurrent, index: int, batch: int, like: Tensor) -> Any:
+    lane = module.lanes[index]
+    learned = {}
+    if module.initial == "learned":
+        learned = {name: getattr(module, f"initial_{name}_{lane.name}").detach() for name in lane.cell.state_sizes()}
+    state = fresh_state(lane.cell, module.initial, batch, like, learned, training=False)
+    return type(state)(*(part.clone() for part in state))

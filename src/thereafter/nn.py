@@ -1,0 +1,251 @@
+"""The door for torch users: recurrent layers that take the place of torch's own.
+
+    import thereafter.nn as nn
+    lstm = nn.LSTM(256, 512, num_layers=2, dropout=0.5)        # as torch.nn.LSTM: arguments, shapes, weight names
+    lstm.load_state_dict(torch_lstm.state_dict())
+    lstm = nn.LSTM(256, 512, peephole=True, weight_drop=0.5)   # and what torch lacks
+
+Positional arguments, defaults and returned values are those of the torch module of the same name; keyword-only ones are
+ours. The options that all layers share are explained in `Recurrent`, those of a cell in `thereafter.cells`. One default
+differs in value: a fresh LSTM's forget gate starts with bias 1 (`forget_bias=None` draws it as torch does).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import torch
+
+from thereafter.errors import OptionError
+from thereafter.layers.convert import arguments_of, copy_weights, to_torch
+from thereafter.layers.counting import count_parameters
+from thereafter.layers.dropout import LockedDropout
+from thereafter.layers.lanes import Sizes
+from thereafter.layers.recurrent import Bias, Extras, Recurrent, Traced
+from thereafter.layers.stream import Stream
+
+__all__ = [
+    "GRU",
+    "LSTM",
+    "RNN",
+    "Diagonal",
+    "LockedDropout",
+    "MinGRU",
+    "MinLSTM",
+    "Recurrent",
+    "Stream",
+    "Traced",
+    "count_parameters",
+    "from_torch",
+    "to_torch",
+]
+
+
+class RNN(Recurrent):
+    """h_t = f(W x_t + U h_{t-1} + b); f: tanh, relu, leaky_relu, relu6, sigmoid or identity.
+
+    >>> output, h_n = RNN(3, 4)(torch.zeros(5, 2, 3))
+    >>> output.shape, h_n.shape
+    (torch.Size([5, 2, 4]), torch.Size([1, 2, 4]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: Sizes,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: Bias = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        layer_norm: bool = False,
+        **extras: Unpack[Extras],
+    ) -> None:
+        super().__init__(
+            "elman",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias=bias,
+            batch_first=batch_first,
+            dropout=dropout,
+            bidirectional=bidirectional,
+            device=device,
+            dtype=dtype,
+            cell_options={"nonlinearity": nonlinearity, "layer_norm": layer_norm},
+            **extras,
+        )
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(Recurrent):
+    """Long short-term memory, with peepholes, coupled gates, layer norm and projection where asked for.
+
+    >>> output, (h_n, c_n) = LSTM(3, 4, peephole=True)(torch.zeros(5, 2, 3), lengths=[5, 3])
+    >>> c_n.shape
+    torch.Size([1, 2, 4])
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: Sizes,
+        num_layers: int = 1,
+        bias: Bias = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        peephole: bool = False,
+        coupled: bool = False,
+        layer_norm: bool = False,
+        forget_bias: float | None = 1.0,
+        **extras: Unpack[Extras],
+    ) -> None:
+        options = {"peephole": peephole, "coupled": coupled, "layer_norm": layer_norm}
+        super().__init__(
+            "lstm",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias=bias,
+            batch_first=batch_first,
+            dropout=dropout,
+            bidirectional=bidirectional,
+            device=device,
+            dtype=dtype,
+            cell_options=options | {"proj_size": proj_size, "forget_bias": forget_bias},
+            **extras,
+        )
+        self.proj_size = proj_size
+
+
+class GRU(Recurrent):
+    """Gated recurrent unit; `reset` before or after the recurrent product, `update` says what z multiplies.
+
+    >>> output, h_n = GRU(3, 4, reset="before", update="new")(torch.zeros(5, 2, 3))
+    >>> h_n.shape
+    torch.Size([1, 2, 4])
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: Sizes,
+        num_layers: int = 1,
+        bias: Bias = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        reset: str = "after",
+        update: str = "old",
+        update_bias: float | None = None,
+        layer_norm: bool = False,
+        **extras: Unpack[Extras],
+    ) -> None:
+        options = {"reset": reset, "update": update, "update_bias": update_bias, "layer_norm": layer_norm}
+        super().__init__(
+            "gru",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias=bias,
+            batch_first=batch_first,
+            dropout=dropout,
+            bidirectional=bidirectional,
+            device=device,
+            dtype=dtype,
+            cell_options=options,
+            **extras,
+        )
+
+
+class _Linear(Recurrent):
+    """What the layers whose state is linear share: GRU's arguments, one bias for each gate."""
+
+    cell_type: str
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: Sizes,
+        num_layers: int = 1,
+        bias: Bias = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **extras: Unpack[Extras],
+    ) -> None:
+        super().__init__(
+            self.cell_type,
+            input_size,
+            hidden_size,
+            num_layers,
+            bias=bias,
+            batch_first=batch_first,
+            dropout=dropout,
+            bidirectional=bidirectional,
+            device=device,
+            dtype=dtype,
+            **extras,
+        )
+
+
+class MinGRU(_Linear):
+    """minGRU: the gate sees the input alone, so all steps are computed at once (Feng et al. 2024).
+
+    >>> MinGRU(3, 4)(torch.zeros(5, 2, 3))[0].shape
+    torch.Size([5, 2, 4])
+    """
+
+    cell_type = "mingru"
+
+
+class MinLSTM(_Linear):
+    """minLSTM: input and forget gates see the input alone (Feng et al. 2024).
+
+    >>> MinLSTM(3, 4)(torch.zeros(5, 2, 3))[0].shape
+    torch.Size([5, 2, 4])
+    """
+
+    cell_type = "minlstm"
+
+
+class Diagonal(_Linear):
+    """A learned decay for each unit and nothing else: the simplest state-space layer.
+
+    >>> Diagonal(3, 4)(torch.zeros(5, 2, 3))[0].shape
+    torch.Size([5, 2, 4])
+    """
+
+    cell_type = "diagonal"
+
+
+def from_torch(module: torch.nn.RNNBase, **options: Any) -> RNN | LSTM | GRU:
+    """Our layer with the arguments and weights of a torch one; `options` add ours.
+
+    >>> ours = from_torch(torch.nn.GRU(3, 4), zoneout=0.1)
+    >>> sorted(ours.state_dict())
+    ['bias_hh_l0', 'bias_ih_l0', 'weight_hh_l0', 'weight_ih_l0']
+    """
+    makers: dict[str, type[RNN] | type[LSTM] | type[GRU]] = {"RNN": RNN, "LSTM": LSTM, "GRU": GRU}
+    kind = type(module).__name__
+    if kind not in makers:
+        raise OptionError(f"got a {kind}; expected a torch.nn.RNN, LSTM or GRU")
+    weight = next(module.parameters())
+    made: Any = makers[kind](**arguments_of(module), device=weight.device, dtype=weight.dtype, **options)
+    copy_weights(module, made)
+    made.train(module.training)
+    return made  # type: ignore[no-any-return]
