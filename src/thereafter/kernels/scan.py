@@ -29,6 +29,9 @@ KERNELS = Registry(
 )
 
 
+_ROWS_FOR_ONEDNN = 8
+
+
 def unroll(
     cell: Cell,
     x_BTI: Tensor,
@@ -79,11 +82,14 @@ def _preference(job: Job) -> tuple[str, ...]:
 def _fused_by_onednn(job: Job) -> bool:
     """Whether torch hands the whole LSTM to oneDNN, which on x86 fuses it better than a product a step can be.
 
-    It does so in float32 for rows of equal length. On other processors oneDNN is the slower way.
+    It does so in float32 for rows of equal length, without a projection. On other processors oneDNN is the slower way,
+    and for a handful of rows its setting up costs more than it saves.
     """
     return (
         job.cell.name == "lstm"
+        and job.cell.output_size == job.cell.hidden_size
         and job.lengths_B is None
+        and len(job.x_BTI) >= _ROWS_FOR_ONEDNN
         and job.x_BTI.dtype == torch.float32
         and platform.machine().lower() in ("x86_64", "amd64")
         and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]

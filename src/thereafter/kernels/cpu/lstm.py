@@ -43,7 +43,7 @@ class LstmScan(torch.autograd.Function):
         c[0] = c_BH
         projection = Projection(weight_hr, m, h_BO, lengths)
         h = projection.h
-        matrix = recurrent_matrix(weight_hh)
+        matrix = recurrent_matrix(weight_hh, rows)
         views = [a.numpy() for a in (gates, c, shown, m)]
         seen, ends, exact = as_array(peephole_3H, z_TBG), row_ends(lengths), z_TBG.dtype == torch.float64
         for t, (gates_BG, h_t) in enumerate(zip(gates.unbind(0), h.unbind(0), strict=False)):
@@ -65,7 +65,8 @@ class LstmScan(torch.autograd.Function):
         dz, dc = torch.empty_like(gates), dc_BH.clone()
         projection = Projection(weight_hr, m, h[0], lengths, h)
         dh, dm = projection.start_backward(dy_TBO)
-        views = [a.numpy() for a in (gates, c, shown, dm, dc, dz)]
+        d_peephole = c.new_zeros(3 if peephole_3H is not None else 0, c.shape[2])
+        views = [a.numpy() for a in (gates, c, shown, dm, dc, dz, d_peephole)]
         seen, ends = as_array(peephole_3H, gates), row_ends(lengths)
         dz_steps = dz.unbind(0)
         for t in range(steps - 1, -1, -1):
@@ -73,8 +74,8 @@ class LstmScan(torch.autograd.Function):
             lstm_backward(t, *views, seen, ctx.coupled, ends)
             projection.recur(t, dz_steps[t], weight_hh)
         d_hh = dz.view(steps * rows, width).t().mm(h[:-1].reshape(steps * rows, -1))
-        d_peephole = peephole_gradient(dz, c, ctx.coupled) if peephole_3H is not None else None
-        return dz, dh, dc, d_hh, projection.gradient(), d_peephole, None, None
+        given = d_peephole if peephole_3H is not None else None
+        return dz, dh, dc, d_hh, projection.gradient(), given, None, None
 
 
 def run_lstm(job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -98,11 +99,3 @@ def run_lstm(job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         given += (weights["norm_hh"], torch.stack([weights["norm_c"], weights["shift_c"]]))
     h_TBO, c_BH = scan.apply(*given)
     return h_TBO, (h_TBO[-1], c_BH)
-
-
-def peephole_gradient(dz: Tensor, c: Tensor, coupled: bool) -> Tensor:
-    """[3, H]: what each peephole multiplied, times the gradient of its gate, summed over steps and rows."""
-    parts = dz.chunk(dz.shape[2] // c.shape[2], dim=2)
-    d_input = (parts[0] * c[:-1]).sum((0, 1))
-    d_forget = torch.zeros_like(d_input) if coupled else (parts[1] * c[:-1]).sum((0, 1))
-    return torch.stack([d_input, d_forget, (parts[-1] * c[1:]).sum((0, 1))])

@@ -46,7 +46,7 @@ class LstmNormScan(torch.autograd.Function):
         c[0] = c_BH
         projection = Projection(weight_hr, m, h_BO, lengths)
         h = projection.h
-        matrix = recurrent_matrix(weight_hh)
+        matrix = recurrent_matrix(weight_hh, rows)
         views = [a.numpy() for a in (product, gates, c, shown, m, hat, scale, hat_c, scale_c)]
         fixed = (as_array(gain_G, z_TBG), as_array(gain_c_2H, z_TBG), as_array(peephole_3H, z_TBG))
         ends, exact = row_ends(lengths), z_TBG.dtype == torch.float64
@@ -65,7 +65,6 @@ class LstmNormScan(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy_TBO: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
-        from thereafter.kernels.cpu.lstm import peephole_gradient
         from thereafter.kernels.loops.lstm_norm import lstm_norm_backward
 
         gates, c, shown, m, h, hat, scale, hat_c, scale_c, weight_hh, weight_hr, peephole, lengths, gain, gain_c = (
@@ -73,10 +72,12 @@ class LstmNormScan(torch.autograd.Function):
         )
         steps, rows, width = gates.shape
         dz, du = torch.empty_like(gates), torch.empty_like(gates)
-        dc, d_gain_c = dc_BH.clone(), torch.zeros_like(gain_c)
+        dc, d_gain, d_gain_c = dc_BH.clone(), torch.zeros_like(gain), torch.zeros_like(gain_c)
+        d_peephole = c.new_zeros(3 if peephole is not None else 0, c.shape[2])
         projection = Projection(weight_hr, m, h[0], lengths, h)
         dh, dm = projection.start_backward(dy_TBO)
-        views = [a.numpy() for a in (gates, c, shown, hat, scale, hat_c, scale_c, dm, dc, dz, du, d_gain_c)]
+        filled = (gates, c, shown, hat, scale, hat_c, scale_c, dm, dc, dz, du, d_gain, d_gain_c, d_peephole)
+        views = [a.numpy() for a in filled]
         fixed = (as_array(gain, gates), as_array(gain_c, gates), as_array(peephole, gates))
         ends = row_ends(lengths)
         du_steps = du.unbind(0)
@@ -85,12 +86,5 @@ class LstmNormScan(torch.autograd.Function):
             lstm_norm_backward(t, *views, *fixed, ctx.coupled, ends)
             projection.recur(t, du_steps[t], weight_hh)
         d_hh = du.view(steps * rows, width).t().mm(h[:-1].reshape(steps * rows, -1))
-        d_peephole = peephole_gradient(dz, c, ctx.coupled) if peephole is not None else None
-        d_gain = (dz * hat).sum((0, 1)) if lengths is None else _live_sum(dz, hat, lengths)
-        return dz, dh, dc, d_hh, projection.gradient(), d_peephole, None, None, d_gain, d_gain_c
-
-
-def _live_sum(dz: Tensor, hat: Tensor, lengths: Tensor) -> Tensor:
-    """Sum of dz * hat over the steps that were taken; `hat` was never written for the others."""
-    over_TB1 = (torch.arange(len(dz)).unsqueeze(1) >= lengths).unsqueeze(-1)
-    return (dz * hat.masked_fill(over_TB1, 0.0)).sum((0, 1))
+        given = d_peephole if peephole is not None else None
+        return dz, dh, dc, d_hh, projection.gradient(), given, None, None, d_gain, d_gain_c

@@ -13,9 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 
-def recurrent_matrix(weight_hh: Tensor) -> Tensor:
-    """U transposed and laid out anew, once for all steps: the library runs h U' a third faster from such a copy."""
-    return weight_hh.detach().t().contiguous()
+def recurrent_matrix(weight_hh: Tensor, rows: int) -> Tensor:
+    """U transposed, to multiply h from the right.
+
+    Laid out anew once for all steps: the library runs h U' a third faster from such a copy. For a single row, where a
+    step is little more than reading U once, the copy costs more than it saves.
+    """
+    turned = weight_hh.detach().t()
+    return turned if rows == 1 else turned.contiguous()
 
 
 def row_ends(lengths: Tensor | None) -> NDArray[np.int64]:

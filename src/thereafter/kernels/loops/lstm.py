@@ -34,11 +34,13 @@ def lstm_forward(
 
 @jit(**FAST)
 def lstm_backward(
-    t: int, gates: Any, c: Any, shown: Any, dm: Any, dc: Any, dz: Any, peephole: Any, coupled: bool, lengths: Any
-) -> None:
+    t: int, gates: Any, c: Any, shown: Any, dm: Any, dc: Any, dz: Any, d_peephole: Any, peephole: Any, coupled: bool,
+    lengths: Any,
+) -> None:  # fmt: skip
     """The gradient of step t's pre-activations, `dz[t]`, and in `dc` [B, H] that of c before the step.
 
-    `dm` [B, H] is the gradient of o tanh(c) of this step. Rows that are over get dz = 0 and keep their dc.
+    `dm` [B, H] is the gradient of o tanh(c) of this step. Rows that are over get dz = 0 and keep their dc. `d_peephole`
+    is added to.
     """
     for b in range(c.shape[1]):
         if len(lengths) and t >= lengths[b]:
@@ -49,6 +51,8 @@ def lstm_backward(
         for j in range(units):
             d[j] += dout[j] * o_row[j] * (1 - tanh_c[j] * tanh_c[j])
         gate_gradients(gates[t, b], c[t, b], tanh_c, dout, d, dz[t, b], peephole, coupled)
+        if len(peephole):
+            peephole_gradients(dz[t, b], c[t, b], c[t + 1, b], d_peephole, coupled)
 
 
 @jit(**FAST)
@@ -121,3 +125,18 @@ def gate_gradients(gates: Any, old: Any, tanh_c: Any, dout: Any, d: Any, dz: Any
         if not coupled:
             for j in range(units):
                 d[j] += df[j] * peephole[1, j]
+
+
+@jit(**FAST)
+def peephole_gradients(dz: Any, old: Any, new: Any, d_peephole: Any, coupled: bool) -> None:
+    """One row: add what each peephole saw, times the gradient of its gate."""
+    units = len(old)
+    for j in range(units):
+        d_peephole[0, j] += dz[j] * old[j]
+    do = dz[len(dz) - units :]
+    for j in range(units):
+        d_peephole[2, j] += do[j] * new[j]
+    if not coupled:
+        df = dz[units : 2 * units]
+        for j in range(units):
+            d_peephole[1, j] += df[j] * old[j]

@@ -10,7 +10,7 @@ from typing import Any
 
 from thereafter.kernels.compiled import jit
 from thereafter.kernels.loops.activation import FAST
-from thereafter.kernels.loops.lstm import gate_gradients, new_cell, output
+from thereafter.kernels.loops.lstm import gate_gradients, new_cell, output, peephole_gradients
 
 
 @jit(**FAST)
@@ -39,9 +39,10 @@ def lstm_norm_forward(
 @jit(**FAST)
 def lstm_norm_backward(
     t: int, gates: Any, c: Any, shown: Any, hat: Any, scale: Any, hat_c: Any, scale_c: Any, dm: Any, dc: Any, dz: Any,
-    du: Any, d_gain_c: Any, gain: Any, gain_c: Any, peephole: Any, coupled: bool, lengths: Any,
+    du: Any, d_gain: Any, d_gain_c: Any, d_peephole: Any, gain: Any, gain_c: Any, peephole: Any, coupled: bool,
+    lengths: Any,
 ) -> None:  # fmt: skip
-    """As `lstm_backward`; `du[t]` is the gradient of U h, `d_gain_c` [2, H] is added to."""
+    """As `lstm_backward`; `du[t]` is the gradient of U h; those of gains and peepholes are added to."""
     units = c.shape[2]
     for b in range(c.shape[1]):
         if len(lengths) and t >= lengths[b]:
@@ -62,10 +63,14 @@ def lstm_norm_backward(
         for j in range(units):
             d[j] += spare[j]
         gate_gradients(gates[t, b], c[t, b], tanh_c, dout, d, dz[t, b], peephole, coupled)
-        row, from_row = du[t, b], dz[t, b]
+        if len(peephole):
+            peephole_gradients(dz[t, b], c[t, b], c[t + 1, b], d_peephole, coupled)
+        row, from_row, hat_row = du[t, b], dz[t, b], hat[t, b]
+        for j in range(len(row)):
+            d_gain[j] += from_row[j] * hat_row[j]
         for j in range(len(row)):
             row[j] = from_row[j] * gain[j]
-        _through(row, hat[t, b], scale[t, b])
+        _through(row, hat_row, scale[t, b])
 
 
 @jit(**FAST)
