@@ -19,13 +19,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def missing() -> str | None:
+    """Why loops cannot be compiled here; None where they can."""
+    if os.environ.get("THEREAFTER_NUMBA") == "0":
+        return "numba is switched off (THEREAFTER_NUMBA=0)"
+    return None if installed("numba") else "numba is not installed (try: pip install numba)"
+
+
 @cache
 def available() -> bool:
     """Whether loops can be compiled here. Says so once, as a note, when they cannot."""
-    here = installed("numba") and os.environ.get("THEREAFTER_NUMBA") != "0"
-    if not here:
-        progress.note("numba is not installed: n-grams are counted and scored the slower way; try: pip install numba")
-    return here
+    reason = missing()
+    if reason is not None:
+        progress.note(f"{reason}: compiled loops are left to their slower twins")
+    return reason is None
 
 
 def kernel_folder() -> Path:

@@ -17,7 +17,7 @@ from thereafter.cells.base import Cell, normalise
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
-from thereafter.kernels.compiled import available
+from thereafter.kernels.compiled import available, missing
 from thereafter.kernels.jobs import Job, Unrolled
 
 
@@ -29,7 +29,7 @@ class Cpu:
     def refuses(self, job: Job) -> str | None:
         cell = job.cell
         if not available():
-            return "it needs numba, which is not installed (pip install numba)"
+            return str(missing())
         if job.x_BTI.device.type != "cpu":
             return f"the input is on {job.x_BTI.device}"
         if job.x_BTI.dtype not in (torch.float32, torch.float64):
@@ -51,7 +51,7 @@ class Cpu:
     def status(self) -> str:
         if available():
             return f"runs here: compiled by numba, {torch.get_num_threads()} threads in torch's products"
-        return "cannot run here: numba is not installed (pip install numba)"
+        return f"cannot run here: {missing()}"
 
     def run(self, job: Job) -> Unrolled:
         from thereafter.kernels.cpu.elman import run_elman
