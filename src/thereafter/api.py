@@ -51,6 +51,8 @@ def train(
     about_text = {field.name for field in fields(protocol.TextSettings)}
     about = {name: options.pop(name) for name in list(options) if name in about_text}
     settings = toml.build(protocol.TextSettings, {"tokens": tokens, **about}, "text")
+    if out is not None:
+        run_folder.check_free(Path(out))
     with _visible():
         texts = protocol.find_texts(source, text, settings)
         lm = LanguageModel(protocol.train(texts, model, settings, options), texts)
@@ -59,11 +61,11 @@ def train(
     return lm
 
 
-def load(run: str | PathLike[str]) -> LanguageModel:
-    """Load a run folder, or an ARPA file of word n-grams. Executes nothing that is in it."""
+def load(run: str | PathLike[str], tokens: str = "word") -> LanguageModel:
+    """Load a run folder, or an ARPA file (`tokens` as in `read_arpa`). Executes nothing that is in it."""
     path = Path(run)
-    if path.is_file():
-        return read_arpa(path)
+    if not run_folder.is_run(path) and run_folder.is_file(path):
+        return read_arpa(path, tokens)
     return LanguageModel(run_folder.load(path))
 
 
@@ -114,14 +116,15 @@ class LanguageModel:
         encoding: str | None = None,
     ) -> Score:
         """Score a source, or `text=`. Of a corpus with parts it is the test part, unless `part` names another."""
+        if text is not None and (part is not None or encoding is not None):
+            raise OptionError("text= has no parts and no encoding; give part= and encoding= with a source")
         about = self.config["text"]
         settings = protocol.TextSettings(lower=about["lower"], letters_only=about["letters_only"], encoding=encoding)
         with _visible():
             texts = protocol.find_texts(source, text, settings, part)
             chosen = protocol.part_of(texts, "test")
-            return score_text(
-                self.model, self.tokenizer, chosen.chunks("scoring"), name=chosen.name, context=self._trained.context
-            )
+            chunks = chosen.chunks("scoring")
+            return score_text(self.model, self.tokenizer, chunks, name=chosen.name, context=self._trained.context)
 
     def distribution(self, prompt: str = "") -> NDArray[np.float64]:
         """The probability of every token of the vocabulary after a prompt, [V]."""
@@ -162,6 +165,8 @@ class LanguageModel:
         """The token ids that `generate` draws, as they come."""
         if max_new_tokens < 0:
             raise OptionError(f"max_new_tokens is {max_new_tokens}; expected 0 or more; try 40")
+        if seed is not None and seed < 0:
+            raise OptionError(f"seed is {seed}; expected 0 or more, or none for another text every time")
         check_sampling(temperature, top_k)
         tokens = continue_from(
             self.model,
@@ -175,6 +180,8 @@ class LanguageModel:
 
     def trace(self, text: str, *, limit: int = LIMIT, top: int = 10) -> Trace:
         """What the model did at every token of a text: see `Trace`. The first `limit` tokens are recorded."""
+        if limit < 1 or top < 1:
+            raise OptionError(f"limit is {limit} and top is {top}; expected at least 1 each")
         ids = self.tokenizer.encode(self._as_trained(text))[:limit]
         if not len(ids):
             raise OptionError("the text to trace is empty; expected at least one token")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -34,6 +35,7 @@ SourceName = Annotated[
     str,
     typer.Argument(help="A file, a folder, a 'glob*', - for standard input, or a corpus name (thereafter data list)."),
 ]
+ArpaTokens = Annotated[str, typer.Option("--tokens", help="What the words of an ARPA file are: word, prose or char.")]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of the text, such as latin-1; UTF-8 or a BOM by default.")]
 
 
@@ -48,9 +50,17 @@ def main() -> None:
     except ThereafterError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(2)
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            _reader_went_away()
+        sys.stderr.write(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}\n")
+        sys.exit(2)
+
+
+def _reader_went_away() -> None:
+    """The reader of our output stopped reading, as `head` does: no error of ours, and nothing more to say."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)
 
 
 def _version(asked: bool) -> None:
@@ -108,6 +118,8 @@ def train(
     import thereafter
     from thereafter.training import protocol, run_folder
 
+    if out is not None:
+        run_folder.check_free(out)
     options: dict[str, Any] = {
         "order": order,
         "smoothing": smoothing,
@@ -148,16 +160,18 @@ def score(
     text: Annotated[str | None, typer.Option(help="Score this text instead of a source.")] = None,
     part: Annotated[str | None, typer.Option(help="The part of a corpus (default: test).")] = None,
     encoding: Encoding = None,
+    tokens: ArpaTokens = "word",
     as_json: Annotated[bool, typer.Option("--json", help="All figures as JSON.")] = False,
 ) -> None:
     """Perplexity and bits per byte of a text under a model.
 
     Example: thereafter score runs/book other.txt
     """
-    lm = _load(run)
+    lm = _load(run, tokens)
     result = lm.score(source, text=text, part=part, encoding=encoding)
     if as_json:
-        typer.echo(json.dumps(result.as_dict()))
+        finite = {name: None if value in (math.inf, -math.inf) else value for name, value in result.as_dict().items()}
+        typer.echo(json.dumps(finite, allow_nan=False))
         return
     rows = {
         "text": result.name,
@@ -181,12 +195,13 @@ def next_(
     run: Run,
     prompt: Annotated[str, typer.Argument(help="The text so far; it gets no line end.")] = "",
     k: Annotated[int, typer.Option("-k", "--k", help="How many.")] = 5,
+    tokens: ArpaTokens = "word",
 ) -> None:
     """The likeliest next tokens after a prompt, with their probabilities.
 
     Example: thereafter next runs/book "the cat sat on the" -k 5
     """
-    for piece, probability in _load(run).next(prompt, k):
+    for piece, probability in _load(run, tokens).next(prompt, k):
         typer.echo(f"{probability:.6f}  {piece!r}")
 
 
@@ -198,25 +213,32 @@ def generate(
     temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 wilder, 0 always the likeliest.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest only.")] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
+    tokens: ArpaTokens = "word",
 ) -> None:
     """The prompt and a sampled continuation.
 
     Example: thereafter generate runs/book "the cat" --temperature 0.8 --top-k 40 --seed 1
     """
-    lm = _load(run)
+    lm = _load(run, tokens)
     typer.echo(lm.generate(prompt, max_new_tokens, temperature=temperature, top_k=top_k, seed=seed))
 
 
 @app.command()
 def arpa(
     run: Run,
-    path: Annotated[Path, typer.Argument(help="The file to write; gzip where it ends in .gz.", show_default=False)],
+    path: Annotated[
+        Path,
+        typer.Argument(help="The file to write, gzip by .gz; or -.", show_default=False),
+    ],
 ) -> None:
     """Write an n-gram model as an ARPA file, which KenLM and speech recognisers read.
 
     Example: thereafter arpa runs/book book.arpa.gz
     """
-    typer.echo(_load(run).to_arpa(path))
+    to_stdout = str(path) == "-"
+    written = _load(run).to_arpa(Path("/dev/stdout") if to_stdout else path)
+    if not to_stdout:
+        typer.echo(written)
 
 
 @app.command()
@@ -274,10 +296,10 @@ def data_path(
         typer.echo(path)
 
 
-def _load(run: str) -> LanguageModel:
+def _load(run: str, tokens: str = "word") -> LanguageModel:
     import thereafter
 
-    return thereafter.load(run)
+    return thereafter.load(run, tokens)
 
 
 def _numbers(listed: str | None) -> tuple[int, ...] | None:

@@ -6,6 +6,7 @@ package itself.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -30,26 +31,41 @@ _LONGEST_HEADER = 100_000_000
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A temporary path beside `target` that takes its place when the block ends well, and else is removed."""
+    """A temporary path beside `target` that takes its place when the block ends well, and else is removed.
+
+    A link is followed; what is no plain file, such as a pipe or `/dev/stdout`, is written to as it is.
+    """
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-        os.close(handle)
-    except OSError as error:
-        raise StorageError(f"cannot write {target}: {error.strerror}; try another folder") from error
+        target = target.resolve() if target.is_symlink() else target
+        as_it_is = target.exists() and not target.is_file() and not target.is_dir()
+        if not as_it_is:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+            os.close(handle)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StorageError(f"cannot write {str(target)[:200]!r}: {reason}; try another folder") from error
+    if as_it_is:
+        yield target
+        return
     temporary = Path(name)
     try:
         yield temporary
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # mkstemp keeps files to their owner; a run folder is shared as usual
+        temporary.chmod(0o666 & ~_umask())  # mkstemp keeps files to their owner; a run folder is shared as usual
         os.replace(temporary, target)
     except OSError as error:
-        raise StorageError(
-            f"cannot write {target}: {error.strerror}; nothing was changed; try freeing space"
-        ) from error
+        full = error.errno in (None, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        remedy = "try freeing space" if full else "try another place"
+        raise StorageError(f"cannot write {target}: {error.strerror}; nothing was changed; {remedy}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """The mask of new files. The only way to read it is to change it, for every thread: to a stricter one, and back."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def write_text(target: Path, text: str) -> None:
@@ -103,7 +119,10 @@ def map_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
         reached = end
     if reached != len(data):
         raise FormatError(f"{path} holds {len(data):,} bytes of arrays, expected {reached:,}; try training again")
-    arrays = {n: np.asarray(data[a:b]).view(dtype).reshape(shape) for n, (a, b, dtype, shape) in places.items()}
+    try:
+        arrays = {n: np.asarray(data[a:b]).view(dtype).reshape(shape) for n, (a, b, dtype, shape) in places.items()}
+    except ValueError as error:  # more axes than an array can have, or an axis no machine can count
+        raise FormatError(f"{path}: an array has an impossible shape ({error}); try training again") from error
     return arrays, facts if isinstance(facts, dict) else {}
 
 

@@ -149,7 +149,7 @@ def test_bytes(tmp_path: Path) -> None:
     text = bytes(range(256)) * 2 + b"the cat\\x0a \\\n" * 9
     model = estimate(np.frombuffer(text, np.uint8), 256, order=3)
     every = [bytes([value]) for value in range(256)]
-    again, forms = read_arpa(write_arpa(model, every, tmp_path / "m.arpa"))
+    again, forms = read_arpa(write_arpa(model, every, tmp_path / "m.arpa", escaped=True), escaped=True)
     assert forms == [b"<unk>", *every]
     assert again.notes == ["the file has no <unk>: unknown words have probability 0"]
     assert (again.context, again.line_end) == ("stream", None)
@@ -158,7 +158,7 @@ def test_bytes(tmp_path: Path) -> None:
     two, _ = again.log_probs(read + 1, again.start(1))
     np.testing.assert_allclose(two, one, atol=1e-5)
     lm = thereafter.train(text="the cat sat on the mat", tokens="byte", order=2)
-    assert read_arpa(lm.to_arpa(tmp_path / "b.arpa"))[1] == forms
+    assert read_arpa(lm.to_arpa(tmp_path / "b.arpa"), escaped=True)[1] == forms
 
 
 def test_escapes_are_undone() -> None:

@@ -62,8 +62,8 @@ class Cell(ABC):
 
     def __init__(self, input_size: int, hidden_size: int, *, bias: str = "two", layer_norm: bool = False) -> None:
         for label, size in (("input_size", input_size), ("hidden_size", hidden_size)):
-            if size < 1:
-                raise OptionError(f"{label} is {size}; expected at least 1")
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                raise OptionError(f"{label} is {size!r}; expected at least 1, a whole number")
         if bias not in BIASES:
             raise OptionError(f"bias is {bias!r}; expected one of {', '.join(BIASES)}")
         self.input_size = input_size

@@ -39,6 +39,8 @@ class Score:
     vocabulary: int
     tokenizer: str
     context: str
+    normalised: bool = True
+    """False where the model's scores are no probabilities: then perplexity and bits compare with nothing."""
 
     @property
     def perplexity(self) -> float:
@@ -62,6 +64,7 @@ class Score:
             f"{self.name}: perplexity {self.perplexity:.3f} over {self.tokens:,} {self.tokenizer} tokens "
             f"(vocabulary {self.vocabulary:,}, {self.unknown:,} unknown, context {self.context}), "
             f"{self.bits_per_byte:.4f} bits per byte over {self.bytes:,} bytes"
+            + ("" if self.normalised else "; scores are not normalised: compare with nothing")
         )
 
 
@@ -85,17 +88,18 @@ def score_text(
     if not tokens:
         raise EmptyCorpusError(f"{name} holds no tokens: there is nothing to score; try a text that is not empty")
     return Score(
-        name,
-        tokens,
-        lines,
-        unknown,
-        chars,
-        size,
-        nats,
-        spelling_nats,
-        len(tokenizer.vocabulary),
-        tokenizer.name,
-        context,
+        name=name,
+        tokens=tokens,
+        lines=lines,
+        unknown=unknown,
+        chars=chars,
+        bytes=size,
+        nats=nats,
+        spelling_nats=spelling_nats,
+        vocabulary=len(tokenizer.vocabulary),
+        tokenizer=tokenizer.name,
+        context=context,
+        normalised=getattr(model, "proper", True),
     )
 
 

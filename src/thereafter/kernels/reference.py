@@ -30,8 +30,8 @@ class Reference:
         records: list[Record] = []
         for t in range(steps):
             if job.reset_BT is not None:
-                kept_B1 = (~job.reset_BT[:, t]).unsqueeze(-1).to(job.x_BTI.dtype)
-                state = type(state)(*(part * kept_B1 for part in state))
+                reset_B1 = job.reset_BT[:, t].unsqueeze(-1)
+                state = type(state)(*(torch.where(reset_B1, torch.zeros_like(part), part) for part in state))
             record: Record | None = {} if job.record else None
             y_BO, new = cell.step(z_BTG[:, t], state, job.weights, record)
             if job.hold:

@@ -53,9 +53,12 @@ def weight_drop(weight: Tensor, p: float, training: bool) -> Tensor:
     """
     if not training or p == 0.0:
         return weight
-    if weight.device.type != "cpu" or p == 1.0:
+    if weight.device.type != "cpu" or not 1 <= round(p * _SHARES) < _SHARES:
         return F.dropout(weight, p, training=True)
     return weight * keep_mask(weight, p)
+
+
+_SHARES = 1 << 16
 
 
 def keep_mask(like: Tensor, p: float) -> Tensor:
@@ -66,13 +69,11 @@ def keep_mask(like: Tensor, p: float) -> Tensor:
     """
     words = torch.empty((like.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), 2**63 - 1)
     drawn = words.view(torch.int16)[: like.numel()].view(like.shape)
-    kept = drawn >= round(p * 2**16) - 2**15
-    return kept.to(like.dtype).mul_(1 / (1 - p))
+    dropped = round(p * _SHARES)
+    return (drawn >= dropped - _SHARES // 2).to(like.dtype).mul_(_SHARES / (_SHARES - dropped))
 
 
-def zoneout(
-    cell: Cell, rates: tuple[float, float], x_BTI: Tensor, training: bool, dtype: torch.dtype | None = None
-) -> dict[str, Tensor | float]:
+def zoneout(cell: Cell, rates: tuple[float, float], x_BTI: Tensor, training: bool) -> dict[str, Tensor | float]:
     """What `kernels.scan.unroll` takes as `hold`: for each state field the share of the old value that is kept.
 
     While training each unit keeps its old value with the given probability at each step, otherwise by that share
@@ -81,9 +82,11 @@ def zoneout(
     hold: dict[str, Tensor | float] = {}
     for (name, size), rate in zip(cell.state_sizes().items(), rates, strict=False):
         if rate > 0.0:
+            if not training:
+                hold[name] = rate
+                continue
             shape = (*x_BTI.shape[:2], size)
-            drawn = torch.rand(shape, dtype=torch.float32, device=x_BTI.device) < rate
-            hold[name] = drawn.to(dtype or x_BTI.dtype) if training else rate
+            hold[name] = (torch.rand(shape, dtype=torch.float32, device=x_BTI.device) < rate).to(x_BTI.dtype)
     return hold
 
 

@@ -36,8 +36,8 @@ class Rows:
             return self._repacked(y_BTO, self.packed)
         if not self.batched:
             return y_BTO.squeeze(0)
-        # contiguous in both layouts: programs written for torch call .view on what comes back
-        return y_BTO.contiguous() if self.batch_first else y_BTO.transpose(0, 1).contiguous()
+        # Contiguous where torch's is: programs written for time-first output call .view on what comes back.
+        return y_BTO if self.batch_first else y_BTO.transpose(0, 1).contiguous()
 
     def array(self, array_BT: Tensor) -> Tensor:
         """A recorded array in the user's layout; those of a packed input stay padded, batch first."""

@@ -47,6 +47,12 @@ def build_lanes(
     return layers
 
 
+def check_sizes(hidden_size: object) -> None:
+    """Refuse what is neither a size nor a list of sizes."""
+    if not isinstance(hidden_size, int | Sequence) or isinstance(hidden_size, str):
+        raise OptionError(f"hidden_size is {hidden_size!r}; expected a positive integer, or a list with one a layer")
+
+
 def layer_sizes(hidden_size: Sizes, num_layers: int, bidirectional: bool) -> list[tuple[int, ...]]:
     """One size for each layer and direction.
 
@@ -63,7 +69,7 @@ def layer_sizes(hidden_size: Sizes, num_layers: int, bidirectional: bool) -> lis
         )
     sizes: list[tuple[int, ...]] = []
     for entry in listed:
-        pair = (entry, entry) if isinstance(entry, int) else tuple(entry)
+        pair = tuple(entry) if isinstance(entry, Sequence) else (entry, entry)
         if len(pair) != 2 or not all(isinstance(size, int) and size > 0 for size in pair):
             raise OptionError(f"hidden_size holds {entry!r}; expected a positive integer, or a pair for two directions")
         if not bidirectional and not isinstance(entry, int):

@@ -23,7 +23,7 @@ from thereafter.layers.dropout import Zoneout, locked, probability, weight_drop,
 from thereafter.layers.flatten import flatten_weights
 from thereafter.layers.initial import INITIAL, fresh_state, join_state, split_state
 from thereafter.layers.inputs import Lengths, Rows, take_rows
-from thereafter.layers.lanes import Lane, Sizes, build_lanes, layer_sizes
+from thereafter.layers.lanes import Lane, Sizes, build_lanes, check_sizes, layer_sizes
 
 if TYPE_CHECKING:
     from thereafter.layers.stream import Stream
@@ -96,6 +96,7 @@ class Recurrent(nn.Module):
         check: bool = False,
     ) -> None:
         super().__init__()
+        check_sizes(hidden_size)
         self.ragged = not isinstance(hidden_size, int)
         if not isinstance(hidden_size, int) and num_layers == 1:
             num_layers = len(hidden_size)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from thereafter.errors import FormatError
 from thereafter.ngram.arpa_read import ArpaFile, ArpaLevel, parse
+from thereafter.ngram.arpa_words import unescape
 from thereafter.ngram.arpa_write import write_arpa
 from thereafter.ngram.model import NgramModel
 from thereafter.ngram.tables import Tables
@@ -16,8 +17,10 @@ from thereafter.ngram.tables import Tables
 __all__ = ["read_arpa", "write_arpa"]
 
 
-def read_arpa(path: str | Path) -> tuple[NgramModel, list[bytes]]:
+def read_arpa(path: str | Path, *, escaped: bool = False) -> tuple[NgramModel, list[bytes]]:
     """The model in an ARPA file and the spelling of each token id: `<unk>` is 0, `</s>` is 1 where the file has it.
+
+    `escaped`: the file was written so, and its words are spelled out again.
 
     With `</s>` every line starts afresh, as in KenLM; without, the model runs on over the stream.
     """
@@ -34,7 +37,7 @@ def read_arpa(path: str | Path) -> tuple[NgramModel, list[bytes]]:
         smoothing="arpa",
         notes=file.notes,
     )
-    return model, file.forms
+    return model, [unescape(form) for form in file.forms] if escaped else file.forms
 
 
 def _assemble(file: ArpaFile) -> Tables:

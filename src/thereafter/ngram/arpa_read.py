@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from thereafter import progress
 from thereafter.errors import FormatError
-from thereafter.ngram.arpa_words import unescape
 from thereafter.ngram.arpa_write import NEVER
 from thereafter.ngram.counts import MAX_ORDER
 
@@ -167,8 +166,7 @@ def _unigrams(lines: _Lines, size: int) -> tuple[list[bytes], dict[bytes, int], 
     backoff[place] = _natural(np.concatenate([block.backoff for block in blocks]))
     logp[len(forms)] = -np.inf  # <s> is fed, never predicted, whatever the file says
     rows = np.arange(len(forms) + 1, dtype=np.int32)[:, None]
-    plain = [unescape(form) if form not in _RESERVED else form for form in forms]
-    return plain, index, ArpaLevel(rows, logp, backoff), notes
+    return forms, index, ArpaLevel(rows, logp, backoff), notes
 
 
 def _level(

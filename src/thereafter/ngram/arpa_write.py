@@ -21,8 +21,10 @@ NEVER = -99.0  # the format's logarithm of nothing
 _BLOCK = 1 << 16
 
 
-def write_arpa(model: NgramModel, forms: Sequence[bytes], path: str | Path) -> Path:
+def write_arpa(model: NgramModel, forms: Sequence[bytes], path: str | Path, *, escaped: bool = False) -> Path:
     """Write `model` with the spellings `forms` [V] of its tokens; returns the path.
+
+    `escaped`: tokens may hold white space, which is spelled as `arpa_words` says; else they stand as they are.
 
     An ARPA file holds a back-off model, so add-alpha, which shares evenly what a context leaves, cannot be written.
     """
@@ -41,7 +43,7 @@ def write_arpa(model: NgramModel, forms: Sequence[bytes], path: str | Path) -> P
         file.write(b"\\data\\\n")
         for order, size in enumerate(np.diff(tables.level_starts)[1:].tolist(), start=1):
             file.write(b"ngram %d=%d\n" % (order, size))
-        words = [*map(escape, forms), b"<s>"]
+        words = [*(map(escape, forms) if escaped else forms), b"<s>"]
         above: list[bytes] = []
         for order in range(1, tables.order + 1):
             file.write(b"\n\\%d-grams:\n" % order)

@@ -63,6 +63,12 @@ class Counts:
         return first
 
 
+def check_order(order: int) -> None:
+    """Refuse an order that cannot be counted."""
+    if not 1 <= order <= MAX_ORDER:
+        raise OptionError(f"order is {order}; expected 1 to {MAX_ORDER}; try order=5")
+
+
 def count(
     ids: NDArray[np.integer], vocabulary_size: int, order: int, *, context: str = "stream", line_end: int | None = None
 ) -> Counts:
@@ -75,14 +81,15 @@ def count(
     >>> bigrams.word.tolist(), bigrams.count.tolist()
     ([1, 0, 0], [2, 1, 1])
     """
-    if not 1 <= order <= MAX_ORDER:
-        raise OptionError(f"order is {order}; expected 1 to {MAX_ORDER}; try order=5")
+    check_order(order)
     if len(ids) == 0:
         raise EmptyCorpusError("the text has no tokens; expected at least one; try a text that is not empty")
     if len(ids) > _MOST_TOKENS // 2:
         raise OptionError(
             f"the text has {len(ids):,} tokens; n-grams count at most {_MOST_TOKENS // 2:,}; try a part of it"
         )
+    if int(ids.min()) < 0 or int(ids.max()) >= vocabulary_size:
+        raise OptionError(f"token ids run from {ids.min()} to {ids.max()}; expected 0 to {vocabulary_size - 1}")
     start = vocabulary_size
     stream = _with_starts(ids, start, line_end if context == "line" else None)
     # In stream context no token ends a line: -1 matches none.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from thereafter.errors import OptionError, nearest
 from thereafter.ngram import tables
-from thereafter.ngram.counts import count
+from thereafter.ngram.counts import check_order, count
 from thereafter.ngram.model import NgramModel
 from thereafter.ngram.smoothing import SMOOTHINGS, Weights
 
@@ -45,6 +45,7 @@ def estimate(
     for name in options:
         if name not in own:
             raise OptionError(f"the smoothing {smoothing!r} has no option {name!r}; {nearest(name, own)}")
+    check_order(order)
     cuts = complete_cutoffs(cutoffs, order)
     counted = count(ids, vocabulary_size, order, context=context, line_end=line_end)
     weights: Weights = smooth(counted, cuts, **options)

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.errors import FormatError
+from thereafter.errors import FormatError, OptionError
 from thereafter.ngram.counts import Counts
 from thereafter.ngram.smoothing.weights import Weights, kept
 
@@ -151,6 +151,8 @@ def build(counts: Counts, weights: Weights, cutoffs: tuple[int, ...]) -> Tables:
         first_child.append(starts[-1] + np.cumsum(children) - children)
         places = np.where(stays, np.cumsum(stays) - 1 + starts[-1], -1)
         starts.append(starts[-1] + len(here))
+        if starts[-1] >= 2**31:
+            raise OptionError(f"{starts[-1]:,} n-grams up to order {n}; 2**31 is the limit; try cutoffs=(0, 1)")
         if n < order:
             backoff.append(weights.backoff[n - 1][here])
     with np.errstate(divide="ignore"):

@@ -118,6 +118,8 @@ class Texts:
     parts: dict[str, Source]
     tokens: str = DEFAULT_TOKENS
     detail: str = ""
+    kind: str = "text"
+    """Running text, or what a corpus' lines hold instead: "pairs", "tagged", "labelled"."""
 
     @classmethod
     def of_text(cls, text: str, *, lower: bool = False, letters_only: bool = False) -> Texts:
@@ -202,7 +204,7 @@ def _corpus(source: str, options: Source, part: str | None) -> Texts | None:
         key: replace(options, name=name if key == "text" else f"{name}:{key}", files=(path,))
         for key, path in corpus.parts.items()
     }
-    return _narrowed(Texts(name, parts, corpus.tokens, corpus.detail), suffix or part)
+    return _narrowed(Texts(name, parts, corpus.tokens, corpus.detail, corpus.kind), suffix or part)
 
 
 def _narrowed(texts: Texts, part: str | None) -> Texts:

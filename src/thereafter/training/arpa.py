@@ -20,7 +20,7 @@ def read(path: Path, tokens: str = "word") -> Trained:
     """The model in an ARPA file."""
     if tokens not in READABLE:
         raise OptionError(f"tokens is {tokens!r}; an ARPA file can be read as {', '.join(READABLE)}")
-    model, spelled = arpa.read_arpa(path)
+    model, spelled = arpa.read_arpa(path, escaped=tokens != "word")
     kind: type[Tokenizer] = TOKENIZERS.load(tokens)
     try:
         forms = [form.decode("utf-8") for form in spelled]
@@ -29,10 +29,14 @@ def read(path: Path, tokens: str = "word") -> Trained:
             f"{path}: a word is not UTF-8 ({error.reason}); try converting the file with iconv"
         ) from error
     if tokens == "word" and model.line_end is None:
-        raise FormatError(f"{path} has no </s> among its 1-grams: it is no model of lines of words; try tokens='prose'")
+        raise FormatError(
+            f"{path} has no </s> among its 1-grams: it is no model of lines of words; "
+            "try tokens='prose' or 'char' (--tokens) if it was written from such a model"
+        )
     tokenizer = kind(Vocabulary(forms))
-    if tokens != "word":  # in a stream, a line end is a token like any other
-        model.line_end = tokenizer.line_end_id
+    stranger = next((form for form in tokenizer.ordinary_forms if not kind.is_form(form)), None)
+    if stranger is not None:
+        raise FormatError(f"{path}: {stranger!r} is no {tokens} token; try tokens='word' (--tokens word)")
     config = {
         "format": FORMAT,
         "model": "ngram",
@@ -46,11 +50,16 @@ def read(path: Path, tokens: str = "word") -> Trained:
 
 def write(trained: Trained, path: Path) -> Path:
     """Write a trained n-gram model; anything else has no ARPA form."""
-    model = trained.model
+    model, own = trained.model, trained.tokenizer
     if not isinstance(model, NgramModel):
         raise OptionError(f"a model of kind {trained.config['model']!r} cannot be written as ARPA; only n-grams can")
-    if trained.tokenizer.name == "byte":
+    if model.context != own.context:
+        raise OptionError(
+            f"this {own.name} model has the context {model.context!r}, which an ARPA file cannot say: its readers "
+            f"take {own.context!r}; try training without context="
+        )
+    if own.name == "byte":
         forms = [bytes([value]) for value in range(256)]
     else:
-        forms = [form.encode("utf-8") for form in trained.tokenizer.vocabulary.forms]
-    return arpa.write_arpa(model, forms, path)
+        forms = [form.encode("utf-8") for form in own.vocabulary.forms]
+    return arpa.write_arpa(model, forms, path, escaped=own.name != "word")

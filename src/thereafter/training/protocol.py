@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +39,18 @@ def find_texts(source: Any, text: str | None, settings: TextSettings, part: str 
         raise SourceError(f"got {got} of a source and text=; expected one: a path or a corpus name, or text='...'")
     if text is not None:
         return Texts.of_text(text, lower=settings.lower, letters_only=settings.letters_only)
-    return resolve(
+    texts = resolve(
         source, encoding=settings.encoding, lower=settings.lower, letters_only=settings.letters_only, part=part
     )
+    if texts.kind != "text":
+        named = ", ".join(f"{texts.name}:{name}" for name in texts.parts)
+        raise SourceError(f"{texts.name} holds {texts.kind} lines, not running text; name one of its files: {named}")
+    # A source made for another model keeps its files, not how that model read them.
+    parts = {
+        name: replace(given, lower=settings.lower, letters_only=settings.letters_only)
+        for name, given in texts.parts.items()
+    }
+    return replace(texts, parts=parts)
 
 
 def part_of(texts: Texts, *wanted: str) -> Source:

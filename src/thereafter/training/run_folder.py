@@ -20,7 +20,34 @@ FORMAT = 1
 
 def is_run(folder: Path) -> bool:
     """Whether a folder holds a run."""
-    return (folder / CONFIG).is_file()
+    return is_file(folder / CONFIG)
+
+
+def is_file(path: Path) -> bool:
+    """Whether a path is a plain file; one that no system could open is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder that a run may not be written to: to be asked before the training, not after it."""
+    if "\0" in str(folder):
+        raise StorageError(f"{str(folder)!r} holds a NUL and can be no folder; try another --out")
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise StorageError(f"{folder} is a file; expected a folder for the run; try another --out")
+        others = [path for path in folder.iterdir() if not _ours(path.name)] if folder.is_dir() else []
+        if others and not is_run(folder):
+            raise StorageError(f"{folder} holds other files and no run; nothing was written; try a new folder")
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot use {str(folder)[:200]!r} as a run folder: {error}; try another --out") from error
+
+
+def _ours(name: str) -> bool:
+    """A file of a run, or what a save that was killed left of one."""
+    return name in _FILES or (name.endswith(".tmp") and any(name.startswith(f".{file}.") for file in _FILES))
 
 
 def save(trained: Trained, folder: Path) -> Path:
@@ -29,10 +56,7 @@ def save(trained: Trained, folder: Path) -> Path:
 
     A run that is there already is replaced; a folder that holds anything else is left alone.
     """
-    if folder.exists() and not folder.is_dir():
-        raise StorageError(f"{folder} is a file; expected a folder for the run; try another --out")
-    if folder.is_dir() and not is_run(folder) and any(path.name not in _FILES for path in folder.iterdir()):
-        raise StorageError(f"{folder} holds other files and no run; nothing was written; try a new folder")
+    check_free(folder)
     kind: ModelKind = MODELS.load(trained.config["model"])
     arrays, facts = kind.arrays(trained.model)
     try:

@@ -7,6 +7,7 @@ release Python's lock: they take a few per cent of the time, and a second pool w
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -34,6 +35,8 @@ class Cpu:
             return f"the input is on {job.x_BTI.device}"
         if job.x_BTI.dtype not in (torch.float32, torch.float64):
             return f"the input is {job.x_BTI.dtype}; it knows float32 and float64"
+        if torch.is_autocast_enabled("cpu"):
+            return "autocast asks for products in a lower precision than its loops know"
         if job.record:
             return "the gates of every step are recorded by the reference loop"
         if job.hold:
@@ -60,6 +63,8 @@ class Cpu:
         from thereafter.kernels.cpu.lstm import run_lstm
 
         cell = job.cell
+        if not torch.is_grad_enabled():
+            job = _detached(job)  # a function of autograd's cannot see that nothing will be asked of it
         z_TBG = _project(job)
         parts: tuple[Tensor, ...]
         if isinstance(cell, LSTM):
@@ -70,11 +75,18 @@ class Cpu:
             h_TBO, parts = run_elman(job, z_TBG)
         else:
             h_TBO, parts = run_linear(job, z_TBG)
-        y_BTO = h_TBO.transpose(0, 1)
+        # A copy: what the loops keep for the way back must not change under a user who works in place.
+        y_BTO = h_TBO.transpose(0, 1).clone(memory_format=torch.contiguous_format)
         if job.lengths_B is not None:
             live_BT1 = (torch.arange(y_BTO.shape[1]) < job.lengths_B.unsqueeze(1)).unsqueeze(-1)
             y_BTO = torch.where(live_BT1, y_BTO, torch.zeros((), dtype=y_BTO.dtype))
         return Unrolled(y_BTO, type(job.state)(*parts))
+
+
+def _detached(job: Job) -> Job:
+    weights = {name: weight.detach() for name, weight in job.weights.items()}
+    state = type(job.state)(*(part.detach() for part in job.state))
+    return replace(job, x_BTI=job.x_BTI.detach(), state=state, weights=weights)
 
 
 def _project(job: Job) -> Tensor:

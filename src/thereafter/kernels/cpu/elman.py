@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.elman import Elman
-from thereafter.kernels.cpu.products import recurrent_matrix, row_ends
+from thereafter.kernels.cpu.products import recurrent_matrix, refuse_second_derivative, row_ends
 from thereafter.kernels.jobs import Job
 
 
@@ -34,8 +34,8 @@ class _ElmanScan(torch.autograd.Function):
         return h[1:]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivative()
         from thereafter.kernels.loops.elman import elman_backward
 
         h, weight_hh, lengths = ctx.saved_tensors

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.gru import GRU
-from thereafter.kernels.cpu.products import recurrent_matrix, row_ends
+from thereafter.kernels.cpu.products import recurrent_matrix, refuse_second_derivative, row_ends
 from thereafter.kernels.jobs import Job
 
 
@@ -46,8 +46,8 @@ class _GruAfter(torch.autograd.Function):
         return h[1:]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivative()
         from thereafter.kernels.loops.gru import gru_after_backward
 
         gates, candidate, h, weight_hh, lengths = ctx.saved_tensors
@@ -100,8 +100,8 @@ class _GruBefore(torch.autograd.Function):
         return h[1:]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivative()
         from thereafter.kernels.loops.gru import gru_before_reset, gru_before_unmix
 
         gates, shut, h, weight_hh, lengths = ctx.saved_tensors

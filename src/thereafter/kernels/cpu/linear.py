@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from thereafter.kernels.cpu.products import refuse_second_derivative
 from thereafter.kernels.jobs import Job
 
 
@@ -23,8 +24,8 @@ class _LinearSteps(torch.autograd.Function):
         return h[1:]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        refuse_second_derivative()
         from thereafter.kernels.loops.linear import linear_backward
 
         a, h = ctx.saved_tensors

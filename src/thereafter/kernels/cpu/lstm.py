@@ -12,7 +12,7 @@ from torch import Tensor
 
 from thereafter.cells.lstm import LSTM
 from thereafter.kernels.cpu.lstm_norm import LstmNormScan
-from thereafter.kernels.cpu.products import Projection, as_array, recurrent_matrix, row_ends
+from thereafter.kernels.cpu.products import Projection, as_array, recurrent_matrix, refuse_second_derivative, row_ends
 from thereafter.kernels.jobs import Job
 
 
@@ -56,8 +56,8 @@ class LstmScan(torch.autograd.Function):
         return h[1:], c[steps].clone()
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy_TBO: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivative()
         from thereafter.kernels.loops.lstm import lstm_backward
 
         gates, c, shown, m, h, weight_hh, weight_hr, peephole_3H, lengths = ctx.saved_tensors

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.base import EPSILON
-from thereafter.kernels.cpu.products import Projection, as_array, recurrent_matrix, row_ends
+from thereafter.kernels.cpu.products import Projection, as_array, recurrent_matrix, refuse_second_derivative, row_ends
 
 
 class LstmNormScan(torch.autograd.Function):
@@ -63,8 +63,8 @@ class LstmNormScan(torch.autograd.Function):
         return h[1:], c[steps].clone()
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy_TBO: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivative()
         from thereafter.kernels.loops.lstm_norm import lstm_norm_backward
 
         gates, c, shown, m, h, hat, scale, hat_c, scale_c, weight_hh, weight_hr, peephole, lengths, gain, gain_c = (

@@ -12,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from thereafter.errors import OptionError
+
 
 def recurrent_matrix(weight_hh: Tensor, rows: int) -> Tensor:
     """U transposed, to multiply h from the right.
@@ -21,6 +23,12 @@ def recurrent_matrix(weight_hh: Tensor, rows: int) -> Tensor:
     """
     turned = weight_hh.detach().t()
     return turned if rows == 1 else turned.contiguous()
+
+
+def refuse_second_derivative() -> None:
+    """Called by every backward: gradients made with `create_graph=True` would silently miss the recurrent part."""
+    if torch.is_grad_enabled():
+        raise OptionError("the cpu kernel has no second derivative (create_graph=True); try kernel='reference'")
 
 
 def row_ends(lengths: Tensor | None) -> NDArray[np.int64]:

@@ -134,12 +134,12 @@ def _one_discount(value: NDArray[np.int64]) -> tuple[tuple[float, ...], bool]:
 
 
 def _three_discounts(value: NDArray[np.int64]) -> tuple[tuple[float, ...], bool]:
-    """D1, D2, D3+; 0.5, 1, 1.5 where a count of counts is 0 or a discount falls outside [0, its count]."""
+    """D1, D2, D3+; 0.5, 1, 1.5 where a count of counts is 0 or a discount falls outside (0, its count]."""
     n = counts_of_counts(value, 4)
     if 0 in n[1:]:
         return FALLBACK_THREE, True
     y = n[1] / (n[1] + 2 * n[2])
     amounts = tuple(k - (k + 1) * y * n[k + 1] / n[k] for k in (1, 2, 3))
-    if any(not 0 <= amount <= k for k, amount in enumerate(amounts, start=1)) or max(amounts) == 0:
+    if any(not 0 < amount <= k for k, amount in enumerate(amounts, start=1)):
         return FALLBACK_THREE, True
     return amounts, False

@@ -27,7 +27,7 @@ def add_alpha(counts: Counts, cutoffs: tuple[int, ...], alpha: float = 0.1) -> W
 
     Lidstone 1920; Chen and Goodman 1998, section 2.1. A context that was never seen uses its longest seen suffix.
     """
-    if not (alpha > 0 and np.isfinite(alpha)):
+    if not (alpha > 0 and np.isfinite(alpha * counts.vocabulary_size * 1e9)):
         raise OptionError(f"alpha is {alpha}; expected a number above 0; try alpha=0.1, or smoothing='mle' for none")
     return _frequencies(counts, cutoffs, alpha=alpha, spread="uniform")
 
