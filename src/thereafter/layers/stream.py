@@ -42,7 +42,7 @@ class Stream:
         self._ragged = module.ragged
         self._shape = torch.Size([batch, module.input_size])
         width = module.lanes[-1].cell.output_size
-        with torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad():
             like = module.lane_weights(module.lanes[0])["weight_ih"].detach()
             self._dtype = like.dtype
             self._output = like.new_zeros(batch, width)

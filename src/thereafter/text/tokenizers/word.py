@@ -16,6 +16,7 @@ from thereafter.text.vocabulary import LINE_END, START, UNKNOWN
 
 _LITERAL_END = re.compile(r"(?<!\S)</s>(?!\S)")
 _LITERAL_MARK = re.compile(r"(?<!\S)</?s>(?!\S)")
+_ASCII_SPACE = bytes(code for code in range(128) if chr(code).isspace())  # what str.split takes for a border
 _AROUND_NEWLINE = re.compile(r" ?\n ?")
 
 
@@ -63,17 +64,19 @@ class WordTokenizer(FormTokenizer):
         lines = int(np.count_nonzero(ends))
         unknown = [forms[place] for place in np.flatnonzero(ids == 0).tolist()]
         marks = _LITERAL_MARK.findall(group) if START in unknown else []
-        literal_ends = marks.count(LINE_END)
-        if literal_ends:
+        if LINE_END in marks:
             spelled = iter(marks)
             unknown = [next(spelled) if form == START else form for form in unknown]
         charged = [form for form in unknown if form != UNKNOWN] if UNKNOWN in unknown else unknown
-        text = "".join(forms)
-        # A line end is one newline, not the four characters of its name; a word has a space before it inside a line.
         after_end = np.concatenate(([not inside_line], ends[:-1])) if len(ids) else ends
-        spaces = int(np.count_nonzero(~ends & ~after_end))
-        rest = spaces + lines + literal_ends - len(LINE_END) * lines
-        return Measured(ids, lines, len(text) + rest, byte_length(text) + rest, len(unknown), charged)
+        # a newline for each line, a space before each word inside one
+        between = lines + int(np.count_nonzero(~ends & ~after_end))
+        if group.isascii():
+            letters = letter_bytes = len(group.encode().translate(None, _ASCII_SPACE))
+        else:
+            text = "".join(group.split())
+            letters, letter_bytes = len(text), byte_length(text)
+        return Measured(ids, lines, letters + between, letter_bytes + between, len(unknown), charged)
 
     def closing(self) -> Measured:
         return Measured(np.array([1], np.int32), lines=1, chars=1, bytes=1)
