@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import thereafter
+from thereafter import compiled
 from thereafter.cells import CELLS
-from thereafter.kernels import compiled
 from thereafter.kernels.scan import KERNELS
 from thereafter.ngram.smoothing import SMOOTHINGS
 from thereafter.registry import Registry
@@ -23,7 +23,7 @@ from thereafter.training.kinds import MODELS
 PACKAGE = Path(thereafter.__file__).parent
 
 FLOORS = [
-    {"errors", "config", "registry", "packages", "folders", "progress", "storage", "terminal"},
+    {"errors", "config", "registry", "packages", "folders", "progress", "storage", "terminal", "compiled"},
     {"text", "cells"},
     {"kernels"},
     {"layers"},

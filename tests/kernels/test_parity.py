@@ -8,9 +8,9 @@ import pytest
 import torch
 from parity import OPTIONS, SITUATIONS, Situation, cases, compare, make_job, ready
 
+from thereafter import compiled
 from thereafter.cells import CELLS
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.kernels import compiled
 from thereafter.kernels.scan import KERNELS, choose, unroll
 
 CASES = list(cases())

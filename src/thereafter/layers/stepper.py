@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.base import Cell, State
-from thereafter.kernels.compiled import available
+from thereafter.compiled import available
 
 
 @dataclass(frozen=True)

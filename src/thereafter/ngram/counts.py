@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter import progress
+from thereafter.compiled import available, compiled
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.kernels.compiled import available, compiled
 
 Int = NDArray[np.int32]
 

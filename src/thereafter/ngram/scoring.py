@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.kernels.compiled import available, compiled
+from thereafter.compiled import available, compiled
 from thereafter.ngram.tables import Float32, Int, Tables
 
 _PARALLEL_FROM = 20_000  # tokens below which a second thread costs more than it brings

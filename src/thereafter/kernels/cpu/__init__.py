@@ -18,7 +18,7 @@ from thereafter.cells.base import Cell, normalise
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
-from thereafter.kernels.compiled import available, missing
+from thereafter.compiled import available, missing
 from thereafter.kernels.jobs import Job, Unrolled
 
 

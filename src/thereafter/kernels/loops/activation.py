@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from thereafter.kernels.compiled import jit
+from thereafter.compiled import jit
 
 # No assumption that numbers are finite: a NaN must come out as one, so that training can see it.
 FAST: dict[str, Any] = {

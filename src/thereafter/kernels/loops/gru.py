@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from thereafter.kernels.compiled import jit
+from thereafter.compiled import jit
 from thereafter.kernels.loops.activation import FAST, sigmoid_row, tanh_row
 
 

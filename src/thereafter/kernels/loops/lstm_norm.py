@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from thereafter.kernels.compiled import jit
+from thereafter.compiled import jit
 from thereafter.kernels.loops.activation import FAST
 from thereafter.kernels.loops.lstm import gate_gradients, new_cell, output, peephole_gradients
 

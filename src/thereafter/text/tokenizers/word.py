@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from thereafter.compiled import available
 from thereafter.text.chunks import WORD_TAIL, recut
-from thereafter.text.tokenizers.base import Measured, byte_length
+from thereafter.text.tokenizers.base import Ids, Measured, byte_length
 from thereafter.text.tokenizers.forms import SEEN_TWICE, FormTokenizer
+from thereafter.text.tokenizers.word_table import WordTable
 from thereafter.text.vocabulary import LINE_END, START, UNKNOWN
 
 _LITERAL_END = re.compile(r"(?<!\S)</s>(?!\S)")
 _LITERAL_MARK = re.compile(r"(?<!\S)</?s>(?!\S)")
+_WORTH_COMPILING = 4096  # characters
 _ASCII_SPACE = bytes(code for code in range(128) if chr(code).isspace())  # what str.split takes for a border
 _AROUND_NEWLINE = re.compile(r" ?\n ?")
 
@@ -58,15 +62,9 @@ class WordTokenizer(FormTokenizer):
         return 1 if reserved[UNKNOWN] else SEEN_TWICE
 
     def measured(self, group: str, inside_line: bool) -> Measured:
-        forms = self.forms_of(group)
-        ids = self.look_up(forms)
+        ids, unknown = self._ids_and_unknown(group)
         ends = ids == 1
         lines = int(np.count_nonzero(ends))
-        unknown = [forms[place] for place in np.flatnonzero(ids == 0).tolist()]
-        marks = _LITERAL_MARK.findall(group) if START in unknown else []
-        if LINE_END in marks:
-            spelled = iter(marks)
-            unknown = [next(spelled) if form == START else form for form in unknown]
         charged = [form for form in unknown if form != UNKNOWN] if UNKNOWN in unknown else unknown
         after_end = np.concatenate(([not inside_line], ends[:-1])) if len(ids) else ends
         # a newline for each line, a space before each word inside one
@@ -77,6 +75,34 @@ class WordTokenizer(FormTokenizer):
             text = "".join(group.split())
             letters, letter_bytes = len(text), byte_length(text)
         return Measured(ids, lines, letters + between, letter_bytes + between, len(unknown), charged)
+
+    def ids_of(self, group: str) -> Ids:
+        if self._by_table(group):
+            return self._table.encode(group)[0]
+        return super().ids_of(group)
+
+    def _ids_and_unknown(self, group: str) -> tuple[Ids, list[str]]:
+        """The ids of a stretch and, in order, the forms of its unknown words, a literal `<unk>` among them."""
+        if self._by_table(group):
+            ids, borders = self._table.encode(group)
+            return ids, [group[begin:end] for begin, end in borders.tolist()]
+        forms = self.forms_of(group)
+        ids = self.look_up(forms)
+        unknown = [forms[place] for place in np.flatnonzero(ids == 0).tolist()]
+        marks = _LITERAL_MARK.findall(group) if START in unknown else []
+        if LINE_END in marks:
+            spelled = iter(marks)
+            unknown = [next(spelled) if form == START else form for form in unknown]
+        return ids, unknown
+
+    def _by_table(self, group: str) -> bool:
+        """Whether the compiled pass serves: enough ASCII text to be worth it, and a compiler."""
+        return len(group) >= _WORTH_COMPILING and group.isascii() and available()
+
+    @cached_property
+    def _table(self) -> WordTable:
+        ordinary = self.ordinary_forms
+        return WordTable(ordinary, list(range(len(self.reserved), len(self.vocabulary))), self.line_end_id)
 
     def closing(self) -> Measured:
         return Measured(np.array([1], np.int32), lines=1, chars=1, bytes=1)
