@@ -31,6 +31,7 @@ oracles: .oracles/.ready
 
 bench: $(READY) .oracles/.ready
 	$(BIN)/python benchmarks/ngram.py
+	$(BIN)/python benchmarks/recurrent.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -8,6 +8,10 @@
 Positional arguments, defaults and returned values are those of the torch module of the same name; keyword-only ones are
 ours. The options that all layers share are explained in `Recurrent`, those of a cell in `thereafter.cells`. One default
 differs in value: a fresh LSTM's forget gate starts with bias 1 (`forget_bias=None` draws it as torch does).
+
+On a CPU `kernel="auto"` may take the compiled kernel, which has first derivatives only and cannot be looked into by
+`torch.func`, `torch.export` or `torch.jit`. Second derivatives (`create_graph=True`) raise there and say so; for all of
+these `kernel="reference"` is the plain loop in torch operations.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ from typing import Any, Unpack
 import torch
 
 from thereafter.errors import OptionError
-from thereafter.layers.convert import arguments_of, copy_weights, to_torch
+from thereafter.layers.bptt import bptt, saved_for_backward
+from thereafter.layers.convert import arguments_of, copy_weights, gate_order, reorder_gates, to_torch
 from thereafter.layers.counting import count_parameters
 from thereafter.layers.dropout import LockedDropout
 from thereafter.layers.lanes import Sizes
@@ -35,8 +40,12 @@ __all__ = [
     "Recurrent",
     "Stream",
     "Traced",
+    "bptt",
     "count_parameters",
     "from_torch",
+    "gate_order",
+    "reorder_gates",
+    "saved_for_backward",
     "to_torch",
 ]
 
