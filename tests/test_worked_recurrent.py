@@ -34,15 +34,15 @@ def loaded(weight_ih: Tensor, weight_hh: Tensor, bias: list[float] | None = None
     return module
 
 
-def close(got: Tensor, expected: Any, within: float = 5e-7) -> None:
+def check_close(got: Tensor, expected: Any, within: float = 5e-7) -> None:
     torch.testing.assert_close(got.detach(), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=within)
 
 
 def test_000_exercise_1_three_steps_of_the_vanilla_rnn():
     rnn = loaded(matrix([0.5, 0.3], [0.2, 0.4]), matrix([0.1, 0.2], [0.3, 0.1]))
     output, last = rnn(matrix([1, 0], [0, 1], [1, 1])[None])
-    close(output[0], [[0.462117, 0.197375], [0.367636, 0.506769], [0.734356, 0.641647]])
-    close(last[0, 0], [0.734356, 0.641647])
+    check_close(output[0], [[0.462117, 0.197375], [0.367636, 0.506769], [0.734356, 0.641647]])
+    check_close(last[0, 0], [0.734356, 0.641647])
 
 
 def test_000_exercise_5_the_cell_of_given_gates():
@@ -52,15 +52,15 @@ def test_000_exercise_5_the_cell_of_given_gates():
     record: dict[str, Tensor] = {}
     state = HCState(torch.zeros(1, 2, dtype=torch.float64), matrix([1.0, 0.5]))
     _, new = cell.pointwise(products, torch.zeros_like(products), state, {}, record)
-    close(new.c[0], [0.90, 0.95], 1e-12)
-    close(record["forget"][0], [0.9, 0.3], 1e-12)
+    check_close(new.c[0], [0.90, 0.95], 1e-12)
+    check_close(record["forget"][0], [0.9, 0.3], 1e-12)
 
 
 def test_001_section_3_1_a_batch_in_the_row_convention():
     """The document's X W_xh has -1.7 where the product is -2.7, so it prints -0.929 for -0.990."""
     rnn = loaded(matrix([0.5, -1.0], [1.2, 0.3]).T, matrix([0.7, -0.4], [0.2, 0.5]).T, [0.1, -0.1])
     output, _ = rnn(matrix([1, 2], [3, 1])[:, None], matrix([0.1, -0.2], [0.0, 0.3])[None])
-    close(output[:, 0], [[0.995342, -0.564900], [0.993462, -0.990066]])
+    check_close(output[:, 0], [[0.995342, -0.564900], [0.993462, -0.990066]])
 
 
 def test_001_section_3_2_a_second_layer_on_top():
@@ -78,8 +78,8 @@ def test_001_section_3_2_a_second_layer_on_top():
     )
     before = torch.stack([matrix([0.1, -0.2], [0.0, 0.3]), matrix([-0.1, 0.4], [0.2, -0.3])])
     output, last = stack(matrix([1, 2], [3, 1])[:, None], before)
-    close(output[:, 0], [[0.119158, -0.551257], [-0.606695, -0.400371]])
-    close(last[0], [[0.995342, -0.564900], [0.993462, -0.990066]])
+    check_close(output[:, 0], [[0.119158, -0.551257], [-0.606695, -0.400371]])
+    check_close(last[0], [[0.995342, -0.564900], [0.993462, -0.990066]])
 
 
 def test_002_section_3_4_so_long():
@@ -88,9 +88,9 @@ def test_002_section_3_4_so_long():
     head = matrix([0.601, 0.683], [0.021, 0.970], [0.832, 0.212], [0.182, 0.183], [0.304, 0.525])
     so, long, and_ = 3, 2, 0
     hidden, _ = rnn(embeddings[[so, long]][None])
-    close(hidden[0], [[1.191828, 1.096758], [1.387816, 1.903189]])
+    check_close(hidden[0], [[1.191828, 1.096758], [1.387816, 1.903189]])
     log_p = torch.log_softmax(hidden[0].detach() @ head.T, -1)
-    close(
+    check_close(
         log_p.exp(),
         [[0.293011, 0.201083, 0.230200, 0.102766, 0.172941], [0.328906, 0.253929, 0.184926, 0.071000, 0.161239]],
     )
@@ -104,7 +104,7 @@ def test_003_a_one_hot_product_selects_a_column_of_the_input_matrix():
     rnn = loaded(weight, torch.zeros(3, 3, dtype=torch.float64), nonlinearity="identity")
     hello = torch.tensor([0, 1, 2, 2])  # h, e, l, l of the vocabulary h, e, l, o
     output, _ = rnn(torch.nn.functional.one_hot(hello, 4).double()[None])
-    close(output[0], weight.T[hello].tolist(), 1e-12)
+    check_close(output[0], weight.T[hello].tolist(), 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def random_ids(seed: int, size: int, v: int) -> np.ndarray:
     return (np.random.default_rng(seed).geometric(2.5 / v, size).clip(1, v) - 1).astype(np.int32)
 
 
-def both_ways(model: NgramModel, ids: np.ndarray, node: int) -> None:
+def check_both_ways(model: NgramModel, ids: np.ndarray, node: int) -> None:
     """The compiled walk and the plain twin: scores, nodes, and the context afterwards."""
     rules: dict[str, Any] = {"uniform": model.uniform, "line_end": model._restart, "start": model._start}
     fast = scoring.score(model.tables, ids, node, **rules)
@@ -58,7 +58,7 @@ def test_walk_equals_its_twin(
     model = estimate(
         np.array(trained), 6, order=order, smoothing=smoothing, context=context, line_end=0, cutoffs=(0, cut)[:order]
     )
-    both_ways(model, np.array(read, np.int32), int(where * model.tables.contexts))
+    check_both_ways(model, np.array(read, np.int32), int(where * model.tables.contexts))
 
 
 @pytest.mark.parametrize("smoothing", ALL)
@@ -109,14 +109,14 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch, smoothing: str,
             np.testing.assert_allclose(results[0][0], other[0], rtol=1e-6)
             np.testing.assert_array_equal(results[0][1], other[1])
             assert results[0][2] == other[2]
-        both_ways(model, held_out, node)
+        check_both_ways(model, held_out, node)
 
 
 def test_contexts_with_many_children() -> None:
     v = 300
     trained = np.stack([np.zeros(v, np.int32), np.arange(v, dtype=np.int32)], axis=1).ravel()  # 0 is followed by all
     model = estimate(trained, v + 5, order=3, smoothing="witten-bell")
-    both_ways(model, np.stack([np.zeros(v + 5), np.arange(v + 5)], axis=1).ravel().astype(np.int32), 0)
+    check_both_ways(model, np.stack([np.zeros(v + 5), np.arange(v + 5)], axis=1).ravel().astype(np.int32), 0)
 
 
 def test_lines_start_afresh() -> None:
