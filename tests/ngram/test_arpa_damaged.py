@@ -18,7 +18,7 @@ TRIPLE = "-0.1\ta b c"
 GOOD = small(UNIGRAMS, PAIRS, TRIPLE)
 
 
-def refusal(path: Path) -> str:
+def check_refused(path: Path) -> str:
     with pytest.raises(FormatError) as caught:
         read_arpa(path)
     said = str(caught.value)
@@ -85,9 +85,9 @@ def test_damaged(tmp_path: Path, what: str) -> None:
     text, said = DAMAGED[what]
     path = tmp_path / "m.arpa"
     path.write_text(text)
-    assert re.search(said, refusal(path))
+    assert re.search(said, check_refused(path))
     path.write_bytes(gzip.compress(text.encode()))
-    assert re.search(said, refusal(path))
+    assert re.search(said, check_refused(path))
 
 
 def test_cut_short_anywhere(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_cut_short_anywhere(tmp_path: Path) -> None:
     whole = GOOD.encode()
     for size in range(len(whole.rstrip()) - 1):
         path.write_bytes(whole[:size])
-        refusal(path)
+        check_refused(path)
 
 
 def test_gzip_cut_short_or_damaged(tmp_path: Path) -> None:
@@ -103,29 +103,29 @@ def test_gzip_cut_short_or_damaged(tmp_path: Path) -> None:
     path = tmp_path / "m.arpa.gz"
     for size in (2, 9, 15, len(packed) // 2, len(packed) - 9, len(packed) - 1):
         path.write_bytes(packed[:size])
-        assert "gzip file that is damaged or cut short" in refusal(path)
+        assert "gzip file that is damaged or cut short" in check_refused(path)
     path.write_bytes(packed[:200] + bytes(b ^ 0x55 for b in packed[200:300]) + packed[300:])
-    refusal(path)
+    check_refused(path)
     path.write_bytes(packed[:-8] + b"\0" * 8)  # the checksum itself
-    assert "gzip file that is damaged" in refusal(path)
+    assert "gzip file that is damaged" in check_refused(path)
 
 
 def test_other_kinds_of_file(tmp_path: Path) -> None:
     path = tmp_path / "m.bin"
     path.write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0" + bytes(range(256)) * 9)
-    assert "KenLM binary" in refusal(path)
-    assert "try the ARPA file it was built from" in refusal(path)
+    assert "KenLM binary" in check_refused(path)
+    assert "try the ARPA file it was built from" in check_refused(path)
     path.write_bytes(b"\x7fELF\x02\x01" + bytes(range(256)) * 40)
-    assert "looks like a binary file" in refusal(path)
+    assert "looks like a binary file" in check_refused(path)
     path.write_bytes(GOOD.encode("utf-16"))
-    assert "looks like a binary file" in refusal(path)
+    assert "looks like a binary file" in check_refused(path)
     path.write_bytes(b"x" * 2_000_000)
-    assert "looks like a binary file" in refusal(path)
+    assert "looks like a binary file" in check_refused(path)
 
 
 def test_a_folder_and_nothing(tmp_path: Path) -> None:
-    assert "directory" in refusal(tmp_path).lower()
-    assert "No such file" in refusal(tmp_path / "nowhere.arpa")
+    assert "directory" in check_refused(tmp_path).lower()
+    assert "No such file" in check_refused(tmp_path / "nowhere.arpa")
 
 
 def test_words_that_are_not_utf8(tmp_path: Path) -> None:
@@ -148,5 +148,5 @@ def test_a_file_without_lines_is_not_read_as_lines_of_words(tmp_path: Path) -> N
 def test_a_failed_reading_closes_the_file(tmp_path: Path) -> None:
     path = tmp_path / "m.arpa"
     path.write_text(GOOD[:-20])
-    refusal(path)  # an open file left behind would warn, and warnings are errors here
+    check_refused(path)  # an open file left behind would warn, and warnings are errors here
     assert line_of(GOOD, "-0.25") == 16
