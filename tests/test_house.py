@@ -30,7 +30,7 @@ FLOORS = [
     {"models", "nn"},
     {"evaluation", "decoding", "inspection", "ngram"},
     {"training", "figures"},
-    {"api", "export"},
+    {"api", "language_model", "export"},
     {"cli", "studio", "serving"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

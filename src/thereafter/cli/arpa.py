@@ -1,0 +1,28 @@
+"""`thereafter arpa`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thereafter.cli.app import Run, app, load
+
+
+@app.command()
+def arpa(
+    run: Run,
+    path: Annotated[
+        Path,
+        typer.Argument(help="The file to write, gzip by .gz; or -.", show_default=False),
+    ],
+) -> None:
+    """Write an n-gram model as an ARPA file, which KenLM and speech recognisers read.
+
+    Example: thereafter arpa runs/book book.arpa.gz
+    """
+    to_stdout = str(path) == "-"
+    written = load(run).to_arpa(Path("/dev/stdout") if to_stdout else path)
+    if not to_stdout:
+        typer.echo(written)

@@ -1,0 +1,52 @@
+"""`thereafter data`: corpora by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from thereafter.cli.app import data_app
+
+
+@data_app.command(name="list")
+def data_list() -> None:
+    """The named corpora and where each one is."""
+    from thereafter.text import corpora
+
+    for name in corpora.names():
+        card = corpora.card(name)
+        typer.echo(f"{name:<16} {card.tokens:<6} {card.title}\n{'':<24}{corpora.status(name)}")
+
+
+@data_app.command(name="get")
+def data_get(name: Annotated[str, typer.Argument(help="The corpus.")]) -> None:
+    """Find, download or make a corpus, check it, and say where its parts are.
+
+    Example: thereafter data get tinyshakespeare
+    """
+    from thereafter.text import corpora
+
+    corpus = corpora.locate(name)
+    typer.echo(f"{name}: {corpus.detail}")
+    for part, path in corpus.parts.items():
+        typer.echo(f"{part:<10} {path}")
+
+
+@data_app.command(name="path")
+def data_path(
+    name: Annotated[str, typer.Argument(help="The corpus, or one part of it as in ptb:valid.")],
+) -> None:
+    """The path of a corpus' files, one a line; nothing is downloaded.
+
+    Example: wc -w $(thereafter data path ptb:test)
+    """
+    from thereafter.errors import UnknownNameError
+    from thereafter.text import corpora
+
+    corpus_name, _, part = name.partition(":")
+    parts = corpora.locate(corpus_name, download=False).parts
+    if part and part not in parts:
+        raise UnknownNameError(f"part of {corpus_name}", part, parts)
+    for path in [parts[part]] if part else parts.values():
+        typer.echo(path)
