@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from functools import cache, update_wrapper
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from thereafter import progress
 from thereafter.folders import cache_folder
@@ -67,18 +67,33 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     `available()` says yes.
     """
     numba = require("numba", "a compiled loop")
+    return lambda function: _kept(lambda cache: numba.njit(cache=cache, nogil=True, **options)(function))
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(kernel_folder())
-        try:
-            return cast("Callable[..., Any]", numba.njit(cache=True, nogil=True, **options)(function))
-        except (OSError, RuntimeError):  # a cache folder that cannot be written: compile for this process alone
-            return cast("Callable[..., Any]", numba.njit(nogil=True, **options)(function))
-        finally:
-            numba.config.CACHE_DIR = before
 
-    return decorate
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """numba's decorator for a function whose machine code is written out: it returns a signature and its generator."""
+    return require("numba.extending", "a compiled loop").intrinsic(function)
+
+
+def c_function(signature: Any, function: Callable[..., None]) -> Any:
+    """The function as C calls it, by its `address`; compiled here and now, its machine code kept as `jit`'s is."""
+    numba = require("numba", "a compiled loop")
+    if not any(kernel_folder().glob(f"**/*.{function.__name__}-*.nbi")):
+        progress.note(f"compiling {function.__name__} for this machine (once)")
+    return _kept(lambda cache: numba.cfunc(signature, cache=cache)(function))
+
+
+def _kept(compile_it: Callable[[bool], Any]) -> Any:
+    """Compile with a cache in `kernel_folder`, or for this process alone where that folder cannot be written."""
+    config = require("numba", "a compiled loop").config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(kernel_folder())
+    try:
+        return compile_it(True)
+    except (OSError, RuntimeError):
+        return compile_it(False)
+    finally:
+        config.CACHE_DIR = before
 
 
 def compiled(function: Callable[P, R]) -> Compiled[P, R]:

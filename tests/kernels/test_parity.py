@@ -24,7 +24,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections")
 def test_every_kernel_equals_the_reference(name: str, options: dict[str, Any], dtype: torch.dtype):
     ran, wrong = compare(name, options, dtype, "cpu")
     assert not wrong, "\n".join(wrong)
-    if compiled.available() and not (options.get("layer_norm") and name != "lstm"):
+    left_alone = options.get("layer_norm") and (name != "lstm" or "proj_size" in options)  # the reference loop's
+    if compiled.available() and not left_alone:
         assert ran["cpu"] > 5, "the fast kernel refuses what it should run"
 
 

@@ -1,8 +1,10 @@
-"""The fast CPU kernel: what does not recur is hoisted, a step is one product and one compiled loop, weight gradients
-are one deferred product. float32 and float64; no compiler on the user's machine, no thread pool of its own.
+"""The fast CPU kernel: what does not recur is hoisted, weight gradients are one deferred product, and between them the
+LSTM runs its whole sequence in one compiled call. float32 and float64; no compiler on the user's machine.
 
-The matrix products are torch's and use torch's threads. The loops between them are compiled by numba for one thread and
-release Python's lock: they take a few per cent of the time, and a second pool would fight the first for the cores.
+Products over all steps are torch's. In the LSTM the recurrent product and all that is between two of them run on the
+same OpenMP threads (`loops.team`), each with its own units of the layer or, where a row is normalised, its own rows.
+The GRU and Elman cells take torch's product a step, with a loop compiled for one thread between. No pool of threads is
+made: it would fight torch's for the cores.
 """
 
 from __future__ import annotations
@@ -47,13 +49,15 @@ class Cpu:
             return "there is nothing to do"
         if cell.layer_norm and not isinstance(cell, LSTM):
             return f"layer norm of {cell.name!r} runs in the reference loop"
+        if cell.layer_norm and cell.output_size != cell.hidden_size:
+            return "layer norm together with a projection runs in the reference loop"
         if not (cell.linear or isinstance(cell, (LSTM, GRU, Elman))):
             return f"it does not know the cell {cell.name!r}"
         return None
 
     def status(self) -> str:
         if available():
-            return f"runs here: compiled by numba, {torch.get_num_threads()} threads in torch's products"
+            return f"runs here: compiled by numba, {_threads()}"
         return f"cannot run here: {missing()}"
 
     def run(self, job: Job) -> Unrolled:
@@ -81,6 +85,15 @@ class Cpu:
             live_BT1 = (torch.arange(y_BTO.shape[1]) < job.lengths_B.unsqueeze(1)).unsqueeze(-1)
             y_BTO = torch.where(live_BT1, y_BTO, torch.zeros((), dtype=y_BTO.dtype))
         return Unrolled(y_BTO, type(job.state)(*parts))
+
+
+def _threads() -> str:
+    from thereafter.kernels.loops.team import pool
+
+    threads = torch.get_num_threads()
+    if pool().parallel is None:
+        return f"{threads} threads in torch's products; torch's OpenMP library was not found, so the LSTM takes one"
+    return f"{threads} of torch's threads"
 
 
 def _detached(job: Job) -> Job:

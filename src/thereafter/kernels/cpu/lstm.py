@@ -12,7 +12,15 @@ from torch import Tensor
 
 from thereafter.cells.lstm import LSTM
 from thereafter.kernels.cpu.lstm_norm import LstmNormScan
-from thereafter.kernels.cpu.products import Projection, as_array, recurrent_matrix, refuse_second_derivative, row_ends
+from thereafter.kernels.cpu.lstm_projected import ProjectedLstmScan
+from thereafter.kernels.cpu.products import (
+    as_array,
+    place_for_gradient,
+    refuse_second_derivative,
+    row_ends,
+    run_team,
+    team_room,
+)
 from thereafter.kernels.jobs import Job
 
 
@@ -23,59 +31,48 @@ class LstmScan(torch.autograd.Function):
     def forward(
         ctx: Any,
         z_TBG: Tensor,
-        h_BO: Tensor,
+        h_BH: Tensor,
         c_BH: Tensor,
         weight_hh: Tensor,
-        weight_hr: Tensor | None,
         peephole_3H: Tensor | None,
         lengths: Tensor | None,
         coupled: bool,
     ) -> tuple[Tensor, Tensor]:
-        from thereafter.kernels.loops.lstm import lstm_forward
+        from thereafter.kernels.loops.lstm_team import forward_task
 
         steps, rows, _ = z_TBG.shape
         units = c_BH.shape[1]
         learning = any(ctx.needs_input_grad)
         # The gates take the place of z, which nobody else holds: no second array of that size, and no copy a step.
         gates = z_TBG
-        shown = z_TBG.new_empty(steps if learning else 1, rows, units)
-        c, m = z_TBG.new_empty(steps + 1, rows, units), z_TBG.new_empty(steps + 1, rows, units)
-        c[0] = c_BH
-        projection = Projection(weight_hr, m, h_BO, lengths)
-        h = projection.h
-        matrix = recurrent_matrix(weight_hh, rows)
-        views = [a.numpy() for a in (gates, c, shown, m)]
-        seen, ends, exact = as_array(peephole_3H, z_TBG), row_ends(lengths), z_TBG.dtype == torch.float64
-        for t, (gates_BG, h_t) in enumerate(zip(gates.unbind(0), h.unbind(0), strict=False)):
-            gates_BG.addmm_(h_t, matrix)
-            lstm_forward(t, t if learning else 0, *views, seen, coupled, ends, exact)
-            projection.forward(t)
+        c, h = z_TBG.new_empty(steps + 1, rows, units), z_TBG.new_empty(steps + 1, rows, units)
+        c[0], h[0] = c_BH, h_BH
+        arrays = [a.numpy() for a in (gates, c, h, weight_hh.detach().contiguous())]
+        arrays += [*team_room(gates, units), as_array(peephole_3H, gates), row_ends(lengths)]
+        run_team(forward_task, gates, arrays, [coupled])
         if learning:
-            ctx.save_for_backward(gates, c, shown, m, h, weight_hh, weight_hr, peephole_3H, lengths)
+            ctx.save_for_backward(gates, c, h, weight_hh, peephole_3H, lengths)
             ctx.coupled = coupled
         return h[1:], c[steps].clone()
 
     @staticmethod
-    def backward(ctx: Any, dy_TBO: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dy_TBH: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_derivative()
-        from thereafter.kernels.loops.lstm import lstm_backward
+        from thereafter.kernels.loops.lstm_team import backward_task
 
-        gates, c, shown, m, h, weight_hh, weight_hr, peephole_3H, lengths = ctx.saved_tensors
+        gates, c, h, weight_hh, peephole_3H, lengths = ctx.saved_tensors
         steps, rows, width = gates.shape
-        dz, dc = torch.empty_like(gates), dc_BH.clone()
-        projection = Projection(weight_hr, m, h[0], lengths, h)
-        dh, dm = projection.start_backward(dy_TBO)
+        dz, dc, dh = (
+            place_for_gradient(gates),
+            dc_BH.clone(memory_format=torch.contiguous_format),
+            torch.empty_like(h[0]),
+        )
         d_peephole = c.new_zeros(3 if peephole_3H is not None else 0, c.shape[2])
-        views = [a.numpy() for a in (gates, c, shown, dm, dc, dz, d_peephole)]
-        seen, ends = as_array(peephole_3H, gates), row_ends(lengths)
-        dz_steps = dz.unbind(0)
-        for t in range(steps - 1, -1, -1):
-            projection.backward(t)
-            lstm_backward(t, *views, seen, ctx.coupled, ends)
-            projection.recur(t, dz_steps[t], weight_hh)
+        arrays = [a.numpy() for a in (gates, c, dy_TBH.contiguous(), dh, dc, dz, d_peephole, weight_hh.contiguous())]
+        arrays += [*team_room(gates, c.shape[2]), as_array(peephole_3H, gates), row_ends(lengths)]
+        run_team(backward_task, gates, arrays, [ctx.coupled])
         d_hh = dz.view(steps * rows, width).t().mm(h[:-1].reshape(steps * rows, -1))
-        given = d_peephole if peephole_3H is not None else None
-        return dz, dh, dc, d_hh, projection.gradient(), given, None, None
+        return dz, dh, dc, d_hh, d_peephole if peephole_3H is not None else None, None, None
 
 
 def run_lstm(job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -89,13 +86,13 @@ def run_lstm(job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         if cell.coupled:
             rows.insert(1, torch.zeros_like(rows[0]))
         peephole = torch.stack(rows)
-    given: tuple[Any, ...] = (
-        z_TBG, job.state.h, job.state.c, weights["weight_hh"], weights.get("weight_hr"), peephole, job.lengths_B,
-        cell.coupled,
-    )  # fmt: skip
+    shared: tuple[Any, ...] = (peephole, job.lengths_B, cell.coupled)
+    state: tuple[Any, ...] = (z_TBG, job.state.h, job.state.c, weights["weight_hh"])
     scan: Any = LstmScan
     if cell.layer_norm:
         scan = LstmNormScan
-        given += (weights["norm_hh"], torch.stack([weights["norm_c"], weights["shift_c"]]))
-    h_TBO, c_BH = scan.apply(*given)
+        shared += (weights["norm_hh"], torch.stack([weights["norm_c"], weights["shift_c"]]))
+    elif "weight_hr" in weights:
+        scan, state = ProjectedLstmScan, (*state, weights["weight_hr"])
+    h_TBO, c_BH = scan.apply(*state, *shared)
     return h_TBO, (h_TBO[-1], c_BH)

@@ -1,6 +1,6 @@
 """The layer-norm LSTM on a CPU; `cpu.lstm` says how it is built.
 
-Shapes: T steps, B rows, H units, O outputs (H or the projection's size), G = 4 H (3 H coupled).
+Shapes: T steps, B rows, H units, G = 4 H (3 H coupled).
 """
 
 from __future__ import annotations
@@ -10,8 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from thereafter.cells.base import EPSILON
-from thereafter.kernels.cpu.products import Projection, as_array, recurrent_matrix, refuse_second_derivative, row_ends
+from thereafter.kernels.cpu.products import (
+    as_array,
+    place_for_gradient,
+    refuse_second_derivative,
+    row_ends,
+    run_team,
+    team_room,
+)
 
 
 class LstmNormScan(torch.autograd.Function):
@@ -21,70 +27,56 @@ class LstmNormScan(torch.autograd.Function):
     def forward(
         ctx: Any,
         z_TBG: Tensor,
-        h_BO: Tensor,
+        h_BH: Tensor,
         c_BH: Tensor,
         weight_hh: Tensor,
-        weight_hr: Tensor | None,
         peephole_3H: Tensor | None,
         lengths: Tensor | None,
         coupled: bool,
         gain_G: Tensor,
         gain_c_2H: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        from thereafter.kernels.loops.lstm_norm import lstm_norm_forward
+        from thereafter.kernels.loops.lstm_norm import forward_task
 
         steps, rows, width = z_TBG.shape
         units = c_BH.shape[1]
-        learning = any(ctx.needs_input_grad)
-        kept = steps if learning else 1
         gates = z_TBG  # in place of z, as in `cpu.lstm`
-        hat = z_TBG.new_empty(kept, rows, width)
-        shown, hat_c = z_TBG.new_empty(kept, rows, units), z_TBG.new_empty(kept, rows, units)
-        scale, scale_c = z_TBG.new_empty(kept, rows), z_TBG.new_empty(kept, rows)
-        c, m = z_TBG.new_empty(steps + 1, rows, units), z_TBG.new_empty(steps + 1, rows, units)
-        product = z_TBG.new_empty(rows, width)
-        c[0] = c_BH
-        projection = Projection(weight_hr, m, h_BO, lengths)
-        h = projection.h
-        matrix = recurrent_matrix(weight_hh, rows)
-        views = [a.numpy() for a in (product, gates, c, shown, m, hat, scale, hat_c, scale_c)]
-        fixed = (as_array(gain_G, z_TBG), as_array(gain_c_2H, z_TBG), as_array(peephole_3H, z_TBG))
-        ends, exact = row_ends(lengths), z_TBG.dtype == torch.float64
-        for t, h_t in enumerate(h.unbind(0)[:-1]):
-            torch.mm(h_t, matrix, out=product)
-            lstm_norm_forward(t, t if learning else 0, *views, *fixed, coupled, ends, EPSILON, exact)
-            projection.forward(t)
-        if learning:
+        hat, hat_c = torch.empty_like(gates), z_TBG.new_empty(steps, rows, units)
+        scale, scale_c = z_TBG.new_empty(steps, rows), z_TBG.new_empty(steps, rows)
+        c, h = z_TBG.new_empty(steps + 1, rows, units), z_TBG.new_empty(steps + 1, rows, units)
+        c[0], h[0] = c_BH, h_BH
+        arrays = [a.numpy() for a in (gates, c, h, hat, scale, hat_c, scale_c)]
+        arrays += [as_array(a, gates) for a in (gain_G.view(1, width), gain_c_2H, weight_hh)]
+        arrays += [*team_room(gates, units), _rooms(gates, units).numpy(), as_array(peephole_3H, gates)]
+        run_team(forward_task, gates, [*arrays, row_ends(lengths)], [coupled])
+        if any(ctx.needs_input_grad):
             ctx.save_for_backward(
-                gates, c, shown, m, h, hat, scale, hat_c, scale_c, weight_hh, weight_hr, peephole_3H, lengths, gain_G,
-                gain_c_2H,
-            )  # fmt: skip
+                gates, c, h, hat, scale, hat_c, scale_c, weight_hh, peephole_3H, lengths, gain_G, gain_c_2H
+            )
             ctx.coupled = coupled
         return h[1:], c[steps].clone()
 
     @staticmethod
-    def backward(ctx: Any, dy_TBO: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dy_TBH: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_derivative()
-        from thereafter.kernels.loops.lstm_norm import lstm_norm_backward
+        from thereafter.kernels.loops.lstm_norm import backward_task
 
-        gates, c, shown, m, h, hat, scale, hat_c, scale_c, weight_hh, weight_hr, peephole, lengths, gain, gain_c = (
-            ctx.saved_tensors
-        )
+        gates, c, h, hat, scale, hat_c, scale_c, weight_hh, peephole, lengths, gain, gain_c = ctx.saved_tensors
         steps, rows, width = gates.shape
-        dz, du = torch.empty_like(gates), torch.empty_like(gates)
-        dc, d_gain, d_gain_c = dc_BH.clone(), torch.zeros_like(gain), torch.zeros_like(gain_c)
-        d_peephole = c.new_zeros(3 if peephole is not None else 0, c.shape[2])
-        projection = Projection(weight_hr, m, h[0], lengths, h)
-        dh, dm = projection.start_backward(dy_TBO)
-        filled = (gates, c, shown, hat, scale, hat_c, scale_c, dm, dc, dz, du, d_gain, d_gain_c, d_peephole)
-        views = [a.numpy() for a in filled]
-        fixed = (as_array(gain, gates), as_array(gain_c, gates), as_array(peephole, gates))
-        ends = row_ends(lengths)
-        du_steps = du.unbind(0)
-        for t in range(steps - 1, -1, -1):
-            projection.backward(t)
-            lstm_norm_backward(t, *views, *fixed, ctx.coupled, ends)
-            projection.recur(t, du_steps[t], weight_hh)
+        units = c.shape[2]
+        dz, du = place_for_gradient(gates), place_for_gradient(hat)
+        dc, dh = dc_BH.clone(memory_format=torch.contiguous_format), torch.empty_like(h[0])
+        sums = gates.new_zeros(torch.get_num_threads(), width + 5 * units)
+        arrays = [a.numpy() for a in (gates, c, dy_TBH.contiguous(), dh, dc, dz, du, hat, scale, hat_c, scale_c)]
+        arrays += [as_array(a, gates) for a in (gain.view(1, width), gain_c, weight_hh)]
+        arrays += [*team_room(gates, units), _rooms(gates, units).numpy(), sums.numpy(), as_array(peephole, gates)]
+        run_team(backward_task, gates, [*arrays, row_ends(lengths)], [ctx.coupled])
         d_hh = du.view(steps * rows, width).t().mm(h[:-1].reshape(steps * rows, -1))
-        given = d_peephole if peephole is not None else None
-        return dz, dh, dc, d_hh, projection.gradient(), given, None, None, d_gain, d_gain_c
+        d_gain, d_gain_c, d_peephole = sums.sum(0).split([width, 2 * units, 3 * units])
+        given = d_peephole.view(3, units) if peephole is not None else None
+        return dz, dh, dc, d_hh, given, None, None, d_gain, d_gain_c.view(2, units)
+
+
+def _rooms(gates_TBG: Tensor, units: int) -> Tensor:
+    """For each thread room for two rows of units and what is known of a row."""
+    return gates_TBG.new_empty(torch.get_num_threads(), 2 * units + 3)

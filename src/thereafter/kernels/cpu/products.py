@@ -14,6 +14,10 @@ from torch import Tensor
 
 from thereafter.errors import OptionError
 
+_WORTH_A_TEAM = (
+    1_000_000  # floating-point operations of a sequence; waking a thread costs as much as a hundred thousand
+)
+
 
 def recurrent_matrix(weight_hh: Tensor, rows: int) -> Tensor:
     """U transposed, to multiply h from the right.
@@ -110,3 +114,32 @@ class Projection:
         if self._all is None:
             return None
         return self._all.flatten(0, 1).t().mm(self.m[1:].flatten(0, 1))
+
+
+def team_room(gates_TBG: Tensor, units: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Where the threads of a team pack the recurrent matrix, and the spare room of each."""
+    from thereafter.kernels.loops.recurrence import packed_size, spare_size
+
+    _, rows, width = gates_TBG.shape
+    size = gates_TBG.element_size()
+    packed = gates_TBG.new_empty(packed_size(width, units, size))
+    spares = gates_TBG.new_empty(torch.get_num_threads(), spare_size(rows, size))
+    return packed.numpy(), spares.numpy()
+
+
+def run_team(task: Any, gates_TBG: Tensor, arrays: list[NDArray[Any]], numbers: list[int]) -> None:
+    """Run a task of `loops` over a sequence on all threads, or on this one where there is too little to share."""
+    from thereafter.kernels.loops.team import call
+
+    products = 2 * gates_TBG.numel() * arrays[1].shape[-1]
+    call(task(arrays[0].dtype), arrays, numbers, alone=products < _WORTH_A_TEAM)
+
+
+def place_for_gradient(gates_TBG: Tensor) -> Tensor:
+    """Where the gradient of the pre-activations goes: over the gates themselves, where nobody will ask for them again.
+
+    A graph that is kept (`retain_graph=True`) may be walked twice. Fresh memory of that size would cost as much as a
+    tenth of the way back: the system hands it out page by page.
+    """
+    kept = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
+    return torch.empty_like(gates_TBG) if kept is None or kept() else gates_TBG

@@ -1,142 +1,208 @@
-"""One step of the LSTM forward and backward, all but its matrix products.
+"""The LSTM between its matrix products: rows of a step, forward and backward.
 
-Arrays are whole sequences, time first, so that they cross into compiled code once: T steps, B rows, H units;
-gates [T, B, 4H] in the order input, forget, cell, output (a coupled cell has no forget block: 3H). `peephole` is [3, H]
-(input, forget, output) or empty, `lengths` [B] or empty.
+Arrays are whole sequences, time first: T steps, B rows, H units; gates [T, B, 4H] in the order input, forget, cell,
+output (a coupled cell has no forget block: 3H). `peephole` is [3, H] (input, forget, output) or empty, `lengths` [B] or
+empty. Every loop works on the units `first` to `last` of a row, so that several threads can share one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from thereafter.compiled import jit
-from thereafter.kernels.loops.activation import FAST, sigmoid_row, tanh_row
+from thereafter.kernels.loops.vectors import Lanes, Number, gates_of, row_loop, tanh
+
+_GATES = ("i", "f", "g", "o")
+_SEEN = ("seen_i", "seen_f", "seen_o")
 
 
-@jit(**FAST)
+def _cell(v: Lanes, peephole: bool, coupled: bool) -> tuple[Number, Number]:
+    """i, f, g, o are pre-activations and become gates; returns o and the new cell."""
+    old, i, g, o = v["old"], v["i"], v["g"], v["o"]
+    if peephole:
+        i = i + v["seen_i"] * old
+    if coupled:
+        i, g = gates_of([i], [g])
+        new = old + i * (g - old)
+        f = None
+    else:
+        f = v["f"] + v["seen_f"] * old if peephole else v["f"]
+        if peephole:
+            i, f, g = gates_of([i, f], [g])
+        else:
+            i, f, o, g = gates_of([i, f, o], [g])
+        new = f * old + i * g
+        v["f"] = f
+    if peephole:
+        o = o + v["seen_o"] * new
+    if peephole or coupled:
+        (o,) = gates_of([o], [])
+    v["i"], v["g"], v["o"], v["new"] = i, g, o, new
+    return o, new
+
+
+def _back(v: Lanes, dc: Number, shown: Number, peephole: bool, coupled: bool) -> None:
+    """From dm of m = o shown and from dc, with what m did to it, the gradients of all gates and of the old cell.
+
+    They may take the place of the gates and of dc.
+    """
+    i, g, o, old = v["i"], v["g"], v["o"], v["old"]
+    do = v["dm"] * shown * o * (1.0 - o)
+    if peephole:
+        dc = dc + do * v["seen_o"]
+        v["to_o"] = v["to_o"] + do * v["new"]
+    dg = dc * i * (1.0 - g * g)
+    if coupled:
+        di = dc * (g - old) * i * (1.0 - i)
+        before = dc * (1.0 - i)
+    else:
+        f = v["f"]
+        di = dc * g * i * (1.0 - i)
+        df = dc * old * f * (1.0 - f)
+        before = dc * f
+        if peephole:
+            before = before + df * v["seen_f"]
+            v["to_f"] = v["to_f"] + df * old
+        v["df"] = df
+    if peephole:
+        before = before + di * v["seen_i"]
+        v["to_i"] = v["to_i"] + di * old
+    v["di"], v["dg"], v["do"], v["dc"] = di, dg, do, before
+
+
+def _forward_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
+    def formula(v: Lanes) -> None:
+        o, new = _cell(v, peephole, coupled)
+        v["m"] = o * tanh(new)
+
+    return row_loop(formula, *_GATES, "old", "new", "m", *_SEEN)
+
+
+def _backward_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
+    def formula(v: Lanes) -> None:
+        shown = tanh(v["new"])
+        _back(v, v["dc"] + v["dm"] * v["o"] * (1.0 - shown * shown), shown, peephole, coupled)
+
+    return row_loop(formula, *_BACK)
+
+
+def cell_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
+    """Gates and new cell alone, for a cell that is normalised before it is shown: the places of a forward loop."""
+
+    def formula(v: Lanes) -> None:
+        _cell(v, peephole, coupled)
+
+    return row_loop(formula, *_GATES, "old", "new", "m", *_SEEN)
+
+
+def gates_back_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
+    """Backward from dc as it is, with `shown` what the output gate shows, before tanh."""
+
+    def formula(v: Lanes) -> None:
+        _back(v, v["dc"], tanh(v["shown"]), peephole, coupled)
+
+    return row_loop(formula, *_BACK)
+
+
+_BACK = (*_GATES, "old", "new", "shown", "dm", "dc", "di", "df", "dg", "do", *_SEEN, "to_i", "to_f", "to_o")
+_plain, _coupled = _forward_loop(False, False), _forward_loop(False, True)
+_seeing, _seeing_coupled = _forward_loop(True, False), _forward_loop(True, True)
+_plain_back, _coupled_back = _backward_loop(False, False), _backward_loop(False, True)
+_seeing_back, _seeing_coupled_back = _backward_loop(True, False), _backward_loop(True, True)
+
+
+@jit()
 def lstm_forward(
-    t: int, keep: int, gates: Any, c: Any, shown: Any, m: Any, peephole: Any, coupled: bool, lengths: Any, exact: bool
+    t: int, gates: Any, c: Any, m: Any, peephole: Any, coupled: bool, lengths: Any, first: int, last: int
 ) -> None:
     """Turn the pre-activations of step t into gates, cell and output.
 
-    `gates[t]` is worked on in place; `c[t]` is read and `c[t + 1]` written; `shown[keep]` gets tanh(c); `m[t + 1]`
-    gets o tanh(c), for rows that are over (t >= lengths) the value before.
+    `gates[t]` is worked on in place; `c[t]` is read and `c[t + 1]` written; `m[t + 1]` gets o tanh(c), for rows that
+    are over (t >= lengths) the value before.
     """
     for b in range(c.shape[1]):
         if len(lengths) and t >= lengths[b]:
-            c[t + 1, b] = c[t, b]
-            m[t + 1, b] = m[t, b]
-            continue
-        new_cell(gates[t, b], c[t, b], c[t + 1, b], peephole, coupled, exact)
-        shown[keep, b] = c[t + 1, b]
-        output(gates[t, b], shown[keep, b], m[t + 1, b], exact)
+            copy_row(c[t, b], c[t + 1, b], first, last)
+            copy_row(m[t, b], m[t + 1, b], first, last)
+        else:
+            places = forward_places(gates[t, b], c[t, b], c[t + 1, b], m[t + 1, b], peephole, first)
+            if len(peephole) and coupled:
+                _seeing_coupled(gates, last - first, places)
+            elif len(peephole):
+                _seeing(gates, last - first, places)
+            elif coupled:
+                _coupled(gates, last - first, places)
+            else:
+                _plain(gates, last - first, places)
 
 
-@jit(**FAST)
+@jit()
 def lstm_backward(
-    t: int, gates: Any, c: Any, shown: Any, dm: Any, dc: Any, dz: Any, d_peephole: Any, peephole: Any, coupled: bool,
-    lengths: Any,
+    t: int, gates: Any, c: Any, dm: Any, dc: Any, dz: Any, d_peephole: Any, peephole: Any, coupled: bool, lengths: Any,
+    first: int, last: int,
 ) -> None:  # fmt: skip
     """The gradient of step t's pre-activations, `dz[t]`, and in `dc` [B, H] that of c before the step.
 
     `dm` [B, H] is the gradient of o tanh(c) of this step. Rows that are over get dz = 0 and keep their dc. `d_peephole`
-    is added to.
+    is added to. `dz` may be the gates themselves.
     """
     for b in range(c.shape[1]):
         if len(lengths) and t >= lengths[b]:
-            dz[t, b] = 0
-            continue
-        units = c.shape[2]
-        o_row, tanh_c, dout, d = gates[t, b, gates.shape[2] - units :], shown[t, b], dm[b], dc[b]
-        for j in range(units):
-            d[j] += dout[j] * o_row[j] * (1 - tanh_c[j] * tanh_c[j])
-        gate_gradients(gates[t, b], c[t, b], tanh_c, dout, d, dz[t, b], peephole, coupled)
-        if len(peephole):
-            peephole_gradients(dz[t, b], c[t, b], c[t + 1, b], d_peephole, coupled)
+            clear_gates(dz[t, b], c.shape[2], first, last)
+        else:
+            row, new = gates[t, b], c[t + 1, b]
+            places = backward_places(row, c[t, b], new, new, dm[b], dc[b], dz[t, b], d_peephole, peephole, first)
+            if len(peephole) and coupled:
+                _seeing_coupled_back(gates, last - first, places)
+            elif len(peephole):
+                _seeing_back(gates, last - first, places)
+            elif coupled:
+                _coupled_back(gates, last - first, places)
+            else:
+                _plain_back(gates, last - first, places)
 
 
-@jit(**FAST)
-def new_cell(gates: Any, old: Any, new: Any, peephole: Any, coupled: bool, exact: bool) -> None:
-    """One row: activate all gates, the output gate after it has seen the new cell."""
-    units = len(old)
-    blocks = len(gates) // units
-    i_row, f_row = gates[:units], gates[units : 2 * units]
-    g_row, o_row = gates[(blocks - 2) * units : (blocks - 1) * units], gates[(blocks - 1) * units :]
-    if len(peephole):
-        for j in range(units):
-            i_row[j] += peephole[0, j] * old[j]
-        if not coupled:
-            for j in range(units):
-                f_row[j] += peephole[1, j] * old[j]
-    sigmoid_row(gates[: (blocks - 2) * units], exact)  # the input gate, and the forget gate where there is one
-    tanh_row(g_row, exact)
-    if coupled:
-        for j in range(units):
-            new[j] = old[j] + i_row[j] * (g_row[j] - old[j])
-    else:
-        for j in range(units):
-            new[j] = f_row[j] * old[j] + i_row[j] * g_row[j]
-    if len(peephole):
-        for j in range(units):
-            o_row[j] += peephole[2, j] * new[j]
-    sigmoid_row(o_row, exact)
+@jit()
+def copy_row(given: Any, to: Any, first: int, last: int) -> None:
+    """Own units of a row. (A slice assigned to a slice would compile numba's error texts with it, for seconds.)"""
+    for j in range(first, last):
+        to[j] = given[j]
 
 
-@jit(**FAST)
-def output(gates: Any, shown: Any, out: Any, exact: bool) -> None:
-    """One row: tanh of what the output gate is to show, in place, and the output."""
-    tanh_row(shown, exact)
-    o_row = gates[len(gates) - len(shown) :]
-    for j in range(len(shown)):
-        out[j] = o_row[j] * shown[j]
+@jit()
+def clear_gates(row: Any, units: int, first: int, last: int) -> None:
+    """Own units of every gate of a row to 0."""
+    for block in range(len(row) // units):
+        row[block * units + first : block * units + last] = 0
 
 
-@jit(**FAST)
-def gate_gradients(gates: Any, old: Any, tanh_c: Any, dout: Any, d: Any, dz: Any, peephole: Any, coupled: bool) -> None:
-    """One row: from the gradients of output and cell, `d`, those of all gates; `d` becomes that of the old cell."""
-    units = len(old)
-    blocks = len(gates) // units
-    i_row, f_row = gates[:units], gates[units : 2 * units]
-    g_row, o_row = gates[(blocks - 2) * units : (blocks - 1) * units], gates[(blocks - 1) * units :]
-    di, df = dz[:units], dz[units : 2 * units]
-    dg, do = dz[(blocks - 2) * units : (blocks - 1) * units], dz[(blocks - 1) * units :]
-    for j in range(units):
-        do[j] = dout[j] * tanh_c[j] * o_row[j] * (1 - o_row[j])
-    if len(peephole):
-        for j in range(units):
-            d[j] += do[j] * peephole[2, j]
-    for j in range(units):
-        dg[j] = d[j] * i_row[j] * (1 - g_row[j] * g_row[j])
-    if coupled:
-        for j in range(units):
-            di[j] = d[j] * (g_row[j] - old[j]) * i_row[j] * (1 - i_row[j])
-        for j in range(units):
-            d[j] *= 1 - i_row[j]
-    else:
-        for j in range(units):
-            di[j] = d[j] * g_row[j] * i_row[j] * (1 - i_row[j])
-        for j in range(units):
-            df[j] = d[j] * old[j] * f_row[j] * (1 - f_row[j])
-        for j in range(units):
-            d[j] *= f_row[j]
-    if len(peephole):
-        for j in range(units):
-            d[j] += di[j] * peephole[0, j]
-        if not coupled:
-            for j in range(units):
-                d[j] += df[j] * peephole[1, j]
+@jit()
+def forward_places(row: Any, old: Any, new: Any, m: Any, peephole: Any, first: int) -> Any:
+    """The addresses a forward loop takes."""
+    units, size = len(old), row.itemsize
+    blocks = len(row) // units
+    i, seen = row.ctypes.data + first * size, peephole.ctypes.data + first * size
+    return (
+        i, i + units * size, i + (blocks - 2) * units * size, i + (blocks - 1) * units * size,
+        old.ctypes.data + first * size, new.ctypes.data + first * size, m.ctypes.data + first * size,
+        seen, seen + units * size, seen + 2 * units * size,
+    )  # fmt: skip
 
 
-@jit(**FAST)
-def peephole_gradients(dz: Any, old: Any, new: Any, d_peephole: Any, coupled: bool) -> None:
-    """One row: add what each peephole saw, times the gradient of its gate."""
-    units = len(old)
-    for j in range(units):
-        d_peephole[0, j] += dz[j] * old[j]
-    do = dz[len(dz) - units :]
-    for j in range(units):
-        d_peephole[2, j] += do[j] * new[j]
-    if not coupled:
-        df = dz[units : 2 * units]
-        for j in range(units):
-            d_peephole[1, j] += df[j] * old[j]
+@jit()
+def backward_places(
+    row: Any, old: Any, new: Any, shown: Any, dm: Any, dc: Any, dz: Any, d_peephole: Any, peephole: Any, first: int
+) -> Any:
+    """The addresses a backward loop takes."""
+    units, size = len(old), row.itemsize
+    blocks = len(row) // units
+    second, third, fourth = units * size, (blocks - 2) * units * size, (blocks - 1) * units * size
+    i, di = row.ctypes.data + first * size, dz.ctypes.data + first * size
+    seen, to = peephole.ctypes.data + first * size, d_peephole.ctypes.data + first * size
+    return (
+        i, i + second, i + third, i + fourth, old.ctypes.data + first * size, new.ctypes.data + first * size,
+        shown.ctypes.data + first * size, dm.ctypes.data + first * size, dc.ctypes.data + first * size,
+        di, di + second, di + third, di + fourth, seen, seen + second, seen + 2 * second,
+        to, to + second, to + 2 * second,
+    )  # fmt: skip

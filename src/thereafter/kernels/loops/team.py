@@ -1,0 +1,192 @@
+"""Several cores at work on one sequence, with torch's own threads.
+
+A recurrent step is too short to hand out work anew: the threads are called once for a whole sequence, each keeps its
+share of the units, and they meet at a barrier at every step. They are the threads that torch's own products run on
+(OpenMP's, through the library torch has loaded), so no second pool fights the first for the cores.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from thereafter.compiled import intrinsic, jit
+from thereafter.kernels.loops.tiles import ir, product, types
+from thereafter.packages import require
+
+carray = require("numba", "a compiled loop").carray
+
+_SPINS = 4000  # looks at the barrier before the core is offered to somebody else
+# A task is an array of whole numbers: a head, then the small numbers it is told, then its arrays, each as its address
+# and three axes (the last ones 1 where it has fewer).
+_BARRIER, _MEMBER, _MEMBERS, _YIELD, _ALONE, PRODUCT, _HEAD = range(7)
+NUMBERS = 4
+_ARRAYS, _EACH, _MOST = _HEAD + NUMBERS, 4, 24
+
+
+class Pool:
+    """What the threads of torch are called with; `parallel` is None where they cannot be, and one core does it all."""
+
+    def __init__(self) -> None:
+        self._held: list[Any] = []
+        self.parallel: Any = None
+        self.member = self.members = self.give_way = 0
+        library = self._library()
+        if library is not None:
+            self.parallel = library.GOMP_parallel
+            self.parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+            self.parallel.restype = None
+            self.member = self._address(library.omp_get_thread_num)
+            self.members = self._address(library.omp_get_num_threads)
+            self.give_way = self._address(ctypes.CDLL(None).sched_yield)
+
+    def _address(self, function: Any) -> int:
+        self._held.append(function)
+        return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+    @staticmethod
+    def _library() -> Any:
+        """The OpenMP library that torch itself has loaded; a second copy of it would be a second pool."""
+        for path in sorted((Path(torch.__file__).parent / "lib").glob("libgomp*.so*")):
+            try:
+                library = ctypes.CDLL(str(path))
+                if all(hasattr(library, name) for name in ("GOMP_parallel", "omp_get_thread_num")):
+                    return library
+            except OSError:
+                continue
+        return None
+
+
+@cache
+def pool() -> Pool:
+    return Pool()
+
+
+def call(function: Any, arrays: Sequence[NDArray[Any]], numbers: Sequence[int] = (), *, alone: bool = False) -> None:
+    """Run a compiled `function(task)` on all of torch's threads, or on this one `alone`. The arrays are contiguous."""
+    threads = pool()
+    barrier = np.zeros(16, np.int64)
+    task = np.ones(_ARRAYS + _EACH * _MOST, np.int64)
+    team = 1 if alone or threads.parallel is None else torch.get_num_threads()
+    task[:PRODUCT] = barrier.ctypes.data, threads.member, threads.members, threads.give_way, int(team == 1)
+    task[PRODUCT] = product(arrays[0].dtype).address
+    task[_HEAD : _HEAD + len(numbers)] = numbers
+    for place, array in zip(range(_ARRAYS, len(task), _EACH), arrays, strict=False):
+        task[place] = array.__array_interface__["data"][0]
+        task[place + 1 : place + 1 + array.ndim] = array.shape
+    if team == 1:
+        function.ctypes(task.ctypes.data)
+    else:
+        threads.parallel(function.address, task.ctypes.data, team, 0)
+
+
+@intrinsic
+def _whole_number_from(typing: Any, address: Any) -> Any:
+    """Call a C function without arguments that returns an int, by its address."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), [])
+        got = builder.call(builder.inttoptr(args[0], kind.as_pointer()), [])
+        return builder.sext(got, ir.IntType(64))
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def _pointer(typing: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(types.int64), generate
+
+
+@intrinsic
+def _arrive(typing: Any, address: Any) -> Any:
+    """Add 1 to the number at an address, visibly to all threads together with all that was written before."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        builder.atomic_rmw("add", place, ir.IntType(64)(1), "acq_rel")
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@intrinsic
+def _arrived(typing: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load_atomic(builder.inttoptr(args[0], ir.IntType(64).as_pointer()), "acquire", 8)
+
+    return types.int64(types.int64), generate
+
+
+@jit()
+def member(task: Any) -> int:
+    """The number of the thread that asks, from 0."""
+    return 0 if task[_ALONE] else _whole_number_from(task[_MEMBER])
+
+
+@jit()
+def members(task: Any) -> int:
+    """How many threads work on this task: OpenMP may give fewer than were asked for."""
+    return 1 if task[_ALONE] else _whole_number_from(task[_MEMBERS])
+
+
+@jit()
+def meet(task: Any, meetings: int, size: int) -> int:
+    """Wait until all threads have come here `meetings + 1` times; returns that number."""
+    meetings += 1
+    if size > 1:
+        _arrive(task[_BARRIER])
+        spins = 0
+        while _arrived(task[_BARRIER]) < meetings * size:
+            spins += 1
+            if spins > _SPINS:
+                _whole_number_from(task[_YIELD])
+    return meetings
+
+
+@jit()
+def task_at(address: Any) -> Any:
+    """The task whose address a compiled function was called with."""
+    return carray(address, _ARRAYS + _EACH * _MOST, np.int64)
+
+
+@jit()
+def number(task: Any, index: int) -> Any:
+    """One of the numbers the task was told."""
+    return task[_HEAD + index]
+
+
+@jit()
+def array_1(task: Any, index: int, dtype: Any) -> Any:
+    """The array of that place, which has one axis."""
+    at = _ARRAYS + _EACH * index
+    return carray(_pointer(task[at]), (task[at + 1],), dtype)
+
+
+@jit()
+def array_2(task: Any, index: int, dtype: Any) -> Any:
+    """The array of that place, which has two axes."""
+    at = _ARRAYS + _EACH * index
+    return carray(_pointer(task[at]), (task[at + 1], task[at + 2]), dtype)
+
+
+@jit()
+def array_3(task: Any, index: int, dtype: Any) -> Any:
+    """The array of that place, which has three axes."""
+    at = _ARRAYS + _EACH * index
+    return carray(_pointer(task[at]), (task[at + 1], task[at + 2], task[at + 3]), dtype)
+
+
+@jit()
+def share(total: int, number: int, size: int) -> tuple[int, int]:
+    """The part of `total` things that thread `number` of `size` takes: from, to."""
+    return total * number // size, total * (number + 1) // size

@@ -1,0 +1,159 @@
+"""The inner loop of a matrix product, C += A B, with a tile of C held in the processor's vector registers.
+
+A library's product must copy B into the order its inner loop reads it in, each time it is called. The recurrent matrix
+is the same at every step, so here it is packed once a sequence, and a step does nothing but multiply and add.
+
+B is packed in panels. A panel is `depth` rows of V vectors of LANES numbers each; the vectors of a panel need not be
+neighbours in C, so that one panel can hold the same units of several gates.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from thereafter.compiled import c_function, intrinsic
+from thereafter.packages import require
+
+ir, binding = (require(f"llvmlite.{name}", "a compiled loop") for name in ("ir", "binding"))
+types, cgutils = (require(f"numba.{name}", "a compiled loop") for name in ("types", "core.cgutils"))
+
+MOST_VECTORS = 4  # in a panel
+_LINE = 64  # bytes that come from memory together
+_DEPTH = 128  # rows of a panel at a time: 32 KB where vectors are longest
+
+
+def vector_bytes() -> tuple[int, int]:
+    """The bytes of a vector register of this processor, and how many of them there are."""
+    features = binding.get_host_cpu_features()
+    if features.get("avx512f"):
+        return 64, 32
+    if features.get("avx2") or features.get("avx"):
+        return 32, 16
+    return 16, 32 if "neon" in features else 16
+
+
+VECTOR_BYTES, _REGISTERS = vector_bytes()
+LANES32, LANES64 = VECTOR_BYTES // 4, VECTOR_BYTES // 8
+# A tile of R rows and V vectors takes R V sums, V numbers of B and one of A.
+MOST_ROWS = min(6, (_REGISTERS - MOST_VECTORS - 2) // MOST_VECTORS)
+
+
+@intrinsic
+def _tile(
+    typing: Any, dtype: Any, height: Any, vectors: Any, depth: Any, a: Any, a_row: Any, b: Any, c: Any, c_row: Any,
+    c_vector: Any, ahead: Any,
+) -> Any:  # fmt: skip
+    """The product of one tile: C[r, v] += sum over k of A[r, k] B[k, v].
+
+    Given are depth; the addresses of A's first number, of the panel and of C's first number, A's and C's followed by
+    their bytes a row (C's also from one vector to the next); the address from which to fetch for later, a line each k.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        # one stretch of code for each size of tile, since what is held in registers must be named when it is compiled
+        after, kinds = builder.append_basic_block("after"), []
+        chosen = builder.switch(builder.add(builder.mul(args[1], _I64(MOST_VECTORS)), args[2]), after)
+        for rows in range(1, MOST_ROWS + 1):
+            for columns in range(1, MOST_VECTORS + 1):
+                block = builder.append_basic_block(f"tile_{rows}_{columns}")
+                chosen.add_case(_I64(rows * MOST_VECTORS + columns), block)
+                kinds.append((block, rows, columns))
+        for block, rows, columns in kinds:
+            builder.position_at_end(block)
+            _write_tile(builder, rows, columns, signature.args[0].dtype.bitwidth // 8, args[3:])
+            builder.branch(after)
+        builder.position_at_end(after)
+        return context.get_dummy_value()
+
+    return types.void(dtype, *[types.int64] * 10), generate
+
+
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+
+def _write_tile(builder: Any, rows: int, vectors: int, size: int, args: Any) -> None:
+    """The code of a tile of one size."""
+    depth, a, a_row, b, c, c_row, c_vector, ahead = args
+    lanes = VECTOR_BYTES // size
+    number = ir.DoubleType() if size == 8 else ir.FloatType()
+    vector, byte = ir.VectorType(number, lanes), ir.IntType(8).as_pointer()
+
+    def at(address: Any, kind: Any) -> Any:
+        return builder.inttoptr(address, kind.as_pointer())
+
+    def moved(address: Any, times: int, by: Any) -> Any:
+        return builder.add(address, builder.mul(by, _I64(times)))
+
+    fma = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes}f{8 * size}"
+    )
+    prefetch = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]), "llvm.prefetch.p0"
+    )
+    tile = [(r, v) for r in range(rows) for v in range(vectors)]
+    places = {(r, v): at(moved(moved(c, r, c_row), v, c_vector), vector) for r, v in tile}
+    sums = {place: cgutils.alloca_once(builder, vector) for place in tile}
+    for place in tile:
+        builder.store(builder.load(places[place], align=size), sums[place])
+    with cgutils.for_range(builder, depth, intp=_I64) as loop:
+        k = loop.index
+        row = moved(b, vectors * VECTOR_BYTES, k)
+        numbers = [
+            builder.load(at(builder.add(row, _I64(v * VECTOR_BYTES)), vector), align=size) for v in range(vectors)
+        ]
+        fetched = builder.inttoptr(moved(ahead, _LINE, k), byte)
+        builder.call(prefetch, [fetched, _I32(0), _I32(2), _I32(1)])  # a read, into the second cache
+        for r in range(rows):
+            one = builder.load(at(moved(moved(a, r, a_row), size, k), number))
+            spread = builder.insert_element(ir.Constant(vector, ir.Undefined), one, _I32(0))
+            spread = builder.shuffle_vector(spread, spread, ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes))
+            for v in range(vectors):
+                builder.store(builder.call(fma, [spread, numbers[v], builder.load(sums[r, v])]), sums[r, v])
+    for place in tile:
+        builder.store(builder.load(sums[place]), places[place], align=size)
+
+
+@cache
+def product(dtype: Any) -> Any:
+    """All rows of A against a panel of 1 to 4 vectors, in parts that stay in the first cache, as tiles of nearly equal
+    height: a C function, called by its address (`multiply`). Compiled into its callers it would be compiled again with
+    each of them."""
+    size = np.dtype(dtype).itemsize
+
+    def panel_product(
+        vectors: int, rows: int, depth: int, a: int, a_row: int, b: int, c: int, c_row: int, c_vector: int, ahead: int
+    ) -> None:
+        for start in range(0, depth, _DEPTH):
+            deep = min(_DEPTH, depth - start)
+            a_at, c_at, left, tiles = a, c, rows, (rows + MOST_ROWS - 1) // MOST_ROWS
+            fetch = b + deep * vectors * VECTOR_BYTES if start + deep < depth else ahead
+            while left > 0:
+                height = (left + tiles - 1) // tiles
+                _tile(dtype, height, vectors, deep, a_at, a_row, b, c_at, c_row, c_vector, fetch)
+                a_at += height * a_row
+                c_at += height * c_row
+                fetch += deep * _LINE  # the tiles of this part of the panel fetch the next part together
+                left -= height
+                tiles -= 1
+            a += deep * size
+            b += deep * vectors * VECTOR_BYTES
+
+    return c_function(types.void(*[types.int64] * 10), panel_product)
+
+
+@intrinsic
+def multiply(
+    typing: Any, function: Any, vectors: Any, rows: Any, depth: Any, a: Any, a_row: Any, b: Any, c: Any, c_row: Any,
+    c_vector: Any, ahead: Any,
+) -> Any:  # fmt: skip
+    """Call the `product` at the address `function`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * 10)
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 11), generate

@@ -1,0 +1,105 @@
+"""The threads of a team against the reference loop, at sizes that fill several tiles and leave some over."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+
+from thereafter import compiled, nn
+from thereafter.kernels.cpu import products
+
+pytestmark = pytest.mark.skipif(not compiled.available(), reason="numba is not here")
+
+SIZES = [(13, 5, 3, 37), (1, 4, 5, 130), (20, 3, 4, 64), (7, 3, 2, 16), (2, 3, 3, 5)]  # batch, steps, input, hidden
+OPTIONS: list[dict[str, Any]] = [
+    {}, {"peephole": True}, {"coupled": True}, {"peephole": True, "coupled": True}, {"layer_norm": True},
+    {"layer_norm": True, "peephole": True, "coupled": True},
+]  # fmt: skip
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
+
+
+@pytest.fixture(autouse=True)
+def always_a_team(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "_WORTH_A_TEAM", 0)
+
+
+def both_ways(layer: nn.LSTM, x: torch.Tensor, lengths: torch.Tensor | None, **walk: Any) -> list[torch.Tensor]:
+    y, (h, c) = layer(x, lengths=lengths)
+    weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)
+    loss = (y * weights).sum() + (h * h).sum() + c.sin().sum()
+    grads = torch.autograd.grad(loss, [x, *layer.parameters()], **walk)
+    return [y.detach(), h.detach(), c.detach(), *grads]
+
+
+def layer_and_input(size: tuple[int, int, int, int], options: dict[str, Any], dtype: torch.dtype) -> tuple[Any, Any]:
+    torch.manual_seed(1)
+    batch, steps, inputs, hidden = size
+    layer = nn.LSTM(inputs, hidden, batch_first=True, dtype=dtype, **options)
+    for name, weight in layer.named_parameters():
+        if name.startswith(("peephole", "shift")):
+            torch.nn.init.normal_(weight)
+    return layer, torch.randn(batch, steps, inputs, dtype=dtype, requires_grad=True)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("ragged", [False, True], ids=["whole", "lengths"])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_a_team_equals_the_reference(
+    size: tuple[int, int, int, int], options: dict[str, Any], ragged: bool, dtype: torch.dtype
+) -> None:
+    layer, x = layer_and_input(size, options, dtype)
+    lengths = torch.arange(size[0]) % size[1] + 1 if ragged else None
+    layer.kernel = "reference"
+    expected = both_ways(layer, x, lengths)
+    layer.kernel = "cpu"
+    for got, want in zip(both_ways(layer, x, lengths), expected, strict=True):
+        scale = max(1.0, float(want.abs().max()))
+        assert float((got - want).abs().max()) <= TOLERANCE[dtype] * scale
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_graph_that_is_kept_can_be_walked_again(options: dict[str, Any]) -> None:
+    layer, x = layer_and_input((5, 4, 3, 20), options | {"kernel": "cpu"}, torch.float32)
+    y, _ = layer(x)
+    wanted = [x, *layer.parameters()]
+    first = torch.autograd.grad(y.sum(), wanted, retain_graph=True)
+    again = torch.autograd.grad(y.sum(), wanted)
+    for one, two in zip(first, again, strict=True):
+        assert torch.equal(one, two)
+
+
+def test_the_same_at_every_run_and_from_several_threads_at_once() -> None:
+    layer, x = layer_and_input((13, 20, 8, 48), {"kernel": "cpu"}, torch.float32)
+    expected = both_ways(layer, x, None)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: both_ways(layer, x, None), range(24)))
+    for result in results:
+        assert all(torch.equal(got, want) for got, want in zip(result, expected, strict=True))
+
+
+def test_one_thread_gives_nearly_the_same_as_two() -> None:
+    layer, x = layer_and_input((9, 6, 8, 48), {"kernel": "cpu"}, torch.float32)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        two = both_ways(layer, x, None)
+        torch.set_num_threads(1)
+        one = both_ways(layer, x, None)
+    finally:
+        torch.set_num_threads(before)
+    for a, b in zip(one, two, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_nan_comes_out_as_one() -> None:
+    layer, x = layer_and_input((3, 4, 3, 37), {"kernel": "cpu"}, torch.float32)
+    with torch.no_grad():
+        x[1, 2, 0] = float("nan")
+    y, _ = layer(x)
+    assert torch.isnan(y[1, 2:]).all()
+    assert not torch.isnan(y[0]).any()
+    assert not torch.isnan(y[1, :2]).any()
