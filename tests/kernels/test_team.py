@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from thereafter import compiled, nn
-from thereafter.kernels.cpu import products
+from thereafter.kernels.cpu import lstm, products
 
 pytestmark = pytest.mark.skipif(not compiled.available(), reason="numba is not here")
 
@@ -44,13 +44,20 @@ def layer_and_input(size: tuple[int, int, int, int], options: dict[str, Any], dt
     return layer, torch.randn(batch, steps, inputs, dtype=dtype, requires_grad=True)
 
 
+@pytest.mark.parametrize("fewest", [1, 10**9], ids=["input in the steps", "input hoisted"])
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("ragged", [False, True], ids=["whole", "lengths"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_a_team_equals_the_reference(
-    size: tuple[int, int, int, int], options: dict[str, Any], ragged: bool, dtype: torch.dtype
+    size: tuple[int, int, int, int],
+    options: dict[str, Any],
+    ragged: bool,
+    dtype: torch.dtype,
+    fewest: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(lstm, "_FEWEST_ROWS", fewest)
     layer, x = layer_and_input(size, options, dtype)
     lengths = torch.arange(size[0]) % size[1] + 1 if ragged else None
     layer.kernel = "reference"

@@ -64,15 +64,18 @@ class Cpu:
         from thereafter.kernels.cpu.elman import run_elman
         from thereafter.kernels.cpu.gru import run_gru
         from thereafter.kernels.cpu.linear import run_linear
-        from thereafter.kernels.cpu.lstm import run_lstm
+        from thereafter.kernels.cpu.lstm import run_lstm, run_lstm_of
 
         cell = job.cell
         if not torch.is_grad_enabled():
             job = _detached(job)  # a function of autograd's cannot see that nothing will be asked of it
-        z_TBG = _project(job)
         parts: tuple[Tensor, ...]
+        if isinstance(cell, LSTM) and not cell.layer_norm and cell.output_size == cell.hidden_size:
+            y_BTO, parts = run_lstm(job)
+            return Unrolled(y_BTO, type(job.state)(*parts))
+        z_TBG = _project(job)
         if isinstance(cell, LSTM):
-            h_TBO, parts = run_lstm(job, z_TBG)
+            h_TBO, parts = run_lstm_of(job, z_TBG)
         elif isinstance(cell, GRU):
             h_TBO, parts = run_gru(job, z_TBG)
         elif isinstance(cell, Elman):

@@ -1,6 +1,10 @@
-"""The LSTM on a CPU: one product a step, everything else fused, weight gradients in one product at the end.
+"""The LSTM on a CPU: its whole sequence in one compiled call, weight gradients in one product at the end.
 
-Shapes: T steps, B rows, H units, O outputs (H or the projection's size), G = 4 H (3 H coupled).
+Inputs and outputs before them lie side by side, [x_t, h_{t-1}], so that a step is one product with [W, U]. Where that
+matrix is too large to stay in the caches of the cores, or there are too few rows to make reading it worth while, the
+input's part is hoisted out of the steps: one product over all of them.
+
+Shapes: T steps, B rows, I inputs, H units, G = 4 H (3 H coupled).
 """
 
 from __future__ import annotations
@@ -15,84 +19,136 @@ from thereafter.kernels.cpu.lstm_norm import LstmNormScan
 from thereafter.kernels.cpu.lstm_projected import ProjectedLstmScan
 from thereafter.kernels.cpu.products import (
     as_array,
+    hoisted,
     place_for_gradient,
     refuse_second_derivative,
     row_ends,
     run_team,
-    team_room,
+    team_packing,
+    team_spares,
 )
 from thereafter.kernels.jobs import Job
 
+_CACHED = 1 << 20  # bytes of [W, U] a thread can keep at hand
+_FEWEST_ROWS = 8  # of a batch, for the input's product to be worth while in a step
+_JOINT_GRADIENT = 1 << 20  # numbers of [dW, dU] up to which one product and two copies are quicker than two products
+
 
 class LstmScan(torch.autograd.Function):
-    """All steps of an LSTM from its projected input z, both biases in it: h of every step, and the last c."""
+    """All steps of an LSTM: outputs [B, T, H], beyond a row's length 0, and the last h and c."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        z_TBG: Tensor,
+        x_BTI: Tensor,
         h_BH: Tensor,
         c_BH: Tensor,
+        weight_ih: Tensor,
         weight_hh: Tensor,
+        bias_ih: Tensor | None,
+        bias_hh: Tensor | None,
         peephole_3H: Tensor | None,
         lengths: Tensor | None,
         coupled: bool,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         from thereafter.kernels.loops.lstm_team import forward_task
 
-        steps, rows, _ = z_TBG.shape
-        units = c_BH.shape[1]
-        learning = any(ctx.needs_input_grad)
-        # The gates take the place of z, which nobody else holds: no second array of that size, and no copy a step.
-        gates = z_TBG
-        c, h = z_TBG.new_empty(steps + 1, rows, units), z_TBG.new_empty(steps + 1, rows, units)
-        c[0], h[0] = c_BH, h_BH
-        arrays = [a.numpy() for a in (gates, c, h, weight_hh.detach().contiguous())]
-        arrays += [*team_room(gates, units), as_array(peephole_3H, gates), row_ends(lengths)]
-        run_team(forward_task, gates, arrays, [coupled])
-        if learning:
-            ctx.save_for_backward(gates, c, h, weight_hh, peephole_3H, lengths)
-            ctx.coupled = coupled
-        return h[1:], c[steps].clone()
+        rows, steps, inputs = x_BTI.shape
+        width, units = weight_hh.shape
+        xh = x_BTI.new_empty(steps + 1, rows, inputs + units)
+        xh[:-1, :, :inputs] = x_BTI.transpose(0, 1)
+        xh[0, :, inputs:] = h_BH
+        c, y = x_BTI.new_empty(steps + 1, rows, units), x_BTI.new_empty(rows, steps, units)
+        c[0] = c_BH
+        bias = bias_ih if bias_hh is None or bias_ih is None else bias_ih + bias_hh
+        inside = _inside(rows, width * (inputs + units) * x_BTI.element_size())
+        if inside:
+            gates, weight = x_BTI.new_empty(steps, rows, width), torch.cat((weight_ih, weight_hh), 1)
+            start = x_BTI.new_zeros(width) if bias is None else bias.contiguous()
+        else:
+            flat = xh[:-1].view(steps * rows, -1)[:, :inputs]
+            gates, weight = hoisted(flat, weight_ih, bias).view(steps, rows, width), weight_hh.contiguous()
+            start = x_BTI.new_empty(0)
+        arrays = [a.numpy() for a in (gates, c, xh, y, weight, team_packing(weight, units), team_spares(gates), start)]
+        run_team(forward_task, gates, [*arrays, as_array(peephole_3H, gates), row_ends(lengths)], [coupled])
+        if any(ctx.needs_input_grad):
+            ctx.save_for_backward(gates, c, xh, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths)
+            ctx.coupled, ctx.inside = coupled, inside
+        return y, xh[steps, :, inputs:].clone(), c[steps].clone()
 
     @staticmethod
-    def backward(ctx: Any, dy_TBH: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dy_BTH: Tensor, dh_BH: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
         refuse_second_derivative()
         from thereafter.kernels.loops.lstm_team import backward_task
 
-        gates, c, h, weight_hh, peephole_3H, lengths = ctx.saved_tensors
+        gates, c, xh, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths = ctx.saved_tensors
         steps, rows, width = gates.shape
-        dz, dc, dh = (
-            place_for_gradient(gates),
-            dc_BH.clone(memory_format=torch.contiguous_format),
-            torch.empty_like(h[0]),
-        )
-        d_peephole = c.new_zeros(3 if peephole_3H is not None else 0, c.shape[2])
-        arrays = [a.numpy() for a in (gates, c, dy_TBH.contiguous(), dh, dc, dz, d_peephole, weight_hh.contiguous())]
-        arrays += [*team_room(gates, c.shape[2]), as_array(peephole_3H, gates), row_ends(lengths)]
+        units = c.shape[2]
+        inputs = xh.shape[2] - units
+        dz = place_for_gradient(gates)
+        dh, dc = (d.clone(memory_format=torch.contiguous_format) for d in (dh_BH, dc_BH))
+        d_peephole = c.new_zeros(3 if peephole_3H is not None else 0, units)
+        inside = ctx.inside and ctx.needs_input_grad[0]
+        dx = c.new_zeros(rows, steps, inputs if inside else 0)
+        w, u = (weight_ih if inside else weight_ih[:0]).contiguous(), weight_hh.contiguous()
+        packed = team_packing(u, units), team_packing(w, units) if inside else c.new_empty(0)
+        filled = (gates, c, dy_BTH.contiguous(), dh, dc, dz, dx, d_peephole, u, w, *packed, team_spares(gates))
+        arrays = [*(a.numpy() for a in filled), as_array(peephole_3H, gates), row_ends(lengths)]
         run_team(backward_task, gates, arrays, [ctx.coupled])
-        d_hh = dz.view(steps * rows, width).t().mm(h[:-1].reshape(steps * rows, -1))
-        return dz, dh, dc, d_hh, d_peephole if peephole_3H is not None else None, None, None
+        flat, read = dz.view(steps * rows, width), xh[:-1].view(steps * rows, -1)
+        if ctx.needs_input_grad[0] and not inside:
+            dx = flat.mm(weight_ih).view(steps, rows, inputs).transpose(0, 1)
+        given = dx if ctx.needs_input_grad[0] else None
+        bias = flat.sum(0) if bias_ih is not None else None
+        second = bias if bias_hh is not None else None
+        peepholes = d_peephole if peephole_3H is not None else None
+        return given, dh, dc, *_weight_gradients(flat, read, inputs), bias, second, peepholes, None, None
 
 
-def run_lstm(job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """h of every step [T, B, O], and the last h and c."""
-    cell, weights = job.cell, job.weights
+def _inside(rows: int, size: int) -> bool:
+    """Whether the input's product belongs into the steps."""
+    return rows >= _FEWEST_ROWS and size <= _CACHED * torch.get_num_threads()
+
+
+def _weight_gradients(dz_NG: Tensor, xh_NK: Tensor, inputs: int) -> tuple[Tensor, Tensor]:
+    """dW and dU."""
+    if dz_NG.shape[1] * xh_NK.shape[1] <= _JOINT_GRADIENT:
+        joint = dz_NG.t().mm(xh_NK)
+        return joint[:, :inputs], joint[:, inputs:]
+    return dz_NG.t().mm(xh_NK[:, :inputs]), dz_NG.t().mm(xh_NK[:, inputs:])
+
+
+def run_lstm(job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """y of every step [B, T, H], and the last h and c."""
+    weights = job.weights
+    read = (weights["weight_ih"], weights["weight_hh"], weights.get("bias_ih"), weights.get("bias_hh"))
+    scan: Any = LstmScan
+    y_BTH, h_BH, c_BH = scan.apply(job.x_BTI, job.state.h, job.state.c, *read, *_shared(job))
+    return y_BTH, (h_BH, c_BH)
+
+
+def run_lstm_of(job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """The same for an LSTM with layer norm or a projection, from its projected input: h of every step [T, B, O]."""
+    weights = job.weights
+    given: tuple[Any, ...] = (z_TBG, job.state.h, job.state.c, weights["weight_hh"])
+    scan: Any = LstmNormScan
+    if job.cell.layer_norm:
+        given += (*_shared(job), weights["norm_hh"], torch.stack([weights["norm_c"], weights["shift_c"]]))
+    else:
+        scan = ProjectedLstmScan
+        given += (weights["weight_hr"], *_shared(job))
+    h_TBO, c_BH = scan.apply(*given)
+    return h_TBO, (h_TBO[-1], c_BH)
+
+
+def _shared(job: Job) -> tuple[Tensor | None, Tensor | None, bool]:
+    """Peepholes [3, H], lengths, and whether input and forget gates are coupled."""
+    cell = job.cell
     if not isinstance(cell, LSTM):
         raise TypeError(f"expected an LSTM, got {cell!r}")
-    peephole = None
-    if cell.peephole:
-        rows = [weights[f"peephole_{gate}"] for gate in ("input", "forget", "output") if gate in cell.blocks]
-        if cell.coupled:
-            rows.insert(1, torch.zeros_like(rows[0]))
-        peephole = torch.stack(rows)
-    shared: tuple[Any, ...] = (peephole, job.lengths_B, cell.coupled)
-    state: tuple[Any, ...] = (z_TBG, job.state.h, job.state.c, weights["weight_hh"])
-    scan: Any = LstmScan
-    if cell.layer_norm:
-        scan = LstmNormScan
-        shared += (weights["norm_hh"], torch.stack([weights["norm_c"], weights["shift_c"]]))
-    elif "weight_hr" in weights:
-        scan, state = ProjectedLstmScan, (*state, weights["weight_hr"])
-    h_TBO, c_BH = scan.apply(*state, *shared)
-    return h_TBO, (h_TBO[-1], c_BH)
+    if not cell.peephole:
+        return None, job.lengths_B, cell.coupled
+    rows = [job.weights[f"peephole_{gate}"] for gate in ("input", "forget", "output") if gate in cell.blocks]
+    if cell.coupled:
+        rows.insert(1, torch.zeros_like(rows[0]))
+    return torch.stack(rows), job.lengths_B, cell.coupled

@@ -16,7 +16,8 @@ from thereafter.kernels.cpu.products import (
     refuse_second_derivative,
     row_ends,
     run_team,
-    team_room,
+    team_packing,
+    team_spares,
 )
 
 
@@ -47,7 +48,8 @@ class LstmNormScan(torch.autograd.Function):
         c[0], h[0] = c_BH, h_BH
         arrays = [a.numpy() for a in (gates, c, h, hat, scale, hat_c, scale_c)]
         arrays += [as_array(a, gates) for a in (gain_G.view(1, width), gain_c_2H, weight_hh)]
-        arrays += [*team_room(gates, units), _rooms(gates, units).numpy(), as_array(peephole_3H, gates)]
+        arrays += [a.numpy() for a in (team_packing(weight_hh, units), team_spares(gates), _rooms(gates, units))]
+        arrays += [as_array(peephole_3H, gates)]
         run_team(forward_task, gates, [*arrays, row_ends(lengths)], [coupled])
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(
@@ -69,7 +71,8 @@ class LstmNormScan(torch.autograd.Function):
         sums = gates.new_zeros(torch.get_num_threads(), width + 5 * units)
         arrays = [a.numpy() for a in (gates, c, dy_TBH.contiguous(), dh, dc, dz, du, hat, scale, hat_c, scale_c)]
         arrays += [as_array(a, gates) for a in (gain.view(1, width), gain_c, weight_hh)]
-        arrays += [*team_room(gates, units), _rooms(gates, units).numpy(), sums.numpy(), as_array(peephole, gates)]
+        arrays += [a.numpy() for a in (team_packing(weight_hh, units), team_spares(gates), _rooms(gates, units), sums)]
+        arrays += [as_array(peephole, gates)]
         run_team(backward_task, gates, [*arrays, row_ends(lengths)], [ctx.coupled])
         d_hh = du.view(steps * rows, width).t().mm(h[:-1].reshape(steps * rows, -1))
         d_gain, d_gain_c, d_peephole = sums.sum(0).split([width, 2 * units, 3 * units])

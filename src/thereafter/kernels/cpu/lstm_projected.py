@@ -41,7 +41,7 @@ class ProjectedLstmScan(torch.autograd.Function):
         projection = Projection(weight_hr, m, h_BO, lengths)
         h = projection.h
         matrix = recurrent_matrix(weight_hh, rows)
-        views = [a.numpy() for a in (gates, c, m)]
+        views = [a.numpy() for a in (gates, c, m, z_TBG.new_empty(rows, steps, units))]
         seen, ends = as_array(peephole_3H, z_TBG), row_ends(lengths)
         for t, (gates_BG, h_t) in enumerate(zip(gates.unbind(0), h.unbind(0), strict=False)):
             gates_BG.addmm_(h_t, matrix)
@@ -63,7 +63,7 @@ class ProjectedLstmScan(torch.autograd.Function):
         projection = Projection(weight_hr, m, h[0], lengths, h)
         dh, dm = projection.start_backward(dy_TBO)
         d_peephole = c.new_zeros(3 if peephole_3H is not None else 0, c.shape[2])
-        views = [a.numpy() for a in (gates, c, dm, dc, dz, d_peephole)]
+        views = [a.numpy() for a in (gates, c, c.new_zeros(rows, steps, c.shape[2]), dm, dc, dz, d_peephole)]
         seen, ends = as_array(peephole_3H, gates), row_ends(lengths)
         dz_steps = dz.unbind(0)
         for t in range(steps - 1, -1, -1):

@@ -116,15 +116,25 @@ class Projection:
         return self._all.flatten(0, 1).t().mm(self.m[1:].flatten(0, 1))
 
 
-def team_room(gates_TBG: Tensor, units: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Where the threads of a team pack the recurrent matrix, and the spare room of each."""
-    from thereafter.kernels.loops.recurrence import packed_size, spare_size
+def hoisted(x_NI: Tensor, weight_ih: Tensor, bias_G: Tensor | None) -> Tensor:
+    """The input's part of all pre-activations, [N, G]."""
+    return x_NI.mm(weight_ih.t()) if bias_G is None else torch.addmm(bias_G, x_NI, weight_ih.t())
 
-    _, rows, width = gates_TBG.shape
-    size = gates_TBG.element_size()
-    packed = gates_TBG.new_empty(packed_size(width, units, size))
-    spares = gates_TBG.new_empty(torch.get_num_threads(), spare_size(rows, size))
-    return packed.numpy(), spares.numpy()
+
+def team_packing(weight_GK: Tensor, units: int) -> Tensor:
+    """Where the threads of a team pack a matrix."""
+    from thereafter.kernels.loops.recurrence import packed_size
+
+    width, columns = weight_GK.shape
+    return weight_GK.new_empty(packed_size(width, columns, units, weight_GK.element_size()))
+
+
+def team_spares(gates_TBG: Tensor) -> Tensor:
+    """The spare room of each thread."""
+    from thereafter.kernels.loops.recurrence import spare_size
+
+    size = spare_size(gates_TBG.shape[1], gates_TBG.element_size())
+    return gates_TBG.new_empty(torch.get_num_threads(), size)
 
 
 def run_team(task: Any, gates_TBG: Tensor, arrays: list[NDArray[Any]], numbers: list[int]) -> None:

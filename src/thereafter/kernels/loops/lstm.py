@@ -42,13 +42,13 @@ def _cell(v: Lanes, peephole: bool, coupled: bool) -> tuple[Number, Number]:
     return o, new
 
 
-def _back(v: Lanes, dc: Number, shown: Number, peephole: bool, coupled: bool) -> None:
+def _back(v: Lanes, dm: Number, dc: Number, shown: Number, peephole: bool, coupled: bool) -> None:
     """From dm of m = o shown and from dc, with what m did to it, the gradients of all gates and of the old cell.
 
     They may take the place of the gates and of dc.
     """
     i, g, o, old = v["i"], v["g"], v["o"], v["old"]
-    do = v["dm"] * shown * o * (1.0 - o)
+    do = dm * shown * o * (1.0 - o)
     if peephole:
         dc = dc + do * v["seen_o"]
         v["to_o"] = v["to_o"] + do * v["new"]
@@ -74,15 +74,17 @@ def _back(v: Lanes, dc: Number, shown: Number, peephole: bool, coupled: bool) ->
 def _forward_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
     def formula(v: Lanes) -> None:
         o, new = _cell(v, peephole, coupled)
-        v["m"] = o * tanh(new)
+        m = o * tanh(new)
+        v["m"], v["y"] = m, m
 
-    return row_loop(formula, *_GATES, "old", "new", "m", *_SEEN)
+    return row_loop(formula, *_GATES, "old", "new", "m", "y", *_SEEN)
 
 
 def _backward_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
     def formula(v: Lanes) -> None:
-        shown = tanh(v["new"])
-        _back(v, v["dc"] + v["dm"] * v["o"] * (1.0 - shown * shown), shown, peephole, coupled)
+        shown, dm = tanh(v["new"]), v["dm"] + v["dy"]
+        _back(v, dm, v["dc"] + dm * v["o"] * (1.0 - shown * shown), shown, peephole, coupled)
+        v["dm"] = v.constant(0.0)  # room for what comes from the step before
 
     return row_loop(formula, *_BACK)
 
@@ -93,19 +95,19 @@ def cell_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
     def formula(v: Lanes) -> None:
         _cell(v, peephole, coupled)
 
-    return row_loop(formula, *_GATES, "old", "new", "m", *_SEEN)
+    return row_loop(formula, *_GATES, "old", "new", "m", "y", *_SEEN)
 
 
 def gates_back_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
     """Backward from dc as it is, with `shown` what the output gate shows, before tanh."""
 
     def formula(v: Lanes) -> None:
-        _back(v, v["dc"], tanh(v["shown"]), peephole, coupled)
+        _back(v, v["dm"], v["dc"], tanh(v["shown"]), peephole, coupled)
 
     return row_loop(formula, *_BACK)
 
 
-_BACK = (*_GATES, "old", "new", "shown", "dm", "dc", "di", "df", "dg", "do", *_SEEN, "to_i", "to_f", "to_o")
+_BACK = (*_GATES, "old", "new", "shown", "dm", "dy", "dc", "di", "df", "dg", "do", *_SEEN, "to_i", "to_f", "to_o")
 _plain, _coupled = _forward_loop(False, False), _forward_loop(False, True)
 _seeing, _seeing_coupled = _forward_loop(True, False), _forward_loop(True, True)
 _plain_back, _coupled_back = _backward_loop(False, False), _backward_loop(False, True)
@@ -114,19 +116,20 @@ _seeing_back, _seeing_coupled_back = _backward_loop(True, False), _backward_loop
 
 @jit()
 def lstm_forward(
-    t: int, gates: Any, c: Any, m: Any, peephole: Any, coupled: bool, lengths: Any, first: int, last: int
+    t: int, gates: Any, c: Any, m: Any, y: Any, peephole: Any, coupled: bool, lengths: Any, first: int, last: int
 ) -> None:
     """Turn the pre-activations of step t into gates, cell and output.
 
-    `gates[t]` is worked on in place; `c[t]` is read and `c[t + 1]` written; `m[t + 1]` gets o tanh(c), for rows that
-    are over (t >= lengths) the value before.
+    `gates[t]` is worked on in place; `c[t]` is read and `c[t + 1]` written; `m[t + 1]` and `y[:, t]` get o tanh(c), for
+    rows that are over (t >= lengths) the value before and 0.
     """
     for b in range(c.shape[1]):
         if len(lengths) and t >= lengths[b]:
             copy_row(c[t, b], c[t + 1, b], first, last)
             copy_row(m[t, b], m[t + 1, b], first, last)
+            y[b, t, first:last] = 0
         else:
-            places = forward_places(gates[t, b], c[t, b], c[t + 1, b], m[t + 1, b], peephole, first)
+            places = forward_places(gates[t, b], c[t, b], c[t + 1, b], m[t + 1, b], y[b, t], peephole, first)
             if len(peephole) and coupled:
                 _seeing_coupled(gates, last - first, places)
             elif len(peephole):
@@ -139,20 +142,22 @@ def lstm_forward(
 
 @jit()
 def lstm_backward(
-    t: int, gates: Any, c: Any, dm: Any, dc: Any, dz: Any, d_peephole: Any, peephole: Any, coupled: bool, lengths: Any,
-    first: int, last: int,
+    t: int, gates: Any, c: Any, dy: Any, dm: Any, dc: Any, dz: Any, d_peephole: Any, peephole: Any, coupled: bool,
+    lengths: Any, first: int, last: int,
 ) -> None:  # fmt: skip
     """The gradient of step t's pre-activations, `dz[t]`, and in `dc` [B, H] that of c before the step.
 
-    `dm` [B, H] is the gradient of o tanh(c) of this step. Rows that are over get dz = 0 and keep their dc. `d_peephole`
-    is added to. `dz` may be the gates themselves.
+    The gradient of o tanh(c) of this step is `dm` [B, H] and `dy[:, t]` together; `dm` is 0 afterwards. Rows that are
+    over get dz = 0 and keep their dc and dm. `d_peephole` is added to. `dz` may be the gates themselves.
     """
     for b in range(c.shape[1]):
         if len(lengths) and t >= lengths[b]:
             clear_gates(dz[t, b], c.shape[2], first, last)
         else:
             row, new = gates[t, b], c[t + 1, b]
-            places = backward_places(row, c[t, b], new, new, dm[b], dc[b], dz[t, b], d_peephole, peephole, first)
+            places = backward_places(
+                row, c[t, b], new, new, dm[b], dy[b, t], dc[b], dz[t, b], d_peephole, peephole, first
+            )
             if len(peephole) and coupled:
                 _seeing_coupled_back(gates, last - first, places)
             elif len(peephole):
@@ -178,7 +183,7 @@ def clear_gates(row: Any, units: int, first: int, last: int) -> None:
 
 
 @jit()
-def forward_places(row: Any, old: Any, new: Any, m: Any, peephole: Any, first: int) -> Any:
+def forward_places(row: Any, old: Any, new: Any, m: Any, y: Any, peephole: Any, first: int) -> Any:
     """The addresses a forward loop takes."""
     units, size = len(old), row.itemsize
     blocks = len(row) // units
@@ -186,14 +191,15 @@ def forward_places(row: Any, old: Any, new: Any, m: Any, peephole: Any, first: i
     return (
         i, i + units * size, i + (blocks - 2) * units * size, i + (blocks - 1) * units * size,
         old.ctypes.data + first * size, new.ctypes.data + first * size, m.ctypes.data + first * size,
-        seen, seen + units * size, seen + 2 * units * size,
+        y.ctypes.data + first * size, seen, seen + units * size, seen + 2 * units * size,
     )  # fmt: skip
 
 
 @jit()
 def backward_places(
-    row: Any, old: Any, new: Any, shown: Any, dm: Any, dc: Any, dz: Any, d_peephole: Any, peephole: Any, first: int
-) -> Any:
+    row: Any, old: Any, new: Any, shown: Any, dm: Any, dy: Any, dc: Any, dz: Any, d_peephole: Any, peephole: Any,
+    first: int,
+) -> Any:  # fmt: skip
     """The addresses a backward loop takes."""
     units, size = len(old), row.itemsize
     blocks = len(row) // units
@@ -202,7 +208,7 @@ def backward_places(
     seen, to = peephole.ctypes.data + first * size, d_peephole.ctypes.data + first * size
     return (
         i, i + second, i + third, i + fourth, old.ctypes.data + first * size, new.ctypes.data + first * size,
-        shown.ctypes.data + first * size, dm.ctypes.data + first * size, dc.ctypes.data + first * size,
-        di, di + second, di + third, di + fourth, seen, seen + second, seen + 2 * second,
+        shown.ctypes.data + first * size, dm.ctypes.data + first * size, dy.ctypes.data + first * size,
+        dc.ctypes.data + first * size, di, di + second, di + third, di + fourth, seen, seen + second, seen + 2 * second,
         to, to + second, to + 2 * second,
     )  # fmt: skip

@@ -98,12 +98,12 @@ def forward(
     size, own = members(task), member(task)
     units = c.shape[2]
     first, last = own_units(units, lanes_of(gates), own, size)
-    pack_gates(weight, packed, first, last)
+    pack_gates(weight, units, packed, first, last)
     meet(task, 0, size)
     top, end = share(gates.shape[1], own, size)
     for t in range(len(gates)):
         hat[t, top:end] = 0
-        gates_product(task, m[t, top:end], packed, hat[t, top:end], 0, units, spares[own])
+        gates_product(task, m[t, top:end], units, packed, hat[t, top:end], 0, units, spares[own])
         for b in range(top, end):
             if len(lengths) and t >= lengths[b]:
                 copy_row(c[t, b], c[t + 1, b], 0, units)
@@ -123,7 +123,7 @@ def _forward_row(
     units = len(old)
     scale[b] = _normalise(hat)
     _add_scaled_loop(row, len(row), (hat.ctypes.data, gain.ctypes.data, row.ctypes.data))
-    places = forward_places(row, old, new, m, peephole, 0)
+    places = forward_places(row, old, new, m, m, peephole, 0)
     if len(peephole) and coupled:
         _seeing_coupled_cell(row, units, places)
     elif len(peephole):
@@ -189,7 +189,7 @@ def _backward_row(
     known = _means(d, gain_c[0], hat_c, scale_c, room[2 * units :])
     told = (known, known + size, known + 2 * size)
     _through_cell_loop(row, units, (d.ctypes.data, gains, hat_c.ctypes.data, *told, dc.ctypes.data))
-    places = backward_places(row, old, new, shown, dm, dc, dz, sums[width + 2 * units :], peephole, 0)
+    places = backward_places(row, old, new, shown, dm, dm, dc, dz, sums[width + 2 * units :], peephole, 0)
     if len(peephole) and coupled:
         _seeing_coupled_back(row, units, places)
     elif len(peephole):

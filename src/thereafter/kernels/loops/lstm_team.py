@@ -23,55 +23,52 @@ from thereafter.kernels.loops.tiles import types
 
 @jit()
 def forward(
-    task: Any, gates: Any, c: Any, m: Any, weight: Any, packed: Any, spares: Any, peephole: Any,
+    task: Any, gates: Any, c: Any, xh: Any, y: Any, weight: Any, packed: Any, spares: Any, bias: Any, peephole: Any,
     lengths: Any, coupled: bool,
 ) -> None:  # fmt: skip
-    """`gates` hold z and become gates; c[0] and m[0] are given, c[1:] and m[1:] made."""
+    """All gates, cells and outputs from xh [T + 1, B, I + H], the inputs with the outputs before them; c[0] and h of
+    xh[0] are given, y [B, T, H] is made.
+
+    `weight` is [G, I + H] where the input's product is part of each step; `bias` [G] then stands in for what is not
+    there. Or it is [G, H], the gates hold the rest of their pre-activations already, and `bias` is empty.
+    """
     size, own = members(task), member(task)
-    steps = len(gates)
-    first, last = own_units(c.shape[2], lanes_of(gates), own, size)
-    pack_gates(weight, packed, first, last)
+    units = c.shape[2]
+    inputs, read_from = xh.shape[2] - units, xh.shape[2] - weight.shape[1]
+    first, last = own_units(units, lanes_of(gates), own, size)
+    pack_gates(weight, units, packed, first, last)
     meetings = 0
-    for t in range(steps):
-        gates_product(task, m[t], packed, gates[t], first, last, spares[own])
-        lstm_forward(t, gates, c, m, peephole, coupled, lengths, first, last)
+    for t in range(len(gates)):
+        if len(bias):
+            for b in range(gates.shape[1]):
+                for start in range(0, gates.shape[2], units):
+                    copy_row(bias, gates[t, b], start + first, start + last)
+        gates_product(task, xh[t, :, read_from:], units, packed, gates[t], first, last, spares[own])
+        lstm_forward(t, gates, c, xh[:, :, inputs:], y, peephole, coupled, lengths, first, last)
         meetings = meet(task, meetings, size)
 
 
 @jit()
 def backward(
-    task: Any, gates: Any, c: Any, dy: Any, dh: Any, dc: Any, dz: Any, d_peephole: Any, weight: Any,
-    packed: Any, spares: Any, peephole: Any, lengths: Any, coupled: bool,
+    task: Any, gates: Any, c: Any, dy: Any, dh: Any, dc: Any, dz: Any, dx: Any, d_peephole: Any, weight: Any,
+    weight_x: Any, packed: Any, packed_x: Any, spares: Any, peephole: Any, lengths: Any, coupled: bool,
 ) -> None:  # fmt: skip
-    """dz of all steps from dy [T, B, H] and, in dh and dc [B, H], the gradients of the first state."""
+    """dz of all steps from dy [B, T, H] and, in dh and dc [B, H], the gradients of the last state, which become those
+    of the first; dx [B, T, I], zeros before, where it has columns and is to be made step by step."""
     size, own = members(task), member(task)
-    steps = len(gates)
-    first, last = own_units(c.shape[2], lanes_of(gates), own, size)
+    units, inputs = c.shape[2], dx.shape[2]
+    first, last = own_units(units, lanes_of(gates), own, size)
+    first_x, last_x = own_units(inputs, lanes_of(gates), own, size)
     pack_columns(weight, packed, first, last)
+    if inputs:
+        pack_columns(weight_x, packed_x, first_x, last_x)
     meetings = 0
-    for b in range(len(dh)):
-        copy_row(dy[steps - 1, b], dh[b], first, last)
-    for t in range(steps - 1, -1, -1):
-        lstm_backward(t, gates, c, dh, dc, dz, d_peephole, peephole, coupled, lengths, first, last)
-        charge_before(t, dh, dy, lengths, first, last)
+    for t in range(len(gates) - 1, -1, -1):
+        lstm_backward(t, gates, c, dy, dh, dc, dz, d_peephole, peephole, coupled, lengths, first, last)
         meetings = meet(task, meetings, size)
         columns_product(task, dz[t], packed, dh, first, last, spares[own])
-
-
-@jit()
-def charge_before(t: int, dh: Any, dy: Any, lengths: Any, first: int, last: int) -> None:
-    """What dh is before the product is added: what the output of step t - 1 was charged, and for rows that are over
-    what was there already."""
-    for b in range(dh.shape[0]):
-        over = len(lengths) > 0 and t >= lengths[b]
-        if t and over:
-            for j in range(first, last):
-                dh[b, j] += dy[t - 1, b, j]
-        elif t:
-            for j in range(first, last):
-                dh[b, j] = dy[t - 1, b, j]
-        elif not over:
-            dh[b, first:last] = 0
+        if inputs:
+            columns_product(task, dz[t], packed_x, dx[:, t], first_x, last_x, spares[own])
 
 
 @cache
@@ -81,9 +78,9 @@ def forward_task(dtype: Any) -> Any:
     def lstm_forward_task(address: Any) -> None:
         task = task_at(address)
         forward(
-            task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_2(task, 3, dtype),
-            array_1(task, 4, dtype), array_2(task, 5, dtype), array_2(task, 6, dtype), array_1(task, 7, np.int64),
-            number(task, 0) != 0,
+            task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_3(task, 3, dtype),
+            array_2(task, 4, dtype), array_1(task, 5, dtype), array_2(task, 6, dtype), array_1(task, 7, dtype),
+            array_2(task, 8, dtype), array_1(task, 9, np.int64), number(task, 0) != 0,
         )  # fmt: skip
 
     return c_function(types.void(types.voidptr), lstm_forward_task)
@@ -97,9 +94,9 @@ def backward_task(dtype: Any) -> Any:
         task = task_at(address)
         backward(
             task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_2(task, 3, dtype),
-            array_2(task, 4, dtype), array_3(task, 5, dtype), array_2(task, 6, dtype), array_2(task, 7, dtype),
-            array_1(task, 8, dtype), array_2(task, 9, dtype), array_2(task, 10, dtype), array_1(task, 11, np.int64),
-            number(task, 0) != 0,
+            array_2(task, 4, dtype), array_3(task, 5, dtype), array_3(task, 6, dtype), array_2(task, 7, dtype),
+            array_2(task, 8, dtype), array_2(task, 9, dtype), array_1(task, 10, dtype), array_1(task, 11, dtype),
+            array_2(task, 12, dtype), array_2(task, 13, dtype), array_1(task, 14, np.int64), number(task, 0) != 0,
         )  # fmt: skip
 
     return c_function(types.void(types.voidptr), lstm_backward_task)

@@ -1,17 +1,15 @@
 """The recurrent products of a sequence, C += A B with the same B at every step, shared by the threads of a team.
 
-Forward a thread owns units: of h U' it makes the columns of its units in every gate. Backward it owns columns of dz U.
-In both cases it packs its part of U once (`tiles` says how), and what it makes is what it goes on with: the threads
+Forward a thread owns units: of a W' it makes the columns of its units in every gate. Backward it owns columns of dz W.
+In both cases it packs its part of W once (`tiles` says how), and what it makes is what it goes on with: the threads
 meet once a step.
 
-Shapes: B rows, H units, G gate units, L numbers in a vector.
+Shapes: B rows, H units, G gate units, K columns of a matrix W [G, K], L numbers in a vector.
 """
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from thereafter.compiled import jit
 from thereafter.kernels.loops.team import PRODUCT, share
@@ -34,19 +32,19 @@ def own_units(units: int, lanes: int, number: int, size: int) -> tuple[int, int]
 
 
 @jit()
-def pack_gates(weight: Any, packed: Any, first: int, last: int) -> None:
-    """U [G, H] for `gates_product`: panels [H, gates, L] of one vector of units each, zeros beyond the last unit."""
-    width, units = weight.shape
-    lanes, vectors = lanes_of(weight), width // units
+def pack_gates(weight_GK: Any, units: int, packed: Any, first: int, last: int) -> None:
+    """A matrix for `gates_product`: panels [K, gates, L] of one vector of units each, zeros beyond the last unit."""
+    width, depth = weight_GK.shape
+    lanes, vectors = lanes_of(weight_GK), width // units
     for unit in range(first, last, lanes):
-        panel = packed[unit * vectors * units :]
-        for start in range(0, units, _DEEP):
-            stop = min(units, start + _DEEP)
+        panel = packed[unit * vectors * depth :]
+        for start in range(0, depth, _DEEP):
+            stop = min(depth, start + _DEEP)
             for v in range(vectors):
                 for lane in range(lanes):
                     at = v * lanes + lane
                     if unit + lane < units:
-                        row = weight[v * units + unit + lane]
+                        row = weight_GK[v * units + unit + lane]
                         for k in range(start, stop):
                             panel[k * vectors * lanes + at] = row[k]
                     else:
@@ -55,36 +53,36 @@ def pack_gates(weight: Any, packed: Any, first: int, last: int) -> None:
 
 
 @jit()
-def gates_product(task: Any, h_BH: Any, packed: Any, z_BG: Any, first: int, last: int, spare: Any) -> None:
-    """z[:, own units of every gate] += h U'."""
-    rows, units = h_BH.shape
+def gates_product(task: Any, a_BK: Any, units: int, packed: Any, z_BG: Any, first: int, last: int, spare: Any) -> None:
+    """z[:, own units of every gate] += a W', with W [G, K] as `pack_gates` left it."""
+    rows, depth = a_BK.shape
     width, lanes, size = z_BG.shape[1], lanes_of(z_BG), z_BG.itemsize
     vectors = width // units
-    h, z, panels, room = h_BH.ctypes.data, z_BG.ctypes.data, packed.ctypes.data, spare.ctypes.data
+    deep = depth * vectors * size
+    a, z, panels, room = a_BK.ctypes.data, z_BG.ctypes.data, packed.ctypes.data, spare.ctypes.data
     for unit in range(first, last, lanes):
-        panel = panels + unit * width * size
-        ahead = panels + (unit + lanes if unit + lanes < last else first) * width * size
+        ahead = panels + (unit + lanes if unit + lanes < last else first) * deep
         if unit + lanes <= units:
-            to, row, vector = z + unit * size, width * size, units * size
+            to, row, vector = z + unit * size, z_BG.strides[0], units * size
         else:  # the last vector is not whole: it is made in spare room
             to, row, vector = room, vectors * lanes * size, lanes * size
             _copy_vectors(z_BG, unit, units, spare, lanes, True)
-        multiply(task[PRODUCT], vectors, rows, units, h, units * size, panel, to, row, vector, ahead)
+        multiply(task[PRODUCT], vectors, rows, depth, a, a_BK.strides[0], panels + unit * deep, to, row, vector, ahead)
         if unit + lanes > units:
             _copy_vectors(z_BG, unit, units, spare, lanes, False)
 
 
 @jit()
-def pack_columns(weight: Any, packed: Any, first: int, last: int) -> None:
-    """U [G, H] for `columns_product`: panels [G, up to 4, L] of neighbouring columns, zeros beyond the last."""
-    width, units = weight.shape
-    lanes = lanes_of(weight)
+def pack_columns(weight_GK: Any, packed: Any, first: int, last: int) -> None:
+    """A matrix for `columns_product`: panels [G, up to 4, L] of neighbouring columns, zeros beyond the last."""
+    width, columns = weight_GK.shape
+    lanes = lanes_of(weight_GK)
     for column in range(first, last, MOST_VECTORS * lanes):
         own = min(MOST_VECTORS, (last - column + lanes - 1) // lanes) * lanes
-        here = min(own, units - column)
+        here = min(own, columns - column)
         panel = packed[column * width :]
         for k in range(width):
-            row = weight[k, column:]
+            row = weight_GK[k, column:]
             for j in range(here):
                 panel[k * own + j] = row[j]
             for j in range(here, own):
@@ -92,24 +90,24 @@ def pack_columns(weight: Any, packed: Any, first: int, last: int) -> None:
 
 
 @jit()
-def columns_product(task: Any, dz_BG: Any, packed: Any, dh_BH: Any, first: int, last: int, spare: Any) -> None:
-    """dh[:, own columns] += dz U."""
+def columns_product(task: Any, dz_BG: Any, packed: Any, d_BK: Any, first: int, last: int, spare: Any) -> None:
+    """d[:, own columns] += dz W."""
     rows, width = dz_BG.shape
-    units, lanes, size = dh_BH.shape[1], lanes_of(dh_BH), dh_BH.itemsize
-    dz, dh, panels, room = dz_BG.ctypes.data, dh_BH.ctypes.data, packed.ctypes.data, spare.ctypes.data
+    columns, lanes, size = d_BK.shape[1], lanes_of(d_BK), d_BK.itemsize
+    dz, d, panels, room = dz_BG.ctypes.data, d_BK.ctypes.data, packed.ctypes.data, spare.ctypes.data
     for column in range(first, last, MOST_VECTORS * lanes):
         vectors = min(MOST_VECTORS, (last - column + lanes - 1) // lanes)
         end = column + vectors * lanes
         panel = panels + column * width * size
         ahead = panels + (end if end < last else first) * width * size
-        if end <= units:
-            to, row = dh + column * size, units * size
+        if end <= columns:
+            to, row = d + column * size, d_BK.strides[0]
         else:
             to, row = room, vectors * lanes * size
-            _copy_vectors(dh_BH, column, units, spare, vectors * lanes, True)
-        multiply(task[PRODUCT], vectors, rows, width, dz, width * size, panel, to, row, lanes * size, ahead)
-        if end > units:
-            _copy_vectors(dh_BH, column, units, spare, vectors * lanes, False)
+            _copy_vectors(d_BK, column, columns, spare, vectors * lanes, True)
+        multiply(task[PRODUCT], vectors, rows, width, dz, dz_BG.strides[0], panel, to, row, lanes * size, ahead)
+        if end > columns:
+            _copy_vectors(d_BK, column, columns, spare, vectors * lanes, False)
 
 
 @jit()
@@ -127,10 +125,11 @@ def _copy_vectors(c: Any, unit: int, units: int, spare: Any, room: int, out: boo
                     outside[j] = inside[j]
 
 
-def packed_size(width: int, units: int, itemsize: int) -> int:
-    """Numbers that either packing of U [G, H] takes."""
+def packed_size(width: int, columns: int, units: int, itemsize: int) -> int:
+    """Numbers that either packing of a matrix [G, K] takes: whole vectors of units, or of columns."""
     lanes = LANES64 if itemsize == 8 else LANES32
-    return int(np.ceil(units / lanes)) * lanes * width
+    gates = width // units
+    return max(-(-units // lanes) * lanes * gates * columns, -(-columns // lanes) * lanes * width)
 
 
 def spare_size(rows: int, itemsize: int) -> int:
