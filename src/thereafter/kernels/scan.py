@@ -5,7 +5,6 @@ Shapes: B rows, T steps, I inputs, O outputs.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -27,9 +26,6 @@ KERNELS = Registry(
         "vendor": "thereafter.kernels.vendor:VENDOR",
     },
 )
-
-
-_ROWS_FOR_ONEDNN = 8
 
 
 def unroll(
@@ -76,25 +72,7 @@ def _preference(job: Job) -> tuple[str, ...]:
         return ("cpu", "parallel") if on_cpu else ("parallel",)
     if not on_cpu:
         return ("vendor",)
-    return ("vendor", "cpu") if _fused_by_onednn(job) else ("cpu", "vendor")
-
-
-def _fused_by_onednn(job: Job) -> bool:
-    """Whether torch hands the whole LSTM to oneDNN, which on x86 fuses it better than a product a step can be.
-
-    It does so in float32 for rows of equal length, without a projection. On other processors oneDNN is the slower way,
-    and for a handful of rows its setting up costs more than it saves.
-    """
-    return (
-        job.cell.name == "lstm"
-        and job.cell.output_size == job.cell.hidden_size
-        and job.lengths_B is None
-        and len(job.x_BTI) >= _ROWS_FOR_ONEDNN
-        and job.x_BTI.dtype == torch.float32
-        and platform.machine().lower() in ("x86_64", "amd64")
-        and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
-        and bool(torch.backends.mkldnn.enabled)
-    )
+    return ("cpu", "vendor")
 
 
 def _run(job: Job, kernel: str) -> Unrolled:

@@ -27,11 +27,11 @@ from thereafter.kernels.cpu.products import (
     team_packing,
     team_spares,
 )
+from thereafter.kernels.cpu.workspace import give, give_all, take
 from thereafter.kernels.jobs import Job
 
 _CACHED = 1 << 20  # bytes of [W, U] a thread can keep at hand
 _FEWEST_ROWS = 8  # of a batch, for the input's product to be worth while in a step
-_JOINT_GRADIENT = 1 << 20  # numbers of [dW, dU] up to which one product and two copies are quicker than two products
 
 
 class LstmScan(torch.autograd.Function):
@@ -55,26 +55,32 @@ class LstmScan(torch.autograd.Function):
 
         rows, steps, inputs = x_BTI.shape
         width, units = weight_hh.shape
-        xh = x_BTI.new_empty(steps + 1, rows, inputs + units)
+        xh = take(x_BTI, steps + 1, rows, inputs + units)
         xh[:-1, :, :inputs] = x_BTI.transpose(0, 1)
         xh[0, :, inputs:] = h_BH
-        c, y = x_BTI.new_empty(steps + 1, rows, units), x_BTI.new_empty(rows, steps, units)
+        c, y = take(x_BTI, steps + 1, rows, units), x_BTI.new_empty(rows, steps, units)
         c[0] = c_BH
         bias = bias_ih if bias_hh is None or bias_ih is None else bias_ih + bias_hh
         inside = _inside(rows, width * (inputs + units) * x_BTI.element_size())
+        gates = take(x_BTI, steps, rows, width)
         if inside:
-            gates, weight = x_BTI.new_empty(steps, rows, width), torch.cat((weight_ih, weight_hh), 1)
+            weight = torch.cat((weight_ih, weight_hh), 1)
             start = x_BTI.new_zeros(width) if bias is None else bias.contiguous()
         else:
             flat = xh[:-1].view(steps * rows, -1)[:, :inputs]
-            gates, weight = hoisted(flat, weight_ih, bias).view(steps, rows, width), weight_hh.contiguous()
-            start = x_BTI.new_empty(0)
-        arrays = [a.numpy() for a in (gates, c, xh, y, weight, team_packing(weight, units), team_spares(gates), start)]
+            hoisted(flat, weight_ih, bias, gates.view(steps * rows, width))
+            weight, start = weight_hh.contiguous(), x_BTI.new_empty(0)
+        packed = team_packing(weight, units)
+        arrays = [a.numpy() for a in (gates, c, xh, y, weight, packed, team_spares(gates), start)]
         run_team(forward_task, gates, [*arrays, as_array(peephole_3H, gates), row_ends(lengths)], [coupled])
+        last = xh[steps, :, inputs:].clone(), c[steps].clone()
+        give(packed)
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(gates, c, xh, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths)
             ctx.coupled, ctx.inside = coupled, inside
-        return y, xh[steps, :, inputs:].clone(), c[steps].clone()
+        else:
+            give_all(gates, c, xh)
+        return y, *last
 
     @staticmethod
     def backward(ctx: Any, dy_BTH: Tensor, dh_BH: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
@@ -95,6 +101,7 @@ class LstmScan(torch.autograd.Function):
         filled = (gates, c, dy_BTH.contiguous(), dh, dc, dz, dx, d_peephole, u, w, *packed, team_spares(gates))
         arrays = [*(a.numpy() for a in filled), as_array(peephole_3H, gates), row_ends(lengths)]
         run_team(backward_task, gates, arrays, [ctx.coupled])
+        give_all(*packed)
         flat, read = dz.view(steps * rows, width), xh[:-1].view(steps * rows, -1)
         if ctx.needs_input_grad[0] and not inside:
             dx = flat.mm(weight_ih).view(steps, rows, inputs).transpose(0, 1)
@@ -102,20 +109,15 @@ class LstmScan(torch.autograd.Function):
         bias = flat.sum(0) if bias_ih is not None else None
         second = bias if bias_hh is not None else None
         peepholes = d_peephole if peephole_3H is not None else None
-        return given, dh, dc, *_weight_gradients(flat, read, inputs), bias, second, peepholes, None, None
+        d_ih, d_hh = flat.t().mm(read[:, :inputs]), flat.t().mm(read[:, inputs:])
+        if dz is gates:  # nobody will walk this way again
+            give_all(gates, c, xh)
+        return given, dh, dc, d_ih, d_hh, bias, second, peepholes, None, None
 
 
 def _inside(rows: int, size: int) -> bool:
     """Whether the input's product belongs into the steps."""
     return rows >= _FEWEST_ROWS and size <= _CACHED * torch.get_num_threads()
-
-
-def _weight_gradients(dz_NG: Tensor, xh_NK: Tensor, inputs: int) -> tuple[Tensor, Tensor]:
-    """dW and dU."""
-    if dz_NG.shape[1] * xh_NK.shape[1] <= _JOINT_GRADIENT:
-        joint = dz_NG.t().mm(xh_NK)
-        return joint[:, :inputs], joint[:, inputs:]
-    return dz_NG.t().mm(xh_NK[:, :inputs]), dz_NG.t().mm(xh_NK[:, inputs:])
 
 
 def run_lstm(job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter.errors import OptionError
+from thereafter.kernels.cpu.workspace import take
 
 _WORTH_A_TEAM = (
     1_000_000  # floating-point operations of a sequence; waking a thread costs as much as a hundred thousand
@@ -116,9 +117,12 @@ class Projection:
         return self._all.flatten(0, 1).t().mm(self.m[1:].flatten(0, 1))
 
 
-def hoisted(x_NI: Tensor, weight_ih: Tensor, bias_G: Tensor | None) -> Tensor:
-    """The input's part of all pre-activations, [N, G]."""
-    return x_NI.mm(weight_ih.t()) if bias_G is None else torch.addmm(bias_G, x_NI, weight_ih.t())
+def hoisted(x_NI: Tensor, weight_ih: Tensor, bias_G: Tensor | None, out_NG: Tensor) -> None:
+    """The input's part of all pre-activations."""
+    if bias_G is None:
+        torch.mm(x_NI, weight_ih.t(), out=out_NG)
+    else:
+        torch.addmm(bias_G, x_NI, weight_ih.t(), out=out_NG)
 
 
 def team_packing(weight_GK: Tensor, units: int) -> Tensor:
@@ -126,7 +130,7 @@ def team_packing(weight_GK: Tensor, units: int) -> Tensor:
     from thereafter.kernels.loops.recurrence import packed_size
 
     width, columns = weight_GK.shape
-    return weight_GK.new_empty(packed_size(width, columns, units, weight_GK.element_size()))
+    return take(weight_GK, packed_size(width, columns, units, weight_GK.element_size()))
 
 
 def team_spares(gates_TBG: Tensor) -> Tensor:

@@ -101,9 +101,10 @@ def forward(
     pack_gates(weight, units, packed, first, last)
     meet(task, 0, size)
     top, end = share(gates.shape[1], own, size)
+    nothing = packed[:0]  # no bias: hat is cleared and added to
     for t in range(len(gates)):
         hat[t, top:end] = 0
-        gates_product(task, m[t, top:end], units, packed, hat[t, top:end], 0, units, spares[own])
+        gates_product(task, m[t, top:end], units, packed, nothing, hat[t, top:end], 0, units, spares[own])
         for b in range(top, end):
             if len(lengths) and t >= lengths[b]:
                 copy_row(c[t, b], c[t + 1, b], 0, units)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thereafter.compiled import c_function, jit
-from thereafter.kernels.loops.lstm import copy_row, lstm_backward, lstm_forward
+from thereafter.kernels.loops.lstm import lstm_backward, lstm_forward
 from thereafter.kernels.loops.recurrence import (
     columns_product,
     gates_product,
@@ -39,11 +39,7 @@ def forward(
     pack_gates(weight, units, packed, first, last)
     meetings = 0
     for t in range(len(gates)):
-        if len(bias):
-            for b in range(gates.shape[1]):
-                for start in range(0, gates.shape[2], units):
-                    copy_row(bias, gates[t, b], start + first, start + last)
-        gates_product(task, xh[t, :, read_from:], units, packed, gates[t], first, last, spares[own])
+        gates_product(task, xh[t, :, read_from:], units, packed, bias, gates[t], first, last, spares[own])
         lstm_forward(t, gates, c, xh[:, :, inputs:], y, peephole, coupled, lengths, first, last)
         meetings = meet(task, meetings, size)
 

@@ -53,23 +53,33 @@ def pack_gates(weight_GK: Any, units: int, packed: Any, first: int, last: int) -
 
 
 @jit()
-def gates_product(task: Any, a_BK: Any, units: int, packed: Any, z_BG: Any, first: int, last: int, spare: Any) -> None:
-    """z[:, own units of every gate] += a W', with W [G, K] as `pack_gates` left it."""
+def gates_product(
+    task: Any, a_BK: Any, units: int, packed: Any, bias_G: Any, z_BG: Any, first: int, last: int, spare: Any
+) -> None:
+    """z[:, own units of every gate] = a W' + bias, or += a W' where the bias is empty; W [G, K] is packed."""
     rows, depth = a_BK.shape
     width, lanes, size = z_BG.shape[1], lanes_of(z_BG), z_BG.itemsize
-    vectors = width // units
+    vectors, biased = width // units, len(bias_G) > 0
     deep = depth * vectors * size
     a, z, panels, room = a_BK.ctypes.data, z_BG.ctypes.data, packed.ctypes.data, spare.ctypes.data
     for unit in range(first, last, lanes):
         ahead = panels + (unit + lanes if unit + lanes < last else first) * deep
-        if unit + lanes <= units:
+        whole = unit + lanes <= units
+        if whole:
             to, row, vector = z + unit * size, z_BG.strides[0], units * size
         else:  # the last vector is not whole: it is made in spare room
             to, row, vector = room, vectors * lanes * size, lanes * size
-            _copy_vectors(z_BG, unit, units, spare, lanes, True)
-        multiply(task[PRODUCT], vectors, rows, depth, a, a_BK.strides[0], panels + unit * deep, to, row, vector, ahead)
-        if unit + lanes > units:
-            _copy_vectors(z_BG, unit, units, spare, lanes, False)
+            if biased:
+                _copy_vectors(bias_G.reshape(1, width), rows, unit, units, spare, lanes, True)
+            else:
+                _copy_vectors(z_BG, rows, unit, units, spare, lanes, True)
+        start, start_row = (bias_G.ctypes.data + unit * size, 0) if biased and whole else (to, row)
+        multiply(
+            task[PRODUCT], vectors, rows, depth, a, a_BK.strides[0], panels + unit * deep, start, start_row, to, row,
+            vector, ahead,
+        )  # fmt: skip
+        if not whole:
+            _copy_vectors(z_BG, rows, unit, units, spare, lanes, False)
 
 
 @jit()
@@ -104,19 +114,24 @@ def columns_product(task: Any, dz_BG: Any, packed: Any, d_BK: Any, first: int, l
             to, row = d + column * size, d_BK.strides[0]
         else:
             to, row = room, vectors * lanes * size
-            _copy_vectors(d_BK, column, columns, spare, vectors * lanes, True)
-        multiply(task[PRODUCT], vectors, rows, width, dz, dz_BG.strides[0], panel, to, row, lanes * size, ahead)
+            _copy_vectors(d_BK, rows, column, columns, spare, vectors * lanes, True)
+        multiply(
+            task[PRODUCT], vectors, rows, width, dz, dz_BG.strides[0], panel, to, row, to, row, lanes * size, ahead
+        )
         if end > columns:
-            _copy_vectors(d_BK, column, columns, spare, vectors * lanes, False)
+            _copy_vectors(d_BK, rows, column, columns, spare, vectors * lanes, False)
 
 
 @jit()
-def _copy_vectors(c: Any, unit: int, units: int, spare: Any, room: int, out: bool) -> None:
-    """Between the units from `unit` on of every gate of C and `spare` [B, gates, room], where vectors are whole."""
+def _copy_vectors(c: Any, rows: int, unit: int, units: int, spare: Any, room: int, out: bool) -> None:
+    """Between the units from `unit` on of every gate of C and `spare` [B, gates, room], where vectors are whole.
+
+    A C of one row goes to all rows of the spare room.
+    """
     gates = c.shape[1] // units
-    for b in range(c.shape[0]):
+    for b in range(rows):
         for gate in range(gates):
-            outside = c[b, gate * units + unit : (gate + 1) * units]
+            outside = c[min(b, len(c) - 1), gate * units + unit : (gate + 1) * units]
             inside = spare[(b * gates + gate) * room :]
             for j in range(len(outside)):
                 if out:

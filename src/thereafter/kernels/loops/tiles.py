@@ -1,4 +1,4 @@
-"""The inner loop of a matrix product, C += A B, with a tile of C held in the processor's vector registers.
+"""The inner loop of a matrix product, C = S + A B, with a tile of C held in the processor's vector registers.
 
 A library's product must copy B into the order its inner loop reads it in, each time it is called. The recurrent matrix
 is the same at every step, so here it is packed once a sequence, and a step does nothing but multiply and add.
@@ -43,13 +43,13 @@ MOST_ROWS = min(6, (_REGISTERS - MOST_VECTORS - 2) // MOST_VECTORS)
 
 @intrinsic
 def _tile(
-    typing: Any, dtype: Any, height: Any, vectors: Any, depth: Any, a: Any, a_row: Any, b: Any, c: Any, c_row: Any,
-    c_vector: Any, ahead: Any,
+    typing: Any, dtype: Any, height: Any, vectors: Any, depth: Any, a: Any, a_row: Any, b: Any, s: Any, s_row: Any,
+    c: Any, c_row: Any, c_vector: Any, ahead: Any,
 ) -> Any:  # fmt: skip
-    """The product of one tile: C[r, v] += sum over k of A[r, k] B[k, v].
+    """The product of one tile: C[r, v] = S[r, v] + sum over k of A[r, k] B[k, v].
 
-    Given are depth; the addresses of A's first number, of the panel and of C's first number, A's and C's followed by
-    their bytes a row (C's also from one vector to the next); the address from which to fetch for later, a line each k.
+    Given are depth; the addresses of the first numbers of A, of the panel, of S and of C, those of A, S and C followed
+    by their bytes a row, C's also from one vector to the next; the address from which to fetch for later, a line a k.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -68,7 +68,7 @@ def _tile(
         builder.position_at_end(after)
         return context.get_dummy_value()
 
-    return types.void(dtype, *[types.int64] * 10), generate
+    return types.void(dtype, *[types.int64] * 12), generate
 
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -76,7 +76,7 @@ _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 def _write_tile(builder: Any, rows: int, vectors: int, size: int, args: Any) -> None:
     """The code of a tile of one size."""
-    depth, a, a_row, b, c, c_row, c_vector, ahead = args
+    depth, a, a_row, b, s, s_row, c, c_row, c_vector, ahead = args
     lanes = VECTOR_BYTES // size
     number = ir.DoubleType() if size == 8 else ir.FloatType()
     vector, byte = ir.VectorType(number, lanes), ir.IntType(8).as_pointer()
@@ -96,8 +96,9 @@ def _write_tile(builder: Any, rows: int, vectors: int, size: int, args: Any) -> 
     tile = [(r, v) for r in range(rows) for v in range(vectors)]
     places = {(r, v): at(moved(moved(c, r, c_row), v, c_vector), vector) for r, v in tile}
     sums = {place: cgutils.alloca_once(builder, vector) for place in tile}
-    for place in tile:
-        builder.store(builder.load(places[place], align=size), sums[place])
+    for r, v in tile:
+        start = at(moved(moved(s, r, s_row), v, c_vector), vector)
+        builder.store(builder.load(start, align=size), sums[r, v])
     with cgutils.for_range(builder, depth, intp=_I64) as loop:
         k = loop.index
         row = moved(b, vectors * VECTOR_BYTES, k)
@@ -124,36 +125,39 @@ def product(dtype: Any) -> Any:
     size = np.dtype(dtype).itemsize
 
     def panel_product(
-        vectors: int, rows: int, depth: int, a: int, a_row: int, b: int, c: int, c_row: int, c_vector: int, ahead: int
-    ) -> None:
+        vectors: int, rows: int, depth: int, a: int, a_row: int, b: int, s: int, s_row: int, c: int, c_row: int,
+        c_vector: int, ahead: int,
+    ) -> None:  # fmt: skip
         for start in range(0, depth, _DEPTH):
             deep = min(_DEPTH, depth - start)
-            a_at, c_at, left, tiles = a, c, rows, (rows + MOST_ROWS - 1) // MOST_ROWS
+            a_at, s_at, c_at, left, tiles = a, s, c, rows, (rows + MOST_ROWS - 1) // MOST_ROWS
             fetch = b + deep * vectors * VECTOR_BYTES if start + deep < depth else ahead
             while left > 0:
                 height = (left + tiles - 1) // tiles
-                _tile(dtype, height, vectors, deep, a_at, a_row, b, c_at, c_row, c_vector, fetch)
+                _tile(dtype, height, vectors, deep, a_at, a_row, b, s_at, s_row, c_at, c_row, c_vector, fetch)
                 a_at += height * a_row
+                s_at += height * s_row
                 c_at += height * c_row
                 fetch += deep * _LINE  # the tiles of this part of the panel fetch the next part together
                 left -= height
                 tiles -= 1
             a += deep * size
             b += deep * vectors * VECTOR_BYTES
+            s, s_row = c, c_row  # the next part of the panel is added to this one
 
-    return c_function(types.void(*[types.int64] * 10), panel_product)
+    return c_function(types.void(*[types.int64] * 12), panel_product)
 
 
 @intrinsic
 def multiply(
-    typing: Any, function: Any, vectors: Any, rows: Any, depth: Any, a: Any, a_row: Any, b: Any, c: Any, c_row: Any,
-    c_vector: Any, ahead: Any,
+    typing: Any, function: Any, vectors: Any, rows: Any, depth: Any, a: Any, a_row: Any, b: Any, s: Any, s_row: Any,
+    c: Any, c_row: Any, c_vector: Any, ahead: Any,
 ) -> Any:  # fmt: skip
     """Call the `product` at the address `function`."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * 10)
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * 12)
         builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
         return context.get_dummy_value()
 
-    return types.void(*[types.int64] * 11), generate
+    return types.void(*[types.int64] * 13), generate

@@ -1,0 +1,53 @@
+"""Large arrays that one sequence after another works in.
+
+A training step needs the same few arrays of megabytes that the step before has just given up. The system hands fresh
+memory out page by page, which can cost as much as a quarter of the step; so what a way back is done with is kept here
+for the next way forward of the same size.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+
+import torch
+from torch import Tensor
+
+_MOST_BYTES = 256 << 20
+_SMALLEST = 1 << 18  # below this the allocator keeps memory at hand itself
+
+_lock = threading.Lock()
+_free: OrderedDict[tuple[torch.dtype, int], list[Tensor]] = OrderedDict()
+
+
+def take(like: Tensor, *shape: int) -> Tensor:
+    """An array with whatever was in it, of the type of `like`."""
+    key = like.dtype, math.prod(shape)
+    with _lock:
+        held = _free.get(key)
+        found = held.pop() if held else None
+    return like.new_empty(shape) if found is None else found.view(shape)
+
+
+def give_all(*arrays: Tensor) -> None:
+    """Give several up."""
+    for array in arrays:
+        give(array)
+
+
+def give(array: Tensor) -> None:
+    """Give an array up: nobody will look at it again."""
+    size = array.numel() * array.element_size()
+    if not _SMALLEST <= size <= _MOST_BYTES:
+        return
+    key = array.dtype, array.numel()
+    with _lock:
+        _free.setdefault(key, []).append(array.detach().view(-1))
+        _free.move_to_end(key)
+        while sum(len(held) * dtype.itemsize * count for (dtype, count), held in _free.items()) > _MOST_BYTES:
+            oldest = next(iter(_free))
+            if _free[oldest]:
+                _free[oldest].pop(0)
+            if not _free[oldest]:
+                del _free[oldest]
