@@ -1,5 +1,5 @@
 # From a fresh clone, with python3 and make alone:
-#   make demo    trains on the built-in corpora and shows what comes out
+#   make demo    trains every kind of model on the built-in corpora and compares them
 #   make test    lint, types, tests
 PYTHON ?= python3
 BIN := .venv/bin
@@ -32,6 +32,8 @@ oracles: .oracles/.ready
 bench: $(READY) .oracles/.ready
 	$(BIN)/python benchmarks/ngram.py
 	$(BIN)/python benchmarks/recurrent.py
+	$(BIN)/python benchmarks/softmax.py
+	$(BIN)/python benchmarks/training.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

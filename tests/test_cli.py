@@ -91,6 +91,52 @@ def test_score_agrees_with_the_library(shell: Shell, run: Path, book: Path):
     assert "context        stream" in table
 
 
+def test_score_mixes_remembers_and_learns(shell: Shell, book: Path, tmp_path: Path):
+    counted, learned = tmp_path / "counted", tmp_path / "learned"
+    shell.works("train", book, "--order", 3, "--split", "90/10", "--out", counted)
+    shell.works("train", book, "--model", "gru", "--hidden", 8, "--epochs", 1, "--split", "90/10", "--out", learned)
+    held = tmp_path / "held.txt"
+    held.write_text("the dog saw the cat .\nthe log sat on the mat .\n" * 5)
+
+    table = shell.works("score", counted, book, "--mix", learned, "--weights", "0.75,0.25")
+    both = thereafter.mixture([counted, learned], weights=[0.75, 0.25])
+    assert f"perplexity     {both.score(book).perplexity:.3f}" in table
+    assert "weights        0.7500 ngram, 0.2500 gru" in table
+    assert "switches       mixture of 0.75 ngram, 0.25 gru" in table
+    assert "weights        0.5000 ngram, 0.5000 gru" in shell.works("score", counted, book, "--mix", learned)
+
+    told = json.loads(shell.works("score", counted, book, "--mix", learned, "--tune", held, "--json"))
+    tuned = thereafter.mixture([counted, learned], tune=held)
+    assert told["weights"] == pytest.approx(tuned.config["mixture"]["weights"], abs=1e-6)
+    assert told["switches"].endswith(f"tuned on {held}")
+
+    cached = shell.works("score", learned, book, "--cache", "--cache-size", 9, "--cache-weight", 0.2)
+    assert "switches       with a cache of 9 tokens (theta 0.3, weight 0.2)" in cached
+    plain = json.loads(shell.works("score", learned, book, "--json"))
+    adapted = json.loads(shell.works("score", learned, book, "--dynamic", "--dynamic-rate", 0.001, "--json"))
+    assert (plain["switches"], plain["weights"]) == ("", [])
+    assert adapted["nats"] != plain["nats"]
+    assert adapted["switches"].startswith("with dynamic evaluation (rms, rate 0.001,")
+    everything = shell.works("score", learned, book, "--mix", counted, "--cache", "--dynamic", "--tune", held)
+    assert "dynamic evaluation (rms" in everything
+    assert everything.count("a cache of 500 tokens") == 2
+
+
+def test_switches_that_make_no_sense_are_refused(shell: Shell, run: Path, book: Path, tmp_path: Path):
+    held = ("--tune", book)
+    assert "--mix RUN" in shell.refuses("score", run, book, "--weights", "0.5,0.5")
+    assert "0.3,0.7" in shell.refuses("score", run, book, "--mix", run, "--weights", "half")
+    assert "add up to 1" in shell.refuses("score", run, book, "--mix", run, "--weights", "0.5,0.6")
+    assert "both --weights and --tune" in shell.refuses("score", run, book, "--mix", run, "--weights", "1,0", *held)
+    assert "nothing to tune" in shell.refuses("score", run, book, *held)
+    assert "only neural models" in shell.refuses("score", run, book, "--dynamic")
+    assert "--cache is off" in shell.refuses("score", run, book, "--cache-size", 9)
+    assert "--dynamic is off" in shell.refuses("score", run, book, "--dynamic-rate", 0.1)
+    assert "no features to compare" in shell.refuses("score", run, book, "--cache", "--cache-theta", 0.3)
+    shell.works("train", book, "--tokens", "char", "--out", tmp_path / "letters")
+    assert "different tokenizers" in shell.refuses("score", run, book, "--mix", tmp_path / "letters")
+
+
 def test_score_reads_standard_input(shell: Shell, run: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(BOOK.encode()), encoding="utf-8"))
     from_pipe = json.loads(shell.works("score", run, "-", "--json"))
@@ -105,6 +151,60 @@ def test_next_and_generate(shell: Shell, run: Path):
     twice = [shell.works("generate", run, "the", "--seed", 7, "--max-new-tokens", 12) for _ in range(2)]
     assert twice[0] == twice[1]
     assert twice[0].startswith("the")
+
+
+def test_generating_in_every_way(shell: Shell, run: Path):
+    lm = thereafter.load(run)
+    drawn = shell.works(
+        "generate", run, "the", "--seed", 3, "--top-p", 0.9, "--min-p", 0.01, "--repetition-penalty", 1.1
+    )
+    assert drawn == lm.generate("the", seed=3, top_p=0.9, min_p=0.01, repetition_penalty=1.1) + "\n"
+    stopped = shell.works("generate", run, "the", "--seed", 3, "--stop", "\\n", "--stop", "zebra")
+    assert stopped == lm.generate("the", seed=3, stop_strings="\n") + "\n"
+    beams = shell.works("generate", run, "the", "--num-beams", 3, "--length-penalty", 0.5, "--stop", ".")
+    assert beams == lm.generate("the", num_beams=3, length_penalty=0.5, stop_strings=".") + "\n"
+    several = shell.works("generate", run, "the", "--samples", 2, "--seed", 3, "--max-new-tokens", 5)
+    texts = lm.generate("the", 5, num_return_sequences=2, seed=3)
+    assert [line for line in several.splitlines() if not line.startswith("---")] == "\n".join(texts).splitlines()
+    told = json.loads(shell.works("generate", run, "the", "--samples", 2, "--seed", 3, "--max-new-tokens", 5, "--json"))
+    assert [one["text"] for one in told["samples"]] == texts
+    assert (
+        [len(one["tokens"]) for one in told["samples"]] == [len(one["log_probs"]) for one in told["samples"]] == [5, 5]
+    )
+    assert "top_p is 2.0" in shell.refuses("generate", run, "the", "--top-p", 2)
+    code, out, err = shell("generate", run, "the", "--stop", "")
+    assert (code, out) == (2, "")  # nothing is shown before the options are looked at
+    assert "stop string is empty" in err
+
+
+def test_generated_text_is_shown_as_it_is_drawn(shell: Shell, run: Path, monkeypatch: pytest.MonkeyPatch):
+    shown: list[str] = []
+    monkeypatch.setattr("typer.echo", lambda text, nl=True: shown.append(text + "\n" * nl))
+    shell.works("generate", run, "the cat", "--seed", 1, "--max-new-tokens", 9)
+    assert shown[0] == "the cat"
+    assert len(shown) == 11
+    assert "".join(shown) == thereafter.load(run).generate("the cat", 9, seed=1) + "\n"
+
+
+def test_rank_orders_candidates(shell: Shell, run: Path, monkeypatch: pytest.MonkeyPatch):
+    lines = shell.works("rank", run, "cat the sat", "the cat sat", "the cat sad").splitlines()
+    ranked = thereafter.load(run).rank(["cat the sat", "the cat sat", "the cat sad"])
+    assert [line.split(maxsplit=1)[1] for line in lines] == [text for text, _ in ranked]
+    assert lines[0].split() == [f"{ranked[0][1]:.4f}", "the", "cat", "sat"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("the cat sät\r\n\nthe cat sat".encode()), "utf-8"))
+    told = json.loads(shell.works("rank", run, "-", "--json", "--lines", "--per", "token"))
+    assert [one["text"] for one in told] == ["the cat sat", "the cat sät"]
+    whole = dict(thereafter.load(run).rank(["the cat sat\n"], per="token"))
+    assert told[0]["log_prob"] == pytest.approx(whole["the cat sat\n"])
+    after = shell.works("rank", run, " sat", " log", "--context", "the cat").splitlines()
+    assert after[0].endswith("   sat")
+    assert "did you mean 'token'" in shell.refuses("rank", run, "a", "--per", "tokens")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n \n")))
+    assert "no candidates" in shell.refuses("rank", run, "-")
+
+
+def test_neighbours_need_embeddings(shell: Shell, run: Path):
+    assert "has no embeddings" in shell.refuses("neighbours", run, "cat")
 
 
 def test_arpa_files_are_models_too(shell: Shell, book: Path, tmp_path: Path):

@@ -14,6 +14,7 @@ import thereafter
 from thereafter import compiled
 from thereafter.cells import CELLS
 from thereafter.kernels.scan import KERNELS
+from thereafter.models.build import NEURAL
 from thereafter.ngram.smoothing import SMOOTHINGS
 from thereafter.registry import Registry
 from thereafter.text.corpora import BUILDERS
@@ -29,7 +30,7 @@ FLOORS = [
     {"layers"},
     {"models", "nn"},
     {"evaluation", "decoding", "inspection", "ngram"},
-    {"training", "figures"},
+    {"training", "comparing", "figures"},
     {"api", "language_model", "export"},
     {"cli", "studio", "serving"},
 ]
@@ -62,7 +63,7 @@ def test_no_import_runs_upward(path: Path):
 
 
 @pytest.mark.parametrize(
-    "registry", [TOKENIZERS, SMOOTHINGS, MODELS, BUILDERS, CELLS, KERNELS], ids=lambda registry: registry.kind
+    "registry", [TOKENIZERS, SMOOTHINGS, MODELS, NEURAL, BUILDERS, CELLS, KERNELS], ids=lambda registry: registry.kind
 )
 def test_every_registered_name_leads_somewhere(registry: Registry):
     assert list(registry)

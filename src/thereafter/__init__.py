@@ -15,9 +15,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from thereafter import nn as nn
     from thereafter.api import LanguageModel as LanguageModel
+    from thereafter.api import compare as compare
     from thereafter.api import load as load
+    from thereafter.api import mixture as mixture
     from thereafter.api import read_arpa as read_arpa
+    from thereafter.api import resume as resume
     from thereafter.api import train as train
+    from thereafter.comparing.comparison import Comparison as Comparison
+    from thereafter.decoding.generation import Generated as Generated
     from thereafter.errors import ThereafterError as ThereafterError
     from thereafter.evaluation.scores import Score as Score
     from thereafter.inspection.trace import Trace as Trace
@@ -28,13 +33,33 @@ _DOOR = {
     "train": "thereafter.api",
     "load": "thereafter.api",
     "read_arpa": "thereafter.api",
+    "mixture": "thereafter.api",
+    "resume": "thereafter.api",
+    "compare": "thereafter.api",
     "LanguageModel": "thereafter.api",
+    "Comparison": "thereafter.comparing.comparison",
+    "Generated": "thereafter.decoding.generation",
     "Score": "thereafter.evaluation.scores",
     "Trace": "thereafter.inspection.trace",
     "ThereafterError": "thereafter.errors",
 }
 
-__all__ = ["LanguageModel", "Score", "ThereafterError", "Trace", "__version__", "load", "nn", "read_arpa", "train"]
+__all__ = [
+    "Comparison",
+    "Generated",
+    "LanguageModel",
+    "Score",
+    "ThereafterError",
+    "Trace",
+    "__version__",
+    "compare",
+    "load",
+    "mixture",
+    "nn",
+    "read_arpa",
+    "resume",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,17 +1,21 @@
-"""What `import thereafter` offers: train, load, read_arpa and the LanguageModel they return."""
+"""What `import thereafter` offers: train, resume, load, read_arpa, mixture and the LanguageModel they return."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from thereafter import config as toml
+from thereafter.comparing.comparison import Comparison
+from thereafter.errors import OptionError
 from thereafter.evaluation.scores import Score
+from thereafter.evaluation.switches import Switches
 from thereafter.inspection.trace import Trace
 from thereafter.language_model import AnySource, LanguageModel, visible
-from thereafter.training import protocol, run_folder
+from thereafter.training import mixing, protocol, run_folder
+from thereafter.training.options import sort_options
 
 
 def train(
@@ -21,29 +25,54 @@ def train(
     model: str = "ngram",
     tokens: str | None = None,
     out: str | PathLike[str] | None = None,
+    valid: AnySource | None = None,
+    split: str | None = None,
     **options: Any,
 ) -> LanguageModel:
     """Train a language model on a path, several paths, a folder, a glob or a named corpus (or on `text=`).
 
-    `tokens`: word, prose, char, byte or bpe; by default what suits the source. `out`: a run folder to save to.
+    `model`: ngram, average, window, rnn, gru, lstm, awd-lstm, mingru, minlstm or transformer.
+    `tokens`: word, prose, char, byte or bpe; by default what suits the source. `out`: a run folder to save to; a neural
+    model is saved there while it is trained, and `resume` goes on with it after whatever happened.
+    `valid`: a source to validate on; `split="90/10"` cuts the text instead. By default a corpus' own valid part is
+    used, else neural models hold out the last 5 % of lines; n-grams need none.
     Options of the text: context, min_count, vocabulary, lower, letters_only, encoding.
-    Options of `model="ngram"`: order, smoothing, cutoffs, alpha, factor.
+    Options of `model="ngram"`: order, smoothing, cutoffs, alpha, factor. Those of neural models are the fields of
+    `thereafter.models.settings` and of `thereafter.training.settings.TrainingSettings`: hidden, layers, epochs, rate...
+    An option may be spelled in full where names meet: `**{"transformer.context": 512}`.
 
     >>> lm = train(text="the cat sat on the mat\\nthe cat ate\\n", tokens="word", order=2, smoothing="mle", min_count=1)
     >>> lm.next("the", k=1)
     [('cat', 0.6666666865348816)]
     """
-    about_text = {field.name for field in fields(protocol.TextSettings)}
-    about = {name: options.pop(name) for name in list(options) if name in about_text}
-    settings = toml.build(protocol.TextSettings, {"tokens": tokens, **about}, "text")
-    if out is not None:
-        run_folder.check_free(Path(out))
+    found = sort_options(model, options)
+    settings = toml.build(protocol.TextSettings, {"tokens": tokens, **found.text}, "text")
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        run_folder.check_free(folder)
+    rest = {f"{model}.{name}": value for name, value in found.model.items()}
+    rest |= {f"training.{name}": value for name, value in found.training.items()}
     with visible():
         texts = protocol.find_texts(source, text, settings)
-        lm = LanguageModel(protocol.train(texts, model, settings, options), texts)
-        if out is not None:
-            lm.save(out)
+        other = None if valid is None else protocol.find_texts(valid, None, settings)
+        trained = protocol.train(texts, model, settings, rest, folder, other, split)
+        lm = LanguageModel(trained, trained.texts)
+        if folder is not None and "training" not in trained.config:
+            lm.save(folder)
     return lm
+
+
+def resume(run: str | PathLike[str]) -> LanguageModel:
+    """Go on with a training that was stopped or killed; a run that has finished is loaded as it is.
+
+    On a CPU, and with a budget in epochs or tokens, the weights at its end are those of a run that was never stopped,
+    to the last bit.
+    """
+    from thereafter.training.resume import resume as go_on
+
+    with visible():
+        trained = go_on(Path(run))
+    return LanguageModel(trained, trained.texts)
 
 
 def load(run: str | PathLike[str], tokens: str = "word") -> LanguageModel:
@@ -65,4 +94,60 @@ def read_arpa(path: str | PathLike[str], tokens: str = "word") -> LanguageModel:
         return LanguageModel(arpa.read(Path(path), tokens))
 
 
-__all__ = ["LanguageModel", "Score", "Trace", "load", "read_arpa", "train"]
+def mixture(
+    models: Sequence[LanguageModel | str | PathLike[str]],
+    weights: Sequence[float] | None = None,
+    *,
+    tune: AnySource | None = None,
+) -> LanguageModel:
+    """Several models as one, p = sum of weight times p, such as an n-gram and an LSTM: better than either.
+
+    `models`: trained ones, or run folders; they must share a tokenizer. `weights`: one for each, adding up to 1; or
+    `tune`: a text (of a corpus its valid part) under which the likeliest weights are found; else equal parts. The
+    weights stand in `.config["mixture"]`. It does all that a LanguageModel does, but for being saved: save its models.
+
+    >>> text = "the cat sat on the mat\\nthe cat ate\\n" * 3
+    >>> one, two = (train(text=text, tokens="word", order=order) for order in (1, 3))
+    >>> mixture([one, two], weights=[0.25, 0.75]).config["mixture"]
+    {'members': ['ngram', 'ngram-2'], 'weights': [0.25, 0.75]}
+    """
+    if isinstance(models, str | PathLike):
+        raise OptionError(f"models are one path, {models!r}; expected several; try a list")
+    if weights is not None and tune is not None:
+        raise OptionError("got both weights= and tune=; expected one of them: given weights are not tuned")
+    members = [(one if isinstance(one, LanguageModel) else load(one))._trained for one in models]
+    lm = LanguageModel(mixing.mixed(members, weights))
+    if tune is None:
+        return lm
+    with visible():
+        held = protocol.part_of(protocol.find_texts(tune, None, lm._text_settings(None)), "valid")
+        with mixing.switched(lm._trained, Switches(), held) as found:
+            return LanguageModel(mixing.mixed(members, found.weights))
+
+
+def compare(source: AnySource | None = None, **options: Any) -> Comparison:
+    """Train models on the same text with the same budget and compare them on its test part.
+
+    Options (`thereafter.comparing.compare.compare` explains them): `models`, names as `train` takes them, with a
+    tokenizer (`lstm:char`) or an order (`ngram-3`) where wanted; `minutes`, `tokens_budget` or `epochs` for each model
+    and seed; `seeds`; `match="parameters"`; `out`, a folder that keeps everything and goes on where it stopped; and all
+    options of `train`. The answer has `rows`, `table()`, `advice()` and `save(folder)`.
+    """
+    from thereafter.comparing.compare import compare as run
+
+    with visible():
+        return run(source, **options)
+
+
+__all__ = [
+    "Comparison",
+    "LanguageModel",
+    "Score",
+    "Trace",
+    "compare",
+    "load",
+    "mixture",
+    "read_arpa",
+    "resume",
+    "train",
+]

@@ -10,6 +10,7 @@ ThereafterError
 ├── OptionError           a value outside its range
 │   ├── UnknownNameError  a name nothing answers to
 │   └── ShapeError        a tensor of the wrong shape, type, device or content
+├── TrainingError         a training that cannot go on: numbers that are none, again and again
 ├── FormatError           a run folder, an ARPA file or a tokenizer file that is not what it claims to be
 ├── StorageError          the disk said no
 └── MissingPackageError   an optional package is asked for and not installed
@@ -63,6 +64,10 @@ class UnknownNameError(OptionError):
 
 class ShapeError(OptionError):
     """A tensor that does not fit the layer it was given to: its shape, type, device, lengths or a NaN inside."""
+
+
+class TrainingError(ThereafterError):
+    """Training cannot go on: losses or gradients that are no numbers, whatever was tried."""
 
 
 class FormatError(ThereafterError):

@@ -6,12 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-Advance = Callable[[float], None]
+
+class Advance(Protocol):
+    """Moves a bar on by an amount; `status` is what to show beside it, such as the loss ("" leaves what is there)."""
+
+    def __call__(self, amount: float, status: str = "") -> None: ...
 
 
 class Reporter(Protocol):
@@ -31,7 +35,7 @@ class Silent:
     """The default: shows nothing."""
 
     def begin(self, label: str, total: float | None, unit: str) -> Advance:
-        return lambda amount: None
+        return lambda amount, status="": None
 
     def end(self, label: str) -> None:
         return None

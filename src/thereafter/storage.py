@@ -30,10 +30,11 @@ _LONGEST_HEADER = 100_000_000
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[Path]:
+def replacing(target: Path, *, durable: bool = False) -> Iterator[Path]:
     """A temporary path beside `target` that takes its place when the block ends well, and else is removed.
 
-    A link is followed; what is no plain file, such as a pipe or `/dev/stdout`, is written to as it is.
+    `durable`: what is in its place afterwards is on the disk, not only on its way there. A link is followed; what is no
+    plain file, such as a pipe or `/dev/stdout`, is written to as it is.
     """
     try:
         target = target.resolve() if target.is_symlink() else target
@@ -52,13 +53,31 @@ def replacing(target: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o666 & ~_umask())  # mkstemp keeps files to their owner; a run folder is shared as usual
+        if durable:
+            _to_disk(temporary)
         os.replace(temporary, target)
+        if durable:
+            _to_disk(target.parent)
     except OSError as error:
         full = error.errno in (None, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         remedy = "try freeing space" if full else "try another place"
         raise StorageError(f"cannot write {target}: {error.strerror}; nothing was changed; {remedy}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk. A system that cannot wait for folders does not."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        if path.is_dir():
+            return
+        raise
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _umask() -> int:
@@ -68,16 +87,18 @@ def _umask() -> int:
     return mask
 
 
-def write_text(target: Path, text: str) -> None:
+def write_text(target: Path, text: str, *, durable: bool = False) -> None:
     """Write a small text file in one piece."""
-    with replacing(target) as temporary:
+    with replacing(target, durable=durable) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def write_arrays(target: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None) -> None:
+def write_arrays(
+    target: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None, *, durable: bool = False
+) -> None:
     """Write named arrays as a safetensors file, with small texts in its header."""
     save_file = require("safetensors.numpy", "saving a model").save_file
-    with replacing(target) as temporary:
+    with replacing(target, durable=durable) as temporary:
         try:
             whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
             save_file(whole, str(temporary), metadata=dict(facts) if facts else None)

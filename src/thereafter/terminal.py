@@ -38,7 +38,7 @@ class TerminalReporter:
         began = time.monotonic()
         done = 0.0
 
-        def advance(amount: float) -> None:
+        def advance(amount: float, status: str = "") -> None:
             nonlocal done
             done += amount
             if label not in self._bars:
@@ -46,29 +46,41 @@ class TerminalReporter:
                     return  # quick work shows nothing, and one bar at a time is enough
                 self._bars[label] = self._open(label, total, unit)
             progress, task = self._bars[label]
-            progress.update(task, completed=done)
+            progress.update(task, completed=done, **({"status": status} if status else {}))
 
         return advance
 
     def _open(self, label: str, total: float | None, unit: str) -> tuple[Any, Any]:
         rich = require("rich.progress", "a progress bar")
         console = require("rich.console", "a progress bar").Console(stderr=True)
-        amount = rich.DownloadColumn() if unit == "B" else rich.MofNCompleteColumn()
-        columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), amount, rich.TimeRemainingColumn())
+        amounts = {"B": rich.DownloadColumn, "%": rich.TaskProgressColumn}
+        amount = amounts.get(unit, rich.MofNCompleteColumn)()
+        texts = (rich.TextColumn("{task.description}"), rich.TextColumn("{task.fields[status]}", markup=False))
+        columns = (texts[0], rich.BarColumn(bar_width=24), amount, rich.TimeRemainingColumn(), texts[1])
         progress = rich.Progress(*columns, console=console, transient=True)
         progress.start()
-        return progress, progress.add_task(label, total=total)
+        return progress, progress.add_task(label, total=total, status="")
 
     def _lines(self, label: str, total: float | None) -> Advance:
-        last = time.monotonic()
+        began = last = time.monotonic()
         done = 0.0
 
-        def advance(amount: float) -> None:
+        def advance(amount: float, status: str = "") -> None:
             nonlocal done, last
             done += amount
-            if time.monotonic() - last >= _PLAIN_EVERY:
-                last = time.monotonic()
+            now = time.monotonic()
+            if now - last >= _PLAIN_EVERY:
+                last = now
                 share = f"{100 * done / total:.0f} %" if total else f"{done:,.0f}"
-                sys.stderr.write(f"{label}: {share}\n")
+                shown = [f"{label}: {share}", status, _left(now - began, done, total) if status else ""]
+                sys.stderr.write("  ".join(part for part in shown if part) + "\n")
 
         return advance
+
+
+def _left(seconds: float, done: float, total: float | None) -> str:
+    """How long the rest takes if it goes on like this."""
+    if not total or not 0.0 < done <= total:
+        return ""
+    rest = round(seconds * (total - done) / done)
+    return f"{rest // 3600}:{rest // 60 % 60:02}:{rest % 60:02} left"

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from thereafter.cli.app import ArpaTokens, Encoding, Run, app, load
+from thereafter.errors import OptionError
+
+if TYPE_CHECKING:
+    from thereafter.evaluation.scores import Score
+
+MIXTURE, SWITCHES = "Mixtures", "Switches"
 
 
 @app.command()
@@ -21,18 +27,78 @@ def score(
     part: Annotated[str | None, typer.Option(help="The part of a corpus (default: test).")] = None,
     encoding: Encoding = None,
     tokens: ArpaTokens = "word",
+    mix: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN", help="Mix with this run; may be given again.", rich_help_panel=MIXTURE),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="Their weights in order, 0.3,0.7; else equal parts, or tuned.", rich_help_panel=MIXTURE),
+    ] = None,
+    tune: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE",
+            help="Choose weights, cache and rate on this text (of a corpus: its valid part).",
+            rich_help_panel=SWITCHES,
+        ),
+    ] = None,
+    cache: Annotated[bool, typer.Option("--cache", help="Remember the last words.", rich_help_panel=SWITCHES)] = False,
+    cache_size: Annotated[int | None, typer.Option(help="How many words (500).", rich_help_panel=SWITCHES)] = None,
+    cache_weight: Annotated[
+        float | None, typer.Option(help="The share of the cache (0.1, or tuned).", rich_help_panel=SWITCHES)
+    ] = None,
+    cache_theta: Annotated[
+        float | None,
+        typer.Option(
+            help="How much like situations count more, neural models only (or tuned).", rich_help_panel=SWITCHES
+        ),
+    ] = None,
+    cache_decay: Annotated[
+        float | None, typer.Option(help="How much less each older word counts (or tuned).", rich_help_panel=SWITCHES)
+    ] = None,
+    dynamic: Annotated[
+        bool,
+        typer.Option("--dynamic", help="Neural models go on learning from what they scored.", rich_help_panel=SWITCHES),
+    ] = False,
+    dynamic_rate: Annotated[
+        float | None, typer.Option(help="The rate of that learning (or tuned).", rich_help_panel=SWITCHES)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All figures as JSON.")] = False,
 ) -> None:
-    """Perplexity and bits per byte of a text under a model.
+    """Perplexity and bits per byte of a text under a model, or under a mixture of models.
 
     Example: thereafter score runs/book other.txt
+
+    Example: thereafter score runs/ptb-lstm ptb --mix runs/ptb-ngram --tune ptb:valid --cache
     """
+    cached = {"size": cache_size, "weight": cache_weight, "theta": cache_theta, "decay": cache_decay}
     lm = load(run, tokens)
-    result = lm.score(source, text=text, part=part, encoding=encoding)
+    if mix:
+        import thereafter
+
+        lm = thereafter.mixture([lm, *(load(other, tokens) for other in mix)], _weights(weights, tune))
+    elif weights is not None:
+        raise OptionError(f"--weights is {weights!r} and there is nothing to mix with; try --mix RUN")
+    result = lm.score(
+        source,
+        text=text,
+        part=part,
+        encoding=encoding,
+        cache=_switch("cache", cache, cached),
+        dynamic=_switch("dynamic", dynamic, {"rate": dynamic_rate}),
+        tune=tune,
+    )
     if as_json:
         finite = {name: None if value in (math.inf, -math.inf) else value for name, value in result.as_dict().items()}
         typer.echo(json.dumps(finite, allow_nan=False))
         return
+    members = lm.config["mixture"]["members"] if mix else []
+    for name, value in _rows(result, members).items():
+        typer.echo(f"{name:<14} {value}")
+
+
+def _rows(result: Score, members: list[str]) -> dict[str, str]:
     rows = {
         "text": result.name,
         "perplexity": f"{result.perplexity:.3f}",
@@ -46,5 +112,29 @@ def score(
         "bytes": f"{result.bytes:,}",
         "nats": f"{result.nats:.3f} and {result.spelling_nats:.3f} for spelling unknown forms",
     }
-    for name, value in rows.items():
-        typer.echo(f"{name:<14} {value}")
+    if members:
+        pairs = zip(result.weights, members, strict=True)
+        rows["weights"] = ", ".join(f"{weight:.4f} {name}" for weight, name in pairs)
+    if result.switches:
+        rows["switches"] = result.switches
+    return rows
+
+
+def _switch(name: str, on: bool, given: dict[str, Any]) -> bool | dict[str, Any]:
+    """A switch with its settings; a setting alone does not switch it on, so that no score differs by accident."""
+    settings = {key: value for key, value in given.items() if value is not None}
+    if settings and not on:
+        key, value = next(iter(settings.items()))
+        raise OptionError(f"--{name}-{key} is {value} and --{name} is off; try --{name} with it")
+    return settings or on
+
+
+def _weights(spelled: str | None, tune: str | None) -> list[float] | None:
+    if spelled is None:
+        return None
+    if tune is not None:
+        raise OptionError("got both --weights and --tune; expected one of them: given weights are not tuned")
+    try:
+        return [float(part) for part in spelled.split(",")]
+    except ValueError:
+        raise OptionError(f"--weights is {spelled!r}; expected numbers that add up to 1; try 0.3,0.7") from None

@@ -7,90 +7,210 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thereafter.cli.app import Encoding, SourceName, app
+from thereafter.cli.app import Encoding, app
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
 
+NGRAM, NEURAL, TEXT = "Options of n-grams", "Options of neural models", "Options of the text"
+
 
 @app.command()
 def train(
-    source: SourceName,
-    model: Annotated[str, typer.Option(help="The kind of model: ngram.")] = "ngram",
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            help="A file, a folder, a 'glob*', - for standard input, or a corpus name (thereafter data list).",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="ngram (the default), average, window, rnn, gru, lstm, awd-lstm, mingru, minlstm or transformer."
+        ),
+    ] = None,
     tokens: Annotated[
         str | None, typer.Option(help="word, prose, char, byte or bpe; by default what suits the source.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; by default a new one under runs/.")] = None,
-    order: Annotated[int, typer.Option(help="n-grams: how many words an n-gram is long at most, 1 to 10.")] = 5,
-    smoothing: Annotated[
-        str,
+    resume: Annotated[
+        Path | None,
         typer.Option(
-            help="n-grams: mle, add-alpha, stupid-backoff, katz, witten-bell, absolute, kneser-ney, or the default."
+            metavar="RUN", help="Go on with a neural training that was stopped or killed; takes no other option."
         ),
-    ] = "modified-kneser-ney",
+    ] = None,
+    recipe: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Take source and options from a TOML file, such as a run's config.toml."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of everything random (0); n-grams have nothing random.")
+    ] = None,
+    hidden: Annotated[
+        int | None, typer.Option(help="Size of the hidden layers; by the size of the text.", rich_help_panel=NEURAL)
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(help="How many layers; by the size of the text.", rich_help_panel=NEURAL)
+    ] = None,
+    dropout: Annotated[
+        float | None, typer.Option(help="Share of features dropped while training, 0 to 1.", rich_help_panel=NEURAL)
+    ] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="How often the text is read; by its size.", rich_help_panel=NEURAL)
+    ] = None,
+    tokens_budget: Annotated[
+        int | None, typer.Option(help="Stop after training on so many tokens.", rich_help_panel=NEURAL)
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop after so many minutes.", rich_help_panel=NEURAL)] = None,
+    batch: Annotated[int | None, typer.Option(help="Rows of text read side by side.", rich_help_panel=NEURAL)] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Tokens of each row before a step is taken.", rich_help_panel=NEURAL)
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="The learning rate.", rich_help_panel=NEURAL)] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="adamw (the default), adam, sgd or nt-asgd.", rich_help_panel=NEURAL)
+    ] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(help="constant, step, cosine (the default), plateau or one-cycle.", rich_help_panel=NEURAL),
+    ] = None,
+    valid: Annotated[
+        str | None,
+        typer.Option(help="A source to validate on; else the corpus' valid part.", rich_help_panel=NEURAL),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Cut the text, 90/10; else the last 5 % of lines validate.", rich_help_panel=NEURAL),
+    ] = None,
+    order: Annotated[
+        int | None, typer.Option(help="How many words an n-gram is long at most, 1 to 10 (5).", rich_help_panel=NGRAM)
+    ] = None,
+    smoothing: Annotated[
+        str | None,
+        typer.Option(
+            help="mle, add-alpha, stupid-backoff, katz, witten-bell, absolute, kneser-ney, or modified-kneser-ney.",
+            rich_help_panel=NGRAM,
+        ),
+    ] = None,
     cutoffs: Annotated[
-        str | None, typer.Option(help="n-grams seen this often or less are dropped, by order: 0,0,1.")
+        str | None,
+        typer.Option(help="n-grams seen this often or less are dropped, by order: 0,0,1.", rich_help_panel=NGRAM),
     ] = None,
-    alpha: Annotated[float | None, typer.Option(help="add-alpha's constant (default 0.1).")] = None,
-    factor: Annotated[float | None, typer.Option(help="stupid-backoff's constant (default 0.4).")] = None,
-    min_count: Annotated[int | None, typer.Option(help="Forms seen less often become <unk> (default 2).")] = None,
+    alpha: Annotated[float | None, typer.Option(help="add-alpha's constant (0.1).", rich_help_panel=NGRAM)] = None,
+    factor: Annotated[
+        float | None, typer.Option(help="stupid-backoff's constant (0.4).", rich_help_panel=NGRAM)
+    ] = None,
+    arpa: Annotated[
+        Path | None, typer.Option(help="Write the n-gram model also as this ARPA file.", rich_help_panel=NGRAM)
+    ] = None,
+    min_count: Annotated[
+        int | None, typer.Option(help="Forms seen less often become <unk> (2).", rich_help_panel=TEXT)
+    ] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(help="Most forms to keep; for bpe the pieces to learn (4096).")
+        int | None,
+        typer.Option(help="Most forms to keep; for bpe the pieces to learn (4096).", rich_help_panel=TEXT),
     ] = None,
-    context: Annotated[str | None, typer.Option(help="line (each line on its own) or stream.")] = None,
-    lower: Annotated[bool, typer.Option("--lower", help="Lower-case the text.")] = False,
+    context: Annotated[
+        str | None, typer.Option(help="line (each line on its own) or stream.", rich_help_panel=TEXT)
+    ] = None,
+    lower: Annotated[bool, typer.Option("--lower", help="Lower-case the text.", rich_help_panel=TEXT)] = False,
     letters_only: Annotated[
-        bool, typer.Option("--letters-only", help="Keep letters; the rest becomes spaces.")
+        bool, typer.Option("--letters-only", help="Keep letters; the rest becomes spaces.", rich_help_panel=TEXT)
     ] = False,
     encoding: Encoding = None,
-    arpa: Annotated[Path | None, typer.Option(help="Write the n-gram model also as this ARPA file.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random; n-grams have nothing random.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other option by its name in config.toml: --set training.clip=0.25 --set lstm.tied=false.",
+        ),
+    ] = None,
 ) -> None:
     """Train a model on a text and save it as a run folder.
 
-    Example: thereafter train book.txt --order 4 --out runs/book
+    Example: thereafter train book.txt --model lstm --minutes 5 --out runs/book
     """
-    import thereafter
-    from thereafter.training import protocol, run_folder
+    own = {name: value for name, value in locals().items() if value not in (None, False)}
+    for name in ("source", "model", "out", "resume", "recipe", "valid", "split", "arpa", "settings", "cutoffs"):
+        own.pop(name, None)
+    options: dict[str, Any] = own | ({} if cutoffs is None else {"cutoffs": _numbers(cutoffs)})
+    if resume is not None:
+        _resume(resume, [source, model, out, recipe, valid, split, arpa, settings, *options.values()])
+        return
+    _train(source, model, out, recipe, valid, split, arpa, options, settings or [])
 
+
+def _resume(run: Path, others: list[Any]) -> None:
+    import thereafter
+    from thereafter.training import run_folder
+
+    if any(other is not None for other in others):
+        raise OptionError("--resume goes on with the text and the options of the run itself; leave the others out")
+    finished = run_folder.is_run(run) and run_folder.is_finished(run)
+    lm = thereafter.resume(run)
+    _summary(lm)
+    if not finished:
+        _scores(lm)
+    typer.echo(f"{'finished' if finished else 'saved':<11}{run}")
+
+
+def _train(
+    source: str | None,
+    model: str | None,
+    out: Path | None,
+    recipe: Path | None,
+    valid: str | None,
+    split: str | None,
+    arpa: Path | None,
+    options: dict[str, Any],
+    settings: list[str],
+) -> None:
+    import thereafter
+    from thereafter.training import protocol, recipes, run_folder
+
+    asked = recipes.Recipe() if recipe is None else recipes.read_recipe(recipe)
+    if recipe is not None and model not in (None, asked.model):
+        raise OptionError(f"--model is {model} and the recipe is for {asked.model}; leave one of them out")
+    model = asked.model or model or "ngram"
+    chosen: Any = source or asked.source
+    if chosen is None:
+        raise OptionError("train needs a text; try: thereafter train book.txt, or a corpus: thereafter data list")
     if out is not None:
         run_folder.check_free(out)
-    options: dict[str, Any] = {
-        "order": order,
-        "smoothing": smoothing,
-        "cutoffs": _numbers(cutoffs),
-        "alpha": alpha,
-        "factor": factor,
-    }
+    name = chosen if isinstance(chosen, str) else str(chosen[0])
+    folder = out or run_folder.free_folder(Path("runs"), protocol.run_name(name, model))
     lm = thereafter.train(
-        source,
+        chosen,
         model=model,
-        tokens=tokens,
-        min_count=min_count,
-        vocabulary=vocabulary,
-        context=context,
-        lower=lower,
-        letters_only=letters_only,
-        encoding=encoding,
-        **{name: value for name, value in options.items() if value is not None},
+        out=folder,
+        valid=valid or asked.valid,
+        split=split or asked.split,
+        **_merged(model, asked.options, options, recipes.parse_settings(settings)),
     )
-    if lm.texts is None:
-        raise OptionError("the source was not kept")  # train always keeps it
-    folder = lm.save(out or run_folder.free_folder(Path("runs"), protocol.run_name(lm.texts, model)))
     _summary(lm)
-    for held_out in ("valid", "test"):
-        if held_out in lm.texts.parts:
-            typer.echo(f"{held_out:<11}{lm.score(lm.texts, part=held_out)}")
+    _scores(lm)
     typer.echo(f"saved      {folder}")
     if arpa is not None:
         typer.echo(f"arpa       {lm.to_arpa(arpa)}")
 
 
-def _numbers(listed: str | None) -> tuple[int, ...] | None:
+def _merged(model: str, *layers: dict[str, Any]) -> dict[str, Any]:
+    """Options under their full names, later ones over earlier ones."""
+    from thereafter.training.options import sort_options
+
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        found = sort_options(model, layer)
+        for table, values in (("text", found.text), (model, found.model), ("training", found.training)):
+            merged |= {f"{table}.{name}": value for name, value in values.items()}
+    return merged
+
+
+def _numbers(listed: str) -> tuple[int, ...]:
     """ "0,0,1" as numbers."""
-    if listed is None:
-        return None
     try:
         return tuple(int(number) for number in listed.replace(",", " ").split())
     except ValueError:
@@ -99,7 +219,8 @@ def _numbers(listed: str | None) -> tuple[int, ...] | None:
 
 def _summary(lm: LanguageModel) -> None:
     about, facts = lm.config, lm.summary()
-    settings = [f"{name} {value}" for name, value in about[about["model"]].items() if value not in (None, ())]
+    off: tuple[Any, ...] = (None, (), [], 0.0, False)
+    settings = [f"{name} {_shown(value)}" for name, value in about[about["model"]].items() if value not in off]
     typer.echo(f"model      {', '.join([about['model'], *settings])}")
     source = f"{about['source']['part']}" + (f" ({about['source']['detail']})" if about["source"]["detail"] else "")
     typer.echo(f"text       {source}")
@@ -113,4 +234,22 @@ def _summary(lm: LanguageModel) -> None:
         typer.echo(f"discounts  order {order}: " + ", ".join(f"{amount:.4f}" for amount in amounts))
     for note in facts.get("notes", []):
         typer.echo(f"note       {note}")
+    if "parameters" in facts:
+        typer.echo(f"parameters {facts['parameters']:,}")
+        typer.echo(
+            f"training   {facts['steps']:,} steps, {facts['seen']:,} tokens, {facts['tokens_per_second']:,} a second, "
+            f"best at step {facts['best_step']:,}"
+        )
     typer.echo(f"seconds    {facts['seconds_tokenizing']:.2f} tokenizing, {facts['seconds_training']:.2f} training")
+
+
+def _scores(lm: LanguageModel) -> None:
+    """Scores on what was held out; the part that chose the weights is called validation."""
+    stepwise = "training" in lm.config
+    for held_out, label in (("valid", "validation" if stepwise else "valid"), ("test", "test")):
+        if lm.texts is not None and held_out in lm.texts.parts:
+            typer.echo(f"{label:<11}{lm.score(lm.texts, part=held_out)}")
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

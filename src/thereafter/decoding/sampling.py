@@ -1,55 +1,116 @@
-"""Drawing the next token: temperature, top-k, a seed.
+"""Drawing tokens: one, one row without end, or several rows as one batch, each row with a generator of its own.
 
-Shapes: V words that can be predicted.
+Shapes: B rows, V words that can be predicted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thereafter.errors import OptionError
-from thereafter.models.base import SequenceModel
+from thereafter.decoding.warping import Floats, Warping
+from thereafter.models.base import Ids, Logs, SequenceModel
 
 
-def check_sampling(temperature: float, top_k: int | None) -> None:
-    """Refuse settings that mean nothing, before any work is done."""
-    if not (np.isfinite(temperature) and temperature >= 0):
-        raise OptionError(f"temperature is {temperature}; expected 0 (always the likeliest) or more; try 0.8")
-    if top_k is not None and top_k < 1:
-        raise OptionError(f"top_k is {top_k}; expected at least 1, or none for all words; try 40")
+def draw(weights_V: Floats, rng: np.random.Generator) -> int:
+    """One token with a probability in proportion to its weight."""
+    ends = np.cumsum(weights_V)
+    drawn = int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))
+    return min(drawn, int(np.flatnonzero(weights_V)[-1]))  # rounding at the very end of the line
 
 
 def choose(
-    logp_V: NDArray[np.floating[Any]],
-    rng: np.random.Generator,
-    *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    forbidden: Sequence[int] = (),
+    logp_V: Logs, rng: np.random.Generator, *, seen: Ids | None = None, forbidden: Sequence[int] = (), **warping: Any
 ) -> int | None:
-    """Draw one token from p^(1/temperature), renormalised over the `top_k` likeliest; None where nothing is possible.
-
-    Temperature 0 takes the likeliest, ties to the lower id.
-    """
-    logs = np.array(logp_V, dtype=np.float64)
-    logs[list(forbidden)] = -np.inf
-    best = int(np.argmax(logs))
-    if np.isneginf(logs[best]):
+    """Draw one token from a warped distribution (see `Warping`); None where nothing is possible."""
+    bent = Warping(**warping)
+    weights_V = bent.weights(logp_V, seen=seen, forbidden=forbidden)
+    if weights_V is None:
         return None
-    if temperature == 0:
-        return best
-    if top_k is not None and top_k < len(logs):
-        # a stable choice among equals, so that the same seed gives the same text everywhere
-        logs[np.argsort(-logs, kind="stable")[top_k:]] = -np.inf
-    with np.errstate(over="ignore"):  # a temperature next to 0 sends all but the best to minus infinity
-        weights = np.exp((logs - logs[best]) / temperature)
-    ends = np.cumsum(weights)
-    drawn = int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))
-    return min(drawn, int(np.flatnonzero(weights)[-1]))  # rounding at the very end of the line
+    return int(np.argmax(weights_V)) if bent.temperature == 0 else draw(weights_V, rng)
+
+
+def generators(seed: int | None, rows: int) -> list[np.random.Generator]:
+    """A generator for each row. The first is that of the seed itself: a single sample is the first of several."""
+    root = np.random.SeedSequence(seed)
+    return [np.random.default_rng(own) for own in (root, *root.spawn(rows - 1))]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A token drawn for a row, and its log probability under the model, before any warping."""
+
+    row: int
+    token: int
+    log_prob: float
+
+
+class Sampler:
+    """Rows that go on from one state, all read by the model as one batch.
+
+    A row draws from its own generator, so what it says does not depend on how long the others run.
+    """
+
+    def __init__(
+        self,
+        model: SequenceModel[Any],
+        state: Any,
+        rngs: Sequence[np.random.Generator],
+        warping: Warping,
+        *,
+        prompt: Ids | None = None,
+        forbidden: Sequence[int] = (),
+    ) -> None:
+        self._model = model
+        self._state = state if len(rngs) == 1 else state.select(np.zeros(len(rngs), dtype=np.int64))
+        self._logp_BV = np.asarray(model.predict(self._state))
+        self._rngs = rngs
+        self._warping = warping
+        self._forbidden = forbidden
+        self._seen_BV = np.zeros((len(rngs), model.vocabulary_size), dtype=bool)
+        if prompt is not None:
+            self._seen_BV[:, prompt] = True
+        self._batch = list(range(len(rngs)))  # which row each line of the batch is
+        self._drawn: dict[int, int] = {}  # what is to be read before the next draw
+
+    def draw(self) -> list[Draw]:
+        """The next token of every row that still runs; a row where nothing can follow is not among them."""
+        if self._drawn:
+            self._read()
+        draws = []
+        for row, logp_V in zip(self._batch, self._logp_BV, strict=True):
+            seen = np.flatnonzero(self._seen_BV[row]) if self._warping.repetition_penalty != 1 else None
+            weights_V = self._warping.weights(logp_V, seen=seen, forbidden=self._forbidden)
+            if weights_V is None:
+                continue
+            greedy = self._warping.temperature == 0
+            token = int(np.argmax(weights_V)) if greedy else draw(weights_V, self._rngs[row])
+            self._seen_BV[row, token] = True
+            draws.append(Draw(row, token, float(logp_V[token])))
+        self._drawn = {drawn.row: drawn.token for drawn in draws}
+        if not draws:
+            self._batch, self._logp_BV = [], self._logp_BV[:0]
+        return draws
+
+    def stop(self, row: int) -> None:
+        """The row needs no more tokens."""
+        self._drawn.pop(row, None)
+        if not self._drawn:
+            self._batch, self._logp_BV = [], self._logp_BV[:0]
+
+    def _read(self) -> None:
+        """Read what was drawn; rows that ended leave the batch."""
+        lines = [line for line, row in enumerate(self._batch) if row in self._drawn]
+        if len(lines) < len(self._batch):
+            self._state = self._state.select(np.array(lines))
+            self._batch = [self._batch[line] for line in lines]
+        tokens = np.array([self._drawn[row] for row in self._batch])
+        logp, self._state = self._model.step(tokens, self._state)
+        self._logp_BV = np.asarray(logp)
+        self._drawn = {}
 
 
 def continue_from(
@@ -57,17 +118,11 @@ def continue_from(
     state: Any,
     rng: np.random.Generator,
     *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
+    prompt: Ids | None = None,
     forbidden: Sequence[int] = (),
+    **warping: Any,
 ) -> Iterator[int]:
     """Token after token, without end, or until nothing can follow (a model without smoothing at a dead end)."""
-    check_sampling(temperature, top_k)
-    logp = np.asarray(model.predict(state))[0]
-    while True:
-        token = choose(logp, rng, temperature=temperature, top_k=top_k, forbidden=forbidden)
-        if token is None:
-            return
-        yield token
-        rows, state = model.step(np.array([token]), state)
-        logp = np.asarray(rows)[0]
+    sampler = Sampler(model, state, [rng], Warping(**warping), prompt=prompt, forbidden=forbidden)
+    while draws := sampler.draw():
+        yield draws[0].token

@@ -41,6 +41,10 @@ class Score:
     context: str
     normalised: bool = True
     """False where the model's scores are no probabilities: then perplexity and bits compare with nothing."""
+    switches: str = ""
+    """What makes it another score than that of one plain model: a mixture, a cache, dynamic evaluation."""
+    weights: tuple[float, ...] = ()
+    """Those of a mixture, in the order of its models."""
 
     @property
     def perplexity(self) -> float:
@@ -64,12 +68,20 @@ class Score:
             f"{self.name}: perplexity {self.perplexity:.3f} over {self.tokens:,} {self.tokenizer} tokens "
             f"(vocabulary {self.vocabulary:,}, {self.unknown:,} unknown, context {self.context}), "
             f"{self.bits_per_byte:.4f} bits per byte over {self.bytes:,} bytes"
+            + (f"; {self.switches}" if self.switches else "")
             + ("" if self.normalised else "; scores are not normalised: compare with nothing")
         )
 
 
 def score_text(
-    model: SequenceModel[Any], tokenizer: Tokenizer, chunks: Iterable[str], *, name: str, context: str
+    model: SequenceModel[Any],
+    tokenizer: Tokenizer,
+    chunks: Iterable[str],
+    *,
+    name: str,
+    context: str,
+    switches: str = "",
+    weights: tuple[float, ...] = (),
 ) -> Score:
     """Score a whole text that comes in chunks, the state carried from one to the next; memory does not grow with it."""
     spelling = Spelling.from_forms(tokenizer.ordinary_forms) if tokenizer.unknown_id is not None else None
@@ -100,6 +112,8 @@ def score_text(
         tokenizer=tokenizer.name,
         context=context,
         normalised=getattr(model, "proper", True),
+        switches=switches,
+        weights=weights,
     )
 
 

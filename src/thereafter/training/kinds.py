@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
 from thereafter.models.base import SequenceModel
+from thereafter.models.build import NEURAL
 from thereafter.registry import Registry
-from thereafter.text.sources import Source
+from thereafter.text.sources import Texts
 from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.training.journal import Journal
+from thereafter.training.settings import TrainingSettings
 
-MODELS = Registry("model", {"ngram": "thereafter.training.ngram:NGRAM"})
+if TYPE_CHECKING:
+    from thereafter.training.checkpoint import Snapshot
+    from thereafter.training.run_folder import RunWriter
+
+MODELS = Registry(
+    "model",
+    {"ngram": "thereafter.training.ngram:NGRAM", **{name: f"thereafter.training.neural:{name}" for name in NEURAL}},
+)
 
 
 @dataclass
@@ -24,11 +35,51 @@ class Trained:
     tokenizer: Tokenizer
     config: dict[str, Any]
     log: list[dict[str, Any]] = field(default_factory=list)
+    texts: Texts | None = None
+    """What it was trained and validated on, where that is still at hand."""
 
     @property
     def context(self) -> str:
         """`line` where every line starts afresh, else `stream`."""
         return str(self.config["text"]["context"])
+
+
+@dataclass
+class Job:
+    """All that a kind of model is trained from.
+
+    `valid` are the ids of the validation text, `run` is where the training is saved as it goes, `snapshot` is where it
+    goes on; each None where there is none. `figures` stand in the last line of the log whatever the kind.
+    """
+
+    tokenizer: Tokenizer
+    ids: NDArray[Any]
+    context: str
+    settings: Any
+    training: TrainingSettings
+    journal: Journal
+    figures: dict[str, Any]
+    valid: NDArray[Any] | None = None
+    run: RunWriter | None = None
+    snapshot: Snapshot | None = None
+    began: float = field(default_factory=time.perf_counter)
+
+    def done(self, figures: Mapping[str, Any]) -> None:
+        """Write the last line of the log."""
+        seconds = {"seconds_training": round(time.perf_counter() - self.began, 3)}
+        self.journal.write({"event": "trained", **self.figures, **seconds, **figures})
+
+
+@dataclass(frozen=True)
+class About:
+    """What defaults are chosen by: how much text there is, of what, and on what machine."""
+
+    tokens: int
+    valid: int
+    vocabulary: int
+    tokenizer: str
+    context: str
+    longest_line: int = 0
 
 
 class ModelKind(Protocol):
@@ -37,8 +88,16 @@ class ModelKind(Protocol):
     settings: type[Any]
     """A dataclass with the settings of this kind and their defaults."""
 
-    def train(self, source: Source, tokenizer: Tokenizer, ids: NDArray[Any], context: str, settings: Any) -> Any:
-        """Train on encoded text; returns the model and fills nothing in."""
+    trained_in_steps: bool
+    """Whether it is trained step by step: then it takes `TrainingSettings`, needs a validation text, can be resumed."""
+
+    def complete(
+        self, given: Mapping[str, Any], training: TrainingSettings, about: About
+    ) -> tuple[Any, TrainingSettings, list[str]]:
+        """Settings from what the user gave, every choice made, and sentences that say what was chosen."""
+
+    def train(self, job: Job) -> Any:
+        """Train on encoded text; returns the model."""
 
     def describe(self, model: Any) -> dict[str, Any]:
         """Figures worth a line in the log and in a summary."""

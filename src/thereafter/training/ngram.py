@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter import config as toml
 from thereafter.errors import FormatError
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.model import NgramModel
 from thereafter.ngram.tables import Tables
-from thereafter.text.sources import Source
-from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.training.kinds import About, Job
+from thereafter.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -34,21 +35,28 @@ class NgramKind:
     """See `kinds.ModelKind`."""
 
     settings = NgramSettings
+    trained_in_steps = False
 
-    def train(
-        self, source: Source, tokenizer: Tokenizer, ids: NDArray[Any], context: str, settings: NgramSettings
-    ) -> NgramModel:
+    def complete(
+        self, given: Mapping[str, Any], training: TrainingSettings, about: About
+    ) -> tuple[NgramSettings, TrainingSettings, list[str]]:
+        return toml.build(NgramSettings, given, "ngram"), training, []
+
+    def train(self, job: Job) -> NgramModel:
+        settings: NgramSettings = job.settings
         own = {name: getattr(settings, name) for name in ("alpha", "factor", "normalise")}
-        return estimate(
-            ids,
-            len(tokenizer.vocabulary),
+        model = estimate(
+            job.ids,
+            len(job.tokenizer.vocabulary),
             order=settings.order,
             smoothing=settings.smoothing,
-            context=context,
-            line_end=tokenizer.line_end_id,
+            context=job.context,
+            line_end=job.tokenizer.line_end_id,
             cutoffs=settings.cutoffs,
             **{name: value for name, value in own.items() if value is not None},
         )
+        job.done(self.describe(model))
+        return model
 
     def describe(self, model: NgramModel) -> dict[str, Any]:
         return {

@@ -1,35 +1,34 @@
-"""The protocol every model is trained under: find the text, fit the tokenizer, encode, hand it to the kind of model."""
+"""The protocol every model is trained under: find the text, hold some out, fit the tokenizer, encode, train."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from thereafter import config as toml
-from thereafter.errors import EmptyCorpusError, OptionError, SourceError, nearest
-from thereafter.text.encoded import fit_source
+from thereafter import progress
+from thereafter.errors import EmptyCorpusError, OptionError, SourceError
+from thereafter.text.encoded import encode_source, fit_source
 from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.training.kinds import MODELS, ModelKind, Trained
-from thereafter.training.run_folder import FORMAT
+from thereafter.training.journal import Journal
+from thereafter.training.kinds import MODELS, About, Job, ModelKind, Trained
+from thereafter.training.options import TextSettings, sort_options
+from thereafter.training.run_folder import FORMAT, RunWriter
+from thereafter.training.settings import TrainingSettings
+from thereafter.training.split import split_texts
 
+__all__ = ["TextSettings", "find_texts", "part_of", "run_name", "tokenize", "train"]
 
-@dataclass(frozen=True)
-class TextSettings:
-    """How the text is read and cut. None means the rule of the tokenizer or the corpus."""
-
-    tokens: str | None = None
-    context: str | None = None
-    min_count: int | None = None
-    vocabulary: int | None = None
-    lower: bool = False
-    letters_only: bool = False
-    encoding: str | None = None
+LEAST_TOKENS = 16
+"""Fewer training tokens teach a neural model nothing."""
 
 
 def find_texts(source: Any, text: str | None, settings: TextSettings, part: str | None = None) -> Texts:
@@ -62,45 +61,143 @@ def part_of(texts: Texts, *wanted: str) -> Source:
     raise SourceError(f"{texts.name} is not one running text; name one of its parts: {listed}")
 
 
-def train(texts: Texts, model: str, text: TextSettings, options: dict[str, Any]) -> Trained:
-    """Train a model of the named kind on the training part of the texts."""
+def train(
+    texts: Texts,
+    model: str,
+    text: TextSettings,
+    options: Mapping[str, Any],
+    out: Path | None = None,
+    valid: Texts | None = None,
+    split: str | None = None,
+) -> Trained:
+    """Train a model of the named kind on the training part of the texts.
+
+    Kinds that are trained step by step are saved to the run folder `out` as they go, if it is given; others are left to
+    the caller. `valid` is another text to validate on, `split` cuts the text itself: see `split.split_texts`.
+    """
     kind: ModelKind = MODELS.load(model)
-    own = {field.name for field in fields(kind.settings)}
-    for name in options:
-        if name not in own:
-            known = sorted(own | {field.name for field in fields(TextSettings)})
-            raise OptionError(f"the model {model!r} has no option {name!r}; {nearest(name, known)}")
-    settings = toml.build(kind.settings, options, model)
-    source = part_of(texts, "train")
+    sorted_options = sort_options(model, options)
+    training = toml.build(TrainingSettings, sorted_options.training, "training")
+    text = replace(text, **sorted_options.text)
+    parts, notes = hold_out(texts, valid, split, needed=kind.trained_in_steps)
+    source = part_of(parts, "train")
     began = time.perf_counter()
     tokenizer, ids = tokenize(source, texts.tokens, text)
     if not len(ids):
         raise EmptyCorpusError(f"{source.name} holds no tokens; expected at least one; try a text that is not empty")
-    context = text.context or tokenizer.context
+    validation = encode_source(tokenizer, parts.parts["valid"]) if kind.trained_in_steps else np.empty(0, np.int32)
+    context = choose_context(kind, tokenizer, text, training)
+    about = measure(kind, tokenizer, ids, validation, context, source.name)
+    settings, training, chosen = kind.complete(sorted_options.model, training, about)
+    notes += chosen
+    config: dict[str, Any] = {
+        "format": FORMAT,
+        "model": model,
+        "source": describe_source(texts, source),
+        "text": asdict(text) | {"tokens": tokenizer.name, "context": context},
+        model: asdict(settings),
+    }
+    figures: dict[str, Any] = {
+        "tokens": len(ids),
+        "vocabulary": len(tokenizer.vocabulary),
+        "seconds_tokenizing": round(time.perf_counter() - began, 3),
+    }
+    writer, journal = None, Journal()
+    if kind.trained_in_steps:
+        config["source"] |= describe_validation(parts, valid, split)
+        config["training"] = asdict(training)
+        figures |= {"validation_tokens": len(validation), "notes": notes}
+        for note in notes:
+            progress.note(note)
+        if out is not None:
+            writer = RunWriter(out)
+            journal = writer.begin(config, tokenizer, _began(figures), tensorboard=training.tensorboard)
+        elif training.tensorboard:
+            raise OptionError("tensorboard is on and there is no folder to write to; try out='runs/NAME' (--out)")
+        else:
+            journal.write(_began(figures))
+    job = Job(tokenizer, ids, context, settings, training, journal, figures, validation, writer)
+    return run(kind, job, config, parts)
+
+
+def run(kind: ModelKind, job: Job, config: dict[str, Any], texts: Texts) -> Trained:
+    """Train what is laid out."""
+    try:
+        model = kind.train(job)
+    finally:
+        job.journal.close()
+    return Trained(model, job.tokenizer, config, job.journal.lines, texts)
+
+
+def _began(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """The first line of the log of a training that goes step by step."""
+    return {"event": "began", **figures}
+
+
+def hold_out(texts: Texts, valid: Texts | None, split: str | None, *, needed: bool) -> tuple[Texts, list[str]]:
+    """The texts with a valid part, where one is needed or asked for, and what is to be said of it."""
+    if valid is None:
+        return split_texts(texts, split, hold_out=needed)
+    if split is not None:
+        raise OptionError(f"got both valid= ({valid.name}) and split={split!r}; expected one of them")
+    held = {name: part for name, part in texts.parts.items() if name != "text"}
+    train_part = {"train": part_of(texts, "train")}
+    return replace(texts, parts={**held, **train_part, "valid": part_of(valid, "valid")}), [
+        f"validation on {valid.name}"
+    ]
+
+
+def choose_context(kind: ModelKind, tokenizer: Tokenizer, text: TextSettings, training: TrainingSettings) -> str:
+    """Neural models run on over the text unless told otherwise; n-grams do what suits the tokens."""
+    stepwise = "line" if training.batching == "lines" else "stream"
+    context = text.context or (stepwise if kind.trained_in_steps else tokenizer.context)
     if context not in ("line", "stream"):
         raise OptionError(f"context is {context!r}; expected 'line' (every line starts afresh) or 'stream'")
     if context == "line" and tokenizer.line_end_id is None:
         raise OptionError(f"the tokens {tokenizer.name!r} have no line end, so context cannot be 'line'; try 'stream'")
-    tokenized = time.perf_counter()
-    trained = kind.train(source, tokenizer, ids, context, settings)
-    ended = time.perf_counter()
-    used = asdict(text) | {"tokens": tokenizer.name, "context": context}
-    config = {
-        "format": FORMAT,
-        "model": model,
-        "source": {"name": texts.name, "part": source.name, "detail": texts.detail, "sha256": source.fingerprint()},
-        "text": used,
-        model: asdict(settings),
-    }
-    line = {
-        "event": "trained",
-        "tokens": len(ids),
-        "vocabulary": len(tokenizer.vocabulary),
-        "seconds_tokenizing": round(tokenized - began, 3),
-        "seconds_training": round(ended - tokenized, 3),
-        **kind.describe(trained),
-    }
-    return Trained(trained, tokenizer, config, [line])
+    return context
+
+
+def measure(
+    kind: ModelKind, tokenizer: Tokenizer, ids: NDArray[Any], valid: NDArray[Any], context: str, name: str
+) -> About:
+    """What defaults are chosen by; refuses a text that is too short to train on in steps."""
+    if kind.trained_in_steps and len(ids) < LEAST_TOKENS:
+        raise EmptyCorpusError(
+            f"{name} has {len(ids)} {tokenizer.name} tokens to train on; a neural model needs at least {LEAST_TOKENS}; "
+            "try a longer text, or model='ngram'"
+        )
+    if kind.trained_in_steps and not len(valid):
+        raise EmptyCorpusError(f"the validation text of {name} holds no tokens; try another (valid=, --valid)")
+    longest = 0
+    if context == "line" and kind.trained_in_steps:
+        ends = np.flatnonzero(np.asarray(ids) == tokenizer.line_end_id)
+        longest = int(np.diff(np.concatenate([[-1], ends, [len(ids) - 1]])).max())
+    return About(len(ids), len(valid), len(tokenizer.vocabulary), tokenizer.name, context, longest)
+
+
+def describe_source(texts: Texts, source: Source) -> dict[str, Any]:
+    """What the configuration says of the text, so that it can be found again."""
+    return {"name": texts.name, "part": source.name, "detail": texts.detail, "sha256": source.fingerprint()}
+
+
+def describe_validation(parts: Texts, valid: Texts | None, split: str | None) -> dict[str, Any]:
+    """Where the text and its validation text are found again: files by their full names, corpora by theirs."""
+    held_out = parts.parts["valid"]
+    found: dict[str, Any] = {"valid": held_out.name, "valid_sha256": held_out.fingerprint(), "split": split}
+    found |= {"files": _files(parts.name, part_of(parts, "train"))}
+    if valid is not None:
+        found |= {"valid_source": valid.name, "valid_files": _files(valid.name, held_out)}
+    return found
+
+
+def _files(name: str, source: Source) -> list[str] | None:
+    """The files of a source that is not a named corpus; none where it cannot be read a second time."""
+    from thereafter.text import corpora
+
+    if name.partition(":")[0] in corpora.names():
+        return None
+    return [] if source.held is not None or source.spools else [str(path.absolute()) for path in source.files]
 
 
 def tokenize(source: Source, default: str, settings: TextSettings) -> tuple[Tokenizer, NDArray[Any]]:
@@ -109,8 +206,9 @@ def tokenize(source: Source, default: str, settings: TextSettings) -> tuple[Toke
     return fit_source(kind, source, min_count=settings.min_count, max_size=settings.vocabulary)
 
 
-def run_name(texts: Texts, model: str) -> str:
+def run_name(source: str, model: str) -> str:
     """A name for a run folder that says what was trained on what."""
-    stem = Path(texts.name).name.split(".")[0] or "text"
+    name = "standard-input" if source == "-" else source
+    stem = Path(name).name.split(".")[0] or "text"
     plain = "".join(c if c.isalnum() or c in "-_" else "-" for c in stem)[:40]
     return f"{plain}-{model}"

@@ -1,19 +1,32 @@
-"""A run on disk: `config.toml`, `tokenizer.json`, `weights.safetensors`, `log.jsonl`. Loading one executes nothing."""
+"""A run on disk: `config.toml`, `tokenizer.json`, `weights.safetensors`, `log.jsonl`. Loading one executes nothing.
+
+A model that is trained step by step also has `state.safetensors`, from which its training goes on.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from thereafter import config as toml
 from thereafter.errors import FormatError, StorageError, nearest
 from thereafter.storage import map_arrays, replacing, write_arrays, write_text
 from thereafter.text.tokenizers import load_tokenizer
+from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.training.journal import Journal
 from thereafter.training.kinds import MODELS, ModelKind, Trained
 
+if TYPE_CHECKING:
+    import torch
+
 CONFIG, TOKENIZER, WEIGHTS, LOG = "config.toml", "tokenizer.json", "weights.safetensors", "log.jsonl"
+STATE, BOARD = "state.safetensors", "tensorboard"
 _FILES = (CONFIG, LOG, TOKENIZER, WEIGHTS)
 FORMAT = 1
 
@@ -41,13 +54,32 @@ def check_free(folder: Path) -> None:
         others = [path for path in folder.iterdir() if not _ours(path.name)] if folder.is_dir() else []
         if others and not is_run(folder):
             raise StorageError(f"{folder} holds other files and no run; nothing was written; try a new folder")
+        if is_file(folder / STATE) and not is_finished(folder):
+            raise StorageError(
+                f"{folder} holds a training that has not finished; nothing was written; try: thereafter train --resume "
+                f"{folder}, or another --out"
+            )
     except (OSError, ValueError) as error:
         raise StorageError(f"cannot use {str(folder)[:200]!r} as a run folder: {error}; try another --out") from error
 
 
 def _ours(name: str) -> bool:
     """A file of a run, or what a save that was killed left of one."""
-    return name in _FILES or (name.endswith(".tmp") and any(name.startswith(f".{file}.") for file in _FILES))
+    return name in (*_FILES, STATE, BOARD) or _left_behind(name)
+
+
+def _left_behind(name: str) -> bool:
+    return name.endswith(".tmp") and any(name.startswith(f".{file}.") for file in (*_FILES, STATE))
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the training in a run folder has come to its end: its log says so in the last line."""
+    try:
+        lines = (folder / LOG).read_bytes().rstrip().splitlines()
+        last = json.loads(lines[-1]) if lines else {}
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(last, dict) and last.get("event") in ("trained", "read")
 
 
 def save(trained: Trained, folder: Path) -> Path:
@@ -69,21 +101,86 @@ def save(trained: Trained, folder: Path) -> Path:
         trained.tokenizer.save(tokenizer)
         write_text(log, "".join(json.dumps(line) + "\n" for line in trained.log))
         write_text(config, toml.dumps(trained.config))
+        (folder / STATE).unlink(missing_ok=True)  # that of another training
         (folder / CONFIG).unlink(missing_ok=True)  # an old one must not stand beside new weights, not even for a moment
     return folder
 
 
+class RunWriter:
+    """A run folder that is written as the training goes, and can be loaded or gone on from at any moment."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def state(self) -> Path:
+        """The file of the checkpoint."""
+        return self.folder / STATE
+
+    @property
+    def resume_line(self) -> str:
+        """The command that goes on with this run."""
+        return f"thereafter train --resume {self.folder}"
+
+    def begin(
+        self, config: Mapping[str, Any], tokenizer: Tokenizer, line: Mapping[str, Any], *, tensorboard: bool = False
+    ) -> Journal:
+        """Make room for a new run, and open its log with a first line; the configuration comes last, so that a folder
+        that has it can be resumed."""
+        check_free(self.folder)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for name in (CONFIG, STATE, WEIGHTS, LOG, TOKENIZER):
+                (self.folder / name).unlink(missing_ok=True)
+            self.tidy()
+        except OSError as error:
+            raise StorageError(
+                f"cannot write the run folder {self.folder}: {error.strerror}; try another --out"
+            ) from error
+        tokenizer.save(self.folder / TOKENIZER)
+        journal = self.journal(tensorboard=tensorboard)
+        journal.write(dict(line))
+        journal.sync()
+        write_text(self.folder / CONFIG, toml.dumps(config), durable=True)
+        return journal
+
+    def first_line(self) -> int:
+        """The bytes of the first line of the log, which stays where a training starts over."""
+        if not is_file(self.folder / LOG):
+            return 0
+        with (self.folder / LOG).open("rb") as log:
+            return len(log.readline())
+
+    def journal(self, *, keep: int = 0, tensorboard: bool = False) -> Journal:
+        """The log, of which so many bytes are kept."""
+        return Journal(self.folder / LOG, keep=keep, tensorboard=self.folder / BOARD if tensorboard else None)
+
+    def write_weights(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str]) -> None:
+        """The weights that `load` finds from now on."""
+        write_arrays(self.folder / WEIGHTS, arrays, facts, durable=True)
+
+    def read_weights(self) -> dict[str, torch.Tensor]:
+        """The weights that were written last."""
+        import torch
+
+        arrays, _ = map_arrays(self.folder / WEIGHTS)
+        return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+
+    def tidy(self) -> None:
+        """Remove what a process that was killed while it wrote has left."""
+        for path in self.folder.iterdir():
+            if _left_behind(path.name):
+                path.unlink(missing_ok=True)
+
+
 def load(folder: Path) -> Trained:
-    """Read a run back; its weights are mapped, not copied."""
-    if not is_run(folder):
-        raise FormatError(_no_run(folder))
-    try:
-        config = toml.loads((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
-        lines = (folder / LOG).read_text(encoding="utf-8").splitlines() if (folder / LOG).is_file() else []
-        log = [json.loads(line) for line in lines]
-    except (OSError, ValueError, RecursionError) as error:
-        raise FormatError(f"the run {folder} cannot be read: {error}; try training again") from error
-    _check(config, log, folder)
+    """Read a run back; n-gram tables are mapped, not copied."""
+    config, log = read_config(folder)
+    if not is_file(folder / WEIGHTS) and config.get("training"):
+        raise FormatError(
+            f"the training in {folder} was broken off before its first weights were saved; try: thereafter train "
+            f"--resume {folder}"
+        )
     kind: ModelKind = MODELS.load(config["model"])
     arrays, facts = map_arrays(folder / WEIGHTS)
     tokenizer = load_tokenizer(folder / TOKENIZER)
@@ -94,6 +191,21 @@ def load(folder: Path) -> Trained:
             f"{len(tokenizer.vocabulary):,}; try training again"
         )
     return Trained(model, tokenizer, config, log)
+
+
+def read_config(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The configuration and the log of a run, checked."""
+    if not is_run(folder):
+        raise FormatError(_no_run(folder))
+    try:
+        config = toml.loads((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
+        written = (folder / LOG).read_text(encoding="utf-8") if (folder / LOG).is_file() else ""
+        # A training that was killed while it wrote leaves a line without its end.
+        log = [json.loads(line) for line in written[: written.rfind("\n") + 1].splitlines()]
+    except (OSError, ValueError, RecursionError) as error:
+        raise FormatError(f"the run {folder} cannot be read: {error}; try training again") from error
+    _check(config, log, folder)
+    return config, log
 
 
 def _check(config: dict[str, Any], log: list[Any], folder: Path) -> None:

@@ -83,12 +83,20 @@ def gates_product(
 
 
 @jit()
+def panel_width(vectors: int) -> int:
+    """The vectors of the next panel, where so many are left: panels of nearly equal width, none wider than a tile."""
+    panels = (vectors + MOST_VECTORS - 1) // MOST_VECTORS
+    return (vectors + panels - 1) // max(1, panels)
+
+
+@jit()
 def pack_columns(weight_GK: Any, packed: Any, first: int, last: int) -> None:
     """A matrix for `columns_product`: panels [G, up to 4, L] of neighbouring columns, zeros beyond the last."""
     width, columns = weight_GK.shape
     lanes = lanes_of(weight_GK)
-    for column in range(first, last, MOST_VECTORS * lanes):
-        own = min(MOST_VECTORS, (last - column + lanes - 1) // lanes) * lanes
+    column = first
+    while column < last:
+        own = panel_width((last - column + lanes - 1) // lanes) * lanes
         here = min(own, columns - column)
         panel = packed[column * width :]
         for k in range(width):
@@ -97,6 +105,7 @@ def pack_columns(weight_GK: Any, packed: Any, first: int, last: int) -> None:
                 panel[k * own + j] = row[j]
             for j in range(here, own):
                 panel[k * own + j] = 0
+        column += own
 
 
 @jit()
@@ -105,8 +114,9 @@ def columns_product(task: Any, dz_BG: Any, packed: Any, d_BK: Any, first: int, l
     rows, width = dz_BG.shape
     columns, lanes, size = d_BK.shape[1], lanes_of(d_BK), d_BK.itemsize
     dz, d, panels, room = dz_BG.ctypes.data, d_BK.ctypes.data, packed.ctypes.data, spare.ctypes.data
-    for column in range(first, last, MOST_VECTORS * lanes):
-        vectors = min(MOST_VECTORS, (last - column + lanes - 1) // lanes)
+    column = first
+    while column < last:
+        vectors = panel_width((last - column + lanes - 1) // lanes)
         end = column + vectors * lanes
         panel = panels + column * width * size
         ahead = panels + (end if end < last else first) * width * size
@@ -120,6 +130,7 @@ def columns_product(task: Any, dz_BG: Any, packed: Any, d_BK: Any, first: int, l
         )
         if end > columns:
             _copy_vectors(d_BK, rows, column, columns, spare, vectors * lanes, False)
+        column = end
 
 
 @jit()

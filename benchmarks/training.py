@@ -1,0 +1,249 @@
+"""Training and next-word speed of language models, against the same model written with torch.nn and a plain loop.
+
+    python benchmarks/training.py [--rounds 7] [--steps 12] [--json FILE] [--only training|latency|shell]
+
+Penn Treebank, a 2-layer tied LSTM, batch 20, 35 steps, full softmax, dropout 0.2, SGD with clipping, hidden 200 and
+650. "torch" is the faster of its oneDNN on and off. Medians of alternating rounds, ratios within one run. Needs ptb in
+$THEREAFTER_DATA. Exit code 1 if a requirement is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import thereafter
+from thereafter.models.build import build
+from thereafter.models.settings import LstmSettings
+from thereafter.text.encoded import encode_source, fit_source
+from thereafter.text.sources import resolve
+from thereafter.text.tokenizers import TOKENIZERS
+from thereafter.training import order
+from thereafter.training.blocks import Blocks
+from thereafter.training.journal import Journal
+from thereafter.training.loop import Loop
+from thereafter.training.settings import TrainingSettings
+from thereafter.training.validation import Validation
+
+warnings.filterwarnings("ignore", message=".*TF32.*")
+BATCH, STEPS, DROPOUT, RATE, CLIP = 20, 35, 0.2, 5.0, 0.25
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rounds", type=int, default=7)
+    options.add_argument("--steps", type=int, default=12, help="training steps a turn")
+    options.add_argument("--json", type=Path)
+    options.add_argument("--only", choices=("training", "latency", "shell"))
+    given = options.parse_args()
+    torch.manual_seed(0)
+    print(
+        f"{platform.machine()}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
+        f"torch {torch.__version__}, {date.today()}\n"
+    )
+    report = Report()
+    texts = resolve("ptb")
+    tokenizer, ids = fit_source(TOKENIZERS.load("word"), texts.parts["train"])
+    valid = encode_source(tokenizer, texts.parts["valid"])
+    words = len(tokenizer.vocabulary)
+    if given.only in (None, "training"):
+        for hidden in (200, 650):
+            end_to_end(report, hidden, ids, valid, words, given.rounds, given.steps)
+    if given.only in (None, "latency", "shell"):
+        with tempfile.TemporaryDirectory() as folder:
+            run = Path(folder) / "run"
+            lm = thereafter.train(
+                "ptb", model="lstm", hidden=256, layers=1, tokens_budget=20_000, batch=20, steps=35, out=run, seed=1
+            )
+            assert len(lm.tokenizer.vocabulary) == words
+            if given.only != "shell":
+                latency(report, thereafter.load(run), given.rounds)
+            if given.only != "latency":
+                shell(report, run)
+    if given.json:
+        given.json.write_text(json.dumps(report.rows, indent=1))
+    print("\n" + ("every requirement holds" if not report.missed else "MISSED: " + ", ".join(report.missed)))
+    return 1 if report.missed else 0
+
+
+class Report:
+    """Rows of (figure, measured, required)."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, object]] = []
+        self.missed: list[str] = []
+
+    def add(self, figure: str, got: float, required: float, beside: str, *, at_least: bool) -> None:
+        ok = got >= required if at_least else got <= required
+        if not ok:
+            self.missed.append(figure)
+        self.rows.append({"figure": figure, "got": got, "required": required, "ok": ok, "beside": beside})
+        sign = ">=" if at_least else "<="
+        print(f"{figure:<52} {got:8.3f} {sign} {required:<6} {'ok' if ok else 'MISSED'}  {beside}")
+
+
+class Plain(torch.nn.Module):
+    """The model as one writes it with torch.nn."""
+
+    def __init__(self, words: int, hidden: int) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(words, hidden)
+        self.lstm = torch.nn.LSTM(hidden, hidden, 2, batch_first=True, dropout=DROPOUT)
+        self.out = torch.nn.Linear(hidden, words)
+        self.out.weight = self.embedding.weight
+        self.drop = torch.nn.Dropout(DROPOUT)
+
+    def forward(self, x_BT: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        h_BTH, state = self.lstm(self.drop(self.embedding(x_BT)), state)
+        return self.out(self.drop(h_BTH)), state
+
+
+def plain_loop(ids: np.ndarray, words: int, hidden: int) -> Callable[[int], None]:
+    """A training loop of thirty lines; each call goes on for some steps."""
+    model = Plain(words, hidden)
+    rows = (len(ids) - 1) // BATCH
+    x_BN = torch.from_numpy(ids[: BATCH * rows].astype(np.int64)).view(BATCH, rows)
+    y_BN = torch.from_numpy(ids[1 : BATCH * rows + 1].astype(np.int64)).view(BATCH, rows)
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+    state = (torch.zeros(2, BATCH, hidden), torch.zeros(2, BATCH, hidden))
+    at = 0
+
+    def go_on(steps: int) -> None:
+        nonlocal at, state
+        model.train()
+        for _ in range(steps):
+            x, y = x_BN[:, at : at + STEPS], y_BN[:, at : at + STEPS]
+            at = (at + STEPS) % (rows - STEPS)
+            optimizer.zero_grad()
+            logits, after = model(x, state)
+            F.cross_entropy(logits.reshape(-1, words), y.reshape(-1)).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+            optimizer.step()
+            state = (after[0].detach(), after[1].detach())
+
+    return go_on
+
+
+def our_loop(ids: np.ndarray, valid: np.ndarray, words: int, hidden: int) -> Loop:
+    """thereafter's own training loop, with its guard, log and clipping."""
+    settings = LstmSettings(
+        hidden=hidden, layers=2, tied=True, dropout=DROPOUT, dropout_input=DROPOUT, dropout_hidden=DROPOUT
+    )
+    model = build("lstm", settings, vocabulary_size=words, context="stream", line_end=None)
+    training = TrainingSettings(
+        batching="stream", batch=BATCH, steps=STEPS, jitter=False, epochs=100, validate_every=10**9, optimizer="sgd",
+        rate=RATE, weight_decay=0.0, clip=CLIP, schedule="constant", warmup=0.0, device="cpu", precision="float32",
+        log_every=10, checkpoint_every=10**9, patience=0,
+    )  # fmt: skip
+    cpu = torch.device("cpu")
+    return Loop(
+        model,
+        Blocks(ids, words, cpu),
+        lambda epoch: order.stream(len(ids), BATCH, STEPS),
+        Validation(valid, model, cpu),
+        training,
+        Journal(None),
+        lambda: None,
+    )
+
+
+def end_to_end(
+    report: Report, hidden: int, ids: np.ndarray, valid: np.ndarray, words: int, rounds: int, steps: int
+) -> None:
+    theirs, loop = plain_loop(ids, words, hidden), our_loop(ids, valid, words, hidden)
+    loop.model.train()
+    inside = Stopwatch(loop)
+
+    def ours(count: int) -> None:
+        for _ in range(count):
+            loop._step()
+
+    def without_onednn(count: int) -> None:
+        with torch.backends.mkldnn.flags(enabled=False):
+            theirs(count)
+
+    jobs = {"ours": ours, "on": theirs, "off": without_onednn}
+    for job in jobs.values():
+        job(2)
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    outside = []
+    draw = np.random.default_rng(0)
+    for _ in range(rounds):
+        for name in draw.permutation(list(jobs)).tolist():
+            inside.seconds = 0.0
+            began = time.perf_counter()
+            jobs[name](steps)
+            took = time.perf_counter() - began
+            times[name].append(steps * BATCH * STEPS / took)
+            if name == "ours":
+                outside.append(1 - inside.seconds / took)
+    rate = {name: statistics.median(found) for name, found in times.items()}
+    best = max(rate["on"], rate["off"])
+    beside = f"tokens/s: ours {rate['ours']:,.0f}, torch {rate['on']:,.0f} with oneDNN, {rate['off']:,.0f} without"
+    report.add(f"training, hidden {hidden}, against torch", rate["ours"] / best, 1.2, beside, at_least=True)
+    share = statistics.median(outside)
+    report.add(f"time outside the model's work, hidden {hidden}", share, 0.05, "share of a step", at_least=False)
+
+
+class Stopwatch:
+    """Adds up the time in the model's loss, its backward, and the change of its weights."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.seconds = 0.0
+        for owner, name in ((loop, "_loss"), (loop._optimizer, "step"), (torch.Tensor, "backward")):
+            setattr(owner, name, self._timed(getattr(owner, name)))
+
+    def _timed(self, function: Callable[..., object]) -> Callable[..., object]:
+        def timed(*args: object, **kwargs: object) -> object:
+            began = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.seconds += time.perf_counter() - began
+
+        return timed
+
+
+def latency(report: Report, lm: thereafter.LanguageModel, rounds: int) -> None:
+    """lm.next of a saved word LSTM, hidden 256, 10,000 words."""
+    for prompt in ("the", "the company said it expects to"):
+        times = []
+        lm.next(prompt)
+        for _ in range(40 * rounds):
+            began = time.perf_counter()
+            lm.next(prompt)
+            times.append(1e3 * (time.perf_counter() - began))
+        figure = f"lm.next after {len(prompt.split())} words, ms"
+        report.add(figure, statistics.median(times), 1.5, f"fastest {min(times):.2f}", at_least=False)
+
+
+def shell(report: Report, run: Path) -> None:
+    """From the shell to the first answer."""
+    command = [sys.executable, "-m", "thereafter", "next", str(run), "the company said", "-k", "3"]
+    times = []
+    for _ in range(4):
+        began = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        times.append(time.perf_counter() - began)
+    report.add(
+        "thereafter next, from the shell, s", statistics.median(times), 4.0, f"first {times[0]:.2f}", at_least=False
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

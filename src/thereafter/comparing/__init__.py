@@ -1,0 +1,1 @@
+"""Models compared on one text under one protocol: the trials, the table, the page."""

@@ -1,0 +1,275 @@
+"""Models compared on one text: same parts, same bytes, equal budgets, several seeds, one table.
+
+Every model and seed that has finished is kept in the folder of the comparison, and one that was broken off goes on
+where it was: the same call again does what is left to do.
+
+    OUT/plan.json            what is compared under: text, budget, options
+    OUT/text/                the parts of the text, where they had to be cut or normalised
+    OUT/runs/NAME/           a run folder for each model and seed
+    OUT/results/NAME.json    what came of it
+    OUT/compare.json         everything
+    OUT/report.html          everything, to be read
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from thereafter import config as toml
+from thereafter import progress
+from thereafter.comparing import matching
+from thereafter.comparing.comparison import Comparison, Row
+from thereafter.comparing.entries import LADDER, Entry, deal_options, parse_entries
+from thereafter.comparing.machine import machine, versions
+from thereafter.comparing.shared_text import SharedText, fingerprint, is_mixed, share
+from thereafter.comparing.trials import Trial, run_trial
+from thereafter.errors import FormatError, OptionError, TrainingError
+from thereafter.storage import write_text
+from thereafter.text.agreement import Sentence, read_sentences
+from thereafter.text.sources import Source, Texts
+from thereafter.training import protocol, run_folder
+from thereafter.training.options import TextSettings
+from thereafter.training.settings import TrainingSettings
+
+PLAN = "plan.json"
+DEFAULT_MINUTES = 1.0
+_READING = ("tokens", "encoding", "lower", "letters_only")
+_OURS = (PLAN, "text", "runs", "results", "compare.json", "report.html")
+
+
+def compare(
+    source: Any = None,
+    *,
+    text: str | None = None,
+    models: str | Iterable[str] = LADDER,
+    tokens: str | None = None,
+    minutes: float | None = None,
+    tokens_budget: int | None = None,
+    epochs: float | None = None,
+    seeds: int | Sequence[int] = 1,
+    match: str | int | None = None,
+    out: str | PathLike[str] | None = None,
+    base: str | PathLike[str] | None = None,
+    encoding: str | None = None,
+    command: str | None = None,
+    **options: Any,
+) -> Comparison:
+    """Train models on the same text with the same budget and compare them on its test part.
+
+    `models` are names as `train` takes them, with a tokenizer where that is not the text's own (`lstm:char`), and
+    n-grams with their order: `unigram`, `ngram-3`. The budget of each neural model and seed is `minutes` (1 unless
+    another is given), `tokens_budget` or `epochs`. `seeds`: how many, or which. `match="parameters"` gives all neural
+    models as many parameters as the LSTM has (or the first of them), a number that many.
+    `out`: a folder that keeps everything; the same call again goes on where it stopped. `base`: in place of `out`, a
+    folder in which one is chosen by the name of the text: that of the same call if there is one, else a new one.
+    Other options are those of `train`, each for all models that have it, or for one kind where spelled in full:
+    `**{"lstm.hidden": 200}`. `command` is how the call is quoted in the report.
+    """
+    asked = {"tokens": tokens, "encoding": encoding, **_taken(options, "text", _READING)}
+    settings = toml.build(TextSettings, asked, "text")
+    given = {"minutes": minutes, "tokens_budget": tokens_budget, "epochs": epochs}
+    budget = _budget(given | _taken(options, "training", given))
+    chosen, wanted = _seeds(seeds), matching.read_match(match)
+    texts = protocol.find_texts(source, text, settings)
+    entries = parse_entries(models, settings.tokens or texts.tokens)
+    kinds = {entry.tokens for entry in entries}
+    dealt = deal_options(entries, options)
+    for entry in entries:
+        if entry.kind.trained_in_steps:
+            dealt[entry.stem] |= {f"training.{name}": value for name, value in budget.items()}
+    plan: dict[str, Any] = {
+        "source": texts.name,
+        "sha256": fingerprint(texts),
+        "normalised": is_mixed(kinds),
+        "budget": budget,
+        "match": wanted,
+        "options": {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()},
+    }
+    with _folder(out, base, plan) as folder:
+        shared = share(texts, settings, kinds, folder / "text")
+        notes = list(shared.notes)
+        if wanted is not None:
+            notes += matching.match_entries(entries, dealt, shared, wanted)
+        trials, failed = _run_all(entries, chosen, dealt, shared, folder, _sentences(texts))
+        about = {key: plan[key] for key in ("source", "sha256", "budget", "match", "options")}
+        about |= {
+            "detail": texts.detail,
+            "bytes": {name: part.size for name, part in shared.parts.items()},
+            "seeds": chosen,
+            "command": command or _call(texts.name, entries, budget, chosen, match, out, options),
+            "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+            "machine": machine(),
+            "versions": versions(),
+        }
+        rows = tuple(Row(name, tuple(found)) for name, found in trials.items() if found)
+        kept = None if out is None and base is None else folder
+        comparison = Comparison(rows, about, (*notes, *failed), kept)
+        if kept is not None:
+            comparison.save(kept)
+    if not rows:
+        raise TrainingError(f"no model could be trained; {failed[0]}")
+    return comparison
+
+
+def _run_all(
+    entries: Sequence[Entry],
+    seeds: Sequence[int],
+    dealt: Mapping[str, Mapping[str, Any]],
+    shared: SharedText,
+    folder: Path,
+    sentences: list[Sentence] | None,
+) -> tuple[dict[str, list[Trial]], list[str]]:
+    """All trials, by the names of their models, and what is to be said of those that failed."""
+    jobs = [
+        _Job(entry, seed, folder) for entry in entries for seed in (seeds if entry.kind.trained_in_steps else [None])
+    ]
+    trials: dict[str, list[Trial]] = {entry.name: [] for entry in entries}
+    failed: list[str] = []
+    for number, job in enumerate(jobs, start=1):
+        found = job.known()
+        if found is None:
+            progress.note(f"{number} of {len(jobs)}: {job.said}")
+            try:
+                found = run_trial(job.entry, job.seed, shared, dealt[job.entry.stem], job.run, sentences)
+            except TrainingError as error:
+                failed.append(f"{job.said} failed: {error}")
+                progress.note(failed[-1])
+                continue
+            except KeyboardInterrupt:
+                progress.note(
+                    f"stopped; {number - 1} of {len(jobs)} are finished; the same command goes on with the rest"
+                )
+                raise
+            write_text(job.result, json.dumps(found.as_dict(), indent=1) + "\n", durable=True)
+        trials[job.entry.name].append(replace(found, name=job.entry.name))
+    return trials, failed
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One model with one seed, and where it is kept."""
+
+    entry: Entry
+    seed: int | None
+    folder: Path
+
+    @property
+    def stem(self) -> str:
+        return self.entry.stem if self.seed is None else f"{self.entry.stem}-seed{self.seed}"
+
+    @property
+    def said(self) -> str:
+        return self.entry.name if self.seed is None else f"{self.entry.name}, seed {self.seed}"
+
+    @property
+    def run(self) -> Path:
+        return self.folder / "runs" / self.stem
+
+    @property
+    def result(self) -> Path:
+        return self.folder / "results" / f"{self.stem}.json"
+
+    def known(self) -> Trial | None:
+        """What came of it, where it has finished before."""
+        try:
+            return Trial.from_dict(json.loads(self.result.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            raise FormatError(f"{self.result} cannot be read: {error}; try removing it: it is made again") from error
+
+
+@contextmanager
+def _folder(out: str | PathLike[str] | None, base: str | PathLike[str] | None, plan: dict[str, Any]) -> Iterator[Path]:
+    """The folder of the comparison, its plan written down; one that is thrown away where none is asked for."""
+    if out is None and base is None:
+        with tempfile.TemporaryDirectory(prefix="thereafter-compare-") as name:
+            yield Path(name)
+        return
+    folder = Path(out) if out is not None else _place(Path(base or "."), plan)
+    other = _difference(folder, plan)
+    if other:
+        raise OptionError(f"{folder} {other}; try another --out, or what it was begun with")
+    write_text(folder / PLAN, json.dumps(plan, indent=1) + "\n", durable=True)
+    yield folder
+
+
+def _place(base: Path, plan: dict[str, Any]) -> Path:
+    """The first of NAME, NAME-2, NAME-3 that is free or was begun under the same plan."""
+    name = "compare-" + protocol.run_name(plan["source"], "").removesuffix("-")
+    folder, number = base / name, 2
+    while _difference(folder, plan):
+        folder, number = base / f"{name}-{number}", number + 1
+    return folder
+
+
+def _difference(folder: Path, plan: dict[str, Any]) -> str:
+    """Why a folder cannot take a comparison under a plan; nothing where it can."""
+    try:
+        others = [path.name for path in folder.iterdir() if path.name not in _OURS]
+        if not run_folder.is_file(folder / PLAN):
+            return "holds other files and no comparison" if others else ""
+        found = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, RecursionError) as error:
+        return f"cannot be used for a comparison: {getattr(error, 'strerror', None) or error}"
+    wanted = json.loads(json.dumps(plan))
+    for name, value in wanted.items():
+        held = found.get(name) if isinstance(found, dict) else None
+        if held != value:
+            return f"holds a comparison with {name} {held!r}, and this one has {value!r}"
+    return ""
+
+
+def _sentences(texts: Texts) -> list[Sentence] | None:
+    """What the generator knows of the test sentences, where the text is an agreement corpus: it lies beside them."""
+    test: Source | None = texts.parts.get("test")
+    if test is None or len(test.files) != 1 or not test.files[0].name.startswith("agreement."):
+        return None
+    records = test.files[0].with_suffix(".jsonl")
+    return list(read_sentences(records)) if run_folder.is_file(records) else None
+
+
+def _taken(options: dict[str, Any], table: str, names: Iterable[str]) -> dict[str, Any]:
+    """Options that are not for single models, taken out of the others, however they are spelled."""
+    spelled = {f"{table}.{name}": name for name in names} | {name: name for name in names}
+    return {spelled[name]: options.pop(name) for name in list(options) if name in spelled}
+
+
+def _budget(given: Mapping[str, Any]) -> dict[str, Any]:
+    budget = {name: value for name, value in given.items() if value is not None} or {"minutes": DEFAULT_MINUTES}
+    toml.build(TrainingSettings, budget, "training")  # refuses what training would refuse, before anything is read
+    return budget
+
+
+def _seeds(seeds: int | Sequence[int]) -> list[int]:
+    chosen = list(range(seeds)) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
+    if not chosen or not all(isinstance(seed, int) and seed >= 0 for seed in chosen):
+        raise OptionError(f"seeds is {seeds!r}; expected how many, 1 or more, or a list of them; try seeds=3")
+    return chosen
+
+
+def _call(
+    source: str,
+    entries: Sequence[Entry],
+    budget: Mapping[str, Any],
+    seeds: Sequence[int],
+    match: str | int | None,
+    out: str | PathLike[str] | None,
+    options: Mapping[str, Any],
+) -> str:
+    """The call in Python, for those who did not come by the command line."""
+    given: dict[str, Any] = {"models": [entry.name for entry in entries], **budget, "seeds": list(seeds)}
+    given |= {} if match is None else {"match": match}
+    given |= {} if out is None else {"out": str(out)}
+    words = [repr(source), *(f"{name}={value!r}" for name, value in given.items())]
+    return f"thereafter.compare({', '.join([*words, *([f'**{dict(options)!r}'] if options else [])])})"

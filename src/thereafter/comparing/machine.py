@@ -1,0 +1,46 @@
+"""What figures depend on beside the model: the machine and the versions of what ran on it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+from thereafter import __version__
+
+_PACKAGES = ("numpy", "torch", "numba", "tokenizers")
+
+
+def versions() -> dict[str, str]:
+    """Versions of this package, of Python, and of the packages that compute."""
+    found = {"thereafter": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> str:
+    """The processor, how many threads torch takes of it, the GPU if there is one, the system."""
+    parts = [_processor(), f"{os.cpu_count()} cores"]
+    try:
+        import torch
+    except ModuleNotFoundError:
+        pass
+    else:
+        parts.append(f"{torch.get_num_threads()} threads of torch")
+        if torch.cuda.is_available():
+            parts.append(torch.cuda.get_device_name())
+    return ", ".join([*parts, f"{platform.system()} {platform.machine()}"])
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())

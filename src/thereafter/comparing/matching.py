@@ -1,0 +1,135 @@
+"""Models of the same number of parameters, whatever their kind: all widths scaled by one factor until the count fits.
+
+n-grams are left as they are: their tables follow from the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
+
+from thereafter import config as toml
+from thereafter.comparing.entries import Entry
+from thereafter.comparing.shared_text import SharedText
+from thereafter.errors import OptionError
+from thereafter.models.settings import NeuralSettings, TransformerSettings
+from thereafter.text.encoded import encode_source
+from thereafter.training import defaults, protocol
+from thereafter.training.settings import TrainingSettings
+
+PARAMETERS = "parameters"
+_REFERENCE = "lstm"
+_LARGEST = 64.0  # the most a model is widened
+_HALVINGS = 24
+
+
+def read_match(match: str | int | None) -> str | int | None:
+    """`parameters`, or a number of them: 2000000, or with k or M behind it."""
+    if match is None or match == PARAMETERS:
+        return match
+    try:
+        spelled = str(match).replace("_", "").replace(",", "")
+        factor = {"k": 1_000, "m": 1_000_000}.get(spelled[-1:].lower(), 1)
+        count = round(float(spelled[:-1] if factor > 1 else spelled) * factor)
+    except (ValueError, OverflowError):
+        count = 0
+    if count < 1:
+        raise OptionError(f"match is {match!r}; expected 'parameters', or how many; try match='parameters' or 2M")
+    return count
+
+
+def count_parameters(name: str, vocabulary_size: int, settings: NeuralSettings) -> int:
+    """How many numbers such a model learns; the model is built without memory for its weights."""
+    import torch
+
+    from thereafter.models.build import build
+
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        return build(name, settings, vocabulary_size=vocabulary_size).parameters_count()
+
+
+def scaled(settings: NeuralSettings, factor: float) -> NeuralSettings:
+    """The same settings with all widths times a factor, rounded to what such a model can have."""
+    unit = 2 * settings.heads if isinstance(settings, TransformerSettings) else 2
+
+    def width(size: int) -> int:
+        return max(1, round(size * factor / unit)) * unit
+
+    found: dict[str, Any] = {}
+    for name in (field.name for field in fields(settings)):
+        value = getattr(settings, name)
+        if name in ("hidden", "embed") and value is not None:
+            found[name] = width(value)
+        elif name == "sizes":
+            found[name] = tuple(width(size) for size in value)
+    return replace(settings, **found)
+
+
+def widths(settings: NeuralSettings) -> dict[str, Any]:
+    """The options that give a model the widths of these settings."""
+    named = {name: getattr(settings, name) for name in ("embed", "hidden", "sizes") if hasattr(settings, name)}
+    return {name: value for name, value in named.items() if value}
+
+
+def matched(settings: NeuralSettings, target: int, count: Callable[[NeuralSettings], int]) -> NeuralSettings:
+    """The settings scaled so that `count` comes as near to the target as it can."""
+    counted: dict[NeuralSettings, int] = {}
+
+    def at(factor: float) -> int:
+        one = scaled(settings, factor)
+        if one not in counted:
+            counted[one] = count(one)
+        return counted[one]
+
+    low, high = 0.0, 1.0
+    while at(high) < target and high < _LARGEST:
+        low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at(middle) < target else (low, middle)
+    at(low)
+    return min(counted, key=lambda one: abs(counted[one] - target))
+
+
+def target_of(match: str | int, counted: Mapping[str, int]) -> int:
+    """The number to match: the given one, else what an LSTM has if there is one, else the first model."""
+    if isinstance(match, int):
+        return match
+    if not counted:
+        raise OptionError("match='parameters' is for neural models, and there is none to compare; leave it out")
+    return next(
+        (count for name, count in counted.items() if name.startswith(f"{_REFERENCE}-")), next(iter(counted.values()))
+    )
+
+
+def match_entries(
+    entries: Sequence[Entry], dealt: dict[str, dict[str, Any]], text: SharedText, match: str | int
+) -> list[str]:
+    """Add to the options of all neural models those that give them as many parameters; what is to be said of it."""
+    neural = {entry.stem: entry for entry in entries if entry.kind.trained_in_steps}
+    sizes = {stem: _sizes(entry, dealt[stem], text) for stem, entry in neural.items()}
+    counts = {stem: partial(count_parameters, neural[stem].model, sizes[stem][1]) for stem in neural}
+    target = target_of(match, {stem: count(sizes[stem][0]) for stem, count in counts.items()})
+    said = []
+    for stem, entry in neural.items():
+        one = matched(sizes[stem][0], target, counts[stem])
+        dealt[stem] |= {f"{entry.model}.{name}": value for name, value in widths(one).items()}
+        said.append(f"{entry.name} {counts[stem](one):,}")
+    return [f"matched to {target:,} parameters: " + ", ".join(said)]
+
+
+def _sizes(entry: Entry, options: Mapping[str, Any], text: SharedText) -> tuple[NeuralSettings, int]:
+    """The settings a model would have on a text, and its vocabulary."""
+    tables: dict[str, dict[str, Any]] = {"text": {}, entry.model: {}, "training": {}}
+    for name, value in options.items():
+        table, _, key = name.rpartition(".")
+        tables[table][key] = value
+    settings = replace(text.settings, **{**tables["text"], "tokens": entry.tokens})
+    tokenizer, ids = protocol.tokenize(text.parts["train"], entry.tokens, settings)
+    training = toml.build(TrainingSettings, tables["training"], "training")
+    context = protocol.choose_context(entry.kind, tokenizer, settings, training)
+    valid = encode_source(tokenizer, text.parts["valid"])
+    about = protocol.measure(entry.kind, tokenizer, ids, valid, context, text.texts.name)
+    return defaults.complete_model(entry.model, tables[entry.model], about)[0], about.vocabulary

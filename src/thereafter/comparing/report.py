@@ -1,0 +1,248 @@
+"""A comparison as one HTML page that needs nothing but itself: no network, no script, good to print."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thereafter.comparing import tables
+from thereafter.comparing.curves import Axis, Curve, chart
+from thereafter.evaluation.agreement import Agreement, Tally
+
+if TYPE_CHECKING:
+    from thereafter.comparing.comparison import Comparison, Row
+
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; color: #1b1b1b; background: #fff;
+  max-width: 60rem; margin: 2.5rem auto; padding: 0 1.2rem; }
+h1 { font-size: 1.6rem; margin: 0 0 .3rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; }
+p, li { max-width: 46rem; } .quiet { color: #555; font-size: .92rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; margin: .4rem 0; }
+th, td { padding: .22rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #e4e4e4; }
+th { border-bottom: 1.5px solid #888; font-weight: 600; vertical-align: bottom; }
+th:first-child, td:first-child, td.word, th.word { text-align: left; }
+td.best { font-weight: 700; }
+svg { width: 100%; height: auto; max-width: 52rem; display: block; }
+figure { margin: .6rem 0 1.4rem; } figcaption { color: #555; font-size: .92rem; max-width: 46rem; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f6f4; padding: .6rem .8rem; border-radius: 4px;
+  font: .86rem/1.45 ui-monospace, Menlo, Consolas, monospace; margin: .2rem 0 1rem; }
+pre b { font-weight: 700; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; font-size: .92rem; }
+dt { color: #555; } dd { margin: 0; overflow-wrap: anywhere; }
+@media print { body { margin: 0; max-width: none; font-size: 11pt; } h2 { break-after: avoid; }
+  figure, table, section { break-inside: avoid; } pre { background: none; border: 1px solid #ccc; } }
+"""
+_TRAINING = ("batching", "batch", "steps", "optimizer", "rate", "schedule", "clip", "weight_decay", "device")
+_POINTS = 8  # of a curve over distances, about: each stands for neighbouring ones
+_SECONDS_SHOWN = 120.0
+
+
+def page(comparison: Comparison) -> str:
+    """The whole page."""
+    about = comparison.about
+    name = escape(str(about["source"]))
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>Language models on {name}</title><style>{_STYLE}</style></head><body>",
+        f"<h1>Language models on {name}</h1>",
+        f'<p class="quiet">{escape(_summary(comparison))}</p>',
+    ]
+    said = comparison.advice()
+    if said:
+        parts.append("<ul>" + "".join(f"<li>{escape(one)}</li>" for one in said) + "</ul>")
+    parts += ["<h2>Scores on the test part</h2>", _score_table(comparison)]
+    parts.append('<p class="quiet">' + " ".join(map(escape, tables.legend(comparison))) + "</p>")
+    parts += _agreement(comparison) + _learning(comparison) + _samples(comparison)
+    parts += ["<h2>How it was done</h2>", _listed(_facts(about))]
+    if comparison.notes:
+        parts.append("<ul>" + "".join(f"<li>{escape(note)}</li>" for note in comparison.notes) + "</ul>")
+    parts += ["<h2>Settings</h2>", _listed({row.name: _settings(row) for row in comparison.rows})]
+    return "\n".join([*parts, "</body></html>", ""])
+
+
+def _summary(comparison: Comparison) -> str:
+    about = comparison.about
+    sizes = ", ".join(f"{part} {size:,}" for part, size in about["bytes"].items())
+    budget = ", ".join(f"{value:g} {name.replace('_', ' ')}" for name, value in about["budget"].items())
+    seeds = len(about["seeds"])
+    return (
+        f"{len(comparison.rows)} models on the same text ({sizes} bytes), budget of each neural model: {budget}, "
+        f"{seeds} seed{'s' * (seeds != 1)}."
+    )
+
+
+def _score_table(comparison: Comparison) -> str:
+    rows = comparison.rows
+    best = min(rows, key=lambda row: row.bits_per_byte.mean, default=None)
+    lines = [tables.cells(row) for row in rows]
+    marks = {(number, 2) for number, row in enumerate(rows) if row is best}
+    return _html_table(tables.COLUMNS, lines, marks, words=(0, 1))
+
+
+def _html_table(
+    heads: Sequence[str], lines: Sequence[Sequence[str]], best: set[tuple[int, int]], words: Sequence[int] = (0,)
+) -> str:
+    def cell(tag: str, text: str, column: int, mark: bool = False) -> str:
+        kinds = " ".join(kind for kind, on in (("word", column in words), ("best", mark)) if on)
+        return f"<{tag}{f' class={chr(34)}{kinds}{chr(34)}' if kinds else ''}>{escape(text)}</{tag}>"
+
+    head = "".join(cell("th", text, column) for column, text in enumerate(heads))
+    body = "\n".join(
+        "<tr>"
+        + "".join(cell("td", text, column, (number, column) in best) for column, text in enumerate(line))
+        + "</tr>"
+        for number, line in enumerate(lines)
+    )
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
+
+
+def _figure(svg: str, caption: str) -> str:
+    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _agreement(comparison: Comparison) -> list[str]:
+    rows = [row for row in comparison.rows if row.agreements]
+    if not rows:
+        return []
+    style = _styles(comparison)
+    reached = max(words for row in rows for found in row.agreements for words in found.distance)
+    width = max(1, reached // _POINTS)
+    curves = [_by_distance(row, style[row.name], reached, width) for row in rows]
+    lowest = min(0.45, *(value for curve in curves for _, value in curve.points))
+    svg = chart(
+        curves,
+        Axis("words between subject and verb", 0.0, float(reached)),
+        Axis("verbs with the right number", math.floor(20 * lowest) / 20, 1.01, percent=True),
+        "Accuracy of the verb's number by distance",
+        (0.5, "chance"),
+    )
+    words = "the band is the standard deviation over seeds" if any(len(row.trials) > 1 for row in rows) else "one seed"
+    each = "one distance" if width == 1 else f"{width} neighbouring distances"
+    caption = (
+        f"How often the model prefers the verb form that its subject asks for. A point stands for {each}; {words}. "
+        "Every noun's number is drawn by a coin, so who cannot see the subject guesses."
+    )
+    parts = ["<h2>Agreement over a distance</h2>", _figure(svg, caption)]
+    for title, heads, lines in tables.agreement_tables(comparison):
+        parts += [f'<p class="quiet">{escape(title)}.</p>', _html_table(heads, lines, set())]
+    return parts
+
+
+def _by_distance(row: Row, style: int, longest: int, width: int) -> Curve:
+    points, spread = [], []
+    for low in range(0, max(longest - width + 2, 1), width):
+        high = longest if low + 2 * width - 1 > longest else low + width - 1  # the last takes what is left
+        share = row.agreement(_between(low, high))
+        if math.isfinite(share.mean):
+            points.append(((low + high) / 2, share.mean))
+            spread.append(share.spread or 0.0)
+    return Curve(row.name, points, style, spread if len(row.agreements) > 1 else ())
+
+
+def _between(low: int, high: int) -> Callable[[Agreement], Tally]:
+    return lambda found: found.between(low, high)
+
+
+def _learning(comparison: Comparison) -> list[str]:
+    style = _styles(comparison)
+    trained = [row for row in comparison.rows if any(trial.curve for trial in row.trials)]
+    if not trained:
+        return []
+    level = [
+        Curve(row.name, [(0.0, row.figure(lambda trial: trial.validation).mean)], style[row.name], flat=True)
+        for row in comparison.rows
+        if row not in trained
+    ]
+    parts = ["<h2>Learning</h2>"]
+    caption = (
+        "Bits per byte of the validation part while training; a level across is a model that is not trained in steps."
+    )
+    minutes = max(trial.curve[-1][0] for row in trained for trial in row.trials if trial.curve) > _SECONDS_SHOWN
+    for place, unit, label, log in (
+        (0, 60.0 if minutes else 1.0, f"{'minutes' if minutes else 'seconds'} of training", False),
+        (1, 1.0, "tokens trained on (logarithmic)", True),
+    ):
+        curves = [_validation(row, style[row.name], place, unit) for row in trained]
+        ends = [curve.points[-1][1] for curve in (*curves, *level) if curve.points]
+        lowest = min([*ends, *(value for curve in curves for _, value in curve.points)])
+        reach = max(max(ends) - lowest, 0.1 * lowest)
+        across = [at for curve in curves for at, _ in curve.points]
+        svg = chart(
+            [*curves, *level],
+            Axis(label, min(across) if log else 0.0, max(across) * (1.0 if log else 1.001), log=log),
+            Axis("validation bits per byte", lowest - 0.05 * reach, max(ends) + 0.35 * reach),
+            f"Validation by {'tokens' if log else 'time'}",
+        )
+        parts.append(_figure(svg, caption if not log else "The same by how much text a model has been trained on."))
+    return parts
+
+
+def _validation(row: Row, style: int, place: int, unit: float) -> Curve:
+    """The mean over seeds where all of them have points, and the standard deviation between them."""
+    several = [np.array(trial.curve) for trial in row.trials if trial.curve]
+    xs = [one[:, place] / unit for one in several]
+    low, high = max(x[0] for x in xs), min(x[-1] for x in xs)
+    at = np.unique(np.clip(np.concatenate(xs), low, high)) if high > low else np.array([min(x[-1] for x in xs)])
+    at = at[np.linspace(0, len(at) - 1, min(len(at), 60)).round().astype(int)]
+    values = np.stack([np.interp(at, x, one[:, 2]) for x, one in zip(xs, several, strict=True)])
+    spread = values.std(axis=0, ddof=1).tolist() if len(values) > 1 else ()
+    return Curve(row.name, list(zip(at.tolist(), values.mean(axis=0).tolist(), strict=True)), style, spread)
+
+
+def _styles(comparison: Comparison) -> dict[str, int]:
+    """The same colour, dash and marker for a model in all pictures."""
+    return {row.name: number for number, row in enumerate(comparison.rows)}
+
+
+def _samples(comparison: Comparison) -> list[str]:
+    shown = [row for row in comparison.rows if row.first.sample]
+    if not shown:
+        return []
+    parts = ["<h2>How each goes on</h2>", '<p class="quiet">Drawn at temperature 0.8 from the first seed.</p>']
+    for row in shown:
+        text = f"<b>{escape(row.first.prompt)}</b>{escape(row.first.sample)}"
+        parts.append(f'<section><p class="quiet">{escape(row.name)}</p><pre>{text}</pre></section>')
+    return parts
+
+
+def _facts(about: dict[str, Any]) -> dict[str, str]:
+    return {
+        "command": str(about["command"]),
+        "text": f"{about['source']}: {about['detail']}" if about["detail"] else str(about["source"]),
+        "sha256": str(about["sha256"]),
+        "budget": ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in about["budget"].items()),
+        "seeds": ", ".join(map(str, about["seeds"])),
+        "matched": str(about["match"] or "no"),
+        "options": ", ".join(f"{name}={value}" for name, value in about["options"].items()) or "none",
+        "date": str(about["date"]),
+        "machine": str(about["machine"]),
+        "versions": ", ".join(f"{name} {version}" for name, version in about["versions"].items()),
+    }
+
+
+def _settings(row: Row) -> str:
+    """What a model was and how it was trained, without what is off."""
+    trial = row.first
+    off: tuple[Any, ...] = (None, "", 0, False, [], ())
+    own = {name: value for name, value in trial.settings.items() if value not in off}
+    trained = {name: trial.training[name] for name in _TRAINING if trial.training.get(name) not in off}
+    words = [f"{name} {_shown(value)}" for name, value in (own | trained).items()]
+    return ", ".join([*words, f"{trial.seen:,} tokens trained on"])
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "/".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _listed(named: dict[str, str]) -> str:
+    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(said)}</dd>" for name, said in named.items()) + "</dl>"

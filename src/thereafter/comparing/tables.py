@@ -1,0 +1,134 @@
+"""A comparison as plain text, for a terminal of 120 columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from thereafter.comparing.comparison import Comparison, Figure, Group, Row
+
+COLUMNS = ("model", "tokens", "bits/byte", "perplexity", "parameters", "train tok/s", "next ms", "size MB", "train s")
+WIDTH = 120
+_NAME = 20
+
+
+def table(comparison: Comparison) -> str:
+    """All tables of a comparison, and what is to be known about them."""
+    rows = comparison.rows
+    parts = [_laid_out(COLUMNS, [cells(row) for row in rows]), *legend(comparison)]
+    for title, heads, lines in agreement_tables(comparison):
+        parts += ["", title, _laid_out(heads, lines)]
+    return "\n".join(parts)
+
+
+def cells(row: Row) -> list[str]:
+    """One row of the first table, in the order of `COLUMNS`."""
+    trial = row.first
+    return [
+        _short(row.name),
+        trial.tokens,
+        figure(row.bits_per_byte, 4),
+        figure(row.perplexity, 2),
+        amount(trial.parameters),
+        amount(row.tokens_per_second),
+        f"{1e3 * row.latency:.3f}",
+        f"{trial.size / 1e6:.2f}",
+        f"{row.seconds:.1f}",
+    ]
+
+
+def legend(comparison: Comparison) -> list[str]:
+    """What the columns mean, a sentence a line."""
+    from thereafter.comparing.comparison import seeds_of
+
+    rows = comparison.rows
+    seeds = seeds_of(rows)
+    kinds = {row.first.tokens for row in rows}
+    lines = ["Lower bits per byte and perplexity are better."]
+    if len(kinds) > 1:
+        lines.append("Bits per byte compares all rows; perplexity only rows with the same tokens.")
+    else:
+        lines[0] += " All rows have the same tokens; with others only bits per byte compares."
+    if seeds > 1:
+        lines.append(f"± is the standard deviation over {seeds} seeds; models without randomness are trained once.")
+    if any(row.first.model == "ngram" for row in rows):
+        lines.append("Parameters of an n-gram: the n-grams it stores.")
+    lines.append("next: reading one token and predicting the next, the median. size: the files that using it takes.")
+    return lines
+
+
+def agreement_tables(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Titles, heads and lines of the tables of agreement; none where the text is another."""
+    from thereafter.comparing.comparison import agreement_groups
+
+    rows = [row for row in comparison.rows if row.agreements]
+    if not rows:
+        return []
+    words, nouns = agreement_groups(rows)
+    total = rows[0].agreements[0].overall.total
+    return [
+        (f"{title}: % right of {total:,} sentences, chance 50", ["model", *group], _lines(rows, group))
+        for title, group in (
+            ("The verb's number by words between it and its subject", words),
+            ("The same by nouns between them, and by the number of the last of these", nouns),
+        )
+    ]
+
+
+def _lines(rows: Sequence[Row], group: Group) -> list[list[str]]:
+    return [[_short(row.name), *(percent(row.agreement(of)) for of in group.values())] for row in rows]
+
+
+def figure(found: Figure, digits: int) -> str:
+    """A mean with its spread, the digits as many as asked, fewer where the number is large."""
+    if not math.isfinite(found.mean):
+        return "inf" if found.mean > 0 else "-"
+    digits = max(0, digits - max(0, int(math.log10(max(abs(found.mean), 1.0))) - 1))
+    spread = "" if found.spread is None else f" ±{found.spread:.{digits}f}"
+    return f"{found.mean:,.{digits}f}{spread}"
+
+
+def percent(found: Figure) -> str:
+    """A share as per cent, with its spread."""
+    if not math.isfinite(found.mean):
+        return "-"
+    spread = "" if found.spread is None else f" ±{100 * found.spread:.1f}"
+    return f"{100 * found.mean:.1f}{spread}"
+
+
+def amount(number: float) -> str:
+    """Three digits of a number: 123, 12.3k, 1.23M."""
+    if not math.isfinite(number):
+        return "-"
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= 0.9995 * size:
+            return f"{number / size:.3g}{unit}"
+    return f"{number:.3g}"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME else name[: _NAME - 1] + "…"
+
+
+def _laid_out(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Columns side by side: the first to the left, numbers to the right, as far apart as the width allows."""
+    columns = [list(column) for column in zip_longest(heads, *lines, fillvalue="")]
+    widths = [max(map(len, column)) for column in columns]
+    gap = "  " if sum(widths) + 2 * len(widths) <= WIDTH else " "
+    text = [column.count("") == 0 and not any(_is_number(cell) for cell in column[1:]) for column in columns]
+    shown = [
+        gap.join(
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, width, left in zip(cells_, widths, text, strict=True)
+        ).rstrip()
+        for cells_ in zip(*columns, strict=True)
+    ]
+    rule = "-" * max(map(len, shown))
+    return "\n".join([shown[0], rule, *shown[1:]])
+
+
+def _is_number(cell: str) -> bool:
+    return cell[:1].isdigit() or cell in ("-", "inf")

@@ -1,0 +1,234 @@
+"""Going on from a prompt, with the argument names of Hugging Face's `generate`: sampled, greedy or by beam search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from thereafter.decoding.beam import beam_search
+from thereafter.decoding.sampling import Sampler, generators
+from thereafter.decoding.warping import Warping, check_penalty
+from thereafter.decoding.writing import Written
+from thereafter.errors import OptionError
+from thereafter.models.base import Ids, SequenceModel
+from thereafter.text.tokenizers.base import Tokenizer
+
+
+class GenerationOptions(TypedDict, total=False):
+    """The options of `generate` and its streams; `GenerationSettings` says what they mean."""
+
+    do_sample: bool | None
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float
+    num_beams: int
+    length_penalty: float
+    early_stopping: bool
+    stop_strings: str | Sequence[str] | None
+    seed: int | None
+
+
+@dataclass(frozen=True)
+class GenerationSettings:
+    """How a text goes on.
+
+    `max_new_tokens`: at most so many. `do_sample`: drawn (the default) or, where False, always the likeliest.
+    `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`: see `Warping`; a temperature of 0 is greedy.
+    `num_beams`: more than 1 searches with so many hypotheses instead of drawing; `length_penalty`, `early_stopping`:
+    see `beam_search`. `num_return_sequences`: so many texts at once. `stop_strings`: the text ends before the first of
+    these to be written. `seed`: the same one gives the same text; none another every time.
+    """
+
+    max_new_tokens: int = 40
+    do_sample: bool | None = None
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+    num_beams: int = 1
+    length_penalty: float = 1.0
+    early_stopping: bool = False
+    num_return_sequences: int = 1
+    stop_strings: str | tuple[str, ...] | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 0:
+            raise OptionError(f"max_new_tokens is {self.max_new_tokens}; expected 0 or more; try 40")
+        if self.seed is not None and self.seed < 0:
+            raise OptionError(f"seed is {self.seed}; expected 0 or more, or none for another text every time; try 1")
+        if self.num_beams < 1:
+            raise OptionError(f"num_beams is {self.num_beams}; expected 1 (no search) or more; try 4")
+        if self.num_return_sequences < 1:
+            raise OptionError(f"num_return_sequences is {self.num_return_sequences}; expected 1 or more; try 3")
+        if not -10 <= self.length_penalty <= 10:
+            raise OptionError(f"length_penalty is {self.length_penalty}; expected -10 to 10; try 1.0")
+        if "" in self.stops:
+            raise OptionError("a stop string is empty, so nothing could ever be said; expected text; try '\\n'")
+        check_penalty(self.repetition_penalty)
+        warping = self.warping
+        if self.num_beams > 1:
+            self._check_search(warping)
+        elif self.length_penalty != 1 or self.early_stopping:
+            raise OptionError("length_penalty and early_stopping belong to beam search; try num_beams=4 with them")
+        elif self.greedy and self.num_return_sequences > 1:
+            raise OptionError(
+                f"num_return_sequences is {self.num_return_sequences}, but greedy decoding has only one text to give; "
+                f"try do_sample=True with a temperature above 0, or num_beams={self.num_return_sequences}"
+            )
+
+    def _check_search(self, warping: Warping) -> None:
+        if self.do_sample:
+            raise OptionError("beam search draws nothing; expected do_sample=False with num_beams; try num_beams=1")
+        for name, unused in {
+            "temperature": warping.temperature in (0, 1),
+            "top_k": warping.top_k is None,
+            "top_p": warping.top_p == 1,
+            "min_p": warping.min_p == 0,
+        }.items():
+            if not unused:
+                raise OptionError(
+                    f"{name} is {getattr(self, name)}, but beam search draws nothing; leave it out, or try num_beams=1"
+                )
+        if self.num_return_sequences > self.num_beams:
+            raise OptionError(
+                f"num_return_sequences is {self.num_return_sequences} with {self.num_beams} beams; "
+                f"expected no more than num_beams; try num_beams={self.num_return_sequences}"
+            )
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is always taken."""
+        return self.temperature == 0 or self.do_sample is False
+
+    @property
+    def warping(self) -> Warping:
+        """How distributions are bent; greedy where the settings are, in whichever way they say so."""
+        return Warping(
+            temperature=0.0 if self.do_sample is False and self.num_beams == 1 else self.temperature,
+            top_k=self.top_k,
+            top_p=1.0 if self.top_p is None else self.top_p,
+            min_p=0.0 if self.min_p is None else self.min_p,
+            repetition_penalty=self.repetition_penalty,
+        )
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop strings, one or several or none."""
+        return (self.stop_strings,) if isinstance(self.stop_strings, str) else tuple(self.stop_strings or ())
+
+
+@dataclass(frozen=True)
+class Prompted:
+    """A model that has read a prompt: where generation begins. `forbidden` tokens are never said."""
+
+    model: SequenceModel[Any]
+    tokenizer: Tokenizer
+    text: str
+    ids: Ids
+    state: Any
+    forbidden: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A text with what it is made of.
+
+    `tokens` are the new ones, that which completed a stop string included; `log_probs` are theirs under the model, in
+    nats, before temperature or anything else bent them.
+    """
+
+    text: str
+    tokens: list[int]
+    log_probs: list[float]
+
+    @property
+    def log_prob(self) -> float:
+        """log p of all new tokens together."""
+        return math.fsum(self.log_probs)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one draw adds to a row: a token and the text that is certain by it. At the end, text alone."""
+
+    row: int
+    token: int | None
+    log_prob: float
+    text: str
+
+
+def generate(begin: Prompted, settings: GenerationSettings) -> list[Generated]:
+    """`num_return_sequences` texts: samples in the order of their rows, beams best first."""
+    if settings.num_beams > 1:
+        return _searched(begin, settings)
+    rows = range(settings.num_return_sequences)
+    texts = [[begin.text] for _ in rows]
+    tokens: list[list[int]] = [[] for _ in rows]
+    log_probs: list[list[float]] = [[] for _ in rows]
+    for piece in pieces(begin, settings):
+        texts[piece.row].append(piece.text)
+        if piece.token is not None:
+            tokens[piece.row].append(piece.token)
+            log_probs[piece.row].append(piece.log_prob)
+    return [Generated("".join(texts[row]), tokens[row], log_probs[row]) for row in rows]
+
+
+def pieces(begin: Prompted, settings: GenerationSettings) -> Iterator[Piece]:
+    """What is drawn, as it is drawn, for all rows as one batch; joined, a row's texts follow the prompt."""
+    count = settings.num_return_sequences
+    written = [Written(begin.tokenizer, settings.stops, begin.text[-1:])] * count
+    sampler = Sampler(
+        begin.model,
+        begin.state,
+        generators(settings.seed, count),
+        settings.warping,
+        prompt=begin.ids,
+        forbidden=begin.forbidden,
+    )
+    for _ in range(settings.max_new_tokens):
+        draws = sampler.draw()
+        if not draws:
+            break
+        for draw in draws:
+            text, written[draw.row] = written[draw.row].add(draw.token)
+            if written[draw.row].ended:
+                sampler.stop(draw.row)
+            yield Piece(draw.row, draw.token, draw.log_prob, text)
+    for row, grown in enumerate(written):
+        if rest := grown.end():
+            yield Piece(row, None, 0.0, rest)
+
+
+def check_stream(settings: GenerationSettings) -> None:
+    """Refuse to stream what cannot be told before it is over, or is more than one text."""
+    if settings.num_beams > 1:
+        raise OptionError("beam search decides its text at the end, so it cannot be streamed; try generate")
+    if settings.num_return_sequences > 1:
+        raise OptionError(
+            f"num_return_sequences is {settings.num_return_sequences}, but one text can be streamed; try generate"
+        )
+
+
+def _searched(begin: Prompted, settings: GenerationSettings) -> list[Generated]:
+    found = beam_search(
+        begin.model,
+        begin.state,
+        Written(begin.tokenizer, settings.stops, begin.text[-1:]),
+        num_beams=settings.num_beams,
+        max_new_tokens=settings.max_new_tokens,
+        length_penalty=settings.length_penalty,
+        early_stopping=settings.early_stopping,
+        repetition_penalty=settings.repetition_penalty,
+        prompt=begin.ids,
+        forbidden=begin.forbidden,
+    )
+    return [
+        Generated(begin.text + best.text + best.written.end(), list(best.tokens), list(best.log_probs))
+        for best in found[: settings.num_return_sequences]
+    ]

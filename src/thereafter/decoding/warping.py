@@ -1,0 +1,122 @@
+"""What may be drawn next, and how likely: repetition penalty, temperature, top-k, top-p, min-p, in that order.
+
+The names and the order are those of Hugging Face's `generate`, so that settings carry over.
+
+Shapes: V words that can be predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import OptionError
+from thereafter.models.base import Ids, Logs
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Warping:
+    """How a distribution is bent before a token is drawn from it; the defaults leave it as it is.
+
+    - `repetition_penalty` r: log p of every token that was read or written already becomes r log p, so that r > 1
+      makes repeating less likely (Keskar et al., "CTRL", 2019; an n-gram has no logits, so the logarithms are bent,
+      as Hugging Face's beam search does).
+    - `temperature` t: p^(1/t). 0 leaves the likeliest alone, ties to the lower id.
+    - `top_k`: the k likeliest, exactly k of them: ties go to the lower id.
+    - `top_p`: the fewest of the likeliest whose probabilities reach it (Holtzman et al., "The Curious Case of Neural
+      Text Degeneration", 2020).
+    - `min_p`: those at least this share of the likeliest (Nguyen et al., "Turning Up the Heat", 2024).
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.temperature) and self.temperature >= 0):
+            raise OptionError(f"temperature is {self.temperature}; expected 0 (always the likeliest) or more; try 0.8")
+        if self.top_k is not None and self.top_k < 1:
+            raise OptionError(f"top_k is {self.top_k}; expected at least 1, or none for all words; try 40")
+        if not 0 < self.top_p <= 1:
+            raise OptionError(f"top_p is {self.top_p}; expected more than 0 and at most 1 (all words); try 0.9")
+        if not 0 <= self.min_p <= 1:
+            raise OptionError(f"min_p is {self.min_p}; expected 0 (all words) to 1 (the likeliest); try 0.05")
+        check_penalty(self.repetition_penalty)
+
+    def weights(self, logp_V: Logs, *, seen: Ids | None = None, forbidden: Sequence[int] = ()) -> Floats | None:
+        """What each token weighs in the draw [V], the likeliest 1, those cut off 0; None where nothing is possible.
+
+        `seen` are the ids that pay the repetition penalty; `forbidden` ones are never drawn and take no place.
+        """
+        logs = penalised(logp_V, self.repetition_penalty, seen)
+        logs[list(forbidden)] = -np.inf
+        best = int(np.argmax(logs))
+        if np.isneginf(logs[best]):
+            return None
+        if self.temperature == 0:
+            return np.equal(np.arange(len(logs)), best).astype(np.float64)
+        if self.top_k is not None and self.top_k < len(logs):
+            # a stable choice among equals, so that the same seed gives the same text everywhere
+            kept = largest(logs, self.top_k)
+            rest = logs[kept]
+            logs.fill(-np.inf)
+            logs[kept] = rest
+        with np.errstate(over="ignore"):  # a temperature next to 0 sends all but the best to minus infinity
+            weights: Floats = np.exp((logs - logs[best]) / self.temperature)
+        if self.top_p < 1:
+            weights = _nucleus(weights, self.top_p)
+        if self.min_p > 0:
+            weights[weights < self.min_p] = 0.0  # the likeliest weighs 1
+        return weights
+
+
+def check_penalty(penalty: float) -> None:
+    """Refuse a repetition penalty that is none."""
+    if not (np.isfinite(penalty) and penalty > 0):
+        raise OptionError(f"repetition_penalty is {penalty}; expected more than 0, 1 for none; try 1.2")
+
+
+def penalised(logp: Logs, penalty: float, seen: Ids | None) -> Floats:
+    """A copy of log probabilities [..., V] in which those of seen tokens are multiplied by the penalty.
+
+    Where a score is above 0, as no log probability is but a rounded one may be, it is divided, as in the formula.
+    """
+    logs = np.array(logp, dtype=np.float64)
+    if penalty != 1 and seen is not None and len(seen):
+        scores = logs[..., seen]
+        logs[..., seen] = np.where(scores < 0, scores * penalty, scores / penalty)
+    return logs
+
+
+def largest(scores_V: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
+    """The places of the k largest, largest first, ties by place: the head of a stable sort without sorting all.
+
+    >>> largest(np.array([0.1, 0.4, 0.1, 0.4]), 3).tolist()
+    [1, 3, 0]
+    """
+    places: NDArray[np.intp] = np.arange(len(scores_V))
+    if k < len(scores_V):
+        least = np.partition(scores_V, len(scores_V) - k)[len(scores_V) - k]
+        above = np.flatnonzero(scores_V > least)
+        places = np.concatenate([above, np.flatnonzero(scores_V == least)[: k - len(above)]])
+    return places[np.argsort(-scores_V[places], kind="stable")]
+
+
+def _nucleus(weights_V: Floats, top_p: float) -> Floats:
+    """Keep a token where all that is likelier falls short of `top_p`; that is always so for the likeliest."""
+    places = np.flatnonzero(weights_V)
+    ordered = places[np.argsort(-weights_V[places], kind="stable")]
+    sums = np.cumsum(weights_V[ordered])
+    before = np.concatenate([[0.0], sums[:-1]])
+    kept = np.zeros_like(weights_V)
+    chosen = ordered[before < top_p * sums[-1]]
+    kept[chosen] = weights_V[chosen]
+    return kept

@@ -1,0 +1,217 @@
+"""How often a model knows the form that a word far back asks for: "the keys to the cabinet are", not "is".
+
+A sentence is read from a fresh start up to the word that must agree; the model is right where
+
+    log p(right form | words before) > log p(wrong form | words before)
+
+and half right where the two are equal, so that guessing is right half the time (Linzen, Dupoux and Goldberg 2016). A
+form is a whole word: where tokens are smaller than words, the probability that the word ends there belongs to it, or
+"walk" would be as likely as all words that begin with it.
+
+Shapes: B sentences, V words that can be predicted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter import progress
+from thereafter.errors import EmptyCorpusError
+from thereafter.models.base import Ids, Logs, SequenceModel
+from thereafter.text.agreement import Sentence
+from thereafter.text.tokenizers.base import Tokenizer
+
+BINS = ((0, 0), (1, 2), (3, 5), (6, 10), (11, 20), (21, 30), (31, 40))
+"""Distances that are shown together, both ends included."""
+
+CONGRUENCE = {True: "congruent", False: "incongruent", None: "no attractor"}
+_WHOLE_WORDS = ("word", "prose")  # one token is one word: the next token never goes on with it
+_ROWS = 512
+_NUMBERS = 8_000_000  # predictions held at once: rows times vocabulary
+
+
+@dataclass(frozen=True)
+class Tally:
+    """So many right of so many; ties are half right."""
+
+    right: float = 0.0
+    total: int = 0
+
+    @property
+    def accuracy(self) -> float:
+        """The share that is right; not a number where there is none."""
+        return self.right / self.total if self.total else math.nan
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.right + other.right, self.total + other.total)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The verdicts over many sentences: by words between the two, by nouns between them, by the last noun's number."""
+
+    distance: dict[int, Tally]
+    attractors: dict[int, Tally]
+    congruence: dict[str, Tally]
+
+    @property
+    def overall(self) -> Tally:
+        return sum(self.distance.values(), Tally())
+
+    def between(self, low: int, high: int) -> Tally:
+        """Sentences with `low` to `high` words between the two."""
+        return sum((tally for words, tally in self.distance.items() if low <= words <= high), Tally())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values: right and total of every group."""
+        groups: dict[str, Mapping[Any, Tally]] = {
+            "distance": self.distance,
+            "attractors": self.attractors,
+            "congruence": self.congruence,
+        }
+        return {
+            name: {str(key): [tally.right, tally.total] for key, tally in group.items()}
+            for name, group in groups.items()
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """What `as_dict` gave."""
+        by = {name: {key: Tally(*pair) for key, pair in stored[name].items()} for name in stored}
+        return cls(
+            {int(key): tally for key, tally in by["distance"].items()},
+            {int(key): tally for key, tally in by["attractors"].items()},
+            by["congruence"],
+        )
+
+
+def measure_agreement(
+    model: SequenceModel[Any],
+    tokenizer: Tokenizer,
+    sentences: Iterable[Sentence],
+    *,
+    context: str,
+    prepare: Callable[[str], str] | None = None,
+) -> Agreement:
+    """The verdicts of a model over sentences, each from a fresh start.
+
+    In `stream` context a line end is read first, since that is how lines begin for such a model. `prepare` does to a
+    sentence what was done to the training text, where anything was.
+    """
+    known = list(sentences)
+    if not known:
+        raise EmptyCorpusError("there are no sentences to judge agreement by; expected at least one")
+    marks = verdicts(model, tokenizer, known, context=context, prepare=prepare)
+
+    def grouped(keys: Iterable[Any]) -> dict[Any, Tally]:
+        groups: dict[Any, Tally] = {}
+        for key, mark in zip(keys, marks.tolist(), strict=True):
+            groups[key] = groups.get(key, Tally()) + Tally(mark, 1)
+        return groups
+
+    return Agreement(
+        dict(sorted(grouped(one.distance for one in known).items())),
+        dict(sorted(grouped(len(one.attractors) for one in known).items())),
+        dict(sorted(grouped(CONGRUENCE[one.congruent] for one in known).items())),
+    )
+
+
+def verdicts(
+    model: SequenceModel[Any],
+    tokenizer: Tokenizer,
+    sentences: Sequence[Sentence],
+    *,
+    context: str,
+    prepare: Callable[[str], str] | None = None,
+) -> NDArray[np.float64]:
+    """For each sentence 1 where the right form is likelier, 0 where the wrong one is, 0.5 where neither is."""
+    begin = "" if context == "line" else "\n"
+    prepared = prepare or (lambda text: text)
+    pairs = [
+        _Pair.of(*(tokenizer.encode(begin + prepared(text)) for text in (sentence.right, sentence.wrong)))
+        for sentence in sentences
+    ]
+    goes_on_V = None if tokenizer.name in _WHOLE_WORDS else _inside_words(tokenizer)
+    marks = np.empty(len(pairs))
+    with progress.task("agreement", total=len(pairs), unit="sentences") as advance:
+        for rows in _batches(pairs, max(1, min(_ROWS, _NUMBERS // model.vocabulary_size))):
+            batch = [pairs[row] for row in rows]
+            state = model.start(len(rows))
+            if len(batch[0].shared):
+                state = read_on(model, np.stack([pair.shared for pair in batch]), state)
+            first_BV = np.asarray(model.predict(state))
+            right_B, wrong_B = (
+                _log_p(model, first_BV, state, tails, goes_on_V)
+                for tails in ([pair.right for pair in batch], [pair.wrong for pair in batch])
+            )
+            marks[rows] = np.where(right_B == wrong_B, 0.5, right_B > wrong_B)
+            advance(len(rows))
+    return marks
+
+
+def read_on(model: SequenceModel[Any], tokens_BT: Ids, state: Any) -> Any:
+    """The state after tokens whose probabilities nobody asks for; models that can read without them do."""
+    read = getattr(model, "read", None)
+    return model.log_probs(tokens_BT, state)[1] if read is None else read(tokens_BT, state)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """What both versions of a sentence share, and how each ends."""
+
+    shared: Ids
+    right: Ids
+    wrong: Ids
+
+    @classmethod
+    def of(cls, right: Ids, wrong: Ids) -> _Pair:
+        short = min(len(right), len(wrong))
+        differ = np.flatnonzero(right[:short] != wrong[:short])
+        alike = int(differ[0]) if len(differ) else short
+        return cls(right[:alike], right[alike:], wrong[alike:])
+
+
+def _batches(pairs: Sequence[_Pair], most: int) -> Iterator[list[int]]:
+    """Numbers of sentences whose shared beginnings are equally long."""
+    by_length = sorted(range(len(pairs)), key=lambda row: len(pairs[row].shared))
+    for _, rows in groupby(by_length, key=lambda row: len(pairs[row].shared)):
+        alike = list(rows)
+        yield from (alike[at : at + most] for at in range(0, len(alike), most))
+
+
+def _log_p(
+    model: SequenceModel[Any], logp_BV: Logs, state: Any, tails: Sequence[Ids], goes_on_V: NDArray[np.bool_] | None
+) -> NDArray[np.float64]:
+    """log p of each row's tail as the end of a word, after the state with the prediction `logp_BV`."""
+    length_B = np.array([len(tail) for tail in tails])
+    longest = int(length_B.max())
+    tokens_BT = np.zeros((len(tails), longest + 1), dtype=np.int64)
+    for row, tail in zip(tokens_BT, tails, strict=True):
+        row[: len(tail)] = tail
+    found_B = np.zeros(len(tails))
+    for t in range(longest + 1):
+        ended_B, more_B = length_B == t, length_B > t
+        if goes_on_V is not None and ended_B.any():
+            p_BV = np.exp(logp_BV[ended_B].astype(np.float64))
+            with np.errstate(divide="ignore"):  # a word that cannot end here has the probability 0
+                found_B[ended_B] += np.log(p_BV[:, ~goes_on_V].sum(axis=1))
+        if not more_B.any():
+            break
+        found_B[more_B] += logp_BV[more_B, tokens_BT[more_B, t]]
+        if t + 1 < longest or goes_on_V is not None:
+            # rows that have ended read anything: nobody looks at them again
+            logp, state = model.step(tokens_BT[:, t], state)
+            logp_BV = np.asarray(logp)
+    return found_B
+
+
+def _inside_words(tokenizer: Tokenizer) -> NDArray[np.bool_]:
+    """Which tokens go on with the word before them: those that begin with a letter."""
+    return np.array([tokenizer.piece(token)[:1].isalpha() for token in range(len(tokenizer.vocabulary))])

@@ -1,0 +1,252 @@
+"""The softmax over a vocabulary, and its loss in pieces, so that the logits of a whole batch never exist at once.
+
+    z_n = W f_n + b,    nll_n = log sum_v exp z_nv - z_n[target]
+    dz_n = g_n (softmax(z_n) - onehot(target)),    df = dz W,    dW = dz^T f,    db = sum dz
+
+With the loss so near, dz can be taken from z in its own place: each piece of z becomes dz on the way forward, what it
+adds to df, dW and db is added up, and it is gone. Nothing the size of N x V is ever kept, and nothing is worked out
+twice. The gradients so found belong to one g for all tokens; another common factor is put in on the way back. Weights
+that differ from token to token are not known on the way forward: for them, and for a second way back, the pieces are
+walked again.
+
+Shapes: N tokens, V words, H features, R rows of the matrix: V, or V + 1 where it is an embedding's, with `<s>` below.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from thereafter.errors import ShapeError
+from thereafter.layers.embedding import Embedding
+
+PIECE = {"cpu": 1 << 23}
+LARGE_PIECE = 1 << 26
+FEWEST_ROWS = 256
+"""Logits of a piece: on a CPU 8 million (32 MB), elsewhere 64 million (256 MB), since a GPU wants much to do at once;
+but never fewer rows than a matrix product needs to run at full speed."""
+
+
+def rows_at_once(tokens: int, words: int, chunk: int | None = None, device: str = "cpu") -> int:
+    """How many rows of logits a piece has: all pieces of one size, none larger than `chunk`."""
+    most = chunk or max(FEWEST_ROWS, PIECE.get(device, LARGE_PIECE) // max(words, 1))
+    return math.ceil(tokens / math.ceil(tokens / most)) if tokens else 1
+
+
+def softmax_nll(
+    f_NH: Tensor,
+    matrix_RH: Tensor,
+    bias_V: Tensor | None,
+    targets_N: Tensor,
+    words: int,
+    chunk: int | None = None,
+    *,
+    mean_of: int = 1,
+) -> Tensor:
+    """-log p of each target, [N], in float32 (float64 for float64 features); at most `chunk` rows of logits at once.
+
+    `mean_of`: gradients are prepared for the sum divided by so many; others come out right too, with one more pass over
+    them. Under autocast the products are taken in its type, the softmax never is.
+    """
+    if f_NH.dim() != 2 or targets_N.shape != f_NH.shape[:1] or matrix_RH.shape[1] != f_NH.shape[1]:
+        raise ShapeError(
+            f"features are {tuple(f_NH.shape)} and targets {tuple(targets_N.shape)}; "
+            f"expected [N, {matrix_RH.shape[1]}] and [N]; try flatten(0, 1)"
+        )
+    kind = f_NH.device.type
+    low = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else matrix_RH.dtype
+    with torch.autocast(kind, enabled=False):
+        learned = (f_NH, matrix_RH) if bias_V is None else (f_NH, matrix_RH, bias_V)
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in learned):
+            # the factor as autograd will have it, in float32
+            scale = float(1.0 / torch.tensor(float(mean_of)))
+            found: Tensor = _SoftmaxNll.apply(f_NH, matrix_RH, bias_V, targets_N, words, chunk, low, scale)  # type: ignore[no-untyped-call]
+            return found
+        return _Walk(f_NH, matrix_RH, bias_V, targets_N, words, chunk, low).run(None)
+
+
+def wide_log_softmax(z_NV: Tensor) -> Tensor:
+    """log softmax in float32 at least."""
+    return F.log_softmax(z_NV, dim=-1, dtype=torch.promote_types(z_NV.dtype, torch.float32))
+
+
+class _Walk:
+    """One way through the pieces, with or without gradients."""
+
+    df_NH: Tensor | None = None
+    dW_RH: Tensor | None = None
+    db_V: Tensor | None = None
+
+    def __init__(
+        self,
+        f_NH: Tensor,
+        matrix_RH: Tensor,
+        bias_V: Tensor | None,
+        targets_N: Tensor,
+        words: int,
+        chunk: int | None,
+        low: torch.dtype,
+    ) -> None:
+        self.low, self.wide = low, torch.promote_types(low, torch.float32)
+        self.f_NH, self.W_VH = f_NH.to(low), matrix_RH[:words].to(low)
+        self.bias_V = None if bias_V is None else bias_V.to(low)
+        self.targets_N = targets_N
+        self.words, self.spare = words, len(matrix_RH) - words
+        self.rows = rows_at_once(len(f_NH), words, chunk, f_NH.device.type)
+
+    def run(
+        self, wanted: tuple[bool, bool, bool] | None, weights_N: Tensor | None = None, scale: float = 1.0
+    ) -> Tensor:
+        """The nats of every token; where wanted, the gradients of their weighted sum times `scale`."""
+        tokens = len(self.f_NH)
+        nll_N = self.f_NH.new_empty(tokens, dtype=self.wide)
+        shape = (min(self.rows, tokens), self.words)
+        logits_PV = self.f_NH.new_empty(shape)
+        logp_PV = logits_PV if self.low == self.wide else self.f_NH.new_empty(shape, dtype=self.wide)
+        if wanted is not None:
+            self._prepare(wanted)
+        for begin in range(0, tokens, self.rows):
+            part = slice(begin, min(begin + self.rows, tokens))
+            z, logp = logits_PV[: part.stop - begin], logp_PV[: part.stop - begin]
+            target = self.targets_N[part].unsqueeze(1)
+            if self.bias_V is None:
+                torch.mm(self.f_NH[part], self.W_VH.t(), out=z)
+            else:
+                torch.addmm(self.bias_V, self.f_NH[part], self.W_VH.t(), out=z)
+            # in its own place: a row is read to its end before its first number is written, then number by number
+            torch.log_softmax(z, 1, dtype=self.wide, out=logp)
+            torch.neg(logp.gather(1, target).squeeze(1), out=nll_N[part])
+            if wanted is None:
+                continue
+            dz = torch.exp(logp, out=z)
+            dz.scatter_add_(1, target, z.new_full((1, 1), -1.0).expand_as(target))
+            if weights_N is not None:
+                dz.mul_(weights_N[part].unsqueeze(1))
+            self._collect(part, dz, scale)
+        return nll_N
+
+    def _prepare(self, wanted: tuple[bool, bool, bool]) -> None:
+        features, matrix, bias = wanted
+        if features:
+            self.df_NH = torch.empty_like(self.f_NH)
+        if matrix:
+            self.dW_RH = self.W_VH.new_empty(self.words + self.spare, self.W_VH.shape[1], dtype=self.wide)
+            self.dW_RH[self.words if len(self.f_NH) else 0 :] = 0.0
+        if bias:
+            self.db_V = self.W_VH.new_zeros(self.words, dtype=self.wide)
+
+    def _collect(self, part: slice, dz: Tensor, scale: float) -> None:
+        """Add up what one piece says; the products put in the scale at no cost."""
+        if self.db_V is not None:
+            self.db_V.add_(dz.sum(0, dtype=self.wide), alpha=scale)
+        if self.df_NH is not None:
+            out = self.df_NH[part]
+            torch.addmm(out, dz, self.W_VH, beta=0.0, alpha=scale, out=out)
+        if self.dW_RH is not None:
+            total, f = self.dW_RH[: self.words], self.f_NH[part]
+            keep = 1.0 if part.start else 0.0  # what lies in fresh memory counts for nothing
+            if self.low == self.wide:
+                total.addmm_(dz.t(), f, beta=keep, alpha=scale)
+            elif keep:
+                total.add_(dz.t() @ f, alpha=scale)
+            else:
+                torch.mul(dz.t() @ f, scale, out=total)
+
+
+class _SoftmaxNll(torch.autograd.Function):
+    """`softmax_nll` with its gradients found on the way forward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        f_NH: Tensor,
+        matrix_RH: Tensor,
+        bias_V: Tensor | None,
+        targets_N: Tensor,
+        words: int,
+        chunk: int | None,
+        low: torch.dtype,
+        scale: float,
+    ) -> Tensor:
+        walk = _Walk(f_NH, matrix_RH, bias_V, targets_N, words, chunk, low)
+        nll_N = walk.run(ctx.needs_input_grad[:3], scale=scale)
+        ctx.save_for_backward(f_NH, matrix_RH, bias_V, targets_N)
+        ctx.found = (walk.df_NH, walk.dW_RH, walk.db_V)
+        ctx.sizes, ctx.scale = (words, chunk, low), scale
+        return nll_N
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_N: Tensor) -> tuple[Tensor | None, ...]:
+        common = grad_N.numel() > 0 and (grad_N.numel() == 1 or grad_N.stride(0) == 0)
+        if common and ctx.found is not None:
+            # given away, not kept: whoever gets them may add to them in place
+            found, ctx.found = ctx.found, None
+            if grad_N.device.type != "cpu" or float(grad_N[0]) != ctx.scale:
+                factor = grad_N[0] / ctx.scale
+                found = tuple(None if part is None else part.mul_(factor) for part in found)
+        else:
+            with torch.autocast(grad_N.device.type, enabled=False):
+                walk = _Walk(*ctx.saved_tensors, *ctx.sizes)
+                walk.run(ctx.needs_input_grad[:3], grad_N)
+            found = (walk.df_NH, walk.dW_RH, walk.db_V)
+        learned = ctx.saved_tensors[:3]
+        typed = [None if g is None else g.to(like.dtype) for g, like in zip(found, learned, strict=True)]
+        return (*typed, None, None, None, None, None)
+
+
+class Softmax(nn.Module):
+    """Probabilities of all words from features: softmax(W f + b), with W its own or an embedding's first V rows.
+
+    Tied matrices: Press and Wolf 2017, Inan, Khosravi and Socher 2017. `chunk`: rows of logits at once (None chooses).
+
+    >>> head = Softmax(4, 10)
+    >>> head.nll(torch.zeros(3, 4), torch.tensor([1, 2, 9])).shape, head.log_prob(torch.zeros(3, 4)).shape
+    (torch.Size([3]), torch.Size([3, 10]))
+    """
+
+    def __init__(self, features: int, words: int, *, tied: Embedding | None = None, chunk: int | None = None) -> None:
+        super().__init__()
+        self.features, self.words, self.chunk = features, words, chunk
+        if tied is not None and tied.weight.shape[1] != features:
+            raise ShapeError(
+                f"the features have the size {features} and the word vectors {tied.weight.shape[1]}; "
+                "expected one size for both, since they share a matrix; try tied=False"
+            )
+        self._tied = (tied,)  # in a tuple: a module of its own would be saved twice
+        if tied is None:
+            self.weight = nn.Parameter(torch.empty(words, features))
+            nn.init.uniform_(self.weight, -1 / math.sqrt(features), 1 / math.sqrt(features))
+        self.bias = nn.Parameter(torch.zeros(words))
+
+    @property
+    def matrix(self) -> Tensor:
+        """W, [R, H]: its first V rows are the words."""
+        return self.weight if self._tied[0] is None else self._tied[0].weight
+
+    def nll(self, f_NH: Tensor, targets_N: Tensor, table_RH: Tensor | None = None) -> Tensor:
+        """-log p of each target, [N]. `table_RH`: the tied matrix as `Embedding.lookup` gave it out."""
+        matrix = self.matrix if table_RH is None else table_RH
+        return softmax_nll(f_NH, matrix, self.bias, targets_N, self.words, self.chunk)
+
+    def total(self, f_NH: Tensor, targets_N: Tensor, table_RH: Tensor | None = None) -> Tensor:
+        """The sum of `nll`, whose mean is about to be made small."""
+        matrix = self.matrix if table_RH is None else table_RH
+        return softmax_nll(f_NH, matrix, self.bias, targets_N, self.words, self.chunk, mean_of=max(1, len(f_NH))).sum()
+
+    def log_prob_of(self, f_NH: Tensor, targets_N: Tensor) -> Tensor:
+        """log p of each target, [N], without gradients."""
+        with torch.no_grad():
+            return -self.nll(f_NH, targets_N)
+
+    def log_prob(self, f_NH: Tensor) -> Tensor:
+        """log p of every word, [N, V]."""
+        return wide_log_softmax(F.linear(f_NH, self.matrix[: self.words], self.bias))
+
+    def extra_repr(self) -> str:
+        return f"{self.features}, {self.words}, tied={self._tied[0] is not None}"

@@ -1,0 +1,215 @@
+"""A memory of the last words: what was said lately is likely to be said again.
+
+Shapes: B rows, T steps, N words remembered, H features, V words that can be predicted, G ways of weighing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter import progress
+from thereafter.errors import OptionError
+from thereafter.models.base import Ids, SequenceModel
+from thereafter.models.mixture import mix, read
+from thereafter.models.recall import Floats, Way, recalled, recalled_words
+
+TOKENS_AT_ONCE = 4096
+"""How many tokens are read at once, so that the features of a whole text never exist."""
+
+WEIGHT, THETA, DECAY = 0.1, 0.3, 0.995
+
+
+@dataclass(frozen=True)
+class CacheSettings:
+    """What a cache can be told.
+
+    `size`: how many words are remembered. `weight`: the share of the cache in every prediction. `theta`: how much more
+    words count that were said in a like situation (neural models; 0 not at all). `decay`: each word counts so much less
+    than the one after it. None: chosen by the kind of model, or tuned where there is a text to tune on.
+    """
+
+    size: int = 500
+    weight: float | None = None
+    theta: float | None = None
+    decay: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise OptionError(f"the cache's size is {self.size}; expected 1 word or more; try 500")
+        if self.weight is not None and not 0 <= self.weight < 1:
+            raise OptionError(f"the cache's weight is {self.weight:g}; expected a share from 0 to below 1; try 0.1")
+        if self.theta is not None and not (self.theta >= 0 and math.isfinite(self.theta)):
+            raise OptionError(f"the cache's theta is {self.theta:g}; expected 0 or more; try {THETA}")
+        if self.decay is not None and not 0 < self.decay <= 1:
+            raise OptionError(f"the cache's decay is {self.decay:g}; expected above 0, at most 1; try {DECAY}")
+
+    def complete(self, model: SequenceModel[Any]) -> CacheSettings:
+        """The same with every choice made for a model."""
+        weight = WEIGHT if self.weight is None else self.weight
+        if has_features(model):
+            theta = THETA if self.theta is None else self.theta
+            return replace(self, weight=weight, theta=theta, decay=1.0 if self.decay is None else self.decay)
+        if self.theta:
+            raise OptionError(
+                f"the cache's theta is {self.theta:g}, and this model has no features to compare: neural models have; "
+                "try leaving theta out"
+            )
+        return replace(self, weight=weight, theta=0.0, decay=DECAY if self.decay is None else self.decay)
+
+    def said(self) -> str:
+        """In a few words."""
+        how = [f"theta {self.theta:.3g}"] if self.theta else []
+        how += [f"decay {self.decay:.4g}"] if self.decay is not None and self.decay < 1 else []
+        return f"a cache of {self.size:,} tokens ({', '.join([*how, f'weight {self.weight:.3g}'])})"
+
+
+@dataclass(frozen=True)
+class CacheState:
+    """The model's own state, the last words, and the features that each of them was predicted from."""
+
+    inner: Any
+    words_BN: NDArray[np.int64]
+    keys_BNH: Floats | None = None
+
+    def select(self, index: Ids) -> CacheState:
+        keys = None if self.keys_BNH is None else self.keys_BNH[index]
+        return CacheState(self.inner.select(index), self.words_BN[index], keys)
+
+    def key(self) -> Hashable:
+        keys = None if self.keys_BNH is None else self.keys_BNH.tobytes()
+        return self.inner.key(), self.words_BN.shape, self.words_BN.tobytes(), keys
+
+
+class CacheModel:
+    """A model interpolated with a memory of its last words:
+
+        p(w) = (1 - weight) p_model(w) + weight p_cache(w)
+        p_cache(w at t) ~ sum over the last words i with w_i = w of  exp(theta h_t . h_i) decay^(t - i - 1)
+
+    h_i are the features that w_i was predicted from. With them it is the continuous cache of Grave, Joulin and Usunier
+    2017; without them the cache of Kuhn and De Mori 1990, with the decay of Clarkson and Robinson 1997. While nothing
+    is remembered p is p_model. The memory does not end with a line, whatever the model's context.
+    """
+
+    def __init__(self, model: SequenceModel[Any], settings: CacheSettings | None = None) -> None:
+        self.model = model
+        self.settings = (settings or CacheSettings()).complete(model)
+        self.vocabulary_size = model.vocabulary_size
+        self.proper = bool(getattr(model, "proper", True))
+        self._way = Way(self.settings.theta or 0.0, self.settings.decay or 1.0)
+        weight = self.settings.weight or 0.0
+        self._log_weights = np.array([math.log1p(-weight), math.log(weight) if weight else -math.inf])
+
+    def start(self, batch: int) -> CacheState:
+        inner = self.model.start(batch)
+        query_BH = self._query(inner)
+        keys = None if query_BH is None else query_BH[:, None][:, :0]
+        return CacheState(inner, np.empty((batch, 0), dtype=np.int64), keys)
+
+    def predict(self, state: CacheState) -> Floats:
+        return self._with_cache(np.asarray(self.model.predict(state.inner)), state)
+
+    def step(self, token_B: Ids, state: CacheState) -> tuple[Floats, CacheState]:
+        query_BH = self._query(state.inner)  # before the step: a model that learns is another one behind it
+        queries = None if query_BH is None else query_BH[:, None]
+        logp_BV, inner = self.model.step(token_B, state.inner)
+        after = self._remember(state, inner, np.asarray(token_B).reshape(-1, 1), queries)
+        return self._with_cache(np.asarray(logp_BV), after), after
+
+    def read(self, tokens_BT: Ids, state: CacheState) -> CacheState:
+        """The state after tokens whose probability nobody asked for."""
+        if state.keys_BNH is not None:
+            return self.apart(tokens_BT, state, ())[2]
+        return self._remember(state, read(self.model, tokens_BT, state.inner), np.asarray(tokens_BT), None)
+
+    def log_probs(self, tokens_BT: Ids, state: CacheState) -> tuple[Floats, CacheState]:
+        plain_BT, cached_GBT, state = self.apart(tokens_BT, state, [self._way])
+        return mix([plain_BT, cached_GBT[0]], self._log_weights), state
+
+    def apart(self, tokens_BT: Ids, state: CacheState, ways: Sequence[Way]) -> tuple[Floats, Floats, CacheState]:
+        """log p of each token under the model [B, T] and under the memory, weighed in each of the ways [G, B, T].
+
+        Where nothing is remembered yet the memory says what the model says.
+        """
+        tokens = np.asarray(tokens_BT)
+        if tokens.ndim != 2:
+            raise OptionError(f"tokens have {tokens.ndim} axes; expected [rows, steps]")
+        plain_BT = np.empty(tokens.shape, dtype=np.float32)
+        cached_GBT = np.empty((len(ways), *tokens.shape), dtype=np.float32)
+        size = max(1, TOKENS_AT_ONCE // max(1, len(tokens)))
+        with progress.task("reading with a memory", total=tokens.shape[1], unit="tokens") as advance:
+            for begin in range(0, tokens.shape[1], size):
+                piece = slice(begin, begin + size)
+                plain_BT[:, piece], queries_BTH, inner = observed(self.model, tokens[:, piece], state.inner)
+                if state.keys_BNH is None:
+                    queries_BTH = None
+                for b, words_T in enumerate(tokens[:, piece]):
+                    keys_NH = None if state.keys_BNH is None else state.keys_BNH[b]
+                    queries_TH = None if queries_BTH is None else queries_BTH[b]
+                    past = (state.words_BN[b], keys_NH)
+                    cached_GBT[:, b, piece] = recalled(*past, words_T, queries_TH, self.settings.size, ways)
+                state = self._remember(state, inner, tokens[:, piece], queries_BTH)
+                advance(min(size, tokens.shape[1] - begin))
+        return plain_BT, np.where(np.isnan(cached_GBT), plain_BT, cached_GBT), state
+
+    def record(self, tokens_T: Ids, state: CacheState) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """What the model shows, log p of what came, and how much of that probability came from the memory."""
+        tokens = np.asarray(tokens_T)
+        plain_1T, cached_G1T, _ = self.apart(tokens.reshape(1, -1), state, [self._way])
+        logp_T = mix([plain_1T, cached_G1T[0]], self._log_weights)[0]
+        from_model_T = np.add(plain_1T[0], self._log_weights[0], dtype=np.float64)
+        share_T = -np.expm1(np.minimum(0.0, from_model_T - np.where(np.isneginf(logp_T), 0, logp_T)))
+        own = {"log_prob": (("step",), logp_T), "cache": (("step",), share_T.astype(np.float32))}
+        return self.model.record(tokens, state.inner) | own
+
+    def _with_cache(self, logp_BV: Floats, state: CacheState) -> Floats:
+        if not state.words_BN.shape[1]:
+            return logp_BV
+        query = self._query(state.inner)
+        cached = recalled_words(state.words_BN, state.keys_BNH, query, self._way, self.vocabulary_size)
+        return mix([logp_BV, cached], self._log_weights)
+
+    def _query(self, inner: Any) -> Floats | None:
+        return last_features(self.model, inner) if self._way.theta else None
+
+    def _remember(self, state: CacheState, inner: Any, words_BT: Ids, queries_BTH: Floats | None) -> CacheState:
+        size = self.settings.size
+        words = np.concatenate([state.words_BN, words_BT[:, -size:]], axis=1)[:, -size:]
+        keys = None
+        if state.keys_BNH is not None and queries_BTH is not None:
+            keys = np.concatenate([state.keys_BNH, queries_BTH[:, -size:]], axis=1)[:, -size:]
+        return CacheState(inner, words, keys)
+
+
+def has_features(model: Any) -> bool:
+    """Whether a model predicts from features: neural ones do, adapted ones too."""
+    return hasattr(model, "observe") or hasattr(model, "advance")
+
+
+def observed(model: Any, tokens_BT: Ids, state: Any) -> tuple[Floats, Floats | None, Any]:
+    """log p of each token [B, T], the features it was predicted from where there are any [B, T, H], the state after."""
+    if hasattr(model, "observe"):
+        found: tuple[Floats, Floats, Any] = model.observe(tokens_BT, state)
+        return found
+    if hasattr(model, "advance"):
+        from thereafter.models.features import observe
+
+        return observe(model, tokens_BT, state)
+    logp_BT, after = model.log_probs(tokens_BT, state)
+    return np.asarray(logp_BT), None, after
+
+
+def last_features(model: Any, state: Any) -> Floats:
+    """The features that the next prediction is made of, [B, H]."""
+    if hasattr(model, "observe"):
+        found: Floats = model.last_features(state)
+        return found
+    from thereafter.models import features
+
+    return features.last_features(model, state)

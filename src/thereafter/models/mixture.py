@@ -1,0 +1,136 @@
+"""Several models as one: linear interpolation.
+
+Shapes: K models, B rows, T steps, V words that can be predicted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import OptionError
+from thereafter.models.base import Ids, SequenceModel
+
+TOKENS_AT_ONCE = 1 << 16
+"""How many tokens of a row are mixed at once, so that K lists of numbers for a whole text never exist."""
+
+
+@dataclass(frozen=True)
+class MixtureState:
+    """What each of the models remembers."""
+
+    parts: tuple[Any, ...]
+
+    def select(self, index: Ids) -> MixtureState:
+        return MixtureState(tuple(part.select(index) for part in self.parts))
+
+    def key(self) -> Hashable:
+        return tuple(part.key() for part in self.parts)
+
+
+class MixtureModel:
+    """p(w | past) = sum_k weights_k p_k(w | past)   (Jelinek and Mercer 1980).
+
+    The models share a vocabulary and nothing else: each keeps a state, and a context, of its own.
+    """
+
+    def __init__(
+        self, models: Sequence[SequenceModel[Any]], weights: Sequence[float], names: Sequence[str] | None = None
+    ) -> None:
+        if not models:
+            raise OptionError("a mixture of no models was asked for; expected one model at least")
+        sizes = sorted({model.vocabulary_size for model in models})
+        if len(sizes) > 1:
+            raise OptionError(
+                f"the models have vocabularies of {' and '.join(f'{size:,}' for size in sizes)} words; expected one "
+                "and the same; try training them with one tokenizer on one text"
+            )
+        self.models = tuple(models)
+        self.weights = checked_weights(weights, len(models))
+        self.names = tuple(names or (f"model {number}" for number in range(1, len(models) + 1)))
+        self.vocabulary_size = sizes[0]
+        self.proper = all(getattr(model, "proper", True) for model in models)
+        with np.errstate(divide="ignore"):  # a weight of 0 has the log -inf, as it should
+            self._log_weights_K = np.log(np.asarray(self.weights, dtype=np.float64))
+
+    def start(self, batch: int) -> MixtureState:
+        return MixtureState(tuple(model.start(batch) for model in self.models))
+
+    def predict(self, state: MixtureState) -> NDArray[np.float32]:
+        return self._mixed([model.predict(part) for model, part in zip(self.models, state.parts, strict=True)])
+
+    def step(self, token_B: Ids, state: MixtureState) -> tuple[NDArray[np.float32], MixtureState]:
+        stepped = [model.step(token_B, part) for model, part in zip(self.models, state.parts, strict=True)]
+        return self._mixed([logp for logp, _ in stepped]), MixtureState(tuple(after for _, after in stepped))
+
+    def read(self, tokens_BT: Ids, state: MixtureState) -> MixtureState:
+        """The state after tokens whose probability nobody asked for."""
+        return MixtureState(
+            tuple(read(model, tokens_BT, part) for model, part in zip(self.models, state.parts, strict=True))
+        )
+
+    def log_probs(self, tokens_BT: Ids, state: MixtureState) -> tuple[NDArray[np.float32], MixtureState]:
+        tokens = np.asarray(tokens_BT)
+        if tokens.ndim != 2:
+            raise OptionError(f"tokens have {tokens.ndim} axes; expected [rows, steps]")
+        logp_BT = np.empty(tokens.shape, dtype=np.float32)
+        for begin in range(0, max(1, tokens.shape[1]), TOKENS_AT_ONCE):
+            piece = slice(begin, begin + TOKENS_AT_ONCE)
+            apart, state = self.apart(tokens[:, piece], state)
+            logp_BT[:, piece] = self._mixed(apart)
+        return logp_BT, state
+
+    def apart(self, tokens_BT: Ids, state: MixtureState) -> tuple[list[NDArray[Any]], MixtureState]:
+        """log p of each token under each of the models by itself, K times [B, T]."""
+        found = [model.log_probs(tokens_BT, part) for model, part in zip(self.models, state.parts, strict=True)]
+        return [np.asarray(logp) for logp, _ in found], MixtureState(tuple(after for _, after in found))
+
+    def record(self, tokens_T: Ids, state: MixtureState) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """Per step: log p of what came, and each model's share in it, `weights_k p_k / p`."""
+        apart, _ = self.apart(np.asarray(tokens_T).reshape(1, -1), state)
+        logp_T = self._mixed(apart)[0]
+        weighted_TK = np.stack([logp[0] for logp in apart], axis=1) + self._log_weights_K
+        share_TK = np.exp(np.where(np.isneginf(weighted_TK), -np.inf, weighted_TK - _finite(logp_T)[:, None]))
+        return {"log_prob": (("step",), logp_T), "share": (("step", "model"), share_TK.astype(np.float32))}
+
+    def _mixed(self, logp_K: Sequence[Any]) -> NDArray[np.float32]:
+        return mix(logp_K, self._log_weights_K)
+
+
+def mix(logp_K: Sequence[Any], log_weights_K: NDArray[np.float64]) -> NDArray[np.float32]:
+    """log sum_k exp(log_weights_k + logp_k); -inf where all of them are."""
+    total: NDArray[np.float64] = np.add(logp_K[0], log_weights_K[0], dtype=np.float64)
+    for logp, log_weight in zip(logp_K[1:], log_weights_K[1:], strict=True):
+        np.logaddexp(total, np.add(logp, log_weight, dtype=np.float64), out=total)
+    return total.astype(np.float32)
+
+
+def read(model: SequenceModel[Any], tokens_BT: Ids, state: Any) -> Any:
+    """The state of any model after tokens: the quicker way where it has one."""
+    quick = getattr(model, "read", None)
+    return model.log_probs(tokens_BT, state)[1] if quick is None else quick(tokens_BT, state)
+
+
+def checked_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
+    """Weights that are shares of a whole; what is missing to 1 in the last digits is mended.
+
+    >>> checked_weights([0.25, 0.75], 2)
+    (0.25, 0.75)
+    """
+    given = [float(weight) for weight in weights]
+    shown = ", ".join(f"{weight:g}" for weight in given)
+    if len(given) != count:
+        raise OptionError(f"there are {len(given)} weights ({shown}) for {count} models; expected one for each")
+    if not all(math.isfinite(weight) and weight >= 0 for weight in given) or abs(sum(given) - 1) > 1e-3:
+        even = ", ".join([f"{1 / count:.3g}"] * count)
+        raise OptionError(f"the weights are {shown}; expected shares of 0 or more that add up to 1; try {even}")
+    return tuple(weight / sum(given) for weight in given)
+
+
+def _finite(logp_T: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.where(np.isneginf(logp_T), 0, logp_T)

@@ -1,0 +1,238 @@
+"""What all neural models share: the SequenceModel contract over numpy, and the loss over tensors.
+
+Shapes: B rows, T steps, V words that can be predicted, E word vector, H features, N = tokens of a batch in one list.
+
+A kind of model says two things: `fresh`, the state that has read nothing; `encode`, features and state after tokens.
+`<s>` has the id V: it can be read and never predicted.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from thereafter.errors import OptionError
+from thereafter.layers.adaptive import AdaptiveSoftmax
+from thereafter.layers.counting import count_parameters
+from thereafter.layers.embedding import Embedding
+from thereafter.layers.softmax import Softmax
+from thereafter.models.base import Ids
+from thereafter.models.scoring import Record, past_line_ends, recorded, score
+from thereafter.models.settings import NeuralSettings
+from thereafter.models.state import NeuralState, stacked
+from thereafter.models.versions import Versions, versions
+
+
+class NeuralModel(nn.Module):
+    """A SequenceModel whose features f_BTH are learned and whose head turns them into probabilities.
+
+    For training: `loss`, or `features` and `head.nll`; `fresh` and `detach` for the carried state. In `line` context
+    these read straight on: whoever trains cuts the lines. The other methods take and give numpy, run in evaluation mode
+    without gradients, and return to the start state behind every line end where the context is `line`.
+    """
+
+    embedding: Embedding
+    head: Softmax | AdaptiveSoftmax
+
+    def __init__(
+        self,
+        settings: NeuralSettings,
+        *,
+        vocabulary_size: int,
+        context: str,
+        line_end: int | None,
+        counts: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__()
+        if context not in ("line", "stream"):
+            raise OptionError(f"context is {context!r}; expected 'line' or 'stream'")
+        self.settings = settings
+        self.vocabulary_size = vocabulary_size
+        self.context = context
+        self.line_end = line_end
+        self.restart = line_end if context == "line" else None
+        """The token behind which everything begins anew, where there is one."""
+        self._counts = counts
+        self._begun: tuple[Versions, NeuralState] | None = None
+
+    # ---- what each kind of model says of itself
+
+    @abstractmethod
+    def fresh(self, batch: int) -> NeuralState:
+        """The state of rows that have read nothing, not even `<s>`."""
+
+    @abstractmethod
+    def encode(
+        self, tokens_BT: Tensor, state: NeuralState, record: Record | None = None
+    ) -> tuple[Tensor, Tensor | None, NeuralState]:
+        """Features before the last dropout, the word vectors' matrix for a tied head (or None), the new state."""
+
+    def _dropped(self, h_BTH: Tensor) -> Tensor:
+        """The dropout between the features and the head."""
+        return h_BTH
+
+    def stack(self, states: Sequence[NeuralState]) -> NeuralState:
+        """The rows of several states one below the other."""
+        return stacked(states)
+
+    # ---- for training, over tensors
+
+    def features(self, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
+        """What the head sees after each token, [B, T, H], and the state; with gradients, and dropout while training."""
+        h_BTH, _, state = self.encode(tokens_BT, state)
+        return self._dropped(h_BTH), state
+
+    def loss(
+        self, inputs_BT: Tensor, targets_BT: Tensor, state: NeuralState, mask_BT: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, NeuralState]:
+        """The sum of -log p of the targets, what regularisation adds to the mean, and the state (not detached).
+
+        Where the mask is false a position counts for nothing. With h the last layer's output and f what is left of it
+        after dropout, activation regularisation and its temporal kind add (Merity, McCann and Socher 2017)
+
+            alpha mean(f^2) + beta mean((h_{t+1} - h_t)^2)
+
+        so that `sum / tokens + extra` is what training makes small.
+        """
+        h_BTH, table, state = self.encode(inputs_BT, state)
+        f_BTH = self._dropped(h_BTH)
+        f_NH, targets_N = f_BTH.flatten(0, 1), targets_BT.flatten()
+        if mask_BT is not None:
+            kept_N = mask_BT.flatten().nonzero().squeeze(1)
+            f_NH, targets_N = f_NH.index_select(0, kept_N), targets_N.index_select(0, kept_N)
+        nats = self.head.total(f_NH, targets_N, table)
+        return nats, self._extra(f_NH, h_BTH, mask_BT), state
+
+    def _extra(self, f_NH: Tensor, h_BTH: Tensor, mask_BT: Tensor | None) -> Tensor:
+        alpha, beta = (float(getattr(self.settings, name, 0.0)) for name in ("alpha", "beta"))
+        extra = f_NH.new_zeros((), dtype=torch.float32)
+        if alpha and f_NH.numel():
+            extra = extra + alpha * f_NH.float().square().mean()
+        if beta:
+            moved_BTH = h_BTH[:, 1:] - h_BTH[:, :-1]
+            moved = moved_BTH.flatten() if mask_BT is None else moved_BTH[mask_BT[:, 1:] & mask_BT[:, :-1]]
+            if moved.numel():
+                extra = extra + beta * moved.float().square().mean()
+        return extra
+
+    def detach(self, state: NeuralState) -> NeuralState:
+        """The state with no past to send gradients to, for truncated backpropagation."""
+        return state.detach()
+
+    # ---- the contract, over numpy
+
+    def start(self, batch: int) -> NeuralState:
+        with self.quietly():
+            return self.begin(batch)
+
+    def predict(self, state: NeuralState) -> NDArray[np.float32]:
+        with self.quietly():
+            return self._predict(state)
+
+    def step(self, token_B: Ids, state: NeuralState) -> tuple[NDArray[np.float32], NeuralState]:
+        with self.quietly():
+            tokens_B1 = self.checked(np.asarray(token_B).reshape(-1, 1))
+            if self.restart is not None:
+                tokens_B1, state = past_line_ends(self, tokens_B1, state)
+            _, state = self.advance(tokens_B1, state)
+            return self._predict(state), state
+
+    def read(self, tokens_BT: Ids, state: NeuralState) -> NeuralState:
+        """The state after tokens whose probability nobody asked for, such as a prompt's: no head, half the time."""
+        with self.quietly():
+            return score(self, self.checked(tokens_BT), state, scored=False)[1]
+
+    def log_probs(self, tokens_BT: Ids, state: NeuralState) -> tuple[NDArray[np.float32], NeuralState]:
+        with self.quietly():
+            return score(self, self.checked(tokens_BT), state)
+
+    def record(self, tokens_T: Ids, state: NeuralState) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """Per step: log p of what came, and what the kind of model shows of itself after reading it."""
+        with self.quietly():
+            tokens_1T = self.checked(np.asarray(tokens_T).reshape(1, -1))
+            logp_1T, _ = score(self, tokens_1T, state)
+            return {"log_prob": (("step",), logp_1T[0])} | recorded(self, tokens_1T, state)
+
+    def input_embedding(self) -> NDArray[np.float32]:
+        """The word vectors, [V, E]; `<s>` is not among them."""
+        return self.embedding.weight.detach()[: self.vocabulary_size].float().cpu().numpy().copy()
+
+    def parameters_count(self) -> int:
+        """How many numbers it learns, tied ones counted once."""
+        return count_parameters(self)
+
+    @property
+    def device(self) -> torch.device:
+        return self.embedding.weight.device
+
+    # ---- how it is done
+
+    def _make_head(self, width: int, tied: bool) -> Softmax | AdaptiveSoftmax:
+        """The head the settings ask for, over features of that width."""
+        if self.settings.head == "adaptive":
+            counts = None if self._counts is None else torch.as_tensor(list(self._counts))
+            return AdaptiveSoftmax(width, self.vocabulary_size, self.settings.cutoffs, counts)
+        head = Softmax(width, self.vocabulary_size, tied=self.embedding if tied else None)
+        if self.settings.init is not None and not tied:
+            nn.init.uniform_(head.matrix, -self.settings.init, self.settings.init)
+        return head
+
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Without gradients and without dropout."""
+        was_training = self.training
+        if was_training:
+            self.eval()
+        try:
+            with torch.inference_mode():
+                yield
+        finally:
+            if was_training:
+                self.train()
+
+    def begin(self, batch: int) -> NeuralState:
+        """`start` for those who are quiet already. Every text begins alike: it is worked out once for given weights."""
+        weights = versions(self.parameters())
+        if self._begun is None or self._begun[0] != weights:
+            first_11 = torch.full((1, 1), self.vocabulary_size, dtype=torch.int64, device=self.device)
+            self._begun = (weights, self.advance(first_11, self.fresh(1))[1])
+        state = self._begun[1]
+        return state if batch == 1 else state.select(np.zeros(batch, dtype=np.int64))
+
+    def train(self, mode: bool = True) -> Self:
+        """As torch's; what was worked out from the weights is forgotten, since they may be about to change."""
+        self._begun = None
+        return super().train(mode)
+
+    def advance(self, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
+        """Features after each token, and the state with the last of them."""
+        h_BTH, _, state = self.encode(tokens_BT, state)
+        return h_BTH, replace(state, features_BH=h_BTH[:, -1].clone())  # a view would hold all steps
+
+    def _predict(self, state: NeuralState) -> NDArray[np.float32]:
+        return self.head.log_prob(self.known(state)).float().cpu().numpy()
+
+    def known(self, state: NeuralState) -> Tensor:
+        """The features the next prediction is made of."""
+        if state.features_BH is None:
+            raise OptionError("the state has read nothing, not even <s>; try model.start(batch)")
+        return state.features_BH
+
+    def checked(self, tokens_BT: Ids) -> Tensor:
+        tokens = np.asarray(tokens_BT)
+        if tokens.ndim != 2:
+            raise OptionError(f"tokens have {tokens.ndim} axes; expected [rows, steps]")
+        if tokens.size and not (tokens.min() >= 0 and tokens.max() < self.vocabulary_size):
+            raise OptionError(
+                f"token ids run from {tokens.min()} to {tokens.max()}; expected 0 to {self.vocabulary_size - 1}; "
+                "try encoding with the model's own tokenizer"
+            )
+        return torch.from_numpy(tokens.astype(np.int64)).to(self.device)

@@ -1,0 +1,134 @@
+"""Recurrent language models: word vectors, a stack of recurrent layers, a head.
+
+Shapes: B rows, T steps, E word vector, S the size of a state field, H features (the last layer's size).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from thereafter.layers.dropout import locked
+from thereafter.layers.embedding import Embedding
+from thereafter.layers.recurrent import Recurrent
+from thereafter.models.neural import NeuralModel
+from thereafter.models.scoring import Record
+from thereafter.models.settings import RecurrentSettings
+from thereafter.models.state import NeuralState
+from thereafter.models.streams import Streams
+
+STEPS_STREAMED = 16
+"""Setting up a kernel for a whole sequence costs as much as about so many single steps."""
+
+
+class RecurrentModel(NeuralModel):
+    """x_t = E[token_t],  h_t = cells(x_t, h_{t-1}),  p = softmax(W h_t + b),  W = E where tied.
+
+    With every kind of dropout, weight drop and activation regularisation at once it is the AWD-LSTM (Merity, Keskar and
+    Socher 2018). The state has one tensor [B, S] for each field of each layer: h_l0, c_l0, h_l1, ...
+    """
+
+    cell: ClassVar[str]
+    settings: RecurrentSettings
+
+    def __init__(self, settings: RecurrentSettings, **about: Any) -> None:
+        super().__init__(settings, **about)
+        size, sizes = settings.embed or settings.hidden, settings.sizes
+        self.embedding = Embedding(
+            self.vocabulary_size,
+            size,
+            drop=settings.dropout_embed,
+            init=0.1 if settings.init is None else settings.init,
+        )
+        self.layers = Recurrent(
+            self.cell,
+            size,
+            list(sizes),
+            len(sizes),
+            batch_first=True,
+            dropout=settings.dropout_hidden if len(sizes) > 1 else 0.0,
+            locked=True,
+            input_dropout=settings.dropout_input,
+            weight_drop=getattr(settings, "weight_drop", 0.0),
+            connect=settings.connect,
+            cell_options=settings.cell_options(),
+        )
+        self.fields = tuple(self.layers.lanes[0].cell.state_sizes())
+        self.head = self._make_head(sizes[-1], tied=bool(settings.tied))
+        self._streams = Streams()
+
+    def fresh(self, batch: int) -> NeuralState:
+        memory = {}
+        for lane in self.layers.lanes:
+            for field, part in zip(self.fields, lane.cell.zero_state(batch, self.embedding.weight), strict=True):
+                memory[f"{field}_{lane.name}"] = part
+        return NeuralState(memory)
+
+    def encode(
+        self, tokens_BT: Tensor, state: NeuralState, record: Record | None = None
+    ) -> tuple[Tensor, Tensor | None, NeuralState]:
+        tied = self.settings.tied and torch.is_grad_enabled()
+        x_BTE, table = self.embedding.lookup(tokens_BT) if tied else (self.embedding(tokens_BT), None)
+        columns = [tuple(state.memory[f"{field}_{lane.name}"] for lane in self.layers.lanes) for field in self.fields]
+        before = columns[0] if len(columns) == 1 else tuple(columns)
+        if record is not None:
+            traced = self.layers.trace(x_BTE, before)
+            h_BTH, after = traced.output, traced.state
+            for lane, arrays in traced.records.items():
+                record |= {f"{lane}.{name}": (("step", "unit"), array[0]) for name, array in arrays.items()}
+        elif self._may_stream(tokens_BT):
+            h_BTH, after = self._streams.read(self.layers, x_BTE, before)
+        else:
+            h_BTH, after = self.layers(x_BTE, before)
+        columns = [after] if len(self.fields) == 1 else list(after)
+        memory = {
+            f"{field}_{lane.name}": part
+            for field, column in zip(self.fields, columns, strict=True)
+            for lane, part in zip(self.layers.lanes, column, strict=True)
+        }
+        return h_BTH, table, NeuralState(memory)
+
+    def _may_stream(self, tokens_BT: Tensor) -> bool:
+        """A few tokens on a CPU, with no gradient and no noise, go through buffers made once."""
+        short = 1 <= tokens_BT.shape[1] <= STEPS_STREAMED and self.device.type == "cpu"
+        return short and not self.training and not torch.is_grad_enabled()
+
+    def train(self, mode: bool = True) -> Self:
+        """As `NeuralModel`'s."""
+        self._streams = Streams()
+        return super().train(mode)
+
+    def _dropped(self, h_BTH: Tensor) -> Tensor:
+        return locked(h_BTH, self.settings.dropout, self.training)
+
+
+class RnnModel(RecurrentModel):
+    """Over the simple recurrent cell (Elman 1990; as a language model Mikolov et al. 2010)."""
+
+    cell = "elman"
+
+
+class GruModel(RecurrentModel):
+    """Over gated recurrent units (Cho et al. 2014)."""
+
+    cell = "gru"
+
+
+class LstmModel(RecurrentModel):
+    """Over long short-term memory (Hochreiter and Schmidhuber 1997; as a language model Zaremba et al. 2014)."""
+
+    cell = "lstm"
+
+
+class MinGruModel(RecurrentModel):
+    """Over minGRU, all steps at once (Feng et al. 2024)."""
+
+    cell = "mingru"
+
+
+class MinLstmModel(RecurrentModel):
+    """Over minLSTM, all steps at once (Feng et al. 2024)."""
+
+    cell = "minlstm"

@@ -1,0 +1,130 @@
+"""How a neural model reads a text it is not trained on: in pieces of bounded size, lines apart where they stand alone.
+
+Everything here runs inside `NeuralModel`'s own methods, without gradients. Shapes: B rows, T steps, H features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from thereafter.models.lines import Span, by_length, cut, padded
+from thereafter.models.state import NeuralState
+
+if TYPE_CHECKING:
+    from thereafter.models.neural import NeuralModel
+
+Record = dict[str, tuple[tuple[str, ...], Tensor]]
+"""What a model shows of one row: `{field: (axis names, tensor)}`, first axis "step"."""
+
+TOKENS_AT_ONCE = 4096
+"""How many tokens are read at once, so that memory does not grow with the text."""
+
+
+def score(
+    model: NeuralModel, tokens_BT: Tensor, state: NeuralState, *, scored: bool = True
+) -> tuple[NDArray[np.float32], NeuralState]:
+    """log p of every token (zeros unless `scored`), and the state after the last."""
+    if model.restart is not None and tokens_BT.numel():
+        return _score_lines(model, tokens_BT, state, model.restart, scored)
+    return _score_on(model, tokens_BT, state, None, scored)
+
+
+def _score_on(
+    model: NeuralModel, tokens_BT: Tensor, state: NeuralState, mask_BT: Tensor | None, scored: bool
+) -> tuple[NDArray[np.float32], NeuralState]:
+    """Tokens read straight on; what lies outside the mask is read and not scored."""
+    rows, steps = tokens_BT.shape
+    logp_BT = torch.zeros(rows, steps, device=model.device)
+    size = max(1, TOKENS_AT_ONCE // max(rows, 1))
+    for begin in range(0, steps, size):
+        piece_BT, part_BT = tokens_BT[:, begin : begin + size], logp_BT[:, begin : begin + size]
+        first_BH = model.known(state)
+        h_BTH, state = model.advance(piece_BT, state)
+        if not scored:
+            continue
+        before_BTH = torch.cat([first_BH.unsqueeze(1), h_BTH[:, :-1]], dim=1)
+        if mask_BT is None:
+            part_BT.copy_(model.head.log_prob_of(before_BTH.flatten(0, 1), piece_BT.flatten()).view(piece_BT.shape))
+        else:
+            kept_BT = mask_BT[:, begin : begin + size]
+            part_BT[kept_BT] = model.head.log_prob_of(before_BTH[kept_BT], piece_BT[kept_BT])
+    return logp_BT.cpu().numpy(), state
+
+
+def _score_lines(
+    model: NeuralModel, tokens_BT: Tensor, state: NeuralState, line_end: int, scored: bool
+) -> tuple[NDArray[np.float32], NeuralState]:
+    """Lines do not see each other: whole lines are scored side by side, only unfinished ones keep a state."""
+    tokens = tokens_BT.cpu().numpy()
+    logp_BT = np.zeros(tokens.shape, dtype=np.float32)
+    parts = cut(tokens, line_end)
+
+    def read(spans: list[Span], before: NeuralState) -> NeuralState:
+        rows, mask = padded(tokens, spans, model.vocabulary_size)
+        ids, known = (torch.from_numpy(array).to(model.device) for array in (rows, mask))
+        found, after = _score_on(model, ids, before, None if mask.all() else known, scored)
+        for span, logp in zip(spans, found, strict=True):
+            logp_BT[span.row, span.begin : span.end] = logp[: span.size]
+        return after
+
+    # The rows' beginnings go on from the given state. A row that has no line end is as long as any can be, so that its
+    # state at the end of the batch is its own; those of the others are not used.
+    begun = model.begin(1)
+    states = [read(parts.first, state), begun]
+    at_B = np.where(tokens[:, -1] == line_end, len(tokens), np.arange(len(tokens)))
+    if scored:
+        for group in by_length(parts.lines, TOKENS_AT_ONCE):
+            read(group, begun.select(np.zeros(len(group), np.int64)))
+    for group in by_length(parts.tails, TOKENS_AT_ONCE, alike=True):
+        at_B[[span.row for span in group]] = sum(state.rows for state in states) + np.arange(len(group))
+        states.append(read(group, begun.select(np.zeros(len(group), np.int64))))
+    return logp_BT, model.stack(states).select(at_B)
+
+
+def past_line_ends(model: NeuralModel, tokens_B1: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
+    """Rows that read a line end forget everything and read `<s>` in its place."""
+    ended_B1 = torch.eq(tokens_B1, -1 if model.restart is None else model.restart)
+    if not bool(ended_B1.any()):
+        return tokens_B1, state
+    rows = torch.arange(len(tokens_B1), device=tokens_B1.device)
+    both = model.stack([replace(state, features_BH=None), model.fresh(1)])
+    chosen = both.select(torch.where(ended_B1[:, 0], len(rows), rows))
+    return tokens_B1.masked_fill(ended_B1, model.vocabulary_size), chosen
+
+
+def recorded(
+    model: NeuralModel, tokens_1T: Tensor, state: NeuralState
+) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+    """What the model shows of itself after each token of one row; reading a line end is starting again with `<s>`."""
+    ends: list[int] = []
+    if model.restart is not None:
+        ends = torch.eq(tokens_1T[0], model.restart).nonzero().flatten().tolist()
+    pieces: list[Record] = []
+    for begin, end in zip([0, *ends], [*ends, tokens_1T.shape[1]], strict=True):
+        piece_1T, before = tokens_1T[:, begin:end].clone(), state
+        if begin in ends[:1] or begin > 0:
+            piece_1T[:, :1], before = model.vocabulary_size, model.fresh(1)
+        if end > begin:
+            pieces.append({})
+            model.encode(piece_1T, before, pieces[-1])
+    shown = {}
+    for name, (axes, _) in pieces[0].items() if pieces else ():
+        shown[name] = (axes, _joined([piece[name][1].cpu().numpy() for piece in pieces]))
+    return shown
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Pieces of a record one after the other, the narrower ones filled up with 0."""
+    widths = [max(sizes) for sizes in zip(*(part.shape[1:] for part in parts), strict=True)]
+    whole = np.zeros((sum(map(len, parts)), *widths), dtype=parts[0].dtype)
+    at = 0
+    for part in parts:
+        whole[(slice(at, at + len(part)), *map(slice, part.shape[1:]))] = part
+        at += len(part)
+    return whole

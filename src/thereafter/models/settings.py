@@ -1,0 +1,265 @@
+"""What each neural model can be told: one frozen dataclass a kind, so that an option that does not apply is refused.
+
+Nothing here needs torch. `None` means "chosen by the rest"; `complete` puts the choice in its place, so that a saved
+configuration says everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from thereafter.errors import OptionError
+
+HEADS = ("full", "adaptive")
+NORMS = ("pre", "post")
+POSITIONS = ("sinusoidal", "learned")
+CONNECTIONS = ("residual", "highway")
+NONLINEARITIES = ("tanh", "relu", "leaky_relu", "relu6", "sigmoid", "identity")
+
+
+@dataclass(frozen=True)
+class NeuralSettings:
+    """What all neural models share.
+
+    `embed`: size of the word vectors. `dropout`: on what the head sees. `dropout_embed`: whole words, one draw a batch.
+    `head`: "full" softmax or "adaptive" (`cutoffs`: where its clusters begin, by rank of frequency; () chooses them).
+    `init`: word vectors start uniform in +-init; None takes the kind's own rule.
+    """
+
+    embed: int | None = None
+    dropout: float = 0.0
+    dropout_embed: float = 0.0
+    head: str = "full"
+    cutoffs: tuple[int, ...] = ()
+    init: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("head", self.head, HEADS)
+        for name in (name for name in vars(self) if name.startswith(("dropout", "weight_drop"))):
+            check_share(name, getattr(self, name))
+        for name in SIZES & vars(self).keys():
+            check_size(name, getattr(self, name))
+        for name in ("init", "alpha", "beta"):
+            check_positive(name, getattr(self, name, None))
+
+    def complete(self, vocabulary_size: int) -> Self:
+        """The same settings with every choice made."""
+        if self.head == "full":
+            return replace(self, cutoffs=())
+        return replace(self, cutoffs=self.cutoffs or default_cutoffs(vocabulary_size))
+
+
+@dataclass(frozen=True)
+class AverageSettings(NeuralSettings):
+    """The mean of the last `window` word vectors."""
+
+    embed: int | None = 256
+    window: int = 16
+    tied: bool = False
+
+    def complete(self, vocabulary_size: int) -> Self:
+        check_tied(self.tied, self.head)
+        return replace(super().complete(vocabulary_size), embed=self.embed or 256)
+
+
+@dataclass(frozen=True)
+class WindowSettings(NeuralSettings):
+    """A hidden layer over the last `window` word vectors; `direct` lets the head see these vectors too."""
+
+    embed: int | None = 64
+    dropout: float = 0.1
+    window: int = 5
+    hidden: int = 256
+    direct: bool = False
+
+    def complete(self, vocabulary_size: int) -> Self:
+        return replace(super().complete(vocabulary_size), embed=self.embed or 64)
+
+
+@dataclass(frozen=True)
+class RecurrentSettings(NeuralSettings):
+    """What stacks of recurrent layers share.
+
+    `sizes`: one a layer, in place of `hidden` and `layers`. `tied`: the head's matrix is the embedding's and the last
+    layer has the embedding's size; None ties where the head is full. `dropout_input`, `dropout_hidden` (between layers)
+    and `dropout` are held for all steps. `alpha`, `beta`: activation regularisation and its temporal kind.
+    `connect`: "residual" or "highway" round every layer but the first.
+    """
+
+    dropout: float = 0.2
+    hidden: int = 256
+    layers: int = 2
+    sizes: tuple[int, ...] = ()
+    tied: bool | None = None
+    dropout_input: float = 0.0
+    dropout_hidden: float = 0.0
+    alpha: float = 0.0
+    beta: float = 0.0
+    connect: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for size in self.sizes:
+            check_size("sizes", size)
+        if self.connect is not None:
+            check_choice("connect", self.connect, CONNECTIONS)
+
+    def complete(self, vocabulary_size: int) -> Self:
+        sizes = self.sizes or (self.hidden,) * self.layers
+        tied = self.head == "full" if self.tied is None else self.tied
+        check_tied(tied, self.head)
+        embed = self.embed or (sizes[-1] if self.sizes else self.hidden)
+        if tied:
+            sizes = (*sizes[:-1], embed)
+        return replace(
+            super().complete(vocabulary_size), embed=embed, sizes=sizes, tied=tied, hidden=sizes[0], layers=len(sizes)
+        )
+
+    def cell_options(self) -> dict[str, Any]:
+        """What is handed to the cell."""
+        return {}
+
+
+@dataclass(frozen=True)
+class RnnSettings(RecurrentSettings):
+    """The simple recurrent network."""
+
+    weight_drop: float = 0.0
+    nonlinearity: str = "tanh"
+    layer_norm: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("nonlinearity", self.nonlinearity, NONLINEARITIES)
+
+    def cell_options(self) -> dict[str, Any]:
+        return {"nonlinearity": self.nonlinearity, "layer_norm": self.layer_norm}
+
+
+@dataclass(frozen=True)
+class GruSettings(RecurrentSettings):
+    """The gated recurrent unit."""
+
+    weight_drop: float = 0.0
+    reset: str = "after"
+    update: str = "old"
+    layer_norm: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("reset", self.reset, ("after", "before"))
+        check_choice("update", self.update, ("old", "new"))
+
+    def cell_options(self) -> dict[str, Any]:
+        return {"reset": self.reset, "update": self.update, "layer_norm": self.layer_norm}
+
+
+@dataclass(frozen=True)
+class LstmSettings(RecurrentSettings):
+    """Long short-term memory."""
+
+    weight_drop: float = 0.0
+    peephole: bool = False
+    coupled: bool = False
+    layer_norm: bool = False
+    forget_bias: float = 1.0
+
+    def cell_options(self) -> dict[str, Any]:
+        names = ("peephole", "coupled", "layer_norm", "forget_bias")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class AwdLstmSettings(LstmSettings):
+    """The LSTM of Merity, Keskar and Socher 2018 (Regularizing and Optimizing LSTM Language Models)."""
+
+    embed: int | None = 400
+    sizes: tuple[int, ...] = (1150, 1150, 400)
+    dropout: float = 0.4
+    dropout_embed: float = 0.1
+    dropout_input: float = 0.4
+    dropout_hidden: float = 0.25
+    weight_drop: float = 0.5
+    alpha: float = 2.0
+    beta: float = 1.0
+    init: float | None = 0.1
+
+
+@dataclass(frozen=True)
+class MinGruSettings(RecurrentSettings):
+    """minGRU: nothing to set beyond the stack."""
+
+
+@dataclass(frozen=True)
+class MinLstmSettings(RecurrentSettings):
+    """minLSTM: nothing to set beyond the stack."""
+
+
+@dataclass(frozen=True)
+class TransformerSettings(NeuralSettings):
+    """Causal attention blocks; word vectors have the size `hidden`, the feed-forward layers `inner` times that.
+
+    `context`: the most tokens attended to; when it is full the last half is read again from position 0. `dropout` is on
+    word vectors, attention weights and what each block adds.
+    """
+
+    dropout: float = 0.1
+    hidden: int = 256
+    layers: int = 4
+    heads: int = 4
+    inner: int = 4
+    norm: str = "pre"
+    positions: str = "sinusoidal"
+    context: int = 256
+    tied: bool | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("norm", self.norm, NORMS)
+        check_choice("positions", self.positions, POSITIONS)
+        if self.hidden % self.heads:
+            raise OptionError(f"hidden is {self.hidden} and heads is {self.heads}; expected a multiple; try heads=4")
+        if self.context < 2:
+            raise OptionError(f"context is {self.context}; expected at least 2 tokens; try context=256")
+        if self.embed not in (None, self.hidden):
+            raise OptionError(f"embed is {self.embed}; a transformer's word vectors have the size hidden; leave it out")
+
+    def complete(self, vocabulary_size: int) -> Self:
+        tied = self.head == "full" if self.tied is None else self.tied
+        check_tied(tied, self.head)
+        return replace(super().complete(vocabulary_size), embed=self.hidden, tied=tied)
+
+
+SIZES = {"embed", "hidden", "layers", "window", "heads", "inner"}
+
+
+def default_cutoffs(vocabulary_size: int) -> tuple[int, ...]:
+    """Where clusters begin: after a twentieth and a quarter of the words, by rank; none in a small vocabulary."""
+    first, second = vocabulary_size // 20, vocabulary_size // 4
+    return (first, second) if first >= 100 else ()
+
+
+def check_tied(tied: bool, head: str) -> None:
+    if tied and head == "adaptive":
+        raise OptionError("tied is true and head is 'adaptive', whose matrices have sizes of their own; try tied=False")
+
+
+def check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise OptionError(f"{name} is {value!r}; expected {' or '.join(map(repr, known))}")
+
+
+def check_share(name: str, value: float) -> None:
+    if not 0.0 <= value < 1.0:
+        raise OptionError(f"{name} is {value!r}; expected a share, 0 to below 1; try 0.2")
+
+
+def check_size(name: str, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise OptionError(f"{name} is {value!r}; expected at least 1")
+
+
+def check_positive(name: str, value: float | None) -> None:
+    if value is not None and not value >= 0.0:
+        raise OptionError(f"{name} is {value!r}; expected 0 or more")

@@ -1,0 +1,150 @@
+"""The Transformer as a language model that reads on for ever.
+
+Shapes: B rows, T steps, C context, N tokens held, H features, K heads, D = H / K.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from thereafter.layers.embedding import Embedding
+from thereafter.layers.positions import Positions
+from thereafter.layers.transformer import Block, Sight
+from thereafter.models.neural import NeuralModel
+from thereafter.models.scoring import Record
+from thereafter.models.settings import TransformerSettings
+from thereafter.models.state import NeuralState, stacked
+
+Memory = dict[str, Tensor]
+
+
+class TransformerModel(NeuralModel):
+    """x = sqrt(H) E[token] + p[position], blocks of causal attention, a last norm (pre-norm only), a head.
+
+    The state is what attention needs of the past: `tokens` [B, N], `held` [B] of them in each row, left-aligned, and
+    for each block their keys and values [B, K, N, D]. A row that holds C tokens first reads its last C // 2 again from
+    position 0; this depends on how many tokens were read and on nothing else, so step and whole pass agree at any
+    length.
+    """
+
+    settings: TransformerSettings
+
+    def __init__(self, settings: TransformerSettings, **about: Any) -> None:
+        super().__init__(settings, **about)
+        size = settings.hidden
+        self.embedding = Embedding(self.vocabulary_size, size, drop=settings.dropout_embed, init=settings.init or 0.0)
+        if settings.init is None:
+            nn.init.normal_(self.embedding.weight, std=size**-0.5)
+        self.positions = Positions(settings.positions, settings.context, size)
+        self.blocks = nn.ModuleList(
+            Block(size, settings.heads, settings.inner * size, norm=settings.norm, dropout=settings.dropout)
+            for _ in range(settings.layers)
+        )
+        for block in self.blocks:
+            block.initialise(settings.layers)  # type: ignore[operator]
+        self.norm = nn.LayerNorm(size) if settings.norm == "pre" else nn.Identity()
+        self.head = self._make_head(size, tied=bool(settings.tied))
+
+    def fresh(self, batch: int) -> NeuralState:
+        heads = self.settings.heads
+        memory = {
+            "tokens": torch.zeros(batch, 0, dtype=torch.int64, device=self.device),
+            "held": torch.zeros(batch, dtype=torch.int64),
+        }
+        for name in self._caches():
+            memory[name] = self.embedding.weight.new_zeros(batch, heads, 0, self.settings.hidden // heads)
+        return NeuralState(memory)
+
+    def stack(self, states: Sequence[NeuralState]) -> NeuralState:
+        width = max(state.memory["tokens"].shape[1] for state in states)
+        return stacked([NeuralState(_widened(state.memory, width), state.features_BH) for state in states])
+
+    def encode(
+        self, tokens_BT: Tensor, state: NeuralState, record: Record | None = None
+    ) -> tuple[Tensor, Tensor | None, NeuralState]:
+        memory, steps, done = dict(state.memory), tokens_BT.shape[1], 0
+        parts: list[Tensor] = []
+        table: Tensor | None = None
+        shown: list[Tensor] | None = None if record is None else []
+        while done < steps:
+            memory = self._make_room(memory)
+            room = self.settings.context - max(memory["held"].tolist(), default=0)
+            piece = tokens_BT[:, done : done + room]
+            h_BTH, table, memory = self._attend(piece, memory, shown)
+            parts.append(h_BTH)
+            done += piece.shape[1]
+        if record is not None and shown is not None:
+            record["attention"] = (("step", "layer", "head", "back"), _joined_backwards(shown))
+        h_BTH = torch.cat(parts, dim=1) if len(parts) != 1 else parts[0]
+        return h_BTH, table if self.settings.tied else None, NeuralState(memory)
+
+    def _attend(
+        self, tokens_BT: Tensor, memory: Memory, shown: list[Tensor] | None = None
+    ) -> tuple[Tensor, Tensor, Memory]:
+        """Tokens for which there is room in every row."""
+        sight = Sight.of(memory["held"].tolist(), tokens_BT.shape[1], self.device)
+        x_BTH, table = self.embedding.lookup(tokens_BT)
+        x_BTH = x_BTH * math.sqrt(self.settings.hidden) + self.positions(sight.position_BT)
+        x_BTH = F.dropout(x_BTH, self.settings.dropout, self.training)
+        weights: list[Tensor] | None = None if shown is None else []
+        after = {"tokens": sight.put(memory["tokens"][:, None, :, None], tokens_BT[:, None, :, None])[:, 0, :, 0]}
+        after["held"] = memory["held"] + tokens_BT.shape[1]
+        for number, block in enumerate(self.blocks):
+            names = (f"keys_{number}", f"values_{number}")
+            x_BTH, kept = block(x_BTH, (memory[names[0]], memory[names[1]]), sight, weights)
+            after |= dict(zip(names, kept, strict=True))
+        if shown is not None and weights is not None:
+            shown.append(_backwards(torch.stack(weights)[:, 0], int(memory["held"][0])))
+        return self.norm(x_BTH), table, after
+
+    def _make_room(self, memory: Memory) -> Memory:
+        """Rows that hold C tokens read their last C // 2 again."""
+        context = self.settings.context
+        full = (memory["held"] >= context).nonzero().squeeze(1)
+        if not len(full):
+            return memory
+        rows = full.to(self.device)
+        tokens = memory["tokens"].index_select(0, rows)[:, context - context // 2 : context]
+        _, _, again = self._attend(tokens, dict(self.fresh(len(full)).memory))
+        if len(full) == len(memory["held"]):
+            return again
+        again = _widened(again, memory["tokens"].shape[1])
+        return {name: part.index_copy(0, full.to(part.device), again[name]) for name, part in memory.items()}
+
+    def _caches(self) -> list[str]:
+        return [f"{kind}_{number}" for number in range(self.settings.layers) for kind in ("keys", "values")]
+
+
+def _widened(memory: Any, width: int) -> Memory:
+    """The same tokens with room for `width` of them; what fills it is never looked at."""
+    wide = {}
+    for name, part in memory.items():
+        axis = 1 if name == "tokens" else 2
+        if name == "held" or part.shape[axis] == width:
+            wide[name] = part
+        else:
+            filler = list(part.shape)
+            filler[axis] = width - part.shape[axis]
+            wide[name] = torch.cat([part, part.new_zeros(filler)], dim=axis)
+    return wide
+
+
+def _backwards(weights_LKTN: Tensor, held: int) -> Tensor:
+    """Attention by distance: [T, L, K, N] where the last axis counts tokens back, 0 being the token itself."""
+    steps, seen = weights_LKTN.shape[2:]
+    back_TN = torch.arange(held, held + steps).unsqueeze(1) - torch.arange(seen)
+    index = back_TN.clamp(min=0).to(weights_LKTN.device).expand_as(weights_LKTN)
+    # the distance map is its own inverse: back = position - key, key = position - back
+    found = weights_LKTN.gather(3, index)
+    return (found * (back_TN >= 0).to(found)).permute(2, 0, 1, 3)
+
+
+def _joined_backwards(parts: list[Tensor]) -> Tensor:
+    widest = max((part.shape[-1] for part in parts), default=0)
+    return torch.cat([F.pad(part, (0, widest - part.shape[-1])) for part in parts])

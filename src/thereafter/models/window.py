@@ -1,0 +1,82 @@
+"""Models that see the last few tokens and nothing else.
+
+Shapes: B rows, T steps, W tokens of the window, E word vector, H features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from thereafter.layers.embedding import Embedding
+from thereafter.models.neural import NeuralModel
+from thereafter.models.scoring import Record
+from thereafter.models.settings import WindowSettings
+from thereafter.models.state import NeuralState
+
+
+@dataclass(frozen=True)
+class WindowState(NeuralState):
+    """The last W tokens, [B, W]: all that the next prediction depends on."""
+
+    def key(self) -> Hashable:
+        return tuple(map(tuple, self.memory["tokens"].tolist()))
+
+
+class LastTokens(NeuralModel):
+    """What such models share: a state that is the window itself."""
+
+    settings: Any
+    nothing: int
+    """What stands in the window where nothing was read."""
+
+    def fresh(self, batch: int) -> WindowState:
+        shape = (batch, self.settings.window)
+        return WindowState({"tokens": torch.full(shape, self.nothing, dtype=torch.int64, device=self.device)})
+
+    def _seen(self, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, WindowState]:
+        """The tokens in sight of any of the steps, [B, W - 1 + T], and the window after the last."""
+        seen_BS = torch.cat([state.memory["tokens"], tokens_BT], dim=1)
+        return seen_BS[:, 1:], WindowState({"tokens": seen_BS[:, tokens_BT.shape[1] :].clone()})
+
+    def _dropped(self, h_BTH: Tensor) -> Tensor:
+        return F.dropout(h_BTH, self.settings.dropout, self.training)
+
+
+class WindowModel(LastTokens):
+    """f = tanh(A [x_{t-W+1}; ...; x_t] + d),  p = softmax(U f + b)   (Bengio et al. 2003, a neural probabilistic
+    language model); with `direct` the head sees the word vectors too: softmax(U f + D [x...] + b).
+
+    Before the first token the window is full of `<s>`.
+    """
+
+    settings: WindowSettings
+
+    def __init__(self, settings: WindowSettings, **about: Any) -> None:
+        super().__init__(settings, **about)
+        size, window = settings.embed or settings.hidden, settings.window
+        self.nothing = self.vocabulary_size
+        self.embedding = Embedding(
+            self.vocabulary_size,
+            size,
+            drop=settings.dropout_embed,
+            init=0.1 if settings.init is None else settings.init,
+        )
+        self.hidden = nn.Linear(window * size, settings.hidden)
+        self.head = self._make_head(settings.hidden + (window * size if settings.direct else 0), tied=False)
+
+    def encode(
+        self, tokens_BT: Tensor, state: NeuralState, record: Record | None = None
+    ) -> tuple[Tensor, None, NeuralState]:
+        seen_BS, after = self._seen(tokens_BT, state)
+        x_BSE = self.embedding(seen_BS)
+        x_BTX = x_BSE.unfold(1, self.settings.window, 1).transpose(2, 3).flatten(2)
+        h_BTH = torch.tanh(self.hidden(x_BTX))
+        if record is not None:
+            record["hidden"] = (("step", "unit"), h_BTH[0])
+        return (torch.cat([h_BTH, x_BTX], dim=-1) if self.settings.direct else h_BTH), None, after

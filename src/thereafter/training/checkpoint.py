@@ -1,0 +1,78 @@
+"""All that a training must know to go on exactly where it was: tensors by name, and plain facts beside them.
+
+On disk it is one file, written beside the last one and moved into its place, so that there is always a whole one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from thereafter.errors import FormatError
+from thereafter.storage import map_arrays, write_arrays
+from thereafter.training.counters import Counters
+
+FORMAT = 1
+_KEY = "training"
+_FACTS = {"at", "optimizer", "schedule", "guard", "log_bytes", "threads", "torch"}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A moment of a training. Tensors are copies, on the device they came from."""
+
+    tensors: Mapping[str, Tensor]
+    facts: Mapping[str, Any]
+
+    def part(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose name begins with `prefix/`, without it."""
+        return {
+            name.removeprefix(f"{prefix}/"): tensor
+            for name, tensor in self.tensors.items()
+            if name.startswith(f"{prefix}/")
+        }
+
+
+def take(tensors: Mapping[str, Tensor], facts: Mapping[str, Any], into: Snapshot | None = None) -> Snapshot:
+    """Copy a moment; the memory of an older one that nobody needs any more is used again where it fits."""
+    old = {} if into is None else into.tensors
+    copies: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        place, tensor = old.get(name), tensor.detach()
+        if place is not None and (place.shape, place.dtype, place.device) == (
+            tensor.shape,
+            tensor.dtype,
+            tensor.device,
+        ):
+            copies[name] = place.copy_(tensor)
+        else:
+            copies[name] = tensor.clone(memory_format=torch.contiguous_format)
+    return Snapshot(copies, dict(facts))
+
+
+def write(path: Path, snapshot: Snapshot) -> None:
+    """Write it in one move; a disk that is full leaves the one that was there."""
+    arrays = {name: tensor.cpu().numpy() for name, tensor in snapshot.tensors.items()}
+    write_arrays(path, arrays, {_KEY: json.dumps({"format": FORMAT, **snapshot.facts})}, durable=True)
+
+
+def read(path: Path) -> Snapshot:
+    """Read it back; FormatError where it is no checkpoint. Nothing in it is executed."""
+    arrays, known = map_arrays(path)
+    try:
+        facts = json.loads(known[_KEY])
+        found = facts.pop("format")
+        if not facts.keys() >= _FACTS or facts["at"].keys() != {field.name for field in fields(Counters)}:
+            raise ValueError("it is not complete")
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise FormatError(f"{path} is no checkpoint of a training ({error}); try training again") from error
+    if found != FORMAT:
+        raise FormatError(f"{path} is a checkpoint of format {found!r}; expected {FORMAT}; try training again")
+    return Snapshot({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}, facts)

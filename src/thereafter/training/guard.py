@@ -1,0 +1,98 @@
+"""What happens when a loss or a gradient is no number: the step is not taken, the run goes back and tries a lower rate.
+
+The guard says where it went wrong: the first weight that is no number, else the first layer that gives none, else the
+gradient that is none nearest to the loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from thereafter.errors import TrainingError
+
+ATTEMPTS = 3
+SLOWER = 0.5
+
+
+class Guard:
+    """Counts what went wrong, and holds the factor that the rate is multiplied by since."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.factor = 1.0
+
+    def tripped(self, step: int, what: str, rate: float) -> str:
+        """Note a failure; says what happened and what is done, or raises TrainingError once it was tried too often."""
+        if self.attempts >= ATTEMPTS:
+            raise TrainingError(
+                f"step {step}: {what}, after going back {ATTEMPTS} times and lowering the rate to {rate:.3g}; "
+                f"try a rate far below that, a smaller clip, or precision='float32'"
+            )
+        self.attempts += 1
+        self.factor *= SLOWER
+        return (
+            f"step {step}: {what}; went back to the last good state and go on with {self.factor:g} times the rate "
+            f"({self.attempts} of {ATTEMPTS} attempts)"
+        )
+
+    def state(self) -> dict[str, Any]:
+        """What it remembers."""
+        return {"attempts": self.attempts, "factor": self.factor}
+
+    def restore(self, facts: Mapping[str, Any]) -> None:
+        """Remember what `state` gave."""
+        self.attempts, self.factor = int(facts["attempts"]), float(facts["factor"])
+
+
+def blame(model: nn.Module, loss: float, norm: float, again: Callable[[], object]) -> str:
+    """Which layer made a loss or gradient that is no number; `again` computes the loss once more."""
+    for name, weight in model.named_parameters():
+        if not _finite(weight):
+            return f"the weight {name!r} is no longer finite"
+    if not math.isfinite(loss):
+        layer = _first_bad_layer(model, again)
+        return f"the loss is {loss}" + (f", the first layer that is not finite is {layer!r}" if layer else "")
+    for name, weight in reversed(list(model.named_parameters())):
+        if weight.grad is not None and not _finite(weight.grad):
+            return f"the gradient of {name!r} is not finite"
+    return f"the gradient's norm is {norm}"
+
+
+def _first_bad_layer(model: nn.Module, again: Callable[[], object]) -> str | None:
+    """The first module, in the order they finish, whose output is not finite."""
+    found: list[str] = []
+
+    def watch(name: str) -> Callable[..., None]:
+        def look(module: nn.Module, inputs: Any, output: Any) -> None:
+            if not found and any(not _finite(tensor) for tensor in _tensors(output)):
+                found.append(name)
+
+        return look
+
+    hooks = [module.register_forward_hook(watch(name)) for name, module in model.named_modules() if name]
+    try:
+        with torch.no_grad():
+            again()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found[0] if found else None
+
+
+def _tensors(output: Any) -> list[Tensor]:
+    if isinstance(output, Tensor):
+        return [output] if output.is_floating_point() else []
+    if isinstance(output, Mapping):
+        return [tensor for part in output.values() for tensor in _tensors(part)]
+    if isinstance(output, tuple | list):
+        return [tensor for part in output for tensor in _tensors(part)]
+    return []
+
+
+def _finite(tensor: Tensor) -> bool:
+    return bool(torch.isfinite(tensor).all())

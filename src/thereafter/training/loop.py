@@ -1,0 +1,287 @@
+"""The training loop: block by block through the text, with a guard, validations, and snapshots to go on from.
+
+Every snapshot is taken at a step that depends on the settings alone, and holds all that the following steps depend on:
+weights, optimizer, carried state, generators, position, schedule, guard, sums. So a run that went back to one of them,
+in this process or after it was killed, goes on bit by bit as it would have.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from thereafter import progress
+from thereafter.models.neural import NeuralModel
+from thereafter.models.state import NeuralState
+from thereafter.training import checkpoint, optimizers
+from thereafter.training.blocks import Block, Blocks
+from thereafter.training.checkpoint import Snapshot
+from thereafter.training.counters import Counters, perplexity
+from thereafter.training.generators import generator_states, set_generators
+from thereafter.training.guard import Guard, blame
+from thereafter.training.journal import Journal
+from thereafter.training.order import Plan
+from thereafter.training.schedules import Position, Schedule
+from thereafter.training.settings import TrainingSettings
+from thereafter.training.validation import Validation
+from thereafter.training.weights import load_weights, weights_of
+
+_ASK_EVERY = 8  # steps between two questions to a device that is not the CPU
+_SHOW_EVERY = 0.25  # seconds between two looks at the progress
+_WRITE_SHARE = 0.02  # of the time, at most, goes into writing checkpoints
+
+
+class Loop:
+    """One training.
+
+    `plan(epoch)` gives the order of an epoch; `keep()` is called when the model has the best weights so far;
+    `write(snapshot)` saves a snapshot, where there is a place for it.
+    """
+
+    def __init__(
+        self,
+        model: NeuralModel,
+        blocks: Blocks,
+        plan: Callable[[int], Plan],
+        validation: Validation,
+        settings: TrainingSettings,
+        journal: Journal,
+        keep: Callable[[], None],
+        write: Callable[[Snapshot], None] | None = None,
+    ) -> None:
+        self.model, self.settings, self.journal = model, settings, journal
+        self.at = Counters()
+        self._blocks, self._plan_of, self._validation = blocks, plan, validation
+        self._keep, self._write = keep, write
+        self._optimizer = optimizers.make(model, settings)
+        self._schedule, self._guard = Schedule(settings), Guard()
+        self._clip = float(settings.clip or 0.0)
+        self._state: NeuralState | None = None
+        self._plan, self._planned = plan(0), 0
+        self._pending: list[tuple[Tensor, int]] = []
+        self._careful = 0  # up to this step every single one is looked at
+        self._good: Snapshot | None = None
+        self._warm = False
+        self._written, self._writing = time.monotonic(), 0.0  # when the last checkpoint was written, how long it took
+
+    def run(self) -> None:
+        """Train until the budget is used up or nothing gets better; the last step is always validated."""
+        settings = self.settings
+        self.model.train()
+        with progress.task("training", total=100, unit="%") as advance:
+            shown, looked = 0.0, -math.inf
+            self._good = self._good or self._snapshot()
+            while True:
+                if self._over():
+                    if self.at.validated == self.at.step or self._validate():
+                        return
+                    continue
+                if not self._step():
+                    continue
+                step = self.at.step
+                every = (settings.log_every, settings.validate_every, settings.checkpoint_every)
+                log, validate, keep = (step % (steps or 1) == 0 for steps in every)
+                if (log or validate or keep) and not self._settle(step):
+                    continue
+                if log:
+                    self.journal.write(self.at.line())
+                if validate and not self._validate():
+                    continue
+                if keep:
+                    self._checkpoint()
+                if time.monotonic() - looked >= _SHOW_EVERY:
+                    looked, share = time.monotonic(), 100 * self._used()
+                    advance(max(0.0, share - shown), self._status())
+                    shown = max(shown, share)
+
+    def _step(self) -> bool:
+        """Learn from one block; False where that failed and the run went back."""
+        plan, at = self._current_plan(), self.at
+        block = self._blocks.cut(plan, at.block)
+        state = self.model.fresh(len(block.inputs_BT)) if self._state is None else self._state
+        at.rate = self._rate(plan, block)
+        nats, loss, after = self._loss(block, state)
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm, scale = optimizers.clip(self._optimizer.gradients(), self._clip)
+        self._pending.append((torch.stack([nats.detach().float(), loss.detach().float(), norm.float()]), block.count))
+        asked = len(self._pending) >= self._ask_every()
+        if asked and not self._settle(at.step + 1, lambda: self._loss(block, state)):
+            return False
+        self._optimizer.step(at.rate, scale)
+        self._optimizer.clear()
+        if not self._warm:
+            self._warm = True
+            at.start_clock()  # what had to be compiled for the first step is not the training's time
+        ended = at.take(block.count, len(plan))
+        self._state = None if ended or not plan.carried else _carried(after)
+        return True
+
+    def _loss(self, block: Block, state: NeuralState) -> tuple[Tensor, Tensor, NeuralState]:
+        """The nats of a block, what is to become small, and the state after it."""
+        with self._precision():
+            nats, extra, after = self.model.loss(block.inputs_BT, block.targets_BT, state, block.mask_BT)
+        return nats, nats / block.count + extra, after
+
+    def _settle(self, last: int, again: Callable[[], object] | None = None) -> bool:
+        """Read the figures of the steps up to `last` that are still on the device; False where the run went back.
+
+        Where only one step is waiting and not yet taken (`again` computes its loss once more), the guard says which
+        layer failed. Of several the first bad one has spoilt the others: the run goes back, to look when it comes.
+        """
+        if not self._pending:
+            return True
+        figures = torch.stack([found for found, _ in self._pending]).tolist()
+        counts = [count for _, count in self._pending]
+        self._pending = []
+        for number, ((nats, loss, norm), count) in enumerate(zip(figures, counts, strict=True), last - len(counts) + 1):
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                known = again is not None and len(counts) == 1
+                self._back(number, blame(self.model, loss, norm, again) if again is not None and known else None)
+                return False
+            self.at.add(nats, count, norm, self._clip)
+        return True
+
+    def _back(self, step: int, what: str | None) -> None:
+        """Go back to the last good state; at half the rate where it is known `what` went wrong."""
+        if self._good is None:
+            raise RuntimeError("a training without a first snapshot")  # `run` takes one before anything else
+        self._optimizer.clear()
+        if what is None:
+            self._careful = step
+        else:
+            said = self._guard.tripped(step, what, self.at.rate)
+            self.journal.write({"event": "guard", "step": step, "what": what, **self._guard.state()})
+            progress.note(said)
+        # Time does not go back, and the best weights found since are kept as they are.
+        kept = {"seconds": self.at.elapsed(), "best": self.at.best, "best_step": self.at.best_step}
+        facts = {**self._good.facts, "guard": self._guard.state(), "log_bytes": self.journal.length}
+        facts["at"] = {**facts["at"], **kept}
+        self.restore(replace(self._good, facts=facts))
+
+    def _validate(self) -> bool:
+        """Validate, and keep the weights where they are the best so far; False where the run went back."""
+        if not self._settle(self.at.step):
+            return False
+        at, what = self.at, None
+        with self._optimizer.best_guess():
+            loss = self._validation.measure(self.model)
+            better = loss < at.best
+            if not math.isfinite(loss):
+                what = "in validation " + blame(self.model, loss, 0.0, lambda: self._validation.measure(self.model))
+            elif better:
+                at.best, at.best_step = loss, at.step
+                self._keep()
+        if what is not None:
+            self._back(at.step, what)
+            return False
+        at.validated, at.stale = at.step, 0 if better else at.stale + 1
+        line = {"event": "validation", "step": at.step, "epoch": at.epoch, "loss": loss, "perplexity": perplexity(loss)}
+        line |= {"best": better, "seconds": round(at.elapsed(), 3)}
+        for said in (self._optimizer.validated(loss), self._schedule.validated(loss)):
+            if said:
+                line["note"] = said
+                progress.note(f"step {at.step}: {said}")
+        self.journal.write(line)
+        return True
+
+    def _checkpoint(self) -> None:
+        """Take a snapshot; write it where the last one written is old enough."""
+        into, self._good = self._good, None  # while it is being overwritten there is none
+        self._good = self._snapshot(into)
+        wait = self.settings.checkpoint_seconds  # 0 means each of them, whatever it costs
+        if time.monotonic() - self._written >= (wait and max(wait, self._writing / _WRITE_SHARE)):
+            self._save(self._good)
+
+    def _save(self, snapshot: Snapshot) -> None:
+        if self._write is None:
+            return
+        began = time.monotonic()
+        self.journal.sync()
+        self._write(snapshot)
+        self._written = time.monotonic()
+        self._writing = self._written - began
+
+    def finish(self) -> None:
+        """Write the last state of all, marked as the end."""
+        last = self._snapshot()
+        self._save(replace(last, facts={**last.facts, "finished": True}))
+
+    def rescue(self) -> None:
+        """Write the newest snapshot there is, when the training is broken off."""
+        if self._good is not None and self._good.facts["at"]["step"]:
+            self._save(self._good)
+
+    def _snapshot(self, into: Snapshot | None = None) -> Snapshot:
+        own, remembered = self._optimizer.state()
+        parts = {"model": weights_of(self.model), "optimizer": own, "generator": generator_states(self.model.device)}
+        parts["carried"] = {} if self._state is None else self._state.tensors()
+        tensors = {f"{part}/{name}": tensor for part, held in parts.items() for name, tensor in held.items()}
+        facts: dict[str, Any] = {
+            "at": self.at.as_dict(),
+            "optimizer": remembered,
+            "schedule": self._schedule.state(),
+            "guard": self._guard.state(),
+            "log_bytes": self.journal.length,
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+        }
+        return checkpoint.take(tensors, facts, into)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Be where a snapshot was taken, and remember it as the last good one."""
+        facts, device = snapshot.facts, self.model.device
+        self.at, self._pending = Counters.from_dict(facts["at"]), []
+        load_weights(self.model, snapshot.part("model"))
+        self._optimizer.restore(snapshot.part("optimizer"), facts["optimizer"])
+        self._schedule.restore(facts["schedule"])
+        self._guard.restore(facts["guard"])
+        set_generators(snapshot.part("generator"), device)
+        carried = {name: tensor.to(device, copy=True) for name, tensor in snapshot.part("carried").items()}
+        rows = len(next(iter(carried.values()))) if carried else 0
+        self._state = self.model.fresh(rows).with_tensors(carried) if carried else None
+        self._good = snapshot
+
+    def _current_plan(self) -> Plan:
+        if self._planned != self.at.epoch:
+            self._plan, self._planned = self._plan_of(self.at.epoch), self.at.epoch
+        return self._plan
+
+    def _rate(self, plan: Plan, block: Block) -> float:
+        at = self.at
+        used = at.used(self.settings, len(plan), 1, block.count)
+        rate = self._schedule.rate(Position(at.step + 1, at.epoch + at.block / len(plan), used)) * self._guard.factor
+        if self.settings.jitter and self.settings.steps:
+            rate *= block.inputs_BT.shape[1] / self.settings.steps
+        return rate
+
+    def _used(self) -> float:
+        # between two epochs the length of the next one does not matter: no need to lay it out
+        return self.at.used(self.settings, len(self._current_plan()) if self.at.block else 1)
+
+    def _over(self) -> bool:
+        patience = self.settings.patience or 0
+        return self._used() >= 1.0 - 1e-12 or bool(patience and self.at.stale >= patience)
+
+    def _ask_every(self) -> int:
+        return 1 if self.model.device.type == "cpu" or self.at.step < self._careful else _ASK_EVERY
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        if self.settings.precision == "bfloat16":
+            return torch.autocast(self.model.device.type, torch.bfloat16)
+        return nullcontext()
+
+    def _status(self) -> str:
+        logged = (line["loss"] for line in reversed(self.journal.lines) if line.get("event") == "step")
+        return self.at.status(next(logged, math.nan))
+
+
+def _carried(state: NeuralState) -> NeuralState:
+    """A state without its past, in memory of its own: as it will lie when it comes back from a checkpoint."""
+    return state.with_tensors({name: tensor.detach().clone() for name, tensor in state.tensors().items()})

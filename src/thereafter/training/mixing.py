@@ -1,0 +1,159 @@
+"""Trained models as one mixture, and the text a trained model can be asked for again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thereafter import progress
+from thereafter.errors import CorpusError, EmptyCorpusError, OptionError, SourceError
+from thereafter.evaluation.dynamic_settings import STATISTICS_TOKENS
+from thereafter.evaluation.switches import Switched, Switches, switched_on
+from thereafter.evaluation.tuning import MOST_TOKENS
+from thereafter.models.base import Ids, SequenceModel
+from thereafter.models.mixture import MixtureModel
+from thereafter.text.sources import Source
+from thereafter.text.tokenizers.base import Tokenizer, joined
+from thereafter.training.kinds import Trained
+from thereafter.training.run_folder import FORMAT
+
+
+@dataclass
+class Mixed(Trained):
+    """A mixture with the trained models it is made of."""
+
+    members: tuple[Trained, ...] = ()
+
+
+def mixed(members: Sequence[Trained], weights: Sequence[float] | None = None) -> Mixed:
+    """A mixture of trained models, by default in equal parts; all must read text alike."""
+    if len(members) < 2:
+        raise OptionError(f"a mixture of {len(members)} model was asked for; expected two or more")
+    names = _names([str(member.config["model"]) for member in members])
+    _check_alike(members, names)
+    given = [1 / len(members)] * len(members) if weights is None else weights
+    model = MixtureModel([member.model for member in members], given, names)
+    sources = dict.fromkeys(str(member.config["source"]["name"]) for member in members)
+    contexts = sorted({part for member in members for part in member.context.split("+")})
+    config = {
+        "format": FORMAT,
+        "model": "mixture",
+        "source": {"name": " and ".join(sources)},
+        "text": {**members[0].config["text"], "context": "+".join(contexts)},
+        "mixture": {"members": names, "weights": list(model.weights)},
+    }
+    return Mixed(model, members[0].tokenizer, config, members=tuple(members))
+
+
+def _names(models: list[str]) -> list[str]:
+    """Every name once: lstm, lstm-2."""
+    return [
+        name if models.index(name) == at else f"{name}-{models[: at + 1].count(name)}" for at, name in enumerate(models)
+    ]
+
+
+def _check_alike(members: Sequence[Trained], names: Sequence[str]) -> None:
+    """Models are mixed token by token: they must have the same tokens for the same text."""
+    first = members[0]
+    for member, name in zip(members[1:], names[1:], strict=True):
+        if member.tokenizer.fingerprint() != first.tokenizer.fingerprint():
+            raise OptionError(
+                f"{names[0]} and {name} have different tokenizers ({_tokenizer(first)}, {_tokenizer(member)}: "
+                f"{_difference(first.tokenizer, member.tokenizer)}) and cannot be mixed; expected the same vocabulary; "
+                "try training both on one text with the same tokens= and split= (neural models hold out a part of a "
+                "text for validation, n-grams take all of it)"
+            )
+        for option in ("lower", "letters_only"):
+            if first.config["text"][option] != member.config["text"][option]:
+                raise OptionError(
+                    f"{option} is {first.config['text'][option]} for {names[0]} and {member.config['text'][option]} "
+                    f"for {name}; models that are mixed must read text alike; try training one of them again"
+                )
+
+
+def _difference(one: Tokenizer, other: Tokenizer) -> str:
+    if one.name != other.name:
+        return "their tokens are of two kinds"
+    pairs = enumerate(zip_longest(one.vocabulary.forms, other.vocabulary.forms))
+    return next(
+        (f"token {number} is {a!r} in one and {b!r} in the other" for number, (a, b) in pairs if a != b),
+        "they cut words differently",
+    )
+
+
+def _tokenizer(trained: Trained) -> str:
+    return f"{trained.tokenizer.name} of {len(trained.tokenizer.vocabulary):,}"
+
+
+@contextmanager
+def switched(trained: Trained, wanted: Switches, tune: Source | None = None) -> Iterator[Switched]:
+    """A trained model with switches on, for as long as the block lasts; what they leave open is tuned on a text."""
+    ids = None
+    if tune is not None:
+        ids = first_ids(trained.tokenizer, tune, MOST_TOKENS)
+        if not len(ids):
+            raise EmptyCorpusError(f"{tune.name} holds no tokens: there is nothing to tune on; try another text")
+    with switched_on(trained.model, wanted, ids, lambda model: training_ids(trained, model)) as found:
+        yield found
+
+
+def said(found: Switched, tune: Source | None, scored: Source) -> str:
+    """What was on and where it was tuned, for the score; one on the very text it was tuned on is called validation."""
+    if tune is None or not found.said:
+        return found.said
+    same = tune.fingerprint() == scored.fingerprint()
+    return f"{found.said}; tuned on {'this very text: a validation score' if same else tune.name}"
+
+
+def check_savable(trained: Trained) -> None:
+    """Mixtures have no run folder of their own."""
+    if isinstance(trained, Mixed):
+        about = trained.config["mixture"]
+        weights = ", ".join(f"{weight:.4g}" for weight in about["weights"])
+        raise OptionError(
+            f"a mixture is not saved; save its models ({', '.join(about['members'])}) and mix them again: "
+            f"thereafter.mixture([...], weights=[{weights}])"
+        )
+
+
+def training_ids(trained: Trained, model: SequenceModel[Any]) -> Ids | None:
+    """The first tokens of the text that one of the models was trained on; None where it cannot be found again."""
+    for member in trained.members if isinstance(trained, Mixed) else (trained,):
+        if isinstance(member, Mixed):
+            found = training_ids(member, model)
+            if found is not None:
+                return found
+        elif member.model is model:
+            source = _training_text(member)
+            return None if source is None else first_ids(member.tokenizer, source, STATISTICS_TOKENS)
+    return None
+
+
+def _training_text(trained: Trained) -> Source | None:
+    from thereafter.training import protocol
+    from thereafter.training.resume import find_again
+
+    try:
+        texts = trained.texts or find_again(trained.config, Path("trained here"))
+        return protocol.part_of(texts, "train")
+    except (SourceError, CorpusError, OptionError) as error:
+        progress.note(f"dynamic evaluation by sgd, not rms, which needs the training text: {error}")
+        return None
+
+
+def first_ids(tokenizer: Tokenizer, source: Source, most: int) -> Ids:
+    """The first tokens of a text, no more than `most`."""
+    parts: list[Any] = []
+    held = 0
+    for ids in tokenizer.encode_stream(source.chunks(), whole=True):
+        parts.append(ids[: most - held])
+        held += len(parts[-1])
+        if held >= most:
+            break
+    return joined(parts).astype(np.int64)

@@ -1,0 +1,221 @@
+"""What turns gradients into better weights, in torch's fused form: one pass over the memory for all of it.
+
+    sgd      v <- m v + g,  w <- w - r v                                        (Robbins and Monro 1951; momentum m)
+    adam     w <- w - r m' / (sqrt(v') + eps)                                   (Kingma and Ba 2015)
+    adamw    w <- (1 - r d) w, then adam; matrices decay, biases and gains do not     (Loshchilov and Hutter 2019)
+    nt-asgd  sgd; from step T on the mean of w_T .. w_k is what is validated    (Merity, Keskar and Socher 2018)
+
+T comes when a validation is worse than the best of those that are more than `nonmono` validations old. In sgd, nt-asgd
+and adam the weight decay d is added to the gradient, g + d w.
+
+The operators are those behind `torch.optim`, called directly: its classes load torch's compiler, which takes
+longer than a small training. What each remembers is a table of tensors and one of plain values, for a checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from thereafter.errors import FormatError
+from thereafter.training.settings import TrainingSettings
+
+Facts = dict[str, Any]
+Held = dict[str, list[Tensor]]
+_EPSILON = 1e-8
+
+
+def clip(gradients: list[Tensor], largest: float) -> tuple[Tensor, Tensor | None]:
+    """The common norm of all gradients, and what to divide them by so that it is at most `largest` (0: any).
+
+    The division is left to the optimizer, which has the gradients in hand anyway; None where there is nothing to
+    divide. On a CPU that is known at once; elsewhere the host is not asked.
+    """
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    if not largest or (norm.device.type == "cpu" and not norm.item() > largest):
+        return norm, None
+    return norm, ((norm + 1e-6) / largest).clamp(min=1.0)
+
+
+class Optimizer:
+    """Plain and momentum SGD, and what all optimizers share."""
+
+    def __init__(self, model: nn.Module, settings: TrainingSettings) -> None:
+        named = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+        self._names = list(named)
+        self.parameters: list[Tensor] = list(named.values())
+        self._decay = float(settings.weight_decay or 0.0)
+        self._momentum = settings.momentum
+        self._held: Held = self._fresh()
+
+    def _fresh(self) -> Held:
+        """What it remembers before the first step, a list with an entry for each parameter."""
+        return {"momentum": [torch.zeros_like(weight) for weight in self.parameters]} if self._momentum else {}
+
+    def clear(self) -> None:
+        """Forget the gradients."""
+        for weight in self.parameters:
+            weight.grad = None
+
+    def gradients(self) -> list[Tensor]:
+        """The gradients that there are."""
+        return [weight.grad for weight in self.parameters if weight.grad is not None]
+
+    @torch.no_grad()
+    def step(self, rate: float, scale: Tensor | None = None) -> None:
+        """Change the weights by their gradients, divided by `scale` (see `clip`)."""
+        rows = [row for row, weight in enumerate(self.parameters) if weight.grad is not None]
+        weights = [self.parameters[row] for row in rows]
+        held = {name: [tensors[row] for row in rows] for name, tensors in self._held.items()}
+        self._update(weights, self.gradients(), held, rate, scale)
+
+    def _update(
+        self, weights: list[Tensor], gradients: list[Tensor], held: Held, rate: float, scale: Tensor | None
+    ) -> None:
+        torch._fused_sgd_(
+            weights,
+            gradients,
+            held.get("momentum", []),
+            weight_decay=self._decay,
+            momentum=self._momentum,
+            lr=rate,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+            is_first_step=False,
+            grad_scale=scale,
+        )
+
+    def validated(self, loss: float) -> str | None:
+        """Hear of a validation; a sentence where that changes something."""
+        return None
+
+    @contextmanager
+    def best_guess(self) -> Iterator[None]:
+        """Inside the block the model has the weights to be validated and kept."""
+        yield
+
+    def state(self) -> tuple[dict[str, Tensor], Facts]:
+        """What it remembers, the tensors not copied."""
+        held = {
+            f"{key}/{name}": tensor
+            for key, tensors in self._held.items()
+            for name, tensor in zip(self._names, tensors, strict=True)
+        }
+        return held, {}
+
+    @torch.no_grad()
+    def restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Remember what `state` gave; the tensors are copied."""
+        own, _ = self.state()
+        if own.keys() != tensors.keys() or any(own[name].shape != tensors[name].shape for name in own):
+            raise FormatError("the optimizer's state in the checkpoint is not that of this model; try training again")
+        for name, tensor in own.items():
+            tensor.copy_(tensors[name])
+
+
+class Adam(Optimizer):
+    """Adam, and AdamW where `decoupled`."""
+
+    def __init__(self, model: nn.Module, settings: TrainingSettings, *, decoupled: bool) -> None:
+        super().__init__(model, settings)
+        self._betas = settings.betas
+        self._decoupled = decoupled
+
+    def _fresh(self) -> Held:
+        held = {name: [torch.zeros_like(weight) for weight in self.parameters] for name in ("mean", "square")}
+        return held | {"step": [torch.zeros((), device=weight.device) for weight in self.parameters]}
+
+    def _update(
+        self, weights: list[Tensor], gradients: list[Tensor], held: Held, rate: float, scale: Tensor | None
+    ) -> None:
+        torch._foreach_add_(held["step"], 1.0)
+        for deep in (True, False):
+            rows = [row for row, weight in enumerate(weights) if (weight.dim() >= 2) == deep]
+            if not rows:
+                continue
+            operator = torch._fused_adamw_ if self._decoupled else torch._fused_adam_
+            operator(
+                [weights[row] for row in rows],
+                [gradients[row] for row in rows],
+                [held["mean"][row] for row in rows],
+                [held["square"][row] for row in rows],
+                [],
+                [held["step"][row] for row in rows],
+                lr=rate,
+                beta1=self._betas[0],
+                beta2=self._betas[1],
+                weight_decay=self._decay if deep or not self._decoupled else 0.0,
+                eps=_EPSILON,
+                amsgrad=False,
+                maximize=False,
+                grad_scale=scale,
+            )
+
+
+class NonmonotonicAverage(Optimizer):
+    """NT-ASGD: see the top of this file."""
+
+    def __init__(self, model: nn.Module, settings: TrainingSettings) -> None:
+        super().__init__(model, settings)
+        self._patience = settings.nonmono
+        self._losses: list[float] = []
+        self._averaged = 0
+
+    @torch.no_grad()
+    def step(self, rate: float, scale: Tensor | None = None) -> None:
+        super().step(rate, scale)
+        if self._averaged:
+            self._averaged += 1
+            torch._foreach_lerp_(self._held["average"], self.parameters, 1.0 / self._averaged)
+
+    def validated(self, loss: float) -> str | None:
+        if self._averaged:
+            return None
+        earlier = self._losses[: -self._patience]
+        self._losses.append(loss)
+        if not earlier or loss <= min(earlier):
+            return None
+        self._begin()
+        return f"validation {loss:.4f} is worse than {min(earlier):.4f} before: from here on weights are averaged"
+
+    def _begin(self) -> None:
+        self._held["average"] = [weight.detach().clone() for weight in self.parameters]
+        self._averaged = 1
+
+    @contextmanager
+    def best_guess(self) -> Iterator[None]:
+        if not self._averaged:
+            yield
+            return
+        kept = [weight.detach().clone() for weight in self.parameters]
+        self._put(self._held["average"])
+        try:
+            yield
+        finally:
+            self._put(kept)
+
+    @torch.no_grad()
+    def _put(self, weights: list[Tensor]) -> None:
+        torch._foreach_copy_(self.parameters, weights)
+
+    def state(self) -> tuple[dict[str, Tensor], Facts]:
+        return super().state()[0], {"losses": list(self._losses), "averaged": self._averaged}
+
+    def restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        self._held.pop("average", None)
+        if facts["averaged"]:
+            self._begin()
+        super().restore(tensors, facts)
+        self._losses, self._averaged = [float(loss) for loss in facts["losses"]], int(facts["averaged"])
+
+
+def make(model: nn.Module, settings: TrainingSettings) -> Optimizer:
+    """The optimizer that the settings ask for."""
+    if settings.optimizer in ("adam", "adamw"):
+        return Adam(model, settings, decoupled=settings.optimizer == "adamw")
+    return NonmonotonicAverage(model, settings) if settings.optimizer == "nt-asgd" else Optimizer(model, settings)

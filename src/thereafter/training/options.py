@@ -1,0 +1,89 @@
+"""Options by name, given all at once, sorted to where they belong: the text, the model, the training.
+
+A name may be spelled in full, `lstm.hidden` or `training.clip`, as the tables of `config.toml` are; a plain name goes
+where it is known. One that belongs to other models only is refused, and the error names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from thereafter.errors import MissingPackageError, OptionError, nearest
+from thereafter.training import settings as training_settings
+from thereafter.training.kinds import MODELS, ModelKind
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How the text is read and cut. None means the rule of the tokenizer or the corpus."""
+
+    tokens: str | None = None
+    context: str | None = None
+    min_count: int | None = None
+    vocabulary: int | None = None
+    lower: bool = False
+    letters_only: bool = False
+    encoding: str | None = None
+
+
+@dataclass
+class Sorted:
+    """Options by the table they belong to."""
+
+    text: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+
+
+def sort_options(model: str, options: Mapping[str, Any]) -> Sorted:
+    """Sort options for a model of this name; OptionError for one that nothing here answers to.
+
+    >>> sort_options("ngram", {"order": 3, "text.lower": True})
+    Sorted(text={'lower': True}, model={'order': 3}, training={})
+    """
+    kind: ModelKind = MODELS.load(model)
+    text = _names(TextSettings)
+    own = _names(kind.settings)
+    training = set(training_settings.names()) if kind.trained_in_steps else {"seed"}
+    found = Sorted()
+    for spelled, value in options.items():
+        table, _, name = spelled.rpartition(".")
+        tables = {"text": (text, found.text), model: (own, found.model), "training": (training, found.training)}
+        if table and table not in tables:
+            raise OptionError(
+                f"the option {spelled!r} is in the table {table!r}; expected {', '.join(tables)}"
+                + (f"; the model trained here is {model!r}" if table in MODELS else f"; {nearest(table, list(tables))}")
+            )
+        if not table:
+            # "context" alone is the text's line or stream, unless it is a number and the model's own
+            candidates = ["text", model, "training"] if isinstance(value, str) else [model, "training", "text"]
+            table = next((place for place in candidates if name in tables[place][0]), "")
+        if not table or name not in tables[table][0]:
+            raise OptionError(_unknown(model, name, sorted(text | own | training)))
+        tables[table][1][name] = value
+    return found
+
+
+def _unknown(model: str, name: str, known: list[str]) -> str:
+    others = sorted(other for other in MODELS if other != model and name in _options_of(other))
+    said = f"the model {model!r} has no option {name!r}; "
+    if others:
+        return (
+            said
+            + f"{', '.join(others)} {'have' if len(others) > 1 else 'has'} it; try model={others[0]!r}, or leave it out"
+        )
+    return said + nearest(name, known)
+
+
+def _options_of(model: str) -> set[str]:
+    try:
+        kind: ModelKind = MODELS.load(model)
+    except (ModuleNotFoundError, MissingPackageError):  # torch is not here, and nobody asked for such a model
+        return set()
+    return _names(kind.settings) | (set(training_settings.names()) if kind.trained_in_steps else set())
+
+
+def _names(settings: type[Any]) -> set[str]:
+    return {field.name for field in fields(settings)}

@@ -1,0 +1,97 @@
+"""Recipes: a training written down as TOML, in the tables of `config.toml`, so that the one of any run is a recipe too.
+
+model = "lstm"
+[source]
+name = "ptb"
+[lstm]
+hidden = 650
+[training]
+epochs = 20
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from thereafter import config as toml
+from thereafter.errors import FormatError, OptionError, SourceError, nearest
+from thereafter.training.kinds import MODELS
+
+_SOURCE = ("name", "files", "split", "valid_source", "valid_files")
+_SAID_BY_A_RUN = ("part", "detail", "sha256", "valid", "valid_sha256")
+
+
+@dataclass
+class Recipe:
+    """What `train` is to be called with; options are spelled in full, `lstm.hidden`."""
+
+    model: str | None = None
+    source: Any = None
+    valid: Any = None
+    split: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe; an unknown table or key fails with the nearest valid one."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SourceError(
+            f"the recipe {str(path)[:200]!r} could not be read: {reason}; expected a TOML file"
+        ) from error
+    tables = toml.loads(text, str(path))
+    tables.pop("format", None)
+    recipe = Recipe(tables.pop("model", None))
+    if not isinstance(recipe.model, str) or recipe.model not in MODELS:
+        raise FormatError(f"{path}: model is {recipe.model!r}; {nearest(str(recipe.model), list(MODELS))}")
+    source = _table(path, "source", tables.pop("source", {}))
+    for name in source.keys() - {*_SOURCE, *_SAID_BY_A_RUN}:
+        raise FormatError(f"{path}: [source] has no {name!r}; {nearest(name, list(_SOURCE))}")
+    recipe.source = source.get("files") or source.get("name")
+    recipe.valid = source.get("valid_files") or source.get("valid_source")
+    recipe.split = source.get("split")
+    for table, values in tables.items():
+        known = ["text", recipe.model, "training"]
+        if table not in known:
+            raise FormatError(
+                f"{path}: a recipe for {recipe.model!r} has no {table!r}; {nearest(table, ['source', *known])}"
+            )
+        recipe.options |= {f"{table}.{name}": value for name, value in _table(path, table, values).items()}
+    return recipe
+
+
+def parse_settings(spelled: Iterable[str]) -> dict[str, Any]:
+    """`name=value` pairs as options; values are TOML, or several with commas, or plain words.
+
+    >>> parse_settings(["lstm.hidden=256", "sizes=64,32", "optimizer=sgd", "tied=false"])
+    {'lstm.hidden': 256, 'sizes': (64, 32), 'optimizer': 'sgd', 'tied': False}
+    """
+    found: dict[str, Any] = {}
+    for pair in spelled:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise OptionError(f"--set got {pair!r}; expected name=value; try --set training.clip=0.25")
+        found[name.strip()] = _value(value.strip())
+    return found
+
+
+def _value(spelled: str) -> Any:
+    for form in (spelled, f"[{spelled}]") if "," in spelled else (spelled,):
+        try:
+            value = tomllib.loads(f"value = {form}")["value"]
+        except (tomllib.TOMLDecodeError, KeyError):
+            continue
+        return tuple(value) if isinstance(value, list) else value
+    return spelled
+
+
+def _table(path: Path, name: str, values: Any) -> Mapping[str, Any]:
+    if not isinstance(values, Mapping):
+        raise FormatError(f"{path}: {name} is {values!r}; expected a table: [{name}]")
+    return values

@@ -1,0 +1,49 @@
+"""Language models small enough to be made for a test: a counted one, and neural ones with fresh weights."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+import thereafter
+from thereafter.models.build import NEURAL, SETTINGS, build
+from thereafter.training.kinds import Trained
+
+TEXT = "the cat sat on the mat\nthe dog sat on the cat\n\na cat ate the fish\nle café où est né 日本\n" * 4
+NAMES = ["ngram", *NEURAL]
+SIZES: dict[str, Any] = {
+    "hidden": 16,
+    "embed": 16,
+    "layers": 2,
+    "sizes": (16, 16),
+    "heads": 2,
+    "window": 4,
+    "context": 8,
+}
+
+
+@cache
+def counted(tokens: str = "prose") -> thereafter.LanguageModel:
+    return thereafter.train(text=TEXT, tokens=tokens, order=3)
+
+
+@cache
+def made(name: str, tokens: str = "prose") -> thereafter.LanguageModel:
+    """The named model over the tokens of TEXT; a neural one speaks at random, but always the same."""
+    import torch
+
+    lm = counted(tokens)
+    if name == "ngram":
+        return lm
+    known = {field.name for field in fields(SETTINGS[name])}
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        net = build(
+            name,
+            SETTINGS[name](**{option: value for option, value in SIZES.items() if option in known}),
+            vocabulary_size=len(lm.tokenizer.vocabulary),
+            context=lm.config["text"]["context"],
+            line_end=lm.tokenizer.line_end_id,
+        )
+    return thereafter.LanguageModel(Trained(net, lm.tokenizer, {**lm.config, "model": name}))

@@ -1,0 +1,148 @@
+"""Real trainings, really killed: SIGKILL at random moments, resumed, and the same to the last bit in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "or", "which", "old", "small", ".", ",", "it", "was"]
+COMMON = ["--tokens", "word", "--hidden", "16", "--batch", "4", "--steps", "8", "--set", "min_count=1"]
+COMMON += ["--set", "log_every=1", "--set", "checkpoint_every=10", "--set", "checkpoint_seconds=0"]
+VARIANTS: dict[str, tuple[list[str], int]] = {
+    "adamw, carried state": (["--dropout", "0.3", "--set", "weight_drop=0.3", "--set", "dropout_embed=0.1"], 6),
+    "nt-asgd": (["--optimizer", "nt-asgd", "--rate", "3", "--set", "nonmono=1", "--set", "weight_drop=0.2"], 4),
+    "partition": (["--set", "batching=partition", "--layers", "2", "--set", "dropout_hidden=0.2"], 4),
+}
+TIMEOUT = 120.0
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    rng = random.Random(7)
+    lines = [" ".join(rng.choices(WORDS, k=rng.randint(3, 12))) for _ in range(300)]
+    path = tmp_path / "book.txt"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def start(*words: object, compiled: bool = False) -> subprocess.Popen[bytes]:
+    """One thread, since the machine may be busy; compiled kernels where asked for: loading them takes its time."""
+    env = os.environ | {"OMP_NUM_THREADS": "1", "THEREAFTER_NUMBA": "1" if compiled else "0"}
+    command = [sys.executable, "-m", "thereafter", "train", *map(str, words)]
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def finished(process: subprocess.Popen[bytes]) -> str:
+    out, _ = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, out.decode()
+    return out.decode()
+
+
+def last_step(run: Path) -> int:
+    """The last step in the log, the half line of a moment left out."""
+    try:
+        with (run / "log.jsonl").open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 2000))
+            lines = log.read().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return 0
+    return max((json.loads(line).get("step", 0) for line in lines[-3:] if line.startswith(b"{")), default=0)
+
+
+def kill_when(process: subprocess.Popen[bytes], moment: Callable[[], bool]) -> None:
+    """SIGKILL at the first moment that something holds."""
+    give_up = time.monotonic() + TIMEOUT
+    while not moment():
+        if process.poll() is not None:
+            out, _ = process.communicate()
+            pytest.fail(f"it ended before it could be killed: {out.decode()}")
+        assert time.monotonic() < give_up
+        time.sleep(0.0005)  # leave the processor to what is watched
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(TIMEOUT) == -signal.SIGKILL
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
+    return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
+
+
+def log_of(run: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    clock = {"seconds", "seconds_training", "seconds_tokenizing", "tokens_per_second"}
+    return [{k: v for k, v in line.items() if k not in clock} for line in lines if line["event"] != "resumed"]
+
+
+def compare(whole: Path, broken: Path) -> None:
+    assert (whole / "weights.safetensors").read_bytes() == (broken / "weights.safetensors").read_bytes()
+    one, other = (load_file(run / "state.safetensors") for run in (whole, broken))
+    assert any(name.startswith("model/") for name in one)
+    assert same(one, other)
+    assert log_of(whole) == log_of(broken)
+    assert not list(broken.glob(".*.tmp"))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_killed_at_random_moments(variant: str, book: Path, tmp_path: Path):
+    """Before the first checkpoint, then again and again between 20 and 80 % of its steps."""
+    options, kills = VARIANTS[variant]
+    words = [*COMMON, *options, "--model", "lstm", "--epochs", "4", "--set", "validate_every=20"]
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    compiled = variant == "adamw, carried state"
+    together = [start(book, "--out", run, *words, compiled=compiled) for run in (whole, broken)]
+    kill_when(together[1], lambda: (broken / "config.toml").is_file())  # it has just begun
+    assert not (broken / "state.safetensors").exists()
+    finished(together[0])
+    steps = last_step(whole)
+    assert steps > 200
+    rng = random.Random(variant)
+    moments = sorted(rng.randint(steps // 5 + 1, steps * 7 // 10) for _ in range(kills))
+    for moment in moments:
+        process = start("--resume", broken, compiled=compiled)
+        kill_when(process, lambda moment=moment: last_step(broken) >= moment)  # type: ignore[misc]
+        assert 0.2 <= last_step(broken) / steps <= 0.8
+    finished(start("--resume", broken, compiled=compiled))
+    compare(whole, broken)
+
+
+def test_killed_inside_a_checkpoint(book: Path, tmp_path: Path):
+    """With a checkpoint at every step: killed while the next one is being written beside the last."""
+    words = [*COMMON, "--model", "gru", "--dropout", "0.3", "--epochs", "3", "--set", "validate_every=7"]
+    words += ["--set", "checkpoint_every=1"]
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    together = [start(book, "--out", whole, *words), start(book, "--out", broken, *words)]
+    inside = 0
+
+    def writing(after: int) -> Callable[[], bool]:
+        def look() -> bool:
+            try:
+                names = os.listdir(broken)
+            except FileNotFoundError:
+                return False
+            return any(name.startswith(".state.safetensors.") for name in names) and last_step(broken) >= after
+
+        return look
+
+    kill_when(together[1], writing(0))
+    inside += bool(list(broken.glob(".state.safetensors.*.tmp")))
+    finished(together[0])
+    steps = last_step(whole)
+    for share in (0.2, 0.4, 0.5, 0.6):
+        kill_when(start("--resume", broken), writing(int(share * steps)))
+        inside += bool(list(broken.glob(".state.safetensors.*.tmp")))  # the write was begun and never ended
+    assert inside >= 2
+    finished(start("--resume", broken))
+    compare(whole, broken)
