@@ -30,7 +30,7 @@ from thereafter.kernels.cpu.products import (
 from thereafter.kernels.cpu.workspace import give, give_all, take
 from thereafter.kernels.jobs import Job
 
-_CACHED = 1 << 20  # bytes of [W, U] a thread can keep at hand
+_CACHED = 1 << 19  # bytes of [W, U] a thread can keep at hand beside what it works on
 _FEWEST_ROWS = 8  # of a batch, for the input's product to be worth while in a step
 
 

@@ -104,7 +104,7 @@ def forward(
     nothing = packed[:0]  # no bias: hat is cleared and added to
     for t in range(len(gates)):
         hat[t, top:end] = 0
-        gates_product(task, m[t, top:end], units, packed, nothing, hat[t, top:end], 0, units, spares[own])
+        gates_product(task, t, m[t, top:end], units, packed, nothing, hat[t, top:end], 0, units, spares[own])
         for b in range(top, end):
             if len(lengths) and t >= lengths[b]:
                 copy_row(c[t, b], c[t + 1, b], 0, units)
@@ -171,7 +171,7 @@ def backward(
                 dh[b] = 0
             if t:
                 _add_loop(dh, units, (dy[t - 1, b].ctypes.data, dh[b].ctypes.data))
-        columns_product(task, du[t, top:end], packed, dh[top:end], 0, units, spares[own])
+        columns_product(task, t, du[t, top:end], packed, dh[top:end], 0, units, spares[own])
 
 
 @jit(**FAST)

@@ -39,7 +39,7 @@ def forward(
     pack_gates(weight, units, packed, first, last)
     meetings = 0
     for t in range(len(gates)):
-        gates_product(task, xh[t, :, read_from:], units, packed, bias, gates[t], first, last, spares[own])
+        gates_product(task, t, xh[t, :, read_from:], units, packed, bias, gates[t], first, last, spares[own])
         lstm_forward(t, gates, c, xh[:, :, inputs:], y, peephole, coupled, lengths, first, last)
         meetings = meet(task, meetings, size)
 
@@ -62,9 +62,9 @@ def backward(
     for t in range(len(gates) - 1, -1, -1):
         lstm_backward(t, gates, c, dy, dh, dc, dz, d_peephole, peephole, coupled, lengths, first, last)
         meetings = meet(task, meetings, size)
-        columns_product(task, dz[t], packed, dh, first, last, spares[own])
+        columns_product(task, t, dz[t], packed, dh, first, last, spares[own])
         if inputs:
-            columns_product(task, dz[t], packed_x, dx[:, t], first_x, last_x, spares[own])
+            columns_product(task, t, dz[t], packed_x, dx[:, t], first_x, last_x, spares[own])
 
 
 @cache

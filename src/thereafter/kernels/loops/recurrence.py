@@ -54,16 +54,22 @@ def pack_gates(weight_GK: Any, units: int, packed: Any, first: int, last: int) -
 
 @jit()
 def gates_product(
-    task: Any, a_BK: Any, units: int, packed: Any, bias_G: Any, z_BG: Any, first: int, last: int, spare: Any
+    task: Any, t: int, a_BK: Any, units: int, packed: Any, bias_G: Any, z_BG: Any, first: int, last: int, spare: Any
 ) -> None:
-    """z[:, own units of every gate] = a W' + bias, or += a W' where the bias is empty; W [G, K] is packed."""
+    """z[:, own units of every gate] = a W' + bias, or += a W' where the bias is empty; W [G, K] is packed.
+
+    Panels are taken from the first to the last at one step t and back again at the next: what does not fit into the
+    second cache is read anew at every step, but the panels used last are still there.
+    """
     rows, depth = a_BK.shape
     width, lanes, size = z_BG.shape[1], lanes_of(z_BG), z_BG.itemsize
     vectors, biased = width // units, len(bias_G) > 0
     deep = depth * vectors * size
     a, z, panels, room = a_BK.ctypes.data, z_BG.ctypes.data, packed.ctypes.data, spare.ctypes.data
-    for unit in range(first, last, lanes):
-        ahead = panels + (unit + lanes if unit + lanes < last else first) * deep
+    count = (last - first + lanes - 1) // lanes
+    for index in range(count):
+        unit = first + _turned(index, count, t) * lanes
+        ahead = panels + (first + _turned(min(index + 1, count - 1), count, t) * lanes) * deep
         whole = unit + lanes <= units
         if whole:
             to, row, vector = z + unit * size, z_BG.strides[0], units * size
@@ -83,10 +89,23 @@ def gates_product(
 
 
 @jit()
-def panel_width(vectors: int) -> int:
-    """The vectors of the next panel, where so many are left: panels of nearly equal width, none wider than a tile."""
-    panels = (vectors + MOST_VECTORS - 1) // MOST_VECTORS
-    return (vectors + panels - 1) // max(1, panels)
+def _turned(index: int, count: int, t: int) -> int:
+    """The place in line at step t: from the front at even steps, from the back at odd ones."""
+    return index if t % 2 == 0 else count - 1 - index
+
+
+@jit()
+def _panels(first: int, last: int, lanes: int) -> int:
+    """How many panels neighbouring columns make: of nearly equal width, none wider than a tile."""
+    return (last - first + MOST_VECTORS * lanes - 1) // (MOST_VECTORS * lanes)
+
+
+@jit()
+def _panel(first: int, last: int, lanes: int, index: int) -> tuple[int, int]:
+    """The first column of a panel, and its vectors."""
+    vectors, panels = (last - first + lanes - 1) // lanes, _panels(first, last, lanes)
+    narrow, wide = vectors // panels, vectors % panels  # the first ones are wider by one
+    return first + (index * narrow + min(index, wide)) * lanes, narrow + (1 if index < wide else 0)
 
 
 @jit()
@@ -94,9 +113,9 @@ def pack_columns(weight_GK: Any, packed: Any, first: int, last: int) -> None:
     """A matrix for `columns_product`: panels [G, up to 4, L] of neighbouring columns, zeros beyond the last."""
     width, columns = weight_GK.shape
     lanes = lanes_of(weight_GK)
-    column = first
-    while column < last:
-        own = panel_width((last - column + lanes - 1) // lanes) * lanes
+    for index in range(_panels(first, last, lanes)):
+        column, vectors = _panel(first, last, lanes, index)
+        own = vectors * lanes
         here = min(own, columns - column)
         panel = packed[column * width :]
         for k in range(width):
@@ -105,21 +124,20 @@ def pack_columns(weight_GK: Any, packed: Any, first: int, last: int) -> None:
                 panel[k * own + j] = row[j]
             for j in range(here, own):
                 panel[k * own + j] = 0
-        column += own
 
 
 @jit()
-def columns_product(task: Any, dz_BG: Any, packed: Any, d_BK: Any, first: int, last: int, spare: Any) -> None:
-    """d[:, own columns] += dz W."""
+def columns_product(task: Any, t: int, dz_BG: Any, packed: Any, d_BK: Any, first: int, last: int, spare: Any) -> None:
+    """d[:, own columns] += dz W, the panels in the order of `gates_product`."""
     rows, width = dz_BG.shape
     columns, lanes, size = d_BK.shape[1], lanes_of(d_BK), d_BK.itemsize
     dz, d, panels, room = dz_BG.ctypes.data, d_BK.ctypes.data, packed.ctypes.data, spare.ctypes.data
-    column = first
-    while column < last:
-        vectors = panel_width((last - column + lanes - 1) // lanes)
+    count = _panels(first, last, lanes)
+    for index in range(count):
+        column, vectors = _panel(first, last, lanes, _turned(index, count, t))
+        after, _ = _panel(first, last, lanes, _turned(min(index + 1, count - 1), count, t))
         end = column + vectors * lanes
-        panel = panels + column * width * size
-        ahead = panels + (end if end < last else first) * width * size
+        panel, ahead = panels + column * width * size, panels + after * width * size
         if end <= columns:
             to, row = d + column * size, d_BK.strides[0]
         else:
@@ -130,7 +148,6 @@ def columns_product(task: Any, dz_BG: Any, packed: Any, d_BK: Any, first: int, l
         )
         if end > columns:
             _copy_vectors(d_BK, rows, column, columns, spare, vectors * lanes, False)
-        column = end
 
 
 @jit()
