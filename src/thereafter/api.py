@@ -1,4 +1,4 @@
-"""What `import thereafter` offers: train, resume, load, read_arpa, mixture and the LanguageModel they return."""
+"""What `import thereafter` offers: train, resume, compare, load, read_arpa, mixture and what they return."""
 
 from __future__ import annotations
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,3 +114,46 @@ def test_a_nan_comes_out_as_one() -> None:
     assert torch.isnan(y[1, 2:]).all()
     assert not torch.isnan(y[0]).any()
     assert not torch.isnan(y[1, :2]).any()
+
+
+def test_shorter_vectors_give_the_same(tmp_path: Path) -> None:
+    """As on processors with vectors of four numbers, in a process of its own: sizes are settled when it is compiled."""
+    code = """
+import platform, numba, torch
+platform.machine = lambda: "aarch64"
+from thereafter import nn
+from thereafter.kernels.cpu import products
+products._WORTH_A_TEAM = 0
+for options in ({}, {"layer_norm": True, "peephole": True}):
+    layer = nn.LSTM(5, 22, batch_first=True, **options)
+    x = torch.randn(7, 4, 5, requires_grad=True)
+    found = []
+    for kernel in ("reference", "cpu"):
+        layer.kernel = kernel
+        y = layer(x)[0]
+        found.append([y, *torch.autograd.grad(y.square().sum(), [x, *layer.parameters()])])
+    for want, got in zip(*found):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+from thereafter.kernels.loops.tiles import VECTOR_BYTES
+print(VECTOR_BYTES)
+"""
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.stdout.split() == ["16"], done.stderr
+
+
+def test_what_was_scored_does_not_stand_in_the_way_of_training() -> None:
+    """Arrays of inference mode must not come back in a training step of the same size."""
+    layer, x = layer_and_input((32, 64, 64, 64), {"kernel": "cpu"}, torch.float32)
+    with torch.inference_mode():
+        scored = layer(x)[0]
+    trained = layer(x)[0]
+    trained.sum().backward()
+    assert torch.equal(scored, trained.detach())
+
+
+def test_lengths_may_be_any_view() -> None:
+    layer, x = layer_and_input((3, 5, 3, 20), {"kernel": "cpu"}, torch.float32)
+    every_other = torch.tensor([5, 1, 4, 1, 2, 1])[::2]
+    assert torch.equal(layer(x, lengths=every_other)[0], layer(x, lengths=torch.tensor([5, 4, 2]))[0])
+    assert torch.equal(layer(x, lengths=torch.tensor(3).expand(3))[0], layer(x, lengths=torch.tensor([3, 3, 3]))[0])

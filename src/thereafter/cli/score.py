@@ -90,7 +90,9 @@ def score(
         tune=tune,
     )
     if as_json:
-        finite = {name: None if value in (math.inf, -math.inf) else value for name, value in result.as_dict().items()}
+        facts = result.as_dict()
+        odd = [name for name, value in facts.items() if isinstance(value, float) and not math.isfinite(value)]
+        finite = facts | dict.fromkeys(odd)
         typer.echo(json.dumps(finite, allow_nan=False))
         return
     members = lm.config["mixture"]["members"] if mix else []

@@ -133,7 +133,7 @@ def train(
 
     Example: thereafter train book.txt --model lstm --minutes 5 --out runs/book
     """
-    own = {name: value for name, value in locals().items() if value not in (None, False)}
+    own = {name: value for name, value in locals().items() if value is not None and value is not False}
     for name in ("source", "model", "out", "resume", "recipe", "valid", "split", "arpa", "settings", "cutoffs"):
         own.pop(name, None)
     options: dict[str, Any] = own | ({} if cutoffs is None else {"cutoffs": _numbers(cutoffs)})
@@ -145,13 +145,13 @@ def train(
 
 def _resume(run: Path, others: list[Any]) -> None:
     import thereafter
-    from thereafter.training import run_folder
 
     if any(other is not None for other in others):
         raise OptionError("--resume goes on with the text and the options of the run itself; leave the others out")
-    finished = run_folder.is_run(run) and run_folder.is_finished(run)
     lm = thereafter.resume(run)
-    _summary(lm)
+    finished = lm.texts is None  # a run that had come to its end is loaded, and nothing is read
+    if "training" in lm.config:
+        _summary(lm)
     if not finished:
         _scores(lm)
     typer.echo(f"{'finished' if finished else 'saved':<11}{run}")

@@ -31,7 +31,7 @@ from thereafter.comparing.entries import LADDER, Entry, deal_options, parse_entr
 from thereafter.comparing.machine import machine, versions
 from thereafter.comparing.shared_text import SharedText, fingerprint, is_mixed, share
 from thereafter.comparing.trials import Trial, run_trial
-from thereafter.errors import FormatError, OptionError, TrainingError
+from thereafter.errors import EmptyCorpusError, FormatError, OptionError, TrainingError
 from thereafter.storage import write_text
 from thereafter.text.agreement import Sentence, read_sentences
 from thereafter.text.sources import Source, Texts
@@ -91,6 +91,7 @@ def compare(
         "normalised": is_mixed(kinds),
         "budget": budget,
         "match": wanted,
+        "matched_to": matching.reference(entries) if wanted == "parameters" else None,
         "options": {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()},
     }
     with _folder(out, base, plan) as folder:
@@ -139,7 +140,7 @@ def _run_all(
             progress.note(f"{number} of {len(jobs)}: {job.said}")
             try:
                 found = run_trial(job.entry, job.seed, shared, dealt[job.entry.stem], job.run, sentences)
-            except TrainingError as error:
+            except (TrainingError, EmptyCorpusError) as error:
                 failed.append(f"{job.said} failed: {error}")
                 progress.note(failed[-1])
                 continue

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from thereafter.comparing.trials import Trial, finite
+from thereafter.errors import UnknownNameError
 from thereafter.evaluation.agreement import BINS, CONGRUENCE, Agreement, Tally
 from thereafter.storage import write_text
 
@@ -113,7 +114,10 @@ class Comparison:
 
     def row(self, name: str) -> Row:
         """The row of a model, named as it was given."""
-        return next(row for row in self.rows if row.name == name)
+        found = {row.name: row for row in self.rows}
+        if name not in found:
+            raise UnknownNameError("model of this comparison", name, found)
+        return found[name]
 
     def table(self) -> str:
         """The figures for a terminal of 120 columns."""

@@ -93,6 +93,12 @@ def matched(settings: NeuralSettings, target: int, count: Callable[[NeuralSettin
     return min(counted, key=lambda one: abs(counted[one] - target))
 
 
+def reference(entries: Sequence[Entry]) -> str | None:
+    """The stem of the model whose parameters the others are matched to: an LSTM if there is one, else the first."""
+    neural = [entry.stem for entry in entries if entry.kind.trained_in_steps]
+    return next((stem for stem in neural if stem.startswith(f"{_REFERENCE}-")), neural[0] if neural else None)
+
+
 def target_of(match: str | int, counted: Mapping[str, int]) -> int:
     """The number to match: the given one, else what an LSTM has if there is one, else the first model."""
     if isinstance(match, int):

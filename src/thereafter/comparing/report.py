@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from html import escape
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -159,7 +160,7 @@ def _learning(comparison: Comparison) -> list[str]:
     level = [
         Curve(row.name, [(0.0, row.figure(lambda trial: trial.validation).mean)], style[row.name], flat=True)
         for row in comparison.rows
-        if row not in trained
+        if row not in trained and isfinite(row.figure(lambda trial: trial.validation).mean)
     ]
     parts = ["<h2>Learning</h2>"]
     caption = (
@@ -171,7 +172,7 @@ def _learning(comparison: Comparison) -> list[str]:
         (1, 1.0, "tokens trained on (logarithmic)", True),
     ):
         curves = [_validation(row, style[row.name], place, unit) for row in trained]
-        ends = [curve.points[-1][1] for curve in (*curves, *level) if curve.points]
+        ends = [curve.points[-1][1] for curve in (*curves, *level) if curve.points and isfinite(curve.points[-1][1])]
         lowest = min([*ends, *(value for curve in curves for _, value in curve.points)])
         reach = max(max(ends) - lowest, 0.1 * lowest)
         across = [at for curve in curves for at, _ in curve.points]

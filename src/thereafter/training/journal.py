@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from thereafter import packages
-from thereafter.errors import StorageError
+from thereafter.errors import FormatError, StorageError
 
 Line = dict[str, Any]
 _SHOWN = {"step": ("loss", "rate", "norm", "clipped"), "validation": ("loss", "perplexity")}
@@ -32,7 +32,10 @@ class Journal:
                 kept = self._file.readall() or b""
             except OSError as error:
                 raise self._failed(error) from error
-            self.lines = [json.loads(line) for line in kept.decode("utf-8").splitlines()]
+            try:
+                self.lines = [json.loads(line) for line in kept.decode("utf-8").splitlines()]
+            except (ValueError, RecursionError) as error:
+                raise FormatError(f"{path} is damaged ({error}); try training again") from error
             self.length = len(kept)
         else:
             self.length = 0

@@ -195,7 +195,8 @@ def _files(name: str, source: Source) -> list[str] | None:
     """The files of a source that is not a named corpus; none where it cannot be read a second time."""
     from thereafter.text import corpora
 
-    if name.partition(":")[0] in corpora.names():
+    corpus, _, part = name.partition(":")
+    if corpus in corpora.names() and " " not in part:  # "ptb:train (cut)" is a file that was cut out of one
         return None
     return [] if source.held is not None or source.spools else [str(path.absolute()) for path in source.files]
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from thereafter import config as toml
 from thereafter.errors import FormatError, StorageError, nearest
+from thereafter.packages import require
 from thereafter.storage import map_arrays, replacing, write_arrays, write_text
 from thereafter.text.tokenizers import load_tokenizer
 from thereafter.text.tokenizers.base import Tokenizer
@@ -69,7 +70,8 @@ def _ours(name: str) -> bool:
 
 
 def _left_behind(name: str) -> bool:
-    return name.endswith(".tmp") and any(name.startswith(f".{file}.") for file in (*_FILES, STATE))
+    # a temporary file beside a temporary file has two dots before its name
+    return name.endswith(".tmp") and any(name.lstrip(".").startswith(f"{file}.") for file in (*_FILES, STATE))
 
 
 def is_finished(folder: Path) -> bool:
@@ -128,16 +130,19 @@ class RunWriter:
         """Make room for a new run, and open its log with a first line; the configuration comes last, so that a folder
         that has it can be resumed."""
         check_free(self.folder)
+        if tensorboard:
+            require("tensorboard", "training.tensorboard")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            for name in (CONFIG, STATE, WEIGHTS, LOG, TOKENIZER):
-                (self.folder / name).unlink(missing_ok=True)
+            with replacing(self.folder / TOKENIZER) as made:
+                tokenizer.save(made)  # on a full disk this fails, and the run that was there is still whole
+                for name in (CONFIG, STATE, WEIGHTS, LOG):
+                    (self.folder / name).unlink(missing_ok=True)
             self.tidy()
         except OSError as error:
             raise StorageError(
                 f"cannot write the run folder {self.folder}: {error.strerror}; try another --out"
             ) from error
-        tokenizer.save(self.folder / TOKENIZER)
         journal = self.journal(tensorboard=tensorboard)
         journal.write(dict(line))
         journal.sync()

@@ -1,6 +1,7 @@
 """What training itself can be told, whatever the neural model: one frozen dataclass, checked when it is made.
 
-Nothing here needs torch. None means "chosen by the size of the text": `defaults.complete` puts the choice in its place.
+Nothing here needs torch. None means "chosen by the size of the text": `defaults.complete_training`
+puts the choice in its place.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class TrainingSettings:
 
     Text: `batching` is "stream" (rows run through the text side by side, the state carried, gradients cut after `steps`
     tokens), "partition" (pieces of `steps` tokens from a random offset, shuffled, each from a fresh state) or "lines"
-    (each line on its own, gradients through all of it). `batch` rows at a time. `jitter` varies `steps` from block to
-    block as AWD-LSTM does, the rate in proportion.
+    (each line on its own, gradients through all of it; one longer than `steps` is cut). `batch` rows at a time.
+    `jitter` varies `steps` from block to block as AWD-LSTM does, the rate in proportion.
 
     Budget: `epochs`, `tokens_budget`, `minutes`; the first that is used up ends the training. `patience` ends it after
     so many validations without a better one, 0 never. `validate_every` is in steps.

@@ -38,7 +38,7 @@ def refuse_second_derivative() -> None:
 
 def row_ends(lengths: Tensor | None) -> NDArray[np.int64]:
     """The lengths as the compiled loops take them: empty where every row is whole."""
-    return np.empty(0, np.int64) if lengths is None else lengths.numpy().astype(np.int64, copy=False)
+    return np.empty(0, np.int64) if lengths is None else np.ascontiguousarray(lengths.numpy(), dtype=np.int64)
 
 
 def as_array(weights: Tensor | None, like: Tensor) -> NDArray[Any]:

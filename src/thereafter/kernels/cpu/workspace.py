@@ -39,7 +39,8 @@ def give_all(*arrays: Tensor) -> None:
 def give(array: Tensor) -> None:
     """Give an array up: nobody will look at it again."""
     size = array.numel() * array.element_size()
-    if not _SMALLEST <= size <= _MOST_BYTES:
+    # what was made in inference mode can never be part of a training step
+    if array.is_inference() or not _SMALLEST <= size <= _MOST_BYTES:
         return
     key = array.dtype, array.numel()
     with _lock:

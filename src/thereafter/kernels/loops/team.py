@@ -71,6 +71,8 @@ def pool() -> Pool:
 
 def call(function: Any, arrays: Sequence[NDArray[Any]], numbers: Sequence[int] = (), *, alone: bool = False) -> None:
     """Run a compiled `function(task)` on all of torch's threads, or on this one `alone`. The arrays are contiguous."""
+    if len(arrays) > _MOST or not all(array.flags.c_contiguous for array in arrays):
+        raise ValueError("a task takes a few arrays that lie in one piece each")  # only addresses cross over
     threads = pool()
     barrier = np.zeros(16, np.int64)
     task = np.ones(_ARRAYS + _EACH * _MOST, np.int64)

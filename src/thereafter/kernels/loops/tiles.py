@@ -9,6 +9,7 @@ neighbours in C, so that one panel can hold the same units of several gates.
 
 from __future__ import annotations
 
+import platform
 from functools import cache
 from typing import Any
 
@@ -27,12 +28,15 @@ _DEPTH = 128  # rows of a panel at a time: 32 KB where vectors are longest
 
 def vector_bytes() -> tuple[int, int]:
     """The bytes of a vector register of this processor, and how many of them there are."""
-    features = binding.get_host_cpu_features()
+    if platform.machine().lower() in ("aarch64", "arm64"):
+        return 16, 32
+    try:
+        features = binding.get_host_cpu_features()
+    except RuntimeError:  # a processor that LLVM cannot ask
+        features = {}
     if features.get("avx512f"):
         return 64, 32
-    if features.get("avx2") or features.get("avx"):
-        return 32, 16
-    return 16, 32 if "neon" in features else 16
+    return (32, 16) if features.get("avx") else (16, 16)
 
 
 VECTOR_BYTES, _REGISTERS = vector_bytes()
