@@ -11,8 +11,23 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.errors import OptionError
+
 Logs = NDArray[np.floating[Any]]
 Ids = NDArray[np.integer[Any]]
+
+
+def checked_tokens(tokens_BT: Ids, vocabulary_size: int) -> Ids:
+    """Tokens as a model takes them: [rows, steps], each one of its vocabulary."""
+    tokens = np.asarray(tokens_BT)
+    if tokens.ndim != 2:
+        raise OptionError(f"tokens have {tokens.ndim} axes; expected [rows, steps]")
+    if tokens.size and not (tokens.min() >= 0 and tokens.max() < vocabulary_size):
+        raise OptionError(
+            f"token ids run from {tokens.min()} to {tokens.max()}; expected 0 to {vocabulary_size - 1}; "
+            "try encoding with the model's own tokenizer"
+        )
+    return tokens
 
 
 class State(Protocol):

@@ -24,7 +24,7 @@ from thereafter.layers.adaptive import AdaptiveSoftmax
 from thereafter.layers.counting import count_parameters
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.softmax import Softmax
-from thereafter.models.base import Ids
+from thereafter.models.base import Ids, checked_tokens
 from thereafter.models.scoring import Record, past_line_ends, recorded, score
 from thereafter.models.settings import NeuralSettings
 from thereafter.models.state import NeuralState, stacked
@@ -227,12 +227,5 @@ class NeuralModel(nn.Module):
         return state.features_BH
 
     def checked(self, tokens_BT: Ids) -> Tensor:
-        tokens = np.asarray(tokens_BT)
-        if tokens.ndim != 2:
-            raise OptionError(f"tokens have {tokens.ndim} axes; expected [rows, steps]")
-        if tokens.size and not (tokens.min() >= 0 and tokens.max() < self.vocabulary_size):
-            raise OptionError(
-                f"token ids run from {tokens.min()} to {tokens.max()}; expected 0 to {self.vocabulary_size - 1}; "
-                "try encoding with the model's own tokenizer"
-            )
+        tokens = checked_tokens(tokens_BT, self.vocabulary_size)
         return torch.from_numpy(tokens.astype(np.int64)).to(self.device)

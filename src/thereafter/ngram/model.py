@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.errors import OptionError
-from thereafter.models.base import Ids
+from thereafter.models.base import Ids, checked_tokens
 from thereafter.ngram.scoring import score
 from thereafter.ngram.tables import Tables
 
@@ -116,12 +115,4 @@ class NgramModel:
             out_V[tables.word[children]] = tables.logp[children]
 
     def _checked(self, tokens_BT: Ids) -> Ids:
-        tokens = np.asarray(tokens_BT)
-        if tokens.ndim != 2:
-            raise OptionError(f"tokens have {tokens.ndim} axes; expected [rows, steps]")
-        if tokens.size and not (tokens.min() >= 0 and tokens.max() < self.vocabulary_size):
-            raise OptionError(
-                f"token ids run from {tokens.min()} to {tokens.max()}; expected 0 to {self.vocabulary_size - 1}; "
-                "try encoding with the model's own tokenizer"
-            )
-        return tokens
+        return checked_tokens(tokens_BT, self.vocabulary_size)
