@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.kernels.jobs import Job, Unrolled
+from thereafter.kernels.widening import narrowed, widened
 
 
 class Vendor:
@@ -43,28 +45,38 @@ class Vendor:
         return f"runs here: {'oneDNN' if onednn else 'ATen'} through torch, for {cells}"
 
     def run(self, job: Job) -> Unrolled:
-        cell = job.cell
-        flat = _flat_weights(job)
-        initial: Any = tuple(part.unsqueeze(0).contiguous() for part in job.state)
-        if not isinstance(cell, LSTM):
-            initial = initial[0]
-        operator: Any = _operator(cell)
-        has_bias = cell.bias != "none"
-        # Without dropout, training mode changes nothing but that cuDNN keeps what gradients need.
-        train = torch.is_grad_enabled()
-        if job.lengths_B is None:
-            y_BTO, *last = operator(job.x_BTI, initial, flat, has_bias, 1, 0.0, train, False, True)
-        else:
-            packed = pack_padded_sequence(job.x_BTI, job.lengths_B.cpu(), batch_first=True, enforce_sorted=False)
-            order, back = packed.sorted_indices, packed.unsorted_indices
-            initial = _picked(initial, order)
-            data, *last = operator(packed.data, packed.batch_sizes, initial, flat, has_bias, 1, 0.0, train, False)
-            y_BTO, _ = pad_packed_sequence(
-                PackedSequence(data, packed.batch_sizes, order, back), batch_first=True, total_length=job.x_BTI.shape[1]
-            )
-            last = list(_picked(tuple(last), back))
-        parts = [part.squeeze(0) for part in last]
-        return Unrolled(y_BTO, HCState(*parts) if isinstance(cell, LSTM) else HState(*parts))
+        if job.x_BTI.device.type != "cuda":
+            return _run(job)
+        wide = widened(job)
+        with warnings.catch_warnings():
+            # Weights that were dropped, widened or cast lie apart, and cuDNN copies them together: as it should.
+            warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
+            return _run(job) if wide is job else narrowed(_run(wide), job)
+
+
+def _run(job: Job) -> Unrolled:
+    cell = job.cell
+    flat = _flat_weights(job)
+    initial: Any = tuple(part.unsqueeze(0).contiguous() for part in job.state)
+    if not isinstance(cell, LSTM):
+        initial = initial[0]
+    operator: Any = _operator(cell)
+    has_bias = cell.bias != "none"
+    # Without dropout, training mode changes nothing but that cuDNN keeps what gradients need.
+    train = torch.is_grad_enabled()
+    if job.lengths_B is None:
+        y_BTO, *last = operator(job.x_BTI, initial, flat, has_bias, 1, 0.0, train, False, True)
+    else:
+        packed = pack_padded_sequence(job.x_BTI, job.lengths_B.cpu(), batch_first=True, enforce_sorted=False)
+        order, back = packed.sorted_indices, packed.unsorted_indices
+        initial = _picked(initial, order)
+        data, *last = operator(packed.data, packed.batch_sizes, initial, flat, has_bias, 1, 0.0, train, False)
+        y_BTO, _ = pad_packed_sequence(
+            PackedSequence(data, packed.batch_sizes, order, back), batch_first=True, total_length=job.x_BTI.shape[1]
+        )
+        last = list(_picked(tuple(last), back))
+    parts = [part.squeeze(0) for part in last]
+    return Unrolled(y_BTO, HCState(*parts) if isinstance(cell, LSTM) else HState(*parts))
 
 
 def _picked(states: Any, order: Tensor | None) -> Any:

@@ -25,6 +25,7 @@ from thereafter.training.blocks import Block, Blocks
 from thereafter.training.checkpoint import Snapshot
 from thereafter.training.counters import Counters, perplexity
 from thereafter.training.generators import generator_states, set_generators
+from thereafter.training.graphs import Graphs
 from thereafter.training.guard import Guard, blame
 from thereafter.training.journal import Journal
 from thereafter.training.order import Plan
@@ -33,9 +34,12 @@ from thereafter.training.settings import TrainingSettings
 from thereafter.training.validation import Validation
 from thereafter.training.weights import load_weights, weights_of
 
-_ASK_EVERY = 8  # steps between two questions to a device that is not the CPU
+_ASK_EVERY = 32  # steps between two questions to a device that is not the CPU
 _SHOW_EVERY = 0.25  # seconds between two looks at the progress
 _WRITE_SHARE = 0.02  # of the time, at most, goes into writing checkpoints
+_LOSS_SCALE = 1024.0
+"""In mixed precision the loss is taken so many times: cuDNN computes recurrent layers in float16 then, whose smallest
+number, 6e-8, is more than many a gradient of a mean over thousands of tokens."""
 
 
 class Loop:
@@ -63,6 +67,9 @@ class Loop:
         self._optimizer = optimizers.make(model, settings)
         self._schedule, self._guard = Schedule(settings), Guard()
         self._clip = float(settings.clip or 0.0)
+        self._scale = _LOSS_SCALE if settings.precision == "bfloat16" and model.device.type == "cuda" else 1.0
+        recorded = settings.graphs and model.device.type == "cuda"
+        self._graphs = Graphs(self._learn, model.device) if recorded else None
         self._state: NeuralState | None = None
         self._plan, self._planned = plan(0), 0
         self._pending: list[tuple[Tensor, int]] = []
@@ -107,21 +114,47 @@ class Loop:
         block = self._blocks.cut(plan, at.block)
         state = self.model.fresh(len(block.inputs_BT)) if self._state is None else self._state
         at.rate = self._rate(plan, block)
-        nats, loss, after = self._loss(block, state)
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm, scale = optimizers.clip(self._optimizer.gradients(), self._clip)
-        self._pending.append((torch.stack([nats.detach().float(), loss.detach().float(), norm.float()]), block.count))
-        asked = len(self._pending) >= self._ask_every()
-        if asked and not self._settle(at.step + 1, lambda: self._loss(block, state)):
-            return False
-        self._optimizer.step(at.rate, scale)
-        self._optimizer.clear()
+        after = self._played(block, state if plan.carried else None)
+        if after is None:
+            figures, scale, after = self._gradients(block, state)
+            self._pending.append((figures, block.count))
+            asked = len(self._pending) >= self._ask_every()
+            if asked and not self._settle(at.step + 1, lambda: self._loss(block, state)):
+                return False
+            self._optimizer.step(at.rate, scale)
+            self._optimizer.clear()
+            after = _carried(after) if plan.carried else after
+        self._optimizer.stepped()
         if not self._warm:
             self._warm = True
             at.start_clock()  # what had to be compiled for the first step is not the training's time
         ended = at.take(block.count, len(plan))
-        self._state = None if ended or not plan.carried else _carried(after)
-        return True
+        self._state = None if ended or not plan.carried else after
+        return len(self._pending) < self._ask_every() or self._settle(at.step)
+
+    def _played(self, block: Block, state: NeuralState | None) -> NeuralState | None:
+        """The state after a step that was recorded before; None where there is no record of one like it."""
+        if self._graphs is None or self.at.step < self._careful:
+            return None
+        played = self._graphs.play(block, state, self.at.rate)
+        if played is None:
+            return None
+        self._pending.append((played[0], block.count))
+        return NeuralState({}) if played[1] is None else played[1]
+
+    def _learn(self, block: Block, state: NeuralState | None, rate: Tensor) -> tuple[Tensor, NeuralState]:
+        """A whole step that asks the device for nothing, as a graph must be: its figures, and the state after it."""
+        figures, scale, after = self._gradients(block, state or self.model.fresh(len(block.inputs_BT)))
+        self._optimizer.step(rate, scale)
+        self._optimizer.clear()
+        return figures, after
+
+    def _gradients(self, block: Block, state: NeuralState) -> tuple[Tensor, Tensor | None, NeuralState]:
+        """Nats, loss and gradient norm of a block; what its gradients are to be divided by; the state after it."""
+        nats, loss, after = self._loss(block, state)
+        (loss if self._scale == 1.0 else loss * self._scale).backward()  # type: ignore[no-untyped-call]
+        norm, scale = optimizers.clip(self._optimizer.gradients(), self._clip, self._scale)
+        return torch.stack([nats.detach().float(), loss.detach().float(), norm.float()]), scale, after
 
     def _loss(self, block: Block, state: NeuralState) -> tuple[Tensor, Tensor, NeuralState]:
         """The nats of a block, what is to become small, and the state after it."""

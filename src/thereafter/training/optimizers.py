@@ -29,16 +29,19 @@ Held = dict[str, list[Tensor]]
 _EPSILON = 1e-8
 
 
-def clip(gradients: list[Tensor], largest: float) -> tuple[Tensor, Tensor | None]:
+def clip(gradients: list[Tensor], largest: float, scaled: float = 1.0) -> tuple[Tensor, Tensor | None]:
     """The common norm of all gradients, and what to divide them by so that it is at most `largest` (0: any).
 
-    The division is left to the optimizer, which has the gradients in hand anyway; None where there is nothing to
-    divide. On a CPU that is known at once; elsewhere the host is not asked.
+    `scaled`: what the loss was multiplied by, and the gradients with it; the norm is the one without. The division is
+    left to the optimizer, which has the gradients in hand anyway; None where there is nothing to divide. On a CPU that
+    is known at once; elsewhere the host is not asked.
     """
-    norm = _norm(gradients)
-    if not largest or (norm.device.type == "cpu" and not norm.item() > largest):
+    norm = _norm(gradients) / scaled if scaled != 1.0 else _norm(gradients)
+    if not largest:
+        return norm, None if scaled == 1.0 else norm.new_full((), scaled)
+    if scaled == 1.0 and norm.device.type == "cpu" and not norm.item() > largest:
         return norm, None
-    return norm, ((norm + 1e-6) / largest).clamp(min=1.0)
+    return norm, ((norm + 1e-6) / largest).clamp(min=1.0) * scaled
 
 
 def _norm(gradients: list[Tensor]) -> Tensor:
@@ -74,7 +77,7 @@ class Optimizer:
         return [weight.grad for weight in self.parameters if weight.grad is not None]
 
     @torch.no_grad()
-    def step(self, rate: float, scale: Tensor | None = None) -> None:
+    def step(self, rate: float | Tensor, scale: Tensor | None = None) -> None:
         """Change the weights by their gradients, divided by `scale` (see `clip`)."""
         rows = [row for row, weight in enumerate(self.parameters) if weight.grad is not None]
         weights = [self.parameters[row] for row in rows]
@@ -82,7 +85,7 @@ class Optimizer:
         self._update(weights, self.gradients(), held, rate, scale)
 
     def _update(
-        self, weights: list[Tensor], gradients: list[Tensor], held: Held, rate: float, scale: Tensor | None
+        self, weights: list[Tensor], gradients: list[Tensor], held: Held, rate: float | Tensor, scale: Tensor | None
     ) -> None:
         torch._fused_sgd_(
             weights,
@@ -97,6 +100,9 @@ class Optimizer:
             is_first_step=False,
             grad_scale=scale,
         )
+
+    def stepped(self) -> None:
+        """Hear that a step is over: for what cannot be recorded with it."""
 
     def validated(self, loss: float) -> str | None:
         """Hear of a validation; a sentence where that changes something."""
@@ -139,7 +145,7 @@ class Adam(Optimizer):
         return held | {"step": [torch.zeros((), device=weight.device) for weight in self.parameters]}
 
     def _update(
-        self, weights: list[Tensor], gradients: list[Tensor], held: Held, rate: float, scale: Tensor | None
+        self, weights: list[Tensor], gradients: list[Tensor], held: Held, rate: float | Tensor, scale: Tensor | None
     ) -> None:
         torch._foreach_add_(held["step"], 1.0)
         for deep in (True, False):
@@ -175,8 +181,7 @@ class NonmonotonicAverage(Optimizer):
         self._averaged = 0
 
     @torch.no_grad()
-    def step(self, rate: float, scale: Tensor | None = None) -> None:
-        super().step(rate, scale)
+    def stepped(self) -> None:
         if self._averaged:
             self._averaged += 1
             torch._foreach_lerp_(self._held["average"], self.parameters, 1.0 / self._averaged)

@@ -38,8 +38,8 @@ class TrainingSettings:
     cosine and one-cycle end with; step multiplies by `decay` from epoch `decay_from` on, every `decay_every` epochs;
     plateau multiplies by `decay` after `plateau` validations without a better one.
 
-    Machine: `device`, `precision`; `log_every` and `checkpoint_every` are in steps, `checkpoint_seconds` is the least
-    time between two writes of a checkpoint.
+    Machine: `device`, `precision`; `graphs` records steps on a GPU and plays them again (`graphs.py`); `log_every` and
+    `checkpoint_every` are in steps, `checkpoint_seconds` is the least time between two writes of a checkpoint.
     """
 
     seed: int = 0
@@ -68,6 +68,7 @@ class TrainingSettings:
     plateau: int = 1
     device: str = "auto"
     precision: str = "auto"
+    graphs: bool = True
     log_every: int | None = None
     checkpoint_every: int | None = None
     checkpoint_seconds: float = 30.0

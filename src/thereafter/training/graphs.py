@@ -1,0 +1,107 @@
+"""Steps of training as CUDA graphs: recorded once, then begun by one call of the host instead of some thousand.
+
+A recurrent layer on a GPU is a long chain of short kernels, and the host needs several times as long to begin them as
+the GPU to run them. A graph holds all of a step: loss, gradients, clipping, the new weights, the state to carry on.
+What changes from step to step lies in tensors that keep their place: ids, rate, carried state. Random numbers go on
+from replay to replay as they would without a graph.
+
+A shape of block is recorded when it has come up a few times; a rare one, or one with gaps, is computed as usual.
+
+Shapes: B rows, T steps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from thereafter import progress
+from thereafter.models.state import NeuralState
+from thereafter.training.blocks import Block
+
+_RARE = 3  # so many blocks of a shape are computed as usual; they also warm up what must exist before recording
+
+Learn = Callable[[Block, NeuralState | None, Tensor], tuple[Tensor, NeuralState]]
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A graph and the places it reads its block from and writes its figures to."""
+
+    graph: torch.cuda.CUDAGraph
+    block: Block
+    figures_3: Tensor
+
+
+class Graphs:
+    """The graphs of one training.
+
+    `learn(block, state, rate)` takes a whole step and returns its three figures and the state after it; a state of None
+    stands for a fresh one. It must ask the device for nothing.
+    """
+
+    def __init__(self, learn: Learn, device: torch.device) -> None:
+        self._learn = learn
+        self._met: Counter[torch.Size] = Counter()
+        self._recorded: dict[torch.Size, _Recorded] = {}
+        self._rate = torch.zeros((), device=device)
+        self._carried: dict[str, Tensor] = {}
+        self._pool = torch.cuda.graph_pool_handle()
+        self._failed = False
+
+    def play(self, block: Block, state: NeuralState | None, rate: float) -> tuple[Tensor, NeuralState | None] | None:
+        """The figures of a step and the state after it; None where this block must be computed as usual."""
+        shape = block.inputs_BT.shape
+        if self._failed or block.mask_BT is not None or not self._fits(state):
+            return None
+        self._met[shape] += 1
+        if self._met[shape] <= _RARE:
+            return None
+        if state is not None:
+            self._put(state)
+        found = self._recorded.get(shape) or self._record(block, state)
+        if found is None:
+            return None
+        found.block.inputs_BT.copy_(block.inputs_BT)
+        found.block.targets_BT.copy_(block.targets_BT)
+        self._rate.fill_(rate)
+        found.graph.replay()
+        return found.figures_3.clone(), None if state is None else state.with_tensors(self._carried)
+
+    def _fits(self, state: NeuralState | None) -> bool:
+        """A state has a fixed place where all of it is on the device and no part grows with what was read."""
+        if state is None:
+            return True
+        held = state.tensors()
+        if any(tensor.device != self._rate.device for tensor in held.values()):
+            return False
+        if not self._carried:
+            self._carried = {name: torch.empty_like(tensor) for name, tensor in held.items()}
+        return all(tensor.shape == self._carried[name].shape for name, tensor in held.items())
+
+    def _put(self, state: NeuralState) -> None:
+        for name, tensor in state.tensors().items():
+            if tensor is not self._carried[name]:
+                self._carried[name].copy_(tensor)
+
+    def _record(self, block: Block, state: NeuralState | None) -> _Recorded | None:
+        places = Block(block.inputs_BT.clone(), block.targets_BT.clone(), None, block.count)
+        before = None if state is None else state.with_tensors(self._carried)
+        figures_3, graph = torch.zeros(3, device=self._rate.device), torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, pool=self._pool):
+                found_3, after = self._learn(places, before, self._rate)
+                figures_3.copy_(found_3)
+                for name, place in self._carried.items() if before is not None else ():
+                    place.copy_(after.tensors()[name].detach())
+        except RuntimeError as error:
+            # whatever cannot be recorded can still be computed, only more slowly
+            self._failed = True
+            progress.note(f"this model's steps are not recorded as CUDA graphs ({str(error).splitlines()[0]})")
+            return None
+        self._recorded[block.inputs_BT.shape] = _Recorded(graph, places, figures_3)
+        return self._recorded[block.inputs_BT.shape]
