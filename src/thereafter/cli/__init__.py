@@ -6,12 +6,40 @@ import os
 import sys
 
 from thereafter import progress
-from thereafter.cli import arpa, compare, data, generate, kernels, neighbours, rank, score, train
+from thereafter.cli import (
+    arpa,
+    compare,
+    data,
+    figure,
+    gallery,
+    generate,
+    inspect,
+    kernels,
+    neighbours,
+    rank,
+    score,
+    train,
+)
 from thereafter.cli.app import app
 from thereafter.errors import ThereafterError
 from thereafter.terminal import TerminalReporter
 
-__all__ = ["app", "arpa", "compare", "data", "generate", "kernels", "main", "neighbours", "rank", "score", "train"]
+__all__ = [
+    "app",
+    "arpa",
+    "compare",
+    "data",
+    "figure",
+    "gallery",
+    "generate",
+    "inspect",
+    "kernels",
+    "main",
+    "neighbours",
+    "rank",
+    "score",
+    "train",
+]
 
 
 def main() -> None:

@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Named corpora: what there is, getting one, where it lies.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+inspect_app = typer.Typer(help="Instruments: what happens inside a trained model.", no_args_is_help=True)
+app.add_typer(inspect_app, name="inspect")
 
 Run = Annotated[str, typer.Argument(help="A run folder, or an ARPA file.", show_default=False)]
 SourceName = Annotated[

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
-import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import FormatError
+from thereafter.inspection import arrays as stored
 from thereafter.models.base import SequenceModel
-from thereafter.storage import replacing
 
 LIMIT = 2000  # tokens recorded unless more are asked for
-_DAMAGED = (EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RecursionError)  # what unpacking may raise
+_KEY = "trace"
 
 
 @dataclass(frozen=True)
@@ -46,24 +42,17 @@ class Trace:
 
     def save(self, path: str | Path) -> Path:
         """Write as `.npz`: every array by its name, and one JSON text `trace` with tokens, axes and vocabulary."""
-        target = Path(path)
         described = {"tokens": self.tokens, "vocabulary": self.vocabulary, "axes": self.axes, "about": self.about}
-        packed: dict[str, Any] = {"trace": np.frombuffer(json.dumps(described).encode(), dtype=np.uint8), **self.arrays}
-        with replacing(target) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **packed)
-        return target
+        return stored.write(path, _KEY, described, self.arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
         """Read what `save` wrote; nothing is unpickled."""
         try:
-            # opened here, since numpy leaves a file open that turns out to be something else
-            with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            described: Mapping[str, Any] = json.loads(arrays.pop("trace").tobytes())
+            described, arrays = stored.read(path, _KEY)
             axes = {name: tuple(names) for name, names in described["axes"].items()}
             return cls(described["tokens"], described["vocabulary"], arrays, axes, described["about"])
-        except (*_DAMAGED, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except stored.UNREADABLE as error:
             raise FormatError(f"{path} is not a trace ({error}); expected a .npz file written by Trace.save") from error
 
 

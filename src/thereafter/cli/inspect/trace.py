@@ -1,0 +1,29 @@
+"""`thereafter inspect trace`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thereafter.cli.app import Run, inspect_app, load
+
+
+@inspect_app.command()
+def trace(
+    run: Run,
+    text: Annotated[str, typer.Argument(help="The text to follow the model through.")],
+    out: Annotated[Path, typer.Option(help="Where the arrays go, as .npz.")] = Path("trace.npz"),
+    limit: Annotated[int, typer.Option(help="The most tokens recorded.")] = 2000,
+) -> None:
+    """Record what a model did at every token of a text: states, gates, attention, predictions.
+
+    Example: thereafter inspect trace runs/book "the cat sat on the mat" --out cat.npz
+    """
+    found = load(run).trace(text, limit=limit)
+    found.save(out)
+    for name, axes in found.axes.items():
+        shape = " x ".join(map(str, found[name].shape))
+        typer.echo(f"{name:24}{shape:>16}  {', '.join(axes)}")
+    typer.echo(f"saved {out}: {len(found.tokens)} tokens")

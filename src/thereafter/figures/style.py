@@ -1,0 +1,72 @@
+"""One calm look for all pictures: readable in print, by colour-blind readers, and on light or dark pages.
+
+Colours are those of Okabe and Ito 2008, which all common kinds of colour blindness keep apart. A kind of model has the
+same colour in every picture.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thereafter.packages import require
+
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+YELLOW, BLUE, RED, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+GREY = "#7F7F7F"
+CYCLE = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK, GREY)
+
+OF_MODEL = {
+    "unigram": GREY,
+    "bigram": "#B0B0B0",
+    "ngram": BLACK,
+    "average": YELLOW,
+    "window": ORANGE,
+    "rnn": RED,
+    "gru": GREEN,
+    "lstm": BLUE,
+    "awd-lstm": "#004C80",
+    "mingru": SKY,
+    "minlstm": "#9AD0F5",
+    "transformer": PURPLE,
+}
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+
+AMOUNT = "Cividis"
+"""From little to much."""
+SIGN = ((0.0, BLUE), (0.5, "#F7F7F7"), (1.0, RED))
+"""From negative over 0 to positive: blue, white, red. Give it a range that is symmetric about 0."""
+
+FONT = "DejaVu Sans, Arial, sans-serif"
+WIDTH, HEIGHT = 760, 460
+
+
+def colour(name: str, place: int = 0) -> str:
+    """The colour of a model by the first word of its name, else the next of the cycle.
+
+    >>> colour("lstm, 2 layers") == BLUE, colour("forget gate", 1) == RED
+    (True, True)
+    """
+    return OF_MODEL.get(name.split()[0].strip(",:").lower() if name.split() else "", CYCLE[place % len(CYCLE)])
+
+
+def canvas(x: str = "", y: str = "", *, width: int = WIDTH, height: int = HEIGHT, **layout: Any) -> Any:
+    """An empty plotly figure in the common look, its axes labelled `x` and `y`."""
+    go = require("plotly.graph_objects", "drawing a picture")
+    figure = go.Figure()
+    figure.update_layout(
+        width=width,
+        height=height,
+        template="none",
+        font={"family": FONT, "size": 14, "color": "#222222"},
+        colorway=list(CYCLE),
+        paper_bgcolor="white",
+        plot_bgcolor="white",
+        margin={"l": 76, "r": 24, "t": 24, "b": 64},
+        legend={"bgcolor": "rgba(255,255,255,0.8)", "borderwidth": 0},
+        hovermode="closest",
+        **layout,
+    )
+    axis = {"showgrid": True, "gridcolor": "#E6E6E6", "zeroline": False, "linecolor": "#444444", "ticks": "outside"}
+    figure.update_xaxes(title_text=x, **axis)
+    figure.update_yaxes(title_text=y, **axis)
+    return figure

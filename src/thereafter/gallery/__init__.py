@@ -1,0 +1,1 @@
+"""Every picture of the books from models it trains itself: `thereafter gallery`."""
