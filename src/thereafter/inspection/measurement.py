@@ -1,4 +1,4 @@
-"""A measurement: what an instrument found, as named arrays. Pictures and tables are made of it, never of a live model."""
+"""A measurement: what an instrument found, as named arrays. Pictures and tables are made of it, not of a live model."""
 
 from __future__ import annotations
 
