@@ -144,9 +144,11 @@ class Loop:
 
     def _learn(self, block: Block, state: NeuralState | None, rate: Tensor) -> tuple[Tensor, NeuralState]:
         """A whole step that asks the device for nothing, as a graph must be: its figures, and the state after it."""
-        figures, scale, after = self._gradients(block, state or self.model.fresh(len(block.inputs_BT)))
-        self._optimizer.step(rate, scale)
-        self._optimizer.clear()
+        try:
+            figures, scale, after = self._gradients(block, state or self.model.fresh(len(block.inputs_BT)))
+            self._optimizer.step(rate, scale)
+        finally:
+            self._optimizer.clear()  # also where it could not be recorded: the next step begins without gradients
         return figures, after
 
     def _gradients(self, block: Block, state: NeuralState) -> tuple[Tensor, Tensor | None, NeuralState]:
