@@ -114,8 +114,7 @@ def _project(job: Job) -> Tensor:
         bias = bias + weights["bias_hh"]
     if not job.cell.layer_norm:
         return F.linear(x_TBI, weights["weight_ih"], bias)
-    z_TBG = normalise(F.linear(x_TBI, weights["weight_ih"]), weights["norm_ih"])
-    return z_TBG if bias is None else z_TBG + bias
+    return normalise(F.linear(x_TBI, weights["weight_ih"]), weights["norm_ih"], bias)  # one pass for norm and bias
 
 
 def _hoists_second_bias(cell: Cell) -> bool:

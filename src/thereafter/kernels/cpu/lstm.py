@@ -26,6 +26,7 @@ from thereafter.kernels.cpu.products import (
     run_team,
     team_packing,
     team_spares,
+    weight_gradients,
 )
 from thereafter.kernels.cpu.workspace import give, give_all, take
 from thereafter.kernels.jobs import Job
@@ -109,7 +110,7 @@ class LstmScan(torch.autograd.Function):
         bias = flat.sum(0) if bias_ih is not None else None
         second = bias if bias_hh is not None else None
         peepholes = d_peephole if peephole_3H is not None else None
-        d_ih, d_hh = flat.t().mm(read[:, :inputs]), flat.t().mm(read[:, inputs:])
+        d_ih, d_hh = weight_gradients(flat, read, inputs)
         if dz is gates:  # nobody will walk this way again
             give_all(gates, c, xh)
         return given, dh, dc, d_ih, d_hh, bias, second, peepholes, None, None

@@ -125,6 +125,15 @@ def hoisted(x_NI: Tensor, weight_ih: Tensor, bias_G: Tensor | None, out_NG: Tens
         torch.addmm(bias_G, x_NI, weight_ih.t(), out=out_NG)
 
 
+def weight_gradients(dz_NG: Tensor, xh_NK: Tensor, inputs: int) -> tuple[Tensor, Tensor]:
+    """dW = dz' x and dU = dz' h of all steps, from x and h side by side."""
+    turned = dz_NG.t()
+    if len(dz_NG) < dz_NG.shape[1]:  # copying the results would be more than what it saves
+        return turned.mm(xh_NK[:, :inputs]), turned.mm(xh_NK[:, inputs:])
+    both = turned.mm(xh_NK)  # dz is read once for both
+    return both[:, :inputs].contiguous(), both[:, inputs:].contiguous()
+
+
 def team_packing(weight_GK: Tensor, units: int) -> Tensor:
     """Where the threads of a team pack a matrix."""
     from thereafter.kernels.loops.recurrence import packed_size

@@ -18,15 +18,27 @@ _MOST_BYTES = 256 << 20
 _SMALLEST = 1 << 18  # below this the allocator keeps memory at hand itself
 
 _lock = threading.Lock()
-_free: OrderedDict[tuple[torch.dtype, int], list[Tensor]] = OrderedDict()
+
+
+class _Shelf:
+    """What is kept, by type and count of numbers, and how many bytes that is."""
+
+    def __init__(self) -> None:
+        self.free: OrderedDict[tuple[torch.dtype, int], list[Tensor]] = OrderedDict()
+        self.bytes = 0
+
+
+_shelf = _Shelf()
 
 
 def take(like: Tensor, *shape: int) -> Tensor:
     """An array with whatever was in it, of the type of `like`."""
     key = like.dtype, math.prod(shape)
     with _lock:
-        held = _free.get(key)
+        held = _shelf.free.get(key)
         found = held.pop() if held else None
+        if found is not None:
+            _shelf.bytes -= found.nbytes
     return like.new_empty(shape) if found is None else found.view(shape)
 
 
@@ -38,17 +50,18 @@ def give_all(*arrays: Tensor) -> None:
 
 def give(array: Tensor) -> None:
     """Give an array up: nobody will look at it again."""
-    size = array.numel() * array.element_size()
+    size = array.nbytes
     # what was made in inference mode can never be part of a training step
-    if array.is_inference() or not _SMALLEST <= size <= _MOST_BYTES:
+    if not _SMALLEST <= size <= _MOST_BYTES or array.is_inference():
         return
     key = array.dtype, array.numel()
     with _lock:
-        _free.setdefault(key, []).append(array.detach().view(-1))
-        _free.move_to_end(key)
-        while sum(len(held) * dtype.itemsize * count for (dtype, count), held in _free.items()) > _MOST_BYTES:
-            oldest = next(iter(_free))
-            if _free[oldest]:
-                _free[oldest].pop(0)
-            if not _free[oldest]:
-                del _free[oldest]
+        _shelf.free.setdefault(key, []).append(array.detach().view(-1))
+        _shelf.free.move_to_end(key)
+        _shelf.bytes += size
+        while _shelf.bytes > _MOST_BYTES:
+            oldest = next(iter(_shelf.free))
+            if _shelf.free[oldest]:
+                _shelf.bytes -= _shelf.free[oldest].pop(0).nbytes
+            if not _shelf.free[oldest]:
+                del _shelf.free[oldest]

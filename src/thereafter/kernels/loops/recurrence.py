@@ -13,9 +13,7 @@ from typing import Any
 
 from thereafter.compiled import jit
 from thereafter.kernels.loops.team import PRODUCT, share
-from thereafter.kernels.loops.tiles import LANES32, LANES64, MOST_VECTORS, multiply
-
-_DEEP = 64  # rows of a panel that are packed together: they and what they come from fit the first cache
+from thereafter.kernels.loops.tiles import LANES32, LANES64, MOST_VECTORS, copy, multiply, turn
 
 
 @jit()
@@ -35,21 +33,20 @@ def own_units(units: int, lanes: int, number: int, size: int) -> tuple[int, int]
 def pack_gates(weight_GK: Any, units: int, packed: Any, first: int, last: int) -> None:
     """A matrix for `gates_product`: panels [K, gates, L] of one vector of units each, zeros beyond the last unit."""
     width, depth = weight_GK.shape
-    lanes, vectors = lanes_of(weight_GK), width // units
+    lanes, vectors, size = lanes_of(weight_GK), width // units, weight_GK.itemsize
+    row = vectors * lanes
     for unit in range(first, last, lanes):
         panel = packed[unit * vectors * depth :]
-        for start in range(0, depth, _DEEP):
-            stop = min(depth, start + _DEEP)
+        whole = depth // lanes * lanes if unit + lanes <= units else 0
+        for k in range(0, whole, lanes):
+            for v in range(vectors):
+                source = weight_GK[v * units + unit].ctypes.data + k * size
+                turn(packed, source, weight_GK.strides[0], panel.ctypes.data + (k * row + v * lanes) * size, row * size)
+        for k in range(whole, depth):
             for v in range(vectors):
                 for lane in range(lanes):
-                    at = v * lanes + lane
-                    if unit + lane < units:
-                        row = weight_GK[v * units + unit + lane]
-                        for k in range(start, stop):
-                            panel[k * vectors * lanes + at] = row[k]
-                    else:
-                        for k in range(start, stop):
-                            panel[k * vectors * lanes + at] = 0
+                    there = unit + lane < units
+                    panel[k * row + v * lanes + lane] = weight_GK[v * units + unit + lane, k] if there else 0
 
 
 @jit()
@@ -112,16 +109,15 @@ def _panel(first: int, last: int, lanes: int, index: int) -> tuple[int, int]:
 def pack_columns(weight_GK: Any, packed: Any, first: int, last: int) -> None:
     """A matrix for `columns_product`: panels [G, up to 4, L] of neighbouring columns, zeros beyond the last."""
     width, columns = weight_GK.shape
-    lanes = lanes_of(weight_GK)
+    lanes, size = lanes_of(weight_GK), weight_GK.itemsize
     for index in range(_panels(first, last, lanes)):
         column, vectors = _panel(first, last, lanes, index)
         own = vectors * lanes
         here = min(own, columns - column)
         panel = packed[column * width :]
+        source, to = weight_GK.ctypes.data + column * size, panel.ctypes.data
         for k in range(width):
-            row = weight_GK[k, column:]
-            for j in range(here):
-                panel[k * own + j] = row[j]
+            copy(source + k * weight_GK.strides[0], to + k * own * size, here * size)
             for j in range(here, own):
                 panel[k * own + j] = 0
 

@@ -165,3 +165,47 @@ def multiply(
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 13), generate
+
+
+@intrinsic
+def turn(typing: Any, like: Any, source: Any, source_row: Any, to: Any, to_row: Any) -> Any:
+    """Copy as many vectors as a vector has numbers, rows becoming columns. `like` is any array of their type; then
+    come the addresses, each with its bytes a row."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number = context.get_data_type(signature.args[0].dtype)
+        size = 8 if isinstance(number, ir.DoubleType) else 4
+        lanes = VECTOR_BYTES // size
+        vector, order = ir.VectorType(number, lanes), ir.VectorType(_I32, lanes)
+
+        def place(start: Any, by: Any, row: int) -> Any:
+            return builder.inttoptr(builder.add(start, builder.mul(by, _I64(row))), vector.as_pointer())
+
+        rows = [builder.load(place(args[1], args[2], row), align=size) for row in range(lanes)]
+        step = 1
+        while step < lanes:  # of a number's place, one bit of its row and the same bit of its column change places
+            low = [lane - step + lanes if lane & step else lane for lane in range(lanes)]
+            high = [lane + lanes if lane & step else lane + step for lane in range(lanes)]
+            for row in range(lanes):
+                if not row & step:
+                    a, b = rows[row], rows[row + step]
+                    rows[row] = builder.shuffle_vector(a, b, ir.Constant(order, low))
+                    rows[row + step] = builder.shuffle_vector(a, b, ir.Constant(order, high))
+            step *= 2
+        for row in range(lanes):
+            builder.store(rows[row], place(args[3], args[4], row), align=size)
+        return context.get_dummy_value()
+
+    return types.void(like, *[types.int64] * 4), generate
+
+
+@intrinsic
+def copy(typing: Any, source: Any, to: Any, size: Any) -> Any:
+    """Copy bytes from one address to another."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        cgutils.raw_memcpy(builder, builder.inttoptr(args[1], byte), builder.inttoptr(args[0], byte), args[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), generate
