@@ -5,6 +5,7 @@ numba is optional. A caller asks `available()` and takes its readable numpy twin
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from functools import cache, update_wrapper
@@ -36,9 +37,24 @@ def available() -> bool:
 
 
 def kernel_folder() -> Path:
-    """Where machine code is kept: `$NUMBA_CACHE_DIR`, else a folder in the user's cache."""
+    """Where machine code is kept: below `$NUMBA_CACHE_DIR`, else in the user's cache; another place for other loops.
+
+    numba looks at the file of a function, not at those of the loops it calls: after an update it would run a new loop
+    inside an old one.
+    """
     named = os.environ.get("NUMBA_CACHE_DIR")
-    return Path(named) if named else cache_folder() / "numba"
+    return (Path(named) if named else cache_folder() / "numba") / _loops_digest()
+
+
+@cache
+def _loops_digest() -> str:
+    """What tells one set of compiled loops from another: all files that have any."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        source = path.read_bytes()
+        if b"thereafter.compiled" in source:
+            digest.update(source)
+    return digest.hexdigest()[:16]
 
 
 class Compiled(Generic[P, R]):
