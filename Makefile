@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint types tests test-slow oracles bench clean
+.PHONY: demo test lint types tests test-slow oracles browser bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -28,6 +28,12 @@ test-slow: $(READY)
 
 # kenlm is compiled from source: an oracle for tests and benchmarks, never a dependency
 oracles: .oracles/.ready
+
+# PNGs are drawn in a browser; where none can be had their tests skip and say so
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || ! command -v apt-get >/dev/null || \
+	(apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null) || \
+	echo "no chromium: pictures as PNG are not tested here"
 
 bench: $(READY) .oracles/.ready
 	$(BIN)/python benchmarks/ngram.py

@@ -31,7 +31,7 @@ FLOORS = [
     {"models", "nn"},
     {"evaluation", "decoding", "inspection", "ngram"},
     {"training", "comparing", "figures"},
-    {"api", "language_model", "export", "gallery"},
+    {"api", "language_model", "inspect", "export", "gallery"},
     {"cli", "studio", "serving"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

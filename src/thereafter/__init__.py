@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thereafter import inspect as inspect
     from thereafter import nn as nn
     from thereafter.api import LanguageModel as LanguageModel
     from thereafter.api import compare as compare
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from thereafter.decoding.generation import Generated as Generated
     from thereafter.errors import ThereafterError as ThereafterError
     from thereafter.evaluation.scores import Score as Score
+    from thereafter.inspection.measurement import Measurement as Measurement
     from thereafter.inspection.trace import Trace as Trace
 
 __version__ = "0.1.0"
@@ -40,6 +42,7 @@ _DOOR = {
     "Comparison": "thereafter.comparing.comparison",
     "Generated": "thereafter.decoding.generation",
     "Score": "thereafter.evaluation.scores",
+    "Measurement": "thereafter.inspection.measurement",
     "Trace": "thereafter.inspection.trace",
     "ThereafterError": "thereafter.errors",
 }
@@ -48,11 +51,13 @@ __all__ = [
     "Comparison",
     "Generated",
     "LanguageModel",
+    "Measurement",
     "Score",
     "ThereafterError",
     "Trace",
     "__version__",
     "compare",
+    "inspect",
     "load",
     "mixture",
     "nn",
@@ -63,8 +68,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "nn":
-        return import_module("thereafter.nn")
+    if name in ("inspect", "nn"):
+        return import_module(f"thereafter.{name}")
     if name not in _DOOR:
         raise AttributeError(f"module 'thereafter' has no attribute {name!r}")
     return getattr(import_module(_DOOR[name]), name)

@@ -28,6 +28,13 @@ def write(path: str | Path, key: str, described: Mapping[str, Any], arrays: Mapp
     return target
 
 
+def reason(error: BaseException) -> str:
+    """Why a file could not be read, for its user: what numpy says of a foreign file is about pickles."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return "damaged, or something else"
+
+
 def read(path: str | Path, key: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Description and arrays; one of `UNREADABLE` where the file is damaged or another."""
     # opened here, since numpy leaves a file open that turns out to be something else

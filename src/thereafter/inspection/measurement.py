@@ -54,5 +54,6 @@ class Measurement:
             return cls(str(described["kind"]), arrays, axes, dict(described["about"]))
         except stored.UNREADABLE as error:
             raise FormatError(
-                f"{path} is not a measurement ({error}); expected a .npz file written by thereafter inspect"
+                f"{path} is not a measurement ({stored.reason(error)}); "
+                "expected a .npz file written by thereafter inspect"
             ) from error

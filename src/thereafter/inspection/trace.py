@@ -53,7 +53,9 @@ class Trace:
             axes = {name: tuple(names) for name, names in described["axes"].items()}
             return cls(described["tokens"], described["vocabulary"], arrays, axes, described["about"])
         except stored.UNREADABLE as error:
-            raise FormatError(f"{path} is not a trace ({error}); expected a .npz file written by Trace.save") from error
+            raise FormatError(
+                f"{path} is not a trace ({stored.reason(error)}); expected a .npz file written by Trace.save"
+            ) from error
 
 
 def record(
@@ -77,5 +79,5 @@ def record(
         vocabulary,
         {name: array for name, (_, array) in fields.items()},
         {name: axes for name, (axes, _) in fields.items()},
-        {"model": type(model).__name__},
+        {"model": type(model).__name__.removesuffix("Model").lower()},
     )

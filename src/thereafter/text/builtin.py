@@ -2,7 +2,7 @@
 
 `python-docs` and `python-code` are read from the running interpreter, as data: source files are never run. They
 differ from one interpreter to the next, so their version and sha256 are part of what is returned and go beside every
-score. All three are written once into the cache, under a name that holds the hash of what made them.
+score. All are written once into the cache, under a name that holds the hash of what made them or of what they hold.
 """
 
 from __future__ import annotations
@@ -89,6 +89,21 @@ def agreement() -> Built:
     return Built(parts, f"generated, seed {module.DEFAULT_SEED}, {sizes} sentences, sha256 {sha256}")
 
 
+def remember_first() -> Built:
+    """A symbol, n words of noise, and the symbol again."""
+    return _memory_task("remember-first")
+
+
+def count_and_fire() -> Built:
+    """n times `a`, n times `b`, and a mark that comes exactly then."""
+    return _memory_task("count-and-fire")
+
+
+def balanced_brackets() -> Built:
+    """Round and square brackets, every one closed by its own kind."""
+    return _memory_task("balanced-brackets")
+
+
 def standard_library() -> Iterator[tuple[str, str]]:
     """Path within the library and text of every source file `python-code` is made of, sorted by path.
 
@@ -141,17 +156,33 @@ def _from_text(name: str, text: str, what: str) -> Built:
     cut = {"train": lines[:first], "valid": lines[first:second], "test": lines[second:]}
     sha256 = hashlib.sha256(text.encode()).hexdigest()
     folder = cache_folder() / "corpora" / f"{name}-{platform.python_version()}-{sha256[:12]}"
-    parts = {part: folder / f"{part}.txt" for part in cut}
+    parts = _kept(folder, {part: "".join(f"{line}\n" for line in lines) for part, lines in cut.items()})
+    made_by = f"{platform.python_implementation()} {platform.python_version()}"
+    return Built(parts, f"{what} of {made_by}, {len(text.encode()):,} bytes, sha256 {sha256}")
+
+
+def _memory_task(name: str) -> Built:
+    """The corpus of a memory task: so small that it is made anew each time, and compared with what the cache holds."""
+    module = import_module("thereafter.text.memory")
+    texts = {part: module.text_of(module.task(name), part) for part in module.DEFAULT_LINES}
+    sha256 = hashlib.sha256("".join(texts.values()).encode()).hexdigest()
+    parts = _kept(cache_folder() / "corpora" / f"{name}-{sha256[:12]}", texts)
+    sizes = " / ".join(format(size, ",") for size in module.DEFAULT_LINES.values())
+    return Built(parts, f"generated, seed {module.DEFAULT_SEED}, {sizes} lines, sha256 {sha256}")
+
+
+def _kept(folder: Path, texts: dict[str, str]) -> dict[str, Path]:
+    """See that the folder holds these texts, one file a part."""
+    parts = {part: folder / f"{part}.txt" for part in texts}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for part, path in parts.items():
-            content = "".join(f"{line}\n" for line in cut[part]).encode()
+            content = texts[part].encode()
             if not path.is_file() or path.read_bytes() != content:
                 _write(path, content)
     except OSError as trouble:
         raise _storage(folder, trouble) from trouble
-    made_by = f"{platform.python_implementation()} {platform.python_version()}"
-    return Built(parts, f"{what} of {made_by}, {len(text.encode()):,} bytes, sha256 {sha256}")
+    return parts
 
 
 def _list_parts(folder: Path, parts: dict[str, Path]) -> None:

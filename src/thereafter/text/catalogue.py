@@ -86,6 +86,17 @@ def _sst(part: str, stem: str, size: int, sha256: str) -> CorpusFile:
     return CorpusFile(part, f"{stem}.tsv", sha256, size, _at(*_SST, f"data/SST2/{stem}.tsv"))
 
 
+def _memory_task(name: str, title: str) -> CorpusCard:
+    return CorpusCard(
+        name=name,
+        title=title,
+        tokens="word",
+        origin="generated here from a fixed seed; a memory task (thereafter inspect memory)",
+        licence="MIT, as this package",
+        builtin=True,
+    )
+
+
 _ALL = (
     CorpusCard(
         name="agreement",
@@ -111,6 +122,9 @@ _ALL = (
         licence="Python Software Foundation License",
         builtin=True,
     ),
+    _memory_task("remember-first", "A symbol, n words of noise, and the symbol again"),
+    _memory_task("count-and-fire", "n times a, n times b, and a mark that comes exactly then"),
+    _memory_task("balanced-brackets", "Round and square brackets, every one closed by its own kind"),
     CorpusCard(
         name="ptb",
         title="Penn Treebank, Mikolov's preprocessing, word level",

@@ -32,6 +32,9 @@ BUILDERS = Registry(
         "agreement": "thereafter.text.builtin:agreement",
         "python-docs": "thereafter.text.builtin:python_docs",
         "python-code": "thereafter.text.builtin:python_code",
+        "remember-first": "thereafter.text.builtin:remember_first",
+        "count-and-fire": "thereafter.text.builtin:count_and_fire",
+        "balanced-brackets": "thereafter.text.builtin:balanced_brackets",
     },
 )
 

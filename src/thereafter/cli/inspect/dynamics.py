@@ -1,1 +1,70 @@
 """`thereafter inspect dynamics`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thereafter.cli.app import Run, inspect_app, load
+from thereafter.cli.inspect.gradients import drawable
+
+
+@inspect_app.command()
+def dynamics(
+    run: Run,
+    text: Annotated[str, typer.Option(help="The text to follow the model through, or @FILE to read one.")],
+    field: Annotated[str, typer.Option(help="The state whose path is followed, such as l0.h or l1.c.")] = "l0.h",
+    limit: Annotated[int, typer.Option(help="The most tokens recorded.", min=2)] = 2000,
+    out: Annotated[Path | None, typer.Option(help="Where the path's numbers go, as .npz.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw path, saturation and timescales: .html or .png.", callback=drawable)
+    ] = None,
+) -> None:
+    """How the state moves over a text, how far gates shut and open, how long units remember.
+
+    Example: thereafter inspect dynamics runs/book --text "the cat that the dogs saw was asleep" --figure cat.html
+    """
+    from thereafter.errors import OptionError
+    from thereafter.inspection import dynamics as measure
+    from thereafter.language_model import visible
+
+    if text.startswith("@"):
+        from thereafter.text.sources import resolve
+
+        text = next(iter(resolve(text[1:]).parts.values())).text()[: 40 * limit]
+    lm = load(run)
+    if not hasattr(getattr(lm.model, "settings", None), "sizes"):
+        raise OptionError(
+            f"the model {lm.config['model']!r} has no state to follow; try rnn, gru, lstm, mingru or minlstm"
+        )
+    with visible():
+        trace = lm.trace(text, limit=limit, top=1)
+    path = measure.trajectory(trace, field)
+    shares = ", ".join(f"{share:.0%}" for share in path["share"])
+    typer.echo(f"{field} over {len(trace.tokens):,} tokens: {shares} of the variance in the first components")
+    typer.echo(f"a step moves it by {path['stride'][1:].mean():.0%} of its length")
+    measured = [path]
+    if any(name.rpartition(".")[2] in measure.GATES for name in trace.arrays):  # a plain RNN has a path and no gates
+        gates, times = measure.saturation(trace), measure.timescales(trace)
+        typer.echo(f"{'gate':>14}  {'under 0.1':>9}  {'over 0.9':>9}")
+        for place, name in enumerate(gates["gate"].tolist()):
+            typer.echo(f"{name:>14}  {gates['low'][place]:9.1%}  {gates['high'][place]:9.1%}")
+        typer.echo(f"{'layer':>14}  {'median':>9}  {'longest':>9}  steps to 1/e by the gate alone")
+        for place, layer in enumerate(times["layer"].tolist()):
+            steps = times["steps"][place]
+            steps = steps[steps == steps]
+            middle = sorted(steps.tolist())[len(steps) // 2]
+            typer.echo(f"{layer:>14}  {middle:9.1f}  {steps.max():9.1f}")
+        measured += [gates, times]
+    if out is not None:
+        typer.echo(f"saved {path.save(out)}")
+    if figure is not None:
+        from thereafter.figures import dynamics as drawn
+        from thereafter.figures import export
+
+        about = f"{lm.config['model']} ({Path(run).name})"
+        draw = (drawn.trajectory, drawn.saturation, drawn.timescales)
+        pictures = [one(found, model=about) for one, found in zip(draw, measured, strict=False)]
+        typer.echo(f"drawn {export.write(pictures, figure)}")

@@ -1,1 +1,53 @@
 """`thereafter inspect jacobians`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from thereafter.cli.app import Run, inspect_app, load
+from thereafter.cli.inspect.gradients import DISTANCES, Out, Picture, Text, TextSource, save
+
+SAID = {
+    "gain": "largest singular value of the whole product",
+    "full": "root mean square singular value of the memory's block (c, else h)",
+    "direct": "the same of the direct path, the product of gates alone",
+}
+
+
+@inspect_app.command()
+def jacobians(
+    run: Run,
+    text: Text = None,
+    source: TextSource = None,
+    steps: Annotated[int | None, typer.Option(help="How many steps to multiply (40, or as the text allows).")] = None,
+    out: Out = None,
+    figure: Picture = None,
+) -> None:
+    """One-step Jacobians of a recurrent model along a text, their products, and the direct path alone.
+
+    Example: thereafter inspect jacobians runs/lstm --text "the keys to the cabinet are on the table"
+    """
+    from thereafter import inspect
+    from thereafter.inspection.jacobians import jacobian_decays
+
+    found = inspect.jacobians(load(run), text=text, source=source, steps=steps)
+    for i, layer in enumerate(found["layer"].tolist()):
+        singular, radius = found["singular"][i, :, 0], found["radius"][i]
+        typer.echo(
+            f"{layer}: one step, mean over {len(radius)}: largest singular value {singular.mean():.3f}, "
+            f"spectral radius {radius.mean():.3f}"
+        )
+    shown = [d for d in DISTANCES if d <= found.about["distance"]]
+    typer.echo(f"\n{'layer':9}{'of':8}" + "".join(f"{d:>9}" for d in shown) + "   verdict")
+    for (layer, key), decay in jacobian_decays(found).items():
+        value_K = found[key][found["layer"].tolist().index(layer)]
+        typer.echo(f"{layer:9}{key:8}" + "".join(f"{value_K[d - 1]:>9.1e}" for d in shown) + f"   {decay}")
+    typer.echo("\nby steps multiplied; " + "; ".join(f"{key}: {words}" for key, words in SAID.items()))
+    save([found], out)
+    if figure is not None:
+        from thereafter.figures.export import write
+        from thereafter.figures.gradients import jacobian_paths, jacobian_spectrum
+
+        typer.echo(f"drawn {write([jacobian_paths([found]), jacobian_spectrum(found)], figure)}")

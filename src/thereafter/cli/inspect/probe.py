@@ -1,1 +1,73 @@
 """`thereafter inspect probe`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thereafter.cli.app import Run, inspect_app, load
+from thereafter.cli.inspect.gradients import Picture
+
+if TYPE_CHECKING:
+    from thereafter.inspection.measurement import Measurement
+
+
+class Property(StrEnum):
+    """What a probe can read."""
+
+    NUMBER = "number"
+    CLASS = "class"
+
+
+@inspect_app.command()
+def probe(
+    run: Run,
+    what: Annotated[
+        Property, typer.Option("--property", help="The subject's number by distance, or the class of the word read.")
+    ] = Property.NUMBER,
+    count: Annotated[int, typer.Option(help="How many sentences of agreement, two thirds of them to fit on.")] = 900,
+    seed: Annotated[int, typer.Option(help="Which sentences, and which control.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Where the numbers go, as .npz.")] = None,
+    figure: Picture = None,
+) -> None:
+    """Read a property from a model's states with a linear probe, beside a control task of random labels.
+
+    The model must know the words of the corpus `agreement`.
+
+    Example: thereafter inspect probe runs/agreement --property number --figure decay.html
+    """
+    from thereafter import inspect
+    from thereafter.figures.memory import information_decay, word_class_by_layer
+
+    number = what is Property.NUMBER
+    found = inspect.probe(load(run), "number" if number else "class", count=count, seed=seed)
+    _show(found, "words after" if number else "layer", number)
+    if out is not None:
+        typer.echo(f"saved {found.save(out)}")
+    if figure is not None:
+        from thereafter.figures.export import write
+
+        typer.echo(f"drawn {write([(information_decay if number else word_class_by_layer)([found])], figure)}")
+
+
+def _show(found: Measurement, head: str, number: bool) -> None:
+    typer.echo(f"{found.about['model']}: {found.about['text']}")
+    typer.echo(f"{head:14}{'accuracy':>10}{'control':>10}{'selectivity':>13}{'bits':>8}")
+    names = found["distance" if number else "layer"].tolist()
+    accuracy, control, bits = (found[cell][-1] if number else found[cell] for cell in ("accuracy", "control", "bits"))
+    for name, right, other, said in zip(names, accuracy, control, bits, strict=True):
+        typer.echo(f"{name!s:14}{right:>10.1%}{other:>10.1%}{right - other:>13.1%}{said:>8.3f}")
+    if number:
+        kept = bits >= 0.5
+        until = f"half of the 1 bit is kept for all of the {names[-1]} words"
+        if not kept.all():
+            lost = int(kept.argmin())
+            later = " (and is there again later)" if kept[lost:].any() else ""
+            until = f"less than half of the 1 bit is there {names[lost]} words after it{later}"
+        typer.echo(f"the subject's number, read from the last layer: {until}")
+    else:
+        best = int((accuracy - control).argmax())
+        typer.echo(f"word class is most selectively read from {names[best]}")

@@ -1,1 +1,100 @@
 """`thereafter inspect units`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thereafter.cli.app import Encoding, Run, SourceName, inspect_app, load
+from thereafter.cli.inspect.gradients import drawable
+
+if TYPE_CHECKING:
+    from thereafter.inspection.measurement import Measurement
+
+_COLOURED_LINES = 14
+
+
+@inspect_app.command()
+def units(
+    run: Run,
+    source: SourceName,
+    property: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="quotes, comment, quotes-or-comment, speech, line-position, indentation, brackets, keyword or "
+            "boundary; may be given several times; quotes unless told."
+        ),
+    ] = None,
+    regex: Annotated[
+        list[str] | None, typer.Option(help="Being inside a match of this regular expression, as a property.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many units are listed for each property.", min=1)] = 10,
+    gates: Annotated[bool, typer.Option("--gates", help="Look at gates and candidates too.")] = False,
+    limit: Annotated[int, typer.Option(help="The most tokens read.", min=1000)] = 200_000,
+    seed: Annotated[int, typer.Option(help="Of the control's random offsets.")] = 0,
+    part: Annotated[str | None, typer.Option(help="The part of a corpus; its test part by default.")] = None,
+    encoding: Encoding = None,
+    out: Annotated[Path | None, typer.Option(help="Where the numbers go, as .npz.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the coloured text: .html or .png.", callback=drawable)
+    ] = None,
+) -> None:
+    """Find units that follow a property of the text: chosen on its first half, measured on its second.
+
+    Example: thereafter inspect units runs/code python-code --property quotes --property line-position --top 5
+    """
+    from thereafter import inspect
+    from thereafter.inspection.properties import named, of_regex
+
+    wanted = [named(name) for name in property or ([] if regex else ["quotes"])] + [of_regex(r) for r in regex or []]
+    lm = load(run)
+    asked = {"top": top, "gates": gates, "limit": limit, "seed": seed}
+    found = inspect.units(lm, source, *wanted, part=part, encoding=encoding, **asked)
+    for row, one in enumerate(wanted):
+        _table(found, row, one.name)
+        if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+            _coloured(found, row)
+    if out is not None:
+        typer.echo(f"saved {found.save(out)}")
+    if figure is not None:
+        from thereafter.figures import export
+        from thereafter.figures import units as drawn
+
+        pictures = [drawn.coloured(found, one.name) for one in wanted]
+        typer.echo(f"drawn {export.write([*pictures, drawn.ranking(found)], figure)}")
+
+
+def _table(found: Measurement, row: int, name: str) -> None:
+    measure = "AUC" if found["yes_no"][row] else "correlation"
+    typer.echo(f"{name}: {measure} on {found.about['tokens'] // 2:,} tokens the units were not chosen on")
+    typer.echo(f"{'unit':>16}  {'held out':>9}  {'chosen on':>9}  direction")
+    for rank in range(found["unit"].shape[1]):
+        side = "high" if found["direction"][row, rank] > 0 else "low"
+        unit, held, first = (found[field][row, rank] for field in ("unit", "held_out", "chosen"))
+        typer.echo(f"{unit!s:>16}  {held:9.3f}  {first:9.3f}  {side}")
+    best, control = float(found["held_out"][row, 0]), float(found["control"][row])
+    clear = best - control > (0.1 if found["yes_no"][row] else 0.2)
+    verdict = "follows it" if clear else "is no better than luck"
+    typer.echo(
+        f"control {control:.3f} (the same search for the property moved along the text): the best unit {verdict}"
+    )
+
+
+def _coloured(found: Measurement, row: int) -> None:
+    """Some lines of held-out text on the unit's colours, underlined where the property holds."""
+    from thereafter.figures.units import laid_out, shade
+
+    letters = laid_out(found["token"][row].tolist(), found["value"][row], found["truth"][row], _COLOURED_LINES)
+    out, line = [], 0
+    for letter in letters:
+        out.append("\x1b[0m\n" * (letter.line - line))
+        line = letter.line
+        red, green, blue = shade(letter.value)
+        under = "\x1b[4m" if found["yes_no"][row] and letter.truth else "\x1b[24m"
+        shown = letter.text if letter.text.isprintable() else " "
+        out.append(f"\x1b[38;2;0;0;0m\x1b[48;2;{red};{green};{blue}m{under}{shown}")
+    typer.echo("".join(out) + "\x1b[0m")

@@ -1,0 +1,144 @@
+"""Pictures of agreement: how often the verb has its subject's number, and what is expected along a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.evaluation.agreement import BINS, CONGRUENCE
+from thereafter.figures import style
+from thereafter.figures.figure import Figure
+from thereafter.figures.spread import add_level, add_line, add_mark, by_model, legend_beside, said
+from thereafter.inspection.measurement import Measurement
+
+
+def accuracy_by_distance(measurements: Sequence[Measurement]) -> Figure:
+    """Accuracy of the verb's number by the words between subject and verb, with the spread over seeds."""
+    groups = by_model(measurements, "agreement")
+    reached = max(int(one["distance"].max()) for one in measurements)
+    bins = [(low, high) for low, high in BINS if low <= reached]
+    labels = [str(low) if low == high else f"{low}-{high}" for low, high in bins]
+    plot = style.canvas("words between subject and verb", "verbs in the right number")
+    table: dict[str, list[Any]] = {
+        head: [] for head in ("model", "words between", "mean", "least", "most", "sentences")
+    }
+    for place, (name, found) in enumerate(groups.items()):
+        shares = np.stack([_binned(one, bins) for one in found])
+        counted = np.array([_inside(found[0], pair).sum() for pair in bins])
+        # one training has no spread of its own: what is left is that of a share of so many sentences
+        half = 1.96 * np.sqrt(shares[0] * (1 - shares[0]) / np.maximum(counted, 1))
+        band = (shares.min(axis=0), shares.max(axis=0)) if len(found) > 1 else (shares[0] - half, shares[0] + half)
+        add_line(plot, name, labels, shares, place, (np.maximum(band[0], 0), np.minimum(band[1], 1)))
+        table["model"] += [name] * len(bins)
+        table["words between"] += labels
+        for head, values in (("mean", shares.mean(axis=0)), ("least", band[0]), ("most", band[1])):
+            table[head] += values.tolist()
+        table["sentences"] += counted.tolist()
+    add_level(plot, 0.5, "guessing")
+    lowest = min(0.45, *(value for value in table["least"] if value == value))
+    plot.update_yaxes(range=[lowest - 0.02, 1.03], tickformat=".0%")
+    plot.update_xaxes(type="category")
+    legend_beside(plot)
+    caption = (
+        f"How often {said(groups)} find the right form of the verb likelier than the wrong one, by its distance from "
+        f"the subject, trained on {said(one.about['trained_on'] for one in measurements)}: "
+        f"{measurements[0].about['text']}"
+        f"{_seeds(groups) or ' (one training each; band: 95 % interval of a share of so many sentences)'}."
+    )
+    return Figure("agreement-by-distance", "Agreement by distance", caption, plot, table)
+
+
+def accuracy_by_congruence(measurements: Sequence[Measurement]) -> Figure:
+    """Accuracy of the verb's number by whether the last noun before the verb has the subject's number."""
+    groups = by_model(measurements, "agreement")
+    names = [name for name in CONGRUENCE.values() if any(name in one["congruence"] for one in measurements)]
+    order = [name for name in ("no attractor", "congruent", "incongruent") if name in names]
+    plot = style.canvas("the last noun between subject and verb", "verbs in the right number", barmode="group")
+    table: dict[str, list[Any]] = {head: [] for head in ("model", "last noun", "mean", "least", "most")}
+    shown = {
+        "no attractor": "there is none",
+        "congruent": "has the<br>subject's number",
+        "incongruent": "has the<br>other number",
+    }
+    for place, (name, found) in enumerate(groups.items()):
+        shares = np.array([[_share(one, "congruence", one["congruence"] == key) for key in order] for one in found])
+        spread = [shares.max(axis=0) - shares.mean(axis=0), shares.mean(axis=0) - shares.min(axis=0)]
+        error = {"type": "data", "array": spread[0].tolist(), "arrayminus": spread[1].tolist(), "symmetric": False}
+        plot.add_bar(
+            x=[shown[key] for key in order],
+            y=shares.mean(axis=0).tolist(),
+            name=name,
+            marker={"color": style.colour(name, place)},
+            error_y=error if len(found) > 1 else None,
+        )
+        table["model"] += [name] * len(order)
+        table["last noun"] += order
+        for head, value in (("mean", shares.mean(axis=0)), ("least", shares.min(axis=0)), ("most", shares.max(axis=0))):
+            table[head] += value.tolist()
+    add_level(plot, 0.5, "guessing")
+    plot.update_yaxes(range=[0, 1.05], tickformat=".0%")
+    plot.update_xaxes(title_standoff=12)
+    legend_beside(plot)
+    plot.update_layout(height=480, margin={"b": 90})
+    caption = (
+        f"How often {said(groups)} find the right form of the verb likelier, by the number of the last noun before it, "
+        f"trained on {said(one.about['trained_on'] for one in measurements)}: "
+        f"{measurements[0].about['text']}{_seeds(groups) or ' (one training each)'}."
+    )
+    return Figure("agreement-by-congruence", "Led astray by the last noun", caption, plot, table)
+
+
+def expectation_along(measurements: Sequence[Measurement], *, verb: int | None = None) -> Figure:
+    """p(first) / (p(first) + p(second)) after each word of a sentence; `verb` is the place of the word to come."""
+    groups = by_model(measurements, "expectation")
+    first = measurements[0]
+    one, other = first["word"].tolist()[:2]
+    read = first["step"].tolist()
+    plot = style.canvas("after reading", f"P({one}) / (P({one}) + P({other}))", height=480)
+    table: dict[str, list[Any]] = {head: [] for head in ("model", "after", f"P({one})", f"P({other})", "share")}
+    for place, (name, found) in enumerate(groups.items()):
+        p = np.mean([each["probability"] for each in found], axis=0)
+        share = p[:, 0] / np.maximum(p[:, :2].sum(axis=1), np.finfo(np.float64).tiny)
+        add_line(plot, name, list(range(len(read))), share[None], place)
+        table["model"] += [name] * len(read)
+        table["after"] += read
+        table[f"P({one})"] += p[:, 0].tolist()
+        table[f"P({other})"] += p[:, 1].tolist()
+        table["share"] += share.tolist()
+    add_level(plot, 0.5, "undecided")
+    if verb is not None:
+        add_mark(plot, verb - 1, "the verb comes next", 1.09, "right")
+    plot.update_xaxes(tickmode="array", tickvals=list(range(len(read))), ticktext=read, tickangle=-55)
+    plot.update_yaxes(range=[-0.04, 1.15], tickformat=".0%")
+    legend_beside(plot)
+    plot.update_layout(margin={"b": 120})
+    caption = (
+        f"How {said(groups)}, trained on {said([each.about['trained_on'] for each in measurements])}, weigh {one!r} "
+        f"against {other!r} as the next word after each word of “{first.about['text']}”."
+    )
+    return Figure("expectation", f"“{one}” or “{other}”", caption, plot, table)
+
+
+def _inside(one: Measurement, pair: tuple[int, int]) -> NDArray[np.int64]:
+    """The totals of the distances within a bin."""
+    distance = one["distance"]
+    found: NDArray[np.int64] = one["total_distance"][(distance >= pair[0]) & (distance <= pair[1])]
+    return found
+
+
+def _binned(one: Measurement, bins: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
+    distance = one["distance"]
+    return np.array([_share(one, "distance", (distance >= low) & (distance <= high)) for low, high in bins])
+
+
+def _share(one: Measurement, group: str, inside: NDArray[np.bool_]) -> float:
+    total = int(one[f"total_{group}"][inside].sum())
+    return float(one[f"right_{group}"][inside].sum() / total) if total else float("nan")
+
+
+def _seeds(groups: dict[str, list[Measurement]]) -> str:
+    most = max(map(len, groups.values()))
+    return f", mean of {most} seeds (spread: least to most)" if most > 1 else ""

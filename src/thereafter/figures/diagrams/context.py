@@ -1,0 +1,57 @@
+"""What each kind of model holds of the words before: which of them, and as what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from thereafter.figures.diagrams.drawing import Drawing
+from thereafter.figures.diagrams.network import layers_of
+from thereafter.figures.figure import Figure
+from thereafter.models.build import SETTINGS
+
+_COLUMN, _ROW = 74, 62
+
+
+def context_figure(words: Sequence[str], models: Mapping[str, Any]) -> Figure:
+    """One row a model, by its settings: the words in sight, and what they become before the next word is predicted."""
+    drawing = Drawing()
+    last = len(words) * _COLUMN
+    for row, (label, settings) in enumerate(models.items()):
+        y = -row * _ROW
+        sight, becomes = held(settings)
+        drawing.note(-46, y, f"<b>{label}</b>", "right")
+        for place, word in enumerate(words):
+            seen = sight is None or place >= len(words) - sight
+            kind = "state" if seen else "faint"
+            text = word if seen else f'<span style="color:#9a9a9a">{word}</span>'
+            drawing.box(f"{label}: {place + 1} {word}", place * _COLUMN, y, text, kind, 68, 30)
+        drawing.box(f"{label}: held", last + 138, y, becomes, "layer", 300, 44)
+        drawing.arrow(f"{label}: {len(words)} {words[-1]}", f"{label}: held")
+    return drawing.figure(
+        "context",
+        "What each model holds of the words before",
+        "Green: the words that can change the next prediction, by the models' settings; right: what is kept of them.",
+    )
+
+
+def held(settings: Any) -> tuple[int | None, str]:
+    """How many words a model of these settings has in sight (None: all), and what it makes of them."""
+    if hasattr(settings, "order"):
+        seen = settings.order - 1
+        return seen, f"the last {seen} words as they are:<br>counted, nothing in between"
+    if hasattr(settings, "context"):
+        numbers = f"{settings.layers} × 2 × {settings.hidden}"
+        most = f"numbers a word, {settings.context} words at most"
+        return settings.context, f"keys and values of {settings.layers} blocks: {numbers}<br>{most}"
+    if hasattr(settings, "layers"):
+        kind = next(name for name, made in SETTINGS.items() if made is type(settings))
+        sizes = [lane.cell.state_sizes() for lanes in layers_of(kind, settings.complete(0)) for lane in lanes]
+        layers, total = f"{len(sizes)} layer{'s' * (len(sizes) > 1)}", sum(sum(one.values()) for one in sizes)
+        return None, f"{' and '.join(sizes[0])} of {layers}: {total:,} numbers,<br>however long the text"
+    if hasattr(settings, "hidden"):
+        return (
+            settings.window,
+            f"{settings.window} vectors of {settings.embed} in order,<br>{settings.hidden} hidden units",
+        )
+    return settings.window, f"the mean of {settings.window} vectors:<br>{settings.embed} numbers, no order"

@@ -1,0 +1,75 @@
+"""A value that was read off the code, as a formula: sigmoid(W x + U h + b)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from thereafter.figures.diagrams.reading import Node
+
+_WEIGHTS = {"weight_ih": "W", "weight_hh": "U", "weight_hr": "P"}
+_FUNCTIONS = {"sigmoid": "σ", "logsigmoid": "log σ", "layer_norm": "norm", "sqrt": "√", "neg": "−"}
+SIGNS = {"mul": "×", "add": "+", "sub": "−", "rsub": "1−", "linear": "P", "lerp": "mix"}
+
+
+def operation_name(node: Node) -> str:
+    """What is written on an operation: ×, +, tanh.
+
+    >>> operation_name(Node("mul")), operation_name(Node("tanh"))
+    ('×', 'tanh')
+    """
+    return SIGNS.get(node.operation) or _FUNCTIONS.get(node.operation, node.operation)
+
+
+def formula(node: Node, named: Mapping[Node, str]) -> str:
+    """The formula of a value in terms of the named ones; the value itself is always written out.
+
+    >>> x, w = Node("named", ("x",)), Node("named", ("weight_ih",))
+    >>> formula(Node("sigmoid", (Node("linear", (x, w)),)), {x: "x"})
+    'σ(W x)'
+    """
+    inside = {one: name for one, name in named.items() if one != node}
+    return " + ".join(_terms(node, inside))
+
+
+def _terms(node: Node, named: Mapping[Node, str]) -> list[str]:
+    """The summands. A bias is one, however many vectors it is kept in."""
+    if node in named:
+        return [named[node]]
+    if node.operation == "part":
+        return _terms(node.made_of[0], named)
+    if node.operation == "add":
+        both = [term for part in node.made_of for term in _terms(part, named)]
+        return [term for term in dict.fromkeys(both) if term != "b"] + ["b"] * ("b" in both)
+    if node.operation == "linear":
+        given, weight, *bias = node.made_of
+        read = _factor(given, named)
+        read = f"({read})" if given.operation == "mul" and given not in named else read
+        return [f"{_factor(weight, named)} {read}", *(["b"] if bias else [])]
+    return [_single(node, named)]
+
+
+def _single(node: Node, named: Mapping[Node, str]) -> str:
+    if node.operation == "named":
+        name = str(node.parts[0])
+        kind = name.partition("_")[0]
+        return _WEIGHTS.get(name) or {"bias": "b", "peephole": "p"}.get(kind, name)
+    parts = [_factor(part, named) if isinstance(part, Node) else f"{float(part):g}" for part in node.parts]
+    if node.operation == "mul":
+        return " ".join(sorted(parts, key=lambda part: part != "p" and part[-1] not in "0123456789"))
+    if node.operation in ("sub", "rsub"):
+        first, second = parts if node.operation == "sub" else parts[::-1]
+        return f"{first} − {second}"
+    if node.operation == "neg":
+        return f"−{parts[0]}"
+    return f"{_FUNCTIONS.get(node.operation, node.operation)}({formula_of_argument(node, named)})"
+
+
+def formula_of_argument(node: Node, named: Mapping[Node, str]) -> str:
+    """What stands between the brackets of a function."""
+    return " + ".join(_terms(node.made_of[0], named))
+
+
+def _factor(node: Node, named: Mapping[Node, str]) -> str:
+    terms = _terms(node, named)
+    alone = len(terms) == 1 and " − " not in terms[0]
+    return terms[0] if alone else f"({' + '.join(terms)})"

@@ -1,0 +1,157 @@
+"""A recurrent network unrolled over time: a column a step, a row a layer and direction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from thereafter.figures.diagrams.drawing import Drawing
+from thereafter.figures.style import BLUE, RED
+from thereafter.layers.lanes import Lane, build_lanes
+from thereafter.models.build import NEURAL
+from thereafter.models.settings import RecurrentSettings
+
+_COLUMN, _ROW = 128, 92
+_WIDTH, _HEIGHT = 74, 38
+Layers = Sequence[tuple[Lane, ...]]
+
+
+def layers_of(kind: str, settings: RecurrentSettings) -> list[tuple[Lane, ...]]:
+    """The lanes a recurrent language model of these completed settings is built of."""
+    sizes: list[tuple[int, ...]] = [(size,) for size in settings.sizes]
+    return build_lanes(NEURAL.load(kind).cell, settings.embed or settings.hidden, sizes, settings.cell_options())
+
+
+def draw_network(
+    layers: Layers,
+    *,
+    steps: int = 4,
+    reads: str = "every",
+    writes: str = "every",
+    words: Sequence[str] = (),
+    output: str = "y",
+    feedback: bool = False,
+    backward: bool = False,
+    connect: str | None = None,
+    beside: Mapping[int, str] | None = None,
+) -> Drawing:
+    """The drawing of a stack of lanes.
+
+    `reads` and `writes`: "every", "first" or "last" step has an input or an output. `feedback`: each output is the next
+    input. `backward`: the way of the gradient too. `connect`: as the layers' own. `beside`: words for the gap below a
+    layer (0: between input and first layer; the number of layers: below the output).
+    """
+    drawing = Drawing()
+    rows = [lane for lanes in layers for lane in lanes]
+    two = max(len(lanes) for lanes in layers) > 1
+    apart = _COLUMN + (70 if two else 0) + (26 if connect else 0)
+    lift: dict[int, float] = {}
+    height = 0.0
+    for lanes in layers:
+        for lane in lanes:
+            height += _ROW
+            lift[id(lane)] = height
+        height += (_ROW - 20) * (len(lanes) > 1) + 26 * (connect is not None and lanes[0].layer > 0)
+    top = height + _ROW
+
+    def x_of(step: int, lane: Lane | None = None) -> float:
+        shift = 0.0 if not two or lane is None else (46 if lane.reverse else -46)
+        return step * apart + shift
+
+    for step in range(1, steps + 1):
+        below = ""
+        if reads == "every" or feedback or (reads == "first" and step == 1):
+            below = f"x{step}"
+            word = words[step - 1] if step <= len(words) else f"x<sub>{step}</sub>"
+            drawing.box(
+                below, x_of(step), 0, word, "input", max(44, 16 + 8 * len(words[step - 1]) if words else 44), 32
+            )
+        for lanes in layers:
+            above = []
+            for lane in lanes:
+                name = f"{lane.name} at {step}"
+                text = type(lane.cell).__name__
+                drawing.box(name, x_of(step, lane), lift[id(lane)], text, "layer", _WIDTH, _HEIGHT)
+                if below:
+                    drawing.arrow(below, name)
+                above.append(name)
+            below = _joined(drawing, above, lanes, step, x_of(step), connect, below)
+        if writes == "every" or (writes == "last" and step == steps):
+            drawing.box(f"y{step}", x_of(step), top, f"{output}<sub>{step}</sub>", "output", 54, 32)
+            drawing.arrow(below, f"y{step}")
+            if backward:
+                _against(drawing, below, f"y{step}")
+    for lane in rows:
+        _through_time(drawing, lane, steps, backward)
+    if feedback:
+        for step in range(1, steps):
+            x = x_of(step + 1) - _WIDTH / 2 - 10  # clear of the state's name in the middle
+            drawing.arrow(f"y{step}", f"x{step + 1}", via=[(x, top), (x, 0)], colour=BLUE, dash="dash")
+    _row_names(drawing, layers, lift, drawing.extent()[1] + 40, beside, top)
+    return drawing
+
+
+def _joined(
+    drawing: Drawing, above: list[str], lanes: tuple[Lane, ...], step: int, x: float, connect: str | None, below: str
+) -> str:
+    """What the next layer reads: the box itself, both directions side by side, or the sum with what the layer read."""
+    highest = drawing.boxes[above[-1]]
+    result = above[0]
+    if len(above) > 1:
+        result = f"both of layer {lanes[0].layer} at {step}"
+        size = sum(lane.cell.output_size for lane in lanes)
+        drawing.box(result, x, highest.y + _ROW - 26, f"→ and ←, {size}", "operation", 104, 28)
+        for name in above:
+            drawing.arrow(name, result)
+    if connect is not None and lanes[0].layer > 0:
+        name = f"{connect} round layer {lanes[0].layer} at {step}"
+        source = drawing.boxes[below]
+        round_ = drawing.box(name, x, drawing.boxes[result].y + 46, "+", "operation", 24, 24)
+        drawing.arrow(result, name)
+        side = x + _WIDTH / 2 + 12 + (46 if len(above) > 1 else 0)
+        leaves = source.y + source.height / 2 + 8
+        via = [(side, leaves), (side, round_.y)]
+        drawing.arrow(below, name, via=via, start=(source.x, leaves), colour=BLUE)
+        result = name
+    return result
+
+
+def _through_time(drawing: Drawing, lane: Lane, steps: int, backward: bool) -> None:
+    """The state of a lane, handed from step to step, in its own direction."""
+    order = list(range(steps, 0, -1) if lane.reverse else range(1, steps + 1))
+    first = drawing.boxes[f"{lane.name} at {order[0]}"]
+    start, side = f"{lane.name} before the first step", 1 if lane.reverse else -1
+    drawing.box(start, first.x + side * (_WIDTH / 2 + 64), first.y, _state(lane, "0"), "state", 56, 32)
+    drawing.arrow(start, first.name)
+    for step, further in pairwise(order):
+        before, after = f"{lane.name} at {step}", f"{lane.name} at {further}"
+        drawing.arrow(before, after, label=_state(lane, str(step)))
+        if backward:
+            _against(drawing, before, after)
+
+
+def _state(lane: Lane, step: str) -> str:
+    return ", ".join(f"{field}<sub>{step}</sub>" for field in lane.cell.state_sizes())
+
+
+def _against(drawing: Drawing, before: str, after: str) -> None:
+    """The gradient's arrow, beside the arrow it runs against."""
+    first, second = drawing.boxes[before], drawing.boxes[after]
+    if first.y == second.y:
+        start, end = (second.x - second.width / 2, second.y - 11), (first.x + first.width / 2, first.y - 11)
+    else:
+        start, end = (second.x + 12, second.y - second.height / 2), (first.x + 12, first.y + first.height / 2)
+    drawing.arrow(after, before, start=start, end=end, colour=RED, dash="dash")
+
+
+def _row_names(
+    drawing: Drawing, layers: Layers, lift: dict[int, float], x: float, beside: Mapping[int, str] | None, top: float
+) -> None:
+    for lanes in layers:
+        for lane in lanes:
+            way = " backward" if lane.reverse else (" forward" if len(lanes) > 1 else "")
+            text = f"layer {lane.layer + 1}{way}:<br>{lane.cell.input_size} → {lane.cell.output_size}"
+            drawing.note(x, lift[id(lane)], text)
+    for level, text in (beside or {}).items():
+        y = top - 30 if level == len(layers) else lift[id(layers[level][0])] - _ROW / 2
+        drawing.note(x, y, text)

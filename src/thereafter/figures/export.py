@@ -1,0 +1,63 @@
+"""Figures as files, by the ending of the name: a page, a picture, the numbers, or the plot's own description.
+
+.html        one page that needs nothing but itself, however many figures
+.png .svg    pictures with title and caption, through kaleido and a browser
+.csv         the numbers
+.json        plotly's description of the plot, which `plotly.io.read_json` reads
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from thereafter.errors import OptionError
+from thereafter.figures.figure import Figure
+from thereafter.figures.page import page
+from thereafter.figures.pictures import render
+from thereafter.storage import replacing
+
+SUFFIXES = (".html", ".png", ".svg", ".csv", ".json")
+
+
+def write(figures: Sequence[Figure], path: Path) -> Path:
+    """Write figures in the format that the ending of `path` names; returns where the first of them lies.
+
+    Several figures share one page; of the other formats each gets a file of its own, named after `path` and itself:
+    `flow.png` becomes `flow-gradient-decay.png` and so on.
+    """
+    path = Path(path)
+    suffix = format_of(path)
+    if not figures:
+        raise OptionError(f"there is no figure to write as {path.name!r}; expected at least one")
+    if suffix == ".html":
+        title = figures[0].title if len(figures) == 1 else path.stem.replace("-", " ").replace("_", " ")
+        contents = {path: page(figures, title=title).encode()}
+    else:
+        places = [path] if len(figures) == 1 else [path.with_stem(f"{path.stem}-{one.name}") for one in figures]
+        if len(set(places)) < len(places):
+            raise OptionError(f"two figures have one name among {', '.join(one.name for one in figures)}")
+        contents = dict(zip(places, _contents(figures, suffix), strict=True))
+    for place, content in contents.items():
+        with replacing(place) as temporary:
+            temporary.write_bytes(content)
+    return next(iter(contents))
+
+
+def format_of(path: Path) -> str:
+    """The ending of a figure's name; one that names no format is refused."""
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise OptionError(f"a figure is to be written as {path.name!r}; expected a name that ends in {_listed()}")
+    return suffix
+
+
+def _contents(figures: Sequence[Figure], suffix: str) -> list[bytes]:
+    if suffix in (".png", ".svg"):
+        return render(figures, suffix.removeprefix("."))
+    texts: dict[str, Callable[[Figure], str]] = {".csv": Figure.csv, ".json": lambda one: str(one.plot.to_json())}
+    return [texts[suffix](one).encode() for one in figures]
+
+
+def _listed() -> str:
+    return ", ".join(SUFFIXES[:-1]) + f" or {SUFFIXES[-1]}"

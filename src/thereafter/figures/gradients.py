@@ -1,0 +1,233 @@
+"""Pictures of gradients: by distance, by distance and depth, through Jacobians, and under truncation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from thereafter.errors import OptionError
+from thereafter.figures.figure import Figure
+from thereafter.figures.style import AMOUNT, DASHES, GREY, canvas, colour
+from thereafter.inspection.decay import SHARE, fit_decay
+from thereafter.inspection.measurement import Measurement
+
+WORDS = "words"
+"""The layer every model has: its word vectors."""
+
+NOTHING = 1e-12
+"""What a log axis shows of a gradient that is exactly 0: nothing, so the line ends."""
+
+
+def gradient_decay(
+    flows: Sequence[Measurement], *, layer: str | None = None, name: str = "gradient-decay", title: str = ""
+) -> Figure:
+    """| d loss_T / d state_{T-d} | by distance on a log axis, each curve as a share of its value at distance 1.
+
+    Of several models it is one layer of each, the last that all have (`layer` names another; word vectors, "words",
+    are in all); of a single model it is all layers. 000 figures 5.9 and 5.15.
+    """
+    chosen = _curves(flows, layer)
+    figure = canvas("distance back from the loss (steps)", "gradient, share of distance 1", width=860)
+    columns: dict[str, list[Any]] = {key: [] for key in ("model", "layer", "field", "distance", "norm", "share")}
+    verdicts = []
+    for place, (flow, i, k) in enumerate(chosen):
+        of, field = str(flow["layer"][i]), str(flow["field"][k])
+        norm_D, distance_D = flow["norm"][i, :, k], flow["distance"]
+        first = norm_D[distance_D == 1][0]
+        share_D = norm_D / first if first > 0 else np.zeros_like(norm_D)
+        decay = fit_decay(norm_D, distance_D)
+        model = str(flow.about["model"])
+        label = model if of == WORDS and len(flows) > 1 else f"{model}, {of} {field}"
+        shown = distance_D >= 1
+        figure.add_scatter(
+            x=distance_D[shown],
+            y=np.where(share_D[shown] > NOTHING, share_D[shown], np.nan),
+            mode="lines",
+            name=f"{label}<br>{_in_short(decay.verdict, decay.rate)}",
+            line={
+                "color": colour(model if len(flows) > 1 else "", place),
+                "dash": DASHES[_nth(chosen, place) % len(DASHES)],
+                "width": 2.5,
+            },
+        )
+        verdicts.append(f"{label} {decay.verdict}, under 1 % {decay.when()}")
+        for key, values in zip(columns, (model, of, field, distance_D, norm_D, share_D), strict=True):
+            columns[key] += [values] * len(norm_D) if isinstance(values, str) else values.tolist()
+    figure.update_yaxes(type="log", exponentformat="power", dtick=1)
+    figure.add_hline(y=SHARE, line={"color": GREY, "dash": "dot"})
+    figure.add_annotation(
+        x=1, xref="paper", y=np.log10(SHARE), text="1 %", showarrow=False, xanchor="left", font={"color": GREY}
+    )
+    figure.update_layout(legend={"x": 1.05, "y": 1, "tracegroupgap": 6}, margin={"r": 40, "l": 92})
+    models = ", ".join(dict.fromkeys(str(flow.about["model"]) for flow in flows))
+    words = set(columns["layer"]) == {WORDS}
+    caption = (
+        f"Norm of the gradient of the loss at one step in the {'word vectors' if words else 'states'} before it, "
+        f"{_measured(flows)}, "
+        f"for {models} on {_text(flows)}: {'; '.join(verdicts)}."
+    )
+    return Figure(name, title or "How far a gradient travels back in time", caption, figure, columns)
+
+
+def gradient_depth(flow: Measurement, *, name: str = "gradient-depth") -> Figure:
+    """The same norms over time and depth as a heat map, the loss on the right, the top layer above. 000 fig. 5.21."""
+    rows = [(i, k) for i in range(len(flow["layer"])) for k in range(len(flow["field"])) if _there(flow, i, k)]
+    labels = [f"{flow['layer'][i]} {flow['field'][k]}" for i, k in rows]
+    norm_RD = np.stack([flow["norm"][i, :, k] for i, k in rows])
+    log_RD = np.log10(np.where(norm_RD > NOTHING, norm_RD, np.nan))
+    low, high = int(np.floor(np.nanmin(log_RD))), int(np.ceil(np.nanmax(log_RD)))
+    figure = canvas("distance back from the loss (steps)", "layer and field", height=120 + 46 * max(5, len(rows)))
+    figure.add_heatmap(
+        x=flow["distance"],
+        y=labels,
+        z=log_RD,
+        colorscale=AMOUNT,
+        zmin=low,
+        zmax=high,
+        colorbar={
+            "title": {"text": "norm of the<br>gradient<br> "},
+            "tickvals": list(range(low, high + 1)),
+            "ticktext": [f"10<sup>{power}</sup>" for power in range(low, high + 1)],
+        },
+    )
+    figure.update_xaxes(autorange="reversed", showgrid=False)
+    figure.update_yaxes(showgrid=False, automargin=True)
+    caption = (
+        f"Norm of d loss / d state in {flow.about['model']}, by layer and by steps back, {_measured([flow])}, "
+        f"on {_text([flow])}; the loss is on the right, the word vectors are at the bottom."
+    )
+    distances = flow["distance"].tolist()
+    table = {
+        "layer": [label for label in labels for _ in distances],
+        "distance": distances * len(rows),
+        "norm": norm_RD.flatten().tolist(),
+    }
+    return Figure(name, "The gradient over time and depth", caption, figure, table)
+
+
+def jacobian_paths(found: Sequence[Measurement], *, name: str = "jacobian-paths") -> Figure:
+    """The whole product of Jacobians against the direct path, the product of gates alone (003, 16.7.4 and 16.11.2)."""
+    figure = canvas("steps multiplied", "root mean square singular value", width=860)
+    columns: dict[str, list[Any]] = {key: [] for key in ("model", "layer", "path", "steps", "value")}
+    for place, one in enumerate(found):
+        model, i = str(one.about["model"]), len(one["layer"]) - 1
+        layer, field = str(one["layer"][i]), one.about["memory"][i]
+        for dash, path in zip(DASHES, ("full", "direct"), strict=False):
+            value_K = one[path][i]
+            if np.isnan(value_K).any():
+                continue
+            said = f"all paths, d{field}/d{field}" if path == "full" else "gates alone"
+            line = {"color": colour(model, place), "dash": dash, "width": 2.5}
+            figure.add_scatter(x=one["span"], y=value_K, mode="lines", name=f"{model}, {layer}: {said}", line=line)
+            for key, values in zip(columns, (model, layer, path, one["span"], value_K), strict=True):
+                columns[key] += [values] * len(value_K) if isinstance(values, str) else values.tolist()
+    figure.update_yaxes(type="log", exponentformat="power", dtick=1)
+    figure.update_layout(legend={"x": 1.02, "y": 1}, margin={"l": 92})
+    models = ", ".join(str(one.about["model"]) for one in found)
+    caption = (
+        "Root mean square singular value of the product of one-step Jacobians of the memory (solid) and of the product "
+        f"of its gates alone (dashed), top layer of {models}, along {found[0].about['steps']} "
+        f"steps of {_text(found)}; an rnn has no direct path."
+    )
+    return Figure(name, "Gradient highways: all paths against the direct one", caption, figure, columns)
+
+
+def jacobian_spectrum(found: Measurement, *, name: str = "jacobian-spectrum") -> Figure:
+    """Largest and median singular value and spectral radius of each one-step Jacobian, along the text; top layer."""
+    i = len(found["layer"]) - 1
+    singular_TS = found["singular"][i]
+    lines = {
+        "largest singular value": np.nanmax(singular_TS, axis=1),
+        "spectral radius": found["radius"][i],
+        "median singular value": np.nanmedian(singular_TS, axis=1),
+    }
+    steps = list(range(1, len(singular_TS) + 1))
+    figure = canvas("step", "singular value or spectral radius", width=860)
+    for place, (label, values) in enumerate(lines.items()):
+        line = {"color": colour("", place), "width": 2}
+        figure.add_scatter(x=steps, y=values, mode="lines+markers", name=label, line=line)
+    figure.add_hline(y=1, line={"color": GREY, "dash": "dot"})
+    figure.update_yaxes(type="log", dtick=1, exponentformat="power")
+    figure.update_layout(legend={"x": 1.02, "y": 1}, margin={"l": 92})
+    caption = (
+        f"Singular values and spectral radius of each one-step Jacobian of {found.about['model']}, layer "
+        f"{found['layer'][i]}, along {len(steps)} steps of {_text([found])}."
+    )
+    table = {"step": steps} | {label: values.tolist() for label, values in lines.items()}
+    return Figure(name, "One step's Jacobian along a text", caption, figure, table)
+
+
+def truncation_kept(found: Sequence[Measurement], *, name: str = "truncated-bptt") -> Figure:
+    """How much of the full gradient pieces of n steps keep: cosine (solid) and share of the norm. 000 fig. 5.22."""
+    figure = canvas("steps a gradient may travel", "agreement with the full gradient", width=860)
+    columns: dict[str, list[Any]] = {key: [] for key in ("model", "length", "cosine", "share")}
+    for place, one in enumerate(found):
+        model, lengths = str(one.about["model"]), one["length"]
+        for dash, (key, said) in zip(DASHES, {"cosine": "cosine", "share": "norm"}.items(), strict=False):
+            line = {"color": colour(model, place), "dash": dash, "width": 2.5}
+            figure.add_scatter(
+                x=lengths, y=one[key][-1], mode="lines+markers", name=f"{model}: {said}", line=line, marker={"size": 7}
+            )
+        columns["model"] += [model] * len(lengths)
+        columns["length"] += lengths.tolist()
+        for key in ("cosine", "share"):
+            columns[key] += one[key][-1].tolist()
+    ticks = sorted({int(length) for one in found for length in one["length"]})
+    figure.update_xaxes(type="log", tickvals=ticks, ticktext=[str(tick) for tick in ticks])
+    figure.add_hline(y=1, line={"color": GREY, "dash": "dot"})
+    figure.update_yaxes(rangemode="tozero")
+    figure.update_layout(legend={"x": 1.02, "y": 1})
+    models = ", ".join(str(one.about["model"]) for one in found)
+    caption = (
+        "Gradient of the recurrent weights found in pieces of n steps against the one over "
+        f"{found[0].about['steps']} steps: cosine between them (solid) and ratio of their norms (dashed), "
+        f"{models} on {_text(found)}."
+    )
+    return Figure(name, "What truncated backpropagation keeps", caption, figure, columns)
+
+
+Curve = tuple[Measurement, int, int]
+
+
+def _curves(flows: Sequence[Measurement], layer: str | None) -> list[Curve]:
+    """The (flow, layer, field) to draw."""
+    if not flows:
+        raise OptionError("there is nothing to draw; expected at least one gradient flow")
+    if layer is None and len(flows) > 1:
+        shared = [name for name in flows[0]["layer"].tolist() if all(name in flow["layer"] for flow in flows)]
+        layer = shared[-1]
+    found = []
+    for flow in flows:
+        names = flow["layer"].tolist()
+        if layer is not None and layer not in names:
+            raise OptionError(f"{flow.about['model']} has no layer {layer!r}; its layers are {', '.join(names)}")
+        for i in range(len(names)) if layer is None else [names.index(layer)]:
+            found += [(flow, i, k) for k in range(len(flow["field"])) if _there(flow, i, k)]
+    return found
+
+
+def _there(flow: Measurement, i: int, k: int) -> bool:
+    return not bool(np.isnan(flow["norm"][i, :, k]).any())
+
+
+def _nth(chosen: list[Curve], place: int) -> int:
+    """Which curve of its own model this is."""
+    return sum(1 for flow, _, _ in chosen[:place] if flow is chosen[place][0])
+
+
+def _in_short(verdict: str, rate: float) -> str:
+    return verdict if verdict == "cut off" else f"{verdict}, × {rate:.3f} a step"
+
+
+def _measured(flows: Sequence[Measurement]) -> str:
+    counts = {int(flow.about["losses"]) for flow in flows}
+    return f"mean over {' or '.join(map(str, sorted(counts)))} losses"
+
+
+def _text(found: Sequence[Measurement]) -> str:
+    """Which text, and whether lines were read on end, so that a gradient had to cross their borders."""
+    texts = dict.fromkeys(str(one.about["text"]) for one in found if one.about["text"])
+    alone = {one.about["context"] for one in found} == {"line"}
+    return f"{', '.join(texts) or 'a text'} ({'each line alone' if alone else 'read straight on'})"

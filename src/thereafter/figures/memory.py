@@ -1,0 +1,148 @@
+"""Pictures of memory: what is kept over a distance, and how far back a model can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from thereafter.figures import style
+from thereafter.figures.figure import Figure
+from thereafter.figures.spread import add_level, add_line, add_mark, by_model, legend_beside, said
+from thereafter.inspection.measurement import Measurement
+
+
+def information_decay(measurements: Sequence[Measurement]) -> Figure:
+    """Bits about the subject's number that a linear probe reads from the last layer, by words after the subject."""
+    groups = by_model(measurements, "probe-number")
+    plot = style.canvas("words after the subject", "bits about the subject's number")
+    table: dict[str, list[Any]] = {name: [] for name in ("model", "distance", "accuracy", "control", "bits")}
+    lowest = 0.0
+    for place, (name, found) in enumerate(groups.items()):
+        distance = found[0]["distance"].tolist()
+        bits = np.stack([one["bits"][-1] for one in found])
+        lowest = min(lowest, float(bits.min()))
+        add_line(plot, name, distance, bits, place)
+        for column, k in enumerate(distance):
+            row = [name, k, *(_mean(found, cell, column) for cell in ("accuracy", "control", "bits"))]
+            for head, value in zip(table, row, strict=True):
+                table[head].append(value)
+    add_level(plot, 1.0, "all there is to know", inside=True)
+    plot.update_yaxes(range=[lowest - 0.05, 1.12])
+    legend_beside(plot)
+    ends = ", ".join(f"{name} {_mean(found, 'accuracy', -1):.0%}" for name, found in groups.items())
+    first = measurements[0]
+    caption = (
+        f"How many bits about the subject's number a linear probe reads from the last layer's state of {said(groups)}, "
+        f"trained on {said([one.about['trained_on'] for one in measurements])}: {first.about['text']}. "
+        f"Probe accuracy {first['distance'][-1]} words on: {ends}."
+    )
+    return Figure("information-decay", "Information kept about the subject", caption, plot, table)
+
+
+def accuracy_by_n(
+    measurements: Sequence[Measurement],
+    *,
+    name: str = "memory",
+    title: str = "How far back each cell remembers",
+    asked: str = "",
+    note: str = "",
+) -> Figure:
+    """Accuracy in a memory task by the number of steps n, a line for each model or way of training.
+
+    The caption says who was `asked`, by default the names of the models, and ends with the `note`.
+    """
+    groups = by_model(measurements, "memory")
+    first = measurements[0]
+    plot = style.canvas("n (steps to remember over)", "questions answered rightly")
+    table: dict[str, list[Any]] = {head: [] for head in ("model", "n", "accuracy", "chance", "questions")}
+    for place, (label, found) in enumerate(groups.items()):
+        n = found[0]["n"].tolist()
+        add_line(plot, label, n, np.stack([one["accuracy"] for one in found]), place)
+        table["model"] += [label] * len(n)
+        table["n"] += n
+        table["accuracy"] += np.mean([one["accuracy"] for one in found], axis=0).tolist()
+        table["chance"] += found[0]["chance"].tolist()
+        table["questions"] += found[0]["total"].tolist()
+    plot.add_scatter(x=first["n"].tolist(), y=first["chance"].tolist(), name="chance", mode="lines",
+                     line={"color": style.GREY, "width": 1.5, "dash": "dot"})  # fmt: skip
+    trained = first.about.get("longest")
+    if trained is not None and trained < first["n"].max():
+        add_mark(plot, trained, "longest in training", 1.09)
+    plot.update_yaxes(range=[-0.04, 1.14], tickformat=".0%")
+    legend_beside(plot, 190)
+    caption = (
+        f"{asked or said(groups)} asked {first.about['question']}, by n: mean over {first.about['text']}"
+        + (f", {_seeds(groups)} seeds (band: least to most)" if _seeds(groups) > 1 else "")
+        + (f"; {note}" if note else "")
+        + "".join(f"; {pair} give the same line" for pair in _alike(groups))
+        + "."
+    )
+    return Figure(name, title, caption, plot, table)
+
+
+def word_class_by_layer(measurements: Sequence[Measurement]) -> Figure:
+    """How well the class of a word is read from each layer, beside the control task of random classes."""
+    groups = by_model(measurements, "probe-class")
+    plot = style.canvas("layer", "accuracy of a linear probe", barmode="group")
+    table: dict[str, list[Any]] = {
+        head: [] for head in ("model", "layer", "accuracy", "control", "selectivity", "bits")
+    }
+    for name, found in groups.items():
+        one = found[0]
+        layers = [_layer(layer) for layer in one["layer"].tolist()]
+        several = f"{name}: " if len(groups) > 1 else ""
+        for cell, label, tint in (
+            ("accuracy", "word class", style.colour(name)),
+            ("control", "control: a random class for each word", "#C8C8C8"),
+        ):
+            plot.add_bar(
+                x=[f"{several}{layer}" for layer in layers],
+                y=one[cell].tolist(),
+                name=f"{several}{label}",
+                marker={"color": tint},
+                text=[f"{value:.0%}" for value in one[cell]],
+                textposition="outside",
+            )
+        table["model"] += [name] * len(layers)
+        table["layer"] += layers
+        table["accuracy"] += one["accuracy"].tolist()
+        table["control"] += one["control"].tolist()
+        table["selectivity"] += (one["accuracy"] - one["control"]).tolist()
+        table["bits"] += one["bits"].tolist()
+    add_level(plot, float(measurements[0]["chance"].mean()), "most frequent class")
+    plot.update_yaxes(range=[0, 1.12], tickformat=".0%")
+    plot.update_layout(
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}, margin={"t": 60, "l": 92, "r": 150}
+    )
+    plot.update_yaxes(title_standoff=14)
+    caption = (
+        f"How well a linear probe reads the class of the word just read from each layer of {said(groups)}, trained on "
+        f"{said([one.about['trained_on'] for one in measurements])}, beside a control task in which every word has a "
+        f"class at random: {measurements[0].about['text']}."
+    )
+    return Figure("word-class-by-layer", "Word class, layer by layer", caption, plot, table)
+
+
+def _layer(name: str) -> str:
+    """A layer's name for readers, who count from 1."""
+    if name == "words":
+        return "word vectors"
+    return f"layer {int(name.removeprefix('l').removeprefix('block')) + 1}" if name[-1].isdigit() else name
+
+
+def _mean(found: Sequence[Measurement], cell: str, column: int) -> float:
+    return float(np.mean([one[cell][-1, column] for one in found]))
+
+
+def _alike(groups: dict[str, list[Measurement]]) -> list[str]:
+    """Models whose lines hide each other from end to end, "a and b"."""
+    lines: dict[tuple[float, ...], list[str]] = {}
+    for name, found in groups.items():
+        lines.setdefault(tuple(np.mean([one["accuracy"] for one in found], axis=0).tolist()), []).append(name)
+    return [said(names) for names in lines.values() if len(names) > 1]
+
+
+def _seeds(groups: dict[str, list[Measurement]]) -> int:
+    return max(map(len, groups.values()))

@@ -1,0 +1,84 @@
+"""Lines with their spread: several measurements of one name are trainings that differ in their seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import OptionError
+from thereafter.figures import style
+from thereafter.inspection.measurement import Measurement
+
+
+def by_model(measurements: Sequence[Measurement], *kinds: str) -> dict[str, list[Measurement]]:
+    """Measurements by the name of their model, in the order given; refused where they are of another kind."""
+    if not measurements:
+        raise OptionError(f"there is nothing to draw; expected at least one measurement of kind {' or '.join(kinds)}")
+    groups: dict[str, list[Measurement]] = {}
+    for one in measurements:
+        if one.kind not in kinds:
+            raise OptionError(f"got a measurement of kind {one.kind!r}; expected {' or '.join(map(repr, kinds))}")
+        groups.setdefault(str(one.about["model"]), []).append(one)
+    return groups
+
+
+def said(values: Iterable[Any]) -> str:
+    """Words in a row, each once: "a, b and c".
+
+    >>> said(["rnn", "gru", "rnn", "lstm"])
+    'rnn, gru and lstm'
+    """
+    once = [str(value) for value in dict.fromkeys(values)]
+    return once[0] if len(once) == 1 else f"{', '.join(once[:-1])} and {once[-1]}"
+
+
+Values = NDArray[np.floating[Any]]
+
+
+def add_line(
+    plot: Any, name: str, x: Sequence[Any], rows: Values, place: int = 0, band: tuple[Values, Values] | None = None
+) -> None:
+    """The mean of `rows` [seed, x] as a line with marks; the band is from least to most of the seeds, or as given.
+
+    The `place`-th line and its marks are smaller than those before, so that lines on top of each other are all seen.
+    """
+    tint = style.colour(name, place)
+    if len(rows) > 1 and band is None:
+        band = rows.min(axis=0), rows.max(axis=0)
+    if band is not None:
+        edge = {"x": [*x, *reversed(x)], "y": [*band[1], *band[0][::-1]]}
+        plot.add_scatter(**edge, fill="toself", fillcolor=tint, opacity=0.18, line={"width": 0}, mode="lines",
+                         hoverinfo="skip", showlegend=False)  # fmt: skip
+    dash = style.DASHES[place // len(style.CYCLE) % len(style.DASHES)]
+    plot.add_scatter(
+        x=list(x),
+        y=rows.mean(axis=0).tolist(),
+        name=name,
+        mode="lines+markers",
+        line={"color": tint, "width": max(1.6, 5.5 - 0.9 * place), "dash": dash},
+        marker={"size": max(6, 11.5 - 1.3 * place), "symbol": place % 8},
+    )
+
+
+def legend_beside(plot: Any, room: int = 130) -> None:
+    """The legend to the right of the axes, in so much room; and air between the numbers of the axis and its name."""
+    plot.update_layout(legend={"x": 1.02, "y": 1, "xanchor": "left"}, margin={"r": room, "l": 92})
+    plot.update_yaxes(title_standoff=14)
+
+
+def add_mark(plot: Any, x: float, text: str, y: float, anchor: str = "center") -> None:
+    """A thin vertical line with its name at the height y."""
+    plot.add_vline(x=x, line={"color": style.GREY, "width": 1, "dash": "dash"})
+    plot.add_annotation(x=x, y=y, text=text, showarrow=False, xanchor=anchor, bgcolor="white", borderpad=3,
+                        font={"size": 12, "color": style.GREY})  # fmt: skip
+
+
+def add_level(plot: Any, y: float, text: str, *, inside: bool = False) -> None:
+    """A thin horizontal line with its name at its right end, beside the axes unless `inside`."""
+    plot.add_hline(y=y, line={"color": style.GREY, "width": 1.5, "dash": "dot"})
+    place = {"x": 1, "xanchor": "right", "yanchor": "bottom"} if inside else {"x": 1.01, "xanchor": "left"}
+    plot.add_annotation(**place, xref="paper", y=y, text=text, showarrow=False,
+                        font={"size": 12, "color": style.GREY})  # fmt: skip

@@ -1,0 +1,115 @@
+"""Pictures of repeated multiplication: activations in a vanilla RNN, and eigenvalues below, at and above 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from thereafter.figures.figure import Figure
+from thereafter.figures.style import CYCLE, DASHES, FONT, canvas
+from thereafter.inspection.measurement import Measurement
+
+SHOWN = (1e-20, 1e20)
+"""What the log axes show; the table has the rest."""
+
+
+def activation_stability(found: Measurement, *, name: str = "activation-stability") -> Figure:
+    """Largest state forward (above), gain of the gradient backward (below), a column a scale (003 table 16.2)."""
+    radii, activations = found["radius"].tolist(), found["activation"].tolist()
+    rows = {"state": ("step", "largest state"), "gradient": ("distance", "gradient gain")}
+    figure = _panels(len(rows), radii, width=940, height=640)
+    columns: dict[str, list[Any]] = {key: [] for key in ("activation", "radius", "step", "state", "gradient")}
+    for j, radius in enumerate(radii):
+        for i, activation in enumerate(activations):
+            for row, (key, (axis, _)) in enumerate(rows.items(), start=1):
+                value = found[key][i, j]
+                inside = (value >= SHOWN[0]) & (value <= SHOWN[1])
+                figure.add_scatter(
+                    x=found[axis],
+                    y=np.where(inside, value, np.nan),
+                    mode="lines",
+                    name=activation,
+                    legendgroup=activation,
+                    showlegend=row == 1 and j == 0,
+                    # relu, leaky relu and relu6 often lie on each other: thinner dashes let the lower ones through
+                    line={
+                        "color": CYCLE[i % len(CYCLE)],
+                        "width": max(1.5, 5.5 - 0.8 * i),
+                        "dash": DASHES[i % len(DASHES)],
+                    },
+                    row=row,
+                    col=j + 1,
+                )
+            columns["activation"] += [activation] * len(found["step"])
+            columns["radius"] += [radius] * len(found["step"])
+            columns["step"] += found["step"].tolist()
+            columns["state"] += found["state"][i, j].tolist()
+            columns["gradient"] += found["gradient"][i, j].tolist()
+    for row, (axis, label) in enumerate(rows.values(), start=1):
+        figure.update_xaxes(title_text="step" if axis == "step" else "steps back", title_standoff=6, row=row)
+        figure.update_yaxes(title_text=label, title_standoff=18, row=row, col=1)
+    caption = (
+        f"Largest |h| by step and largest singular value of d h_T / d h_(T-d) in an {found.about['model']} driven by "
+        f"{found.about['text']}, the same matrix and noise for every activation, at spectral radius "
+        f"{', '.join(f'{radius:g}' for radius in radii)}. Over all {len(found['distance']) - 1} steps {_grown(found)}. "
+        f"A line ends where it leaves {SHOWN[0]:g} to {SHOWN[1]:g}."
+    )
+    return Figure(name, "Activation functions and stability in a vanilla RNN", caption, figure, columns)
+
+
+def repeated_multiplication(found: Measurement, *, name: str = "repeated-multiplication") -> Figure:
+    """|W^k x|, and the gradient through a linear and a tanh RNN, for eigenvalues below, at and above 1 (004)."""
+    figure = canvas("multiplications, or steps back", "size, relative to the start", width=860)
+    lines = {"linear": "linear RNN's gradient = |W<sup>k</sup> x|", "tanh": "tanh RNN's gradient"}
+    columns: dict[str, list[Any]] = {key: [] for key in ("radius", "step", "power", "linear", "tanh")}
+    for j, radius in enumerate(found["radius"].tolist()):
+        for dash, (key, said) in zip(DASHES, lines.items(), strict=False):
+            figure.add_scatter(
+                x=found["step"],
+                y=found[key][j],
+                mode="lines",
+                name=f"{radius:g}: {said}",
+                line={"color": CYCLE[j % len(CYCLE)], "dash": dash, "width": 2.5},
+            )
+        columns["radius"] += [radius] * len(found["step"])
+        columns["step"] += found["step"].tolist()
+        for key in ("power", "linear", "tanh"):
+            columns[key] += found[key][j].tolist()
+    figure.update_yaxes(type="log", dtick=1, exponentformat="power")
+    figure.update_layout(legend={"x": 1.02, "y": 1, "title": {"text": "size of all eigenvalues"}}, margin={"l": 92})
+    ends = "; ".join(
+        f"{radius:g} leaves {found['linear'][j, -1]:.3g} of a linear gradient, {found['tanh'][j, -1]:.3g} through tanh"
+        for j, radius in enumerate(found["radius"].tolist())
+    )
+    caption = (
+        f"Size of W^k x and of d h_T / d h_(T-k) (largest singular value) in an {found.about['model']}, driven by "
+        f"{found.about['text']}. After {found['step'][-1]} steps {ends}."
+    )
+    return Figure(name, "Eigenvalues and repeated multiplication", caption, figure, columns)
+
+
+def _grown(found: Measurement) -> str:
+    """Which gradients grew a hundredfold at each radius, in words."""
+    said = []
+    for j, radius in enumerate(found["radius"].tolist()):
+        names = [
+            str(name) for name, last in zip(found["activation"], found["gradient"][:, j, -1], strict=True) if last > 100
+        ]
+        said.append(f"{', '.join(names) or 'none'} at {radius:g}")
+    return f"the gradient grows a hundredfold with {'; '.join(said)}"
+
+
+def _panels(rows: int, radii: list[float], width: int, height: int) -> Any:
+    """Small panels in the common look, a column for each spectral radius."""
+    figure = canvas(width=width, height=height)
+    titles = [f"spectral radius {radius:g}" for radius in radii]
+    figure.set_subplots(
+        rows, len(radii), column_titles=titles, shared_yaxes="rows", horizontal_spacing=0.03, vertical_spacing=0.17
+    )
+    axis = {"showgrid": True, "gridcolor": "#E6E6E6", "zeroline": False, "linecolor": "#444444", "ticks": "outside"}
+    figure.update_xaxes(**axis)
+    figure.update_yaxes(**axis, type="log", exponentformat="power", nticks=6)
+    figure.update_annotations(font={"family": FONT, "size": 14})
+    figure.update_layout(margin={"t": 40, "l": 110}, legend={"x": 1.02, "y": 1})
+    return figure

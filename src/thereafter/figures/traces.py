@@ -1,0 +1,201 @@
+"""Pictures of a trace and of a training: gates over a sentence, gates by word class, curves, parameter counts."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from thereafter.errors import OptionError
+from thereafter.figures import style
+from thereafter.figures.figure import Figure
+from thereafter.inspection.dynamics import gates_of
+from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.trace import Trace
+from thereafter.packages import require
+
+_STEPS = 40  # words that can be written below a picture
+_MARKS = ("circle", "diamond-open", "square-open", "x", "cross")
+
+
+def gates(
+    trace: Trace, *, model: str, layer: str = "l0", name: str = "gates", labels: Sequence[str] | None = None
+) -> Figure:
+    """The mean of each gate over a layer's units at every word, and how large the cell state is (000 fig. 5.13).
+
+    `labels` are written below in place of the tokens, where these are not the words of the text.
+    """
+    if len(trace.tokens) > _STEPS:
+        raise OptionError(f"the trace has {len(trace.tokens)} tokens; a picture has room for {_STEPS}; trace fewer")
+    rows = [one for one in gates_of(trace) if one.startswith(f"{layer}.")]
+    means = {one.rpartition(".")[2] + " gate": trace[one].mean(axis=1, dtype=np.float64) for one in rows}
+    memory = "c" if f"{layer}.c" in trace.arrays else "h"
+    size = np.abs(trace[f"{layer}.{memory}"]).mean(axis=1, dtype=np.float64)
+    subplots = require("plotly.subplots", "drawing a picture")
+    grid = subplots.make_subplots(2, 1, row_heights=[0.62, 0.38], vertical_spacing=0.06, shared_xaxes=True)
+    grid.update_layout(style.canvas(width=max(620, 150 + 40 * len(trace.tokens)), height=440).layout)
+    places = list(range(len(trace.tokens)))
+    z = np.stack(list(means.values()))
+    grid.add_heatmap(
+        z=z,
+        x=places,
+        y=list(means),
+        colorscale=style.AMOUNT,
+        zmin=0,
+        zmax=1,
+        text=np.char.mod("%.2f", z),
+        texttemplate="%{text}",
+        textfont={"size": 12},
+        colorbar={
+            "title": {"text": "mean gate", "side": "right"},
+            "thickness": 12,
+            "len": 0.66,
+            "y": 0.7,
+            "tickvals": [0, 0.5, 1],
+        },
+    )
+    label = "cell state" if memory == "c" else "state"
+    grid.add_bar(x=places, y=size, marker_color=style.PURPLE, showlegend=False, row=2, col=1)
+    grid.update_yaxes(title_text=f"mean |{memory}|", row=2, col=1, gridcolor="#E6E6E6")
+    grid.update_yaxes(title_text="gate", title_standoff=4, autorange="reversed", row=1, col=1)
+    grid.update_xaxes(ticks="", row=1, col=1)
+    words = [token.strip() or "¬" for token in (trace.tokens if labels is None else labels)]
+    grid.update_xaxes(tickvals=places, ticktext=words, tickangle=-50, title_text="word read", row=2, col=1)
+    grid.update_layout(margin={"l": 120, "b": 112})
+    columns: dict[str, Sequence[Any]] = {"word": trace.tokens}
+    columns |= {one: values.round(5).tolist() for one, values in means.items()} | {f"mean |{memory}|": size.tolist()}
+    return Figure(
+        name,
+        "Gates over a sentence",
+        f"Mean over the units of layer {int(layer[1:]) + 1} of {model} after each word of “{_short(words)}”: its "
+        f"gates, and below the mean size of the {label}.",
+        grid,
+        columns,
+    )
+
+
+def gates_by_class(found: Measurement, *, model: str, text: str) -> Figure:
+    """Mean gates by the class of the word read, with the spread over words (000 fig. 5.16)."""
+    classes = found["class"].tolist()
+    plot = style.canvas("class of the word read", "mean gate", barmode="group", width=1000)
+    columns: dict[str, Sequence[Any]] = {"class": classes, "words": found["count"].tolist()}
+    for place, gate in enumerate(found["gate"].tolist()):
+        label = gate.rpartition(".")[2] + " gate"
+        plot.add_bar(
+            x=classes,
+            y=found["mean"][place],
+            error_y={"array": found["spread"][place], "thickness": 1.2, "width": 3, "color": "#444444"},
+            name=label,
+            marker_color=style.CYCLE[place],
+        )
+        columns[label] = found["mean"][place].round(5).tolist()
+        columns[f"{label}, spread"] = found["spread"][place].round(5).tolist()
+    top = float((found["mean"] + found["spread"]).max())
+    plot.update_yaxes(range=[0, min(1.0, top * 1.1)])
+    plot.update_layout(legend={"orientation": "h", "x": 0, "y": 1.1}, margin={"t": 48})
+    return Figure(
+        "gates-by-class",
+        "Gates by word class",
+        f"Mean over units and words of each gate of {model} when it reads a word of the class, over "
+        f"{found.about['tokens']:,} words of {text}; bars on top are standard deviations between words.",
+        plot,
+        columns,
+    )
+
+
+def training_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]], *, text: str) -> Figure:
+    """Perplexity of training and validation by tokens seen, from the lines of `log.jsonl` (000 fig. 5.23)."""
+    plot = style.canvas("tokens seen", "perplexity", width=820, height=560)
+    columns: dict[str, list[Any]] = {"model": [], "part": [], "tokens seen": [], "perplexity": []}
+    for place, (model, lines) in enumerate(logs.items()):
+        colour = style.colour(model, place)
+        for part, event, dash in (("training", "step", "dot"), ("validation", "validation", "solid")):
+            drawn = [line for line in lines if line.get("event") == event and line.get("loss") is not None]
+            seen = _seen(drawn, lines)
+            level = [float(np.exp(line["loss"])) for line in drawn]
+            if not drawn:
+                continue
+            plot.add_scatter(
+                x=seen,
+                y=level,
+                name=f"{model}, {part}" + (f", {level[-1]:.1f} at the end" if event == "validation" else ""),
+                marker={"symbol": _MARKS[place % len(_MARKS)], "size": 9},
+                mode="lines" if event == "step" else "lines+markers",
+                line={"color": colour, "dash": dash, "width": 1.2 if event == "step" else 2},
+            )
+            columns["model"] += [model] * len(drawn)
+            columns["part"] += [part] * len(drawn)
+            columns["tokens seen"] += seen
+            columns["perplexity"] += [round(value, 4) for value in level]
+    levels = [value for value in columns["perplexity"] if value < np.inf]
+    if not levels:
+        raise OptionError("the logs have no steps; expected the log of a neural model's training")
+    low, high = np.log10(min(levels)), np.log10(max(levels))
+    ticks = [m * 10.0**p for p in range(int(np.floor(low)), int(np.ceil(high)) + 1) for m in (1, 2, 5)]
+    plot.update_yaxes(type="log", range=[low - 0.05, high + 0.05], tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])
+    plot.update_layout(legend={"x": 0.98, "xanchor": "right", "y": 0.98})
+    return Figure(
+        "training-curves",
+        "Training curves",
+        f"Perplexity of {', '.join(logs)} on {text} while training: dotted on the batches as they came, solid on "
+        "held-out text.",
+        plot,
+        columns,
+    )
+
+
+def parameter_counts(counts: Mapping[str, tuple[int, int, str]], *, inputs: int, hidden: int) -> Figure:
+    """Learned numbers of a layer: {cell: (counted, by formula, the formula)} (000 fig. 5.18)."""
+    names = list(counts)
+    counted = [counts[name][0] for name in names]
+    expected = [counts[name][1] for name in names]
+    plot = style.canvas("cell", "learned numbers", barmode="group", width=820)
+    plot.add_bar(
+        x=names,
+        y=counted,
+        name="counted in the model",
+        marker_color=[style.colour(name) for name in names],
+        text=[f"{value:,}" for value in counted],
+        textposition="outside",
+        cliponaxis=False,
+    )
+    plot.add_scatter(
+        x=names,
+        y=expected,
+        name="by the formula",
+        mode="markers",
+        marker={"symbol": "line-ew", "size": 46, "line": {"width": 3, "color": "#000000"}},
+    )
+    plot.update_layout(showlegend=False, margin={"l": 100, "b": 84})
+    plot.update_xaxes(title_standoff=22)
+    plot.update_yaxes(range=[0, 1.15 * max(counted)], tickformat=",d")
+    formulas = [f"{name}<br>{counts[name][2]}" for name in names]
+    plot.update_xaxes(tickvals=names, ticktext=formulas)
+    return Figure(
+        "parameter-counts",
+        "Parameters of a recurrent layer",
+        f"Learned numbers of one layer of each cell for inputs of d = {inputs} and H = {hidden} units, one bias "
+        "a gate, without embedding and head: bars are counted from the cell's own weights, black lines are the formula "
+        "below it. (Document 000 draws 131K, 590K and 787K: its gated cells are counted twice over.)",
+        plot,
+        {
+            "cell": names,
+            "counted": counted,
+            "formula": expected,
+            "how": [counts[name][2] for name in names],
+        },
+    )
+
+
+def _seen(drawn: Sequence[Mapping[str, Any]], lines: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Tokens seen at each line; a validation knows its step alone, and the steps round it know their tokens."""
+    known = [(line["step"], line["seen"]) for line in lines if "seen" in line and "step" in line]
+    steps, tokens = zip(*known, strict=True) if known else ((0,), (0,))
+    found = np.interp([line["step"] for line in drawn], steps, tokens)
+    return [int(line.get("seen", place)) for line, place in zip(drawn, found, strict=True)]
+
+
+def _short(words: Sequence[str]) -> str:
+    return textwrap.shorten(" ".join(words), 200, placeholder=" ...")

@@ -1,0 +1,157 @@
+"""Gradients, truncation, repeated multiplication, and what length costs."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from thereafter.gallery.picture import Picture
+
+if TYPE_CHECKING:
+    from thereafter.figures.figure import Figure
+    from thereafter.gallery.models import Models
+    from thereafter.inspection.measurement import Measurement
+    from thereafter.language_model import LanguageModel
+
+DISTANCE = 30
+
+
+def _ids(models: Models, lm: LanguageModel) -> tuple[Any, str]:
+    from thereafter.inspection.excerpt import excerpt
+
+    ids, _ = excerpt(lm.tokenizer, source=str(models.sentences()["test"]))
+    return ids, "agreement sentences held out from training"
+
+
+def _flow(models: Models, lm: LanguageModel, name: str) -> Measurement:
+    from thereafter.inspection.gradients import gradient_flow
+
+    ids, text = _ids(models, lm)
+    return gradient_flow(lm.model, ids, distance=DISTANCE, rows=32, name=name, text=text)
+
+
+def _decay(models: Models) -> Figure:
+    from thereafter.figures.gradients import gradient_decay
+
+    kinds = ("rnn", "gru", "lstm", "mingru", "transformer")
+    return gradient_decay([_flow(models, models.agreement(kind), kind) for kind in kinds], layer="words")
+
+
+def _rnn_against_lstm(models: Models) -> Figure:
+    from thereafter.figures.gradients import gradient_decay
+
+    flows = [_flow(models, models.agreement(kind), kind) for kind in ("rnn", "lstm")]
+    return gradient_decay(flows, name="gradient-rnn-lstm", title="Gradients in an RNN and in an LSTM")
+
+
+def _depth(models: Models) -> Figure:
+    from thereafter.figures.gradients import gradient_depth
+
+    options: dict[str, Any] = {"layers": 3, "hidden": 64, "tied": False, "dropout": 0.0, "batch": 16, "rate": 0.01}
+    parts = models.sentences()
+    options |= {"tokens_budget": 500_000, "seed": models.seed, "tokens": "word", "valid": parts["valid"]}
+    deep = models.trained("agreement-lstm-3", parts["train"], "lstm", **options)
+    return gradient_depth(_flow(models, deep, "lstm, 3 layers"))
+
+
+def _truncation(models: Models) -> Figure:
+    from thereafter.figures.gradients import truncation_kept
+    from thereafter.inspection.truncation import truncation_effect
+
+    found = []
+    for kind in ("rnn", "gru", "lstm"):
+        lm = models.agreement(kind)
+        ids, text = _ids(models, lm)
+        found.append(truncation_effect(lm.model, ids, rows=16, name=kind, text=text))
+    return truncation_kept(found)
+
+
+def _jacobians(models: Models, kind: str) -> Measurement:
+    from thereafter.inspection.jacobians import jacobians
+
+    lm = models.agreement(kind)
+    ids, text = _ids(models, lm)
+    return jacobians(lm.model, ids, steps=DISTANCE, ends=2, name=kind, text=text)
+
+
+def _paths(models: Models) -> Figure:
+    from thereafter.figures.gradients import jacobian_paths
+
+    return jacobian_paths([_jacobians(models, kind) for kind in ("rnn", "gru", "lstm")])
+
+
+def _spectrum(models: Models) -> Figure:
+    from thereafter.figures.gradients import jacobian_spectrum
+
+    return jacobian_spectrum(_jacobians(models, "lstm"))
+
+
+def _activations(models: Models) -> Figure:
+    from thereafter.figures import stability
+    from thereafter.inspection.stability import activation_stability
+
+    return stability.activation_stability(activation_stability())
+
+
+def _eigenvalues(models: Models) -> Figure:
+    from thereafter.figures import stability
+    from thereafter.inspection.stability import repeated_multiplication
+
+    return stability.repeated_multiplication(repeated_multiplication())
+
+
+def _bptt_memory(models: Models) -> Figure:
+    from thereafter.figures.growth import bptt_memory_by_length
+    from thereafter.inspection.bptt_memory import bptt_memory
+
+    return bptt_memory_by_length(bptt_memory())
+
+
+PLAIN = "transformer (matrix kept)"
+SIZE = "2 layers of 64 units, untrained"
+
+
+@cache
+def _growth() -> Measurement:
+    """Measured once for three pictures, on fresh models of one width: learning changes neither time nor memory."""
+    from thereafter.inspection.growth import growth
+    from thereafter.models.build import SETTINGS, build
+
+    size: dict[str, Any] = {"hidden": 64, "layers": 2}
+    kinds = {"rnn": size, "lstm": size, "transformer": size | {"heads": 4, "context": 2048}}
+    made = {kind: build(kind, SETTINGS[kind](**options), vocabulary_size=256) for kind, options in kinds.items()}
+    return growth(made | {PLAIN: made["transformer"]}, (128, 256, 512, 1024, 2048), plain_attention=[PLAIN])
+
+
+def _time(models: Models) -> Figure:
+    from thereafter.figures.growth import time_by_length
+
+    return time_by_length(_growth(), size=SIZE)
+
+
+def _memory(models: Models) -> Figure:
+    from thereafter.figures.growth import memory_by_length
+
+    return memory_by_length(_growth(), size=SIZE)
+
+
+def _state(models: Models) -> Figure:
+    from thereafter.figures.growth import state_by_length
+
+    return state_by_length(_growth(), size=SIZE)
+
+
+PICTURES = [
+    Picture("gradient-decay", "000 fig. 5.9", _decay),
+    Picture("gradient-rnn-lstm", "000 fig. 5.15", _rnn_against_lstm),
+    Picture("gradient-depth", "000 fig. 5.21", _depth),
+    Picture("truncated-bptt", "000 fig. 5.22", _truncation),
+    Picture("jacobian-paths", "003 sections 16.7.4 and 16.11.2", _paths),
+    Picture("jacobian-spectrum", "003 section 16.4", _spectrum),
+    Picture("activation-stability", "003 table 16.2", _activations),
+    Picture("repeated-multiplication", "004, eigenvalues", _eigenvalues),
+    Picture("bptt-memory", "004, memory of BPTT", _bptt_memory),
+    Picture("time-by-length", "002 appendices A and C", _time),
+    Picture("memory-by-length", "002 appendices A and C", _memory),
+    Picture("state-by-length", "002 appendices A and C", _state),
+]

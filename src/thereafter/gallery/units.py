@@ -1,0 +1,50 @@
+"""Pictures of units that follow the text, from the gallery's character LSTM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from thereafter.figures import units
+from thereafter.figures.figure import Figure
+from thereafter.gallery.models import Models
+from thereafter.gallery.picture import Picture
+from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.properties import PROPERTIES
+from thereafter.inspection.units import search
+from thereafter.text.sources import resolve
+
+FOLLOWED = ("quotes", "comment", "quotes-or-comment", "line-position", "indentation", "brackets", "keyword", "boundary")
+_TOKENS = 200_000
+
+
+@cache
+def _found(models: Models) -> Measurement:
+    """The search, made once for all pictures of it."""
+    lm = models.letters()
+    text = resolve("python-code:test").parts["text"].text()
+    about = {"text": "python-code (test)", "model": "a character LSTM (python-code, 128 units)"}
+    wanted = [PROPERTIES[name] for name in FOLLOWED]
+    return search(lm.model, lm.tokenizer, text, wanted, limit=_TOKENS, about=about)
+
+
+def _ranking(models: Models) -> Figure:
+    return units.ranking(_found(models))
+
+
+def _follows(name: str, called: str) -> Picture:
+    def build(models: Models) -> Figure:
+        return replace(units.coloured(_found(models), name), name=called)
+
+    numbers = {"quotes-or-comment": "003 fig. 16.10", "line-position": "003 fig. 16.11"}
+    return Picture(called, numbers.get(name, "003 figs. 16.9 to 16.11"), build)
+
+
+PICTURES = [
+    Picture("unit-ranking", "003 section 16.6", _ranking),
+    _follows("quotes-or-comment", "unit-quotes-or-comment"),
+    _follows("quotes", "unit-quotes"),
+    _follows("line-position", "unit-line-position"),
+    _follows("indentation", "unit-indentation"),
+    _follows("brackets", "unit-brackets"),
+]

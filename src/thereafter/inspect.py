@@ -1,0 +1,125 @@
+"""Instruments over a trained model, from Python: what `thereafter inspect` does from the shell.
+
+    from thereafter import inspect
+    flow = inspect.gradients(lm, source="agreement")
+    inspect.units(lm, "python-code", "quotes", "line-position")["held_out"]
+
+Each returns a `Measurement`: named arrays with named axes, saved as `.npz`, which the functions of
+`thereafter.figures` draw. `lm.trace(text)` is the trace that paths, gates and attention are drawn of.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.reader import Reader
+from thereafter.language_model import LanguageModel, visible
+from thereafter.models.base import Ids
+
+
+def gradients(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
+    """How far a gradient travels back: norms of d loss / d state by distance, over a text or a source.
+
+    Without either it is measured on the test part of what the model was trained on. Options and arrays:
+    `inspection.gradients.gradient_flow`.
+    """
+    from thereafter.inspection.gradients import gradient_flow
+
+    ids, said = _excerpt(lm, text, source)
+    with visible():
+        return gradient_flow(lm.model, ids, text=said, **({"name": _kind(lm)} | options))
+
+
+def jacobians(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
+    """One-step Jacobians of a recurrent model, their products and the direct path: `inspection.jacobians.jacobians`."""
+    from thereafter.inspection.jacobians import jacobians as measured
+
+    ids, said = _excerpt(lm, text, source)
+    with visible():
+        return measured(lm.model, ids, text=said, **({"name": _kind(lm)} | options))
+
+
+def truncation(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
+    """What cutting gradients after n steps leaves of them: `inspection.truncation.truncation_effect`."""
+    from thereafter.inspection.truncation import truncation_effect
+
+    ids, said = _excerpt(lm, text, source)
+    with visible():
+        return truncation_effect(lm.model, ids, text=said, **({"name": _kind(lm)} | options))
+
+
+def units(
+    lm: LanguageModel,
+    source: str | PathLike[str],
+    *properties: Any,
+    part: str | None = None,
+    encoding: str | None = None,
+    **options: Any,
+) -> Measurement:
+    """Units that follow properties of a text: names of `inspection.properties.PROPERTIES`, or `Property` values.
+
+    Options and arrays: `inspection.units.search`.
+    """
+    from thereafter.inspection.properties import named
+    from thereafter.inspection.units import search
+    from thereafter.text.sources import resolve
+
+    about = lm.config["text"]
+    texts = resolve(
+        source, encoding=encoding, lower=bool(about["lower"]), letters_only=bool(about["letters_only"]), part=part
+    )
+    chosen = texts.parts["test"] if "test" in texts.parts else next(iter(texts.parts.values()))
+    wanted = [named(one) if isinstance(one, str) else one for one in properties or ("quotes",)]
+    options = {"about": {"text": chosen.name, "model": _kind(lm)}} | options
+    with visible():
+        return search(lm.model, lm.tokenizer, chosen.text(), wanted, **options)
+
+
+def probe(lm: LanguageModel, what: Literal["number", "class"] = "number", **options: Any) -> Measurement:
+    """A linear probe with its control, on `agreement`: the subject's number by distance, or word classes by layer."""
+    from thereafter.inspection.probing import probe_class, probe_number
+
+    with visible():
+        return (probe_number if what == "number" else probe_class)(_reader(lm), **options)
+
+
+def pairs(
+    lm: LanguageModel, file: str | PathLike[str], *, encoding: str | None = None, whole: bool = True
+) -> Measurement:
+    """How often the good sentence of a pair is the likelier one: tab-separated pairs, or BLiMP's jsonl."""
+    from thereafter.inspection.pairs import read_pairs, score_pairs
+
+    known = read_pairs(file, encoding=encoding)
+    with visible():
+        return score_pairs(_reader(lm), known, name=Path(file).name, whole=whole)
+
+
+def memory(lm: LanguageModel, name: str | None = None, *, longest: int | None = None, **options: Any) -> Measurement:
+    """Accuracy by n in a memory task, by default the one the model was trained on: `inspection.memory.memory`."""
+    from thereafter.inspection.memory import memory as asked
+    from thereafter.text.memory import TASKS, task
+
+    reader = _reader(lm)
+    one = task(name if name is not None else reader.source if reader.source in TASKS else "remember-first")
+    with visible():
+        return asked(reader, one, one.spans(longest=longest), **options)
+
+
+def _excerpt(lm: LanguageModel, text: str | None, source: str | None) -> tuple[Ids, str]:
+    from thereafter.inspection.excerpt import excerpt
+
+    about = lm.config["text"]
+    if text is None and source is None:
+        source = lm.config["source"]["name"]
+    return excerpt(lm.tokenizer, text=text, source=source, lower=about["lower"], letters_only=about["letters_only"])
+
+
+def _reader(lm: LanguageModel) -> Reader:
+    return Reader.of(lm.model, lm.tokenizer, lm.config)
+
+
+def _kind(lm: LanguageModel) -> str:
+    return str(lm.config["model"])

@@ -1,0 +1,58 @@
+"""The beginning of a text as a model's token ids: what an instrument that looks at a few hundred tokens reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import EmptyCorpusError, SourceError
+from thereafter.text.sources import Source, resolve
+from thereafter.text.tokenizers.base import Tokenizer
+
+CHARACTERS = 60_000
+PARTS = ("test", "valid", "text")
+
+
+def excerpt(
+    tokenizer: Tokenizer,
+    *,
+    text: str | None = None,
+    source: str | None = None,
+    lower: bool = False,
+    letters_only: bool = False,
+    characters: int = CHARACTERS,
+) -> tuple[NDArray[np.integer[Any]], str]:
+    """Ids of a text, or of the first `characters` of a source (of a corpus its test part), and its name for a caption.
+
+    `lower` and `letters_only` as the model's own text was read.
+    """
+    if text is not None and source is None:
+        chosen, said = Source.of_text(text, lower=lower, letters_only=letters_only), _short(text)
+    elif source is None or text is not None:
+        got = "neither" if source is None else "both"
+        raise SourceError(f"got {got} of a text and a source; expected one; try --text 'the cat sat on the mat'")
+    else:
+        texts = resolve(source, lower=lower, letters_only=letters_only)
+        part = next((name for name in PARTS if name in texts.parts), next(iter(texts.parts)))
+        chosen, said = texts.parts[part], f"{texts.name}, {part} part" if part != "text" else texts.name
+    read = ""
+    for chunk in chosen.chunks():
+        read += chunk
+        if len(read) >= characters:
+            break
+    ids = tokenizer.encode(read[:characters])
+    if not len(ids):
+        raise EmptyCorpusError(f"{said} holds no tokens; expected at least a few words")
+    return ids, said
+
+
+def _short(text: str) -> str:
+    """A text as it is named in a caption.
+
+    >>> _short("the cat sat on the mat and slept until the evening came")
+    'the text "the cat sat on the mat and slept until ..."'
+    """
+    line = " ".join(text.split())
+    return f'the text "{line}"' if len(line) <= 40 else f'the text "{line[:40].rsplit(" ", 1)[0]} ..."'

@@ -1,0 +1,105 @@
+"""Time and memory of one pass forward and back by the length of the sequence, measured.
+
+Time is the least of several passes. Memory is what autograd holds for the way back, counted on the tensors themselves
+(`held_for_backward`: every piece once, weights not). The state is what a model carries on to the next
+token: a fixed size in a recurrent net, keys and values of all tokens in a Transformer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from thereafter import progress
+from thereafter.errors import OptionError
+from thereafter.inspection.held import held_for_backward
+from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.text_rows import neural
+from thereafter.models.neural import NeuralModel
+from thereafter.models.settings import TransformerSettings
+
+GROWTH = "growth"
+
+
+def growth(
+    models: Mapping[str, object],
+    lengths: Sequence[int] = (64, 128, 256, 512),
+    *,
+    batch: int = 1,
+    repeats: int = 3,
+    plain_attention: Sequence[str] = (),
+    seed: int = 0,
+) -> Measurement:
+    """Seconds, bytes held for the way back, and bytes of the state after it, for every model and length.
+
+    The tokens are drawn at random: neither time nor memory depends on them. Models named in `plain_attention` keep the
+    matrix of attention weights, as the formula is written; otherwise torch may use a way that never holds it.
+    Arrays: `seconds`, `saved`, `state` [model, length].
+    """
+    if not lengths or min(lengths) < 1 or batch < 1 or repeats < 1:
+        raise OptionError(f"lengths are {list(lengths)}, batch {batch}, repeats {repeats}; expected 1 or more each")
+    shape = (len(models), len(lengths))
+    arrays = {"seconds": np.zeros(shape), "saved": np.zeros(shape, np.int64), "state": np.zeros(shape, np.int64)}
+    with progress.task("time and memory", total=len(models) * sum(lengths)) as advance:
+        for row, (name, model) in enumerate(models.items()):
+            copy = deepcopy(neural(model, "growth")).eval()
+            _check_room(name, copy, max(lengths))
+            for column, steps in enumerate(lengths):
+                drawn = torch.Generator().manual_seed(seed)
+                tokens = torch.randint(copy.vocabulary_size, (batch, steps + 1), generator=drawn).to(copy.device)
+                with _attention(plain=name in plain_attention):
+                    seconds, saved, state = _measured(copy, tokens, repeats)
+                for key, value in zip(("seconds", "saved", "state"), (seconds, saved, state), strict=True):
+                    arrays[key][row, column] = value
+                advance(steps)
+    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("model", "length"))
+    axes |= {"model": ("model",), "length": ("length",)}
+    labels = {"model": np.array(list(models)), "length": np.array(lengths)}
+    about = {"model": ", ".join(models), "text": "random tokens", "batch": batch, "threads": torch.get_num_threads()}
+    return Measurement(GROWTH, arrays | labels, axes, about)
+
+
+def _measured(model: NeuralModel, tokens_BT: Tensor, repeats: int) -> tuple[float, int, int]:
+    inputs, targets = tokens_BT[:, :-1], tokens_BT[:, 1:]
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        nats, _, _ = model.loss(inputs, targets, model.fresh(len(inputs)))
+        nats.backward()  # type: ignore[no-untyped-call]
+        _finish(model.device)
+        times.append(time.perf_counter() - began)
+        model.zero_grad(set_to_none=True)
+    with held_for_backward([*model.parameters(), *model.buffers(), tokens_BT]) as held:
+        nats, _, after = model.loss(inputs, targets, model.fresh(len(inputs)))
+    return min(times), held.bytes, sum(part.nbytes for part in after.memory.values())
+
+
+def _finish(device: torch.device) -> None:
+    """Wait for a device that works behind our back."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _check_room(name: str, model: NeuralModel, steps: int) -> None:
+    settings = model.settings
+    if isinstance(settings, TransformerSettings) and settings.context < steps:
+        raise OptionError(
+            f"{name} has a context of {settings.context} tokens; expected at least {steps}, the longest length; "
+            "try shorter lengths"
+        )
+
+
+@contextmanager
+def _attention(plain: bool) -> Iterator[None]:
+    if not plain:
+        yield
+        return
+    with sdpa_kernel(SDPBackend.MATH):
+        yield

@@ -1,0 +1,130 @@
+"""How far back a model remembers: its accuracy in a synthetic memory task, by the number of steps n.
+
+A model reads a line from a fresh start. At every place of a question it is right where the answer is likelier than all
+other forms, and right by an equal share where several are likeliest; a question with several places needs them all:
+
+    right = product over places of [answer among the likeliest] / (number of likeliest)
+
+so that whoever holds all forms for equally likely is right at chance.
+
+Shapes: B lines of one length, V words that can be predicted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter import progress
+from thereafter.errors import OptionError
+from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.reader import Reader
+from thereafter.models.base import Logs
+from thereafter.text.memory import Dice, Line, Place, Question, Task
+
+COUNT = 100
+_ROWS = 512
+
+
+def memory(
+    reader: Reader,
+    task: Task,
+    spans: Sequence[int] | None = None,
+    *,
+    count: int = COUNT,
+    seed: int = 0,
+    longest: int | None = None,
+) -> Measurement:
+    """Accuracy by n over `count` lines for each of `spans`, by default every n of the task's corpus.
+
+    Arrays, all over the axis `n`: `accuracy`, `chance`, and `total`, the questions asked. Lines of brackets hold
+    questions of smaller n too, which count there. `longest` is the longest n in training, where it is known; it is that
+    of the corpus for a model trained on it.
+    """
+    wanted = sorted(set(task.spans() if spans is None else spans))
+    if not wanted or count < 1:
+        raise OptionError(f"got {len(wanted)} values of n and {count} lines each; expected at least one of both")
+    dice = Dice(f"asking {task.name} {seed}")
+    lines = [task.line(dice, n) for n in wanted for _ in range(count)]
+    right: defaultdict[int, list[float]] = defaultdict(list)
+    chance: defaultdict[int, list[float]] = defaultdict(list)
+    for question, share in answers(reader, lines):
+        if question.n in wanted:
+            right[question.n].append(share)
+            chance[question.n].append(question.chance)
+    arrays = {
+        "n": np.array(wanted),
+        "accuracy": np.array([np.mean(right[n]) for n in wanted]),
+        "chance": np.array([np.mean(chance[n]) for n in wanted]),
+        "total": np.array([len(right[n]) for n in wanted]),
+    }
+    if longest is None and reader.source == task.name:
+        longest = task.longest
+    about = reader.about(task=task.name, question=task.question, text=f"{len(lines):,} new lines of {task.name}")
+    about |= {} if longest is None else {"longest": longest}
+    return Measurement("memory", arrays, dict.fromkeys(arrays, ("n",)), about)
+
+
+def remembered(found: Measurement) -> str:
+    """A plain verdict: up to which n the model is right, and what it does beyond.
+
+    Right is at least half of the way from chance to always.
+    """
+    good = found["accuracy"] >= (1 + found["chance"]) / 2
+    n = found["n"].tolist()
+    if good.all():
+        return f"remembers over all of the {n[-1]} steps asked for"
+    if not good[0]:
+        return f"does not remember over {n[0]} steps"
+    until = int(good.argmin())
+    later = " (and over some longer ones)" if good[until:].any() else ""
+    return f"remembers over {n[until - 1]} steps, not over {n[until]}{later}"
+
+
+def answers(reader: Reader, lines: Sequence[Line]) -> Iterator[tuple[Question, float]]:
+    """Every question of the lines, and the share by which it is answered rightly; lines of one length go together."""
+    order = sorted(lines, key=lambda line: len(line.words))
+    with progress.task("memory", total=len(lines), unit="lines") as advance:
+        for _, group in groupby(order, key=lambda line: len(line.words)):
+            alike = list(group)
+            for at in range(0, len(alike), _ROWS):
+                batch = alike[at : at + _ROWS]
+                shares = _shares(reader, batch)
+                for row, line in enumerate(batch):
+                    for question in line.questions:
+                        yield question, float(np.prod([shares[row, place] for place in question.places]))
+                advance(len(batch))
+
+
+def _shares(reader: Reader, batch: Sequence[Line]) -> dict[tuple[int, Place], float]:
+    """For each row and place of a batch, the share by which it is right."""
+    for word in {word for line in batch for word in line.words}:
+        reader.word(word)  # a model that does not know the words is refused, not found to be bad
+    tokens_BT = np.stack([reader.ids(line.text) for line in batch])
+    first = tokens_BT.shape[1] - len(batch[0].words)  # the line end that a stream begins with
+    asked: defaultdict[int, list[tuple[int, Place]]] = defaultdict(list)
+    for row, line in enumerate(batch):
+        for question in line.questions:
+            for place in question.places:
+                asked[place.at + first].append((row, place))
+    found: dict[tuple[int, Place], float] = {}
+    state = reader.model.start(len(batch))
+    logp_BV = np.asarray(reader.model.predict(state))
+    for step in range(max(asked) + 1):
+        for row, place in asked.get(step, ()):
+            forms = [reader.word(form) for form in (place.answer, *place.others)]
+            found[row, place] = _share(logp_BV[row, forms])
+        if step < max(asked):
+            logp, state = reader.model.step(tokens_BT[:, step], state)
+            logp_BV = np.asarray(logp)
+    return found
+
+
+def _share(logp: Logs | NDArray[np.float64]) -> float:
+    """1 where the first is the largest alone, 1/2 where another equals it, 0 where another is larger."""
+    largest = logp == logp.max()
+    return float(largest[0] / largest.sum())

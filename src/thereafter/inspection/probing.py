@@ -1,0 +1,127 @@
+"""What the states of a model hold: the subject's number k words after it, and the class of the word just read.
+
+Both are read by linear probes from sentences of `agreement`, whose truth is known: fitted on two thirds of them, tested
+on the rest. Shapes: N states, S numbers a state, L layers, K distances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter import progress
+from thereafter.errors import OptionError
+from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.probes import Reading, control_labels, fit, read
+from thereafter.inspection.reader import Reader
+from thereafter.inspection.states import Layers, read_states
+from thereafter.inspection.word_classes import CLASSES, word_classes
+from thereafter.text.agreement import LONGEST, Sentence, sentences
+
+COUNT = 900
+DISTANCES = (0, 1, 2, 3, 4, 6, 8, 10, 13, 16, 20, 25, 30, 35, 40)
+NUMBERS = ("singular", "plural")
+_FIT = 2 / 3
+_CELLS = ("accuracy", "control", "chance", "bits", "control_bits")
+
+
+def probe_number(
+    reader: Reader, distances: Sequence[int] = DISTANCES, *, count: int = COUNT, seed: int = 0, l2: float | None = None
+) -> Measurement:
+    """How well the subject's number can be read from the state k words after the subject.
+
+    All sentences have the verb after the longest distance, so that each probe sees as many, and no state has read the
+    verb. The control gives every subject noun a number at random. Arrays [layer, distance]: `accuracy`, `control`,
+    `chance`, `bits` (of the 1 bit that the number is), `control_bits`.
+    """
+    places = sorted(set(distances))
+    if not places or places[0] < 0 or places[-1] > LONGEST:
+        raise OptionError(f"the distances are {list(distances)}; expected numbers from 0 to {LONGEST}")
+    known = _asked(count, seed, places[-1], places[-1])
+    states = read_states(reader, [one.words[: one.closer] for one in known])
+    labels = np.array([NUMBERS.index(str(one.number)) for one in known])
+    control = control_labels([one.words[one.opener] for one in known], labels, seed)
+    cut = round(_FIT * len(known))
+    layers = [name for name in states[0] if name != "words"]
+    found = {cell: np.empty((len(layers), len(places))) for cell in _CELLS}
+    with progress.task("probing", total=len(layers) * len(places), unit="probes") as advance:
+        for row, layer in enumerate(layers):
+            for column, k in enumerate(places):
+                x_NS = np.stack([at[layer][one.opener + k] for one, at in zip(known, states, strict=True)])
+                _put(found, (row, column), x_NS, labels, control, cut, len(NUMBERS), l2)
+                advance(1)
+    arrays: dict[str, NDArray[Any]] = {"layer": np.array(layers), "distance": np.array(places), **found}
+    axes: dict[str, tuple[str, ...]] = {"layer": ("layer",), "distance": ("distance",)}
+    axes |= dict.fromkeys(found, ("layer", "distance"))
+    return Measurement("probe-number", arrays, axes, _about(reader, known, cut, l2))
+
+
+def probe_class(reader: Reader, *, count: int = COUNT, seed: int = 0, l2: float | None = None) -> Measurement:
+    """How well the class of the word just read can be read from the state after it, layer by layer.
+
+    The first layer is "words", the word vectors. The control gives every word a class at random, as often as classes
+    are. Arrays [layer]: `accuracy`, `control`, `chance`, `bits`, `control_bits`; `share` [class], how frequent each is.
+    """
+    known = _asked(count, seed)
+    states = read_states(reader, [one.words for one in known])
+    classes = word_classes()
+    picked = [(at, step) for at, one in enumerate(known) for step, word in enumerate(one.words) if word in classes]
+    words = [known[at].words[step] for at, step in picked]
+    labels = np.array([CLASSES.index(classes[word]) for word in words])
+    control = control_labels(words, labels, seed)
+    cut = sum(at < round(_FIT * len(known)) for at, _ in picked)
+    layers = list(states[0])
+    found = {cell: np.empty(len(layers)) for cell in _CELLS}
+    with progress.task("probing", total=len(layers), unit="layers") as advance:
+        for row, layer in enumerate(layers):
+            x_NS = _gathered(states, layer, picked)
+            _put(found, (row,), x_NS, labels, control, cut, len(CLASSES), l2)
+            advance(1)
+    arrays: dict[str, NDArray[Any]] = {
+        "layer": np.array(layers),
+        "class": np.array(CLASSES),
+        "share": np.bincount(labels, minlength=len(CLASSES)) / len(labels),
+        **found,
+    }
+    axes: dict[str, tuple[str, ...]] = {"layer": ("layer",), "class": ("class",), "share": ("class",)}
+    axes |= dict.fromkeys(found, ("layer",))
+    return Measurement("probe-class", arrays, axes, _about(reader, known, round(_FIT * len(known)), l2))
+
+
+def _asked(count: int, seed: int, nearest: int = 0, farthest: int = LONGEST) -> list[Sentence]:
+    if count < 3:
+        raise OptionError(f"count is {count}; expected at least 3 sentences to fit and test on; try {COUNT}")
+    return list(sentences(count, seed=1000 + seed, part="test", min_distance=nearest, max_distance=farthest))
+
+
+def _gathered(states: Sequence[Layers], layer: str, picked: Sequence[tuple[int, int]]) -> NDArray[np.float32]:
+    return np.stack([states[at][layer][step] for at, step in picked])
+
+
+def _put(
+    found: dict[str, NDArray[np.float64]],
+    place: tuple[int, ...],
+    x_NS: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    control: NDArray[np.int64],
+    cut: int,
+    classes: int,
+    l2: float | None,
+) -> None:
+    """Fit a probe and its control on the first `cut` states, test both on the others."""
+    task, other = (_read(x_NS, wanted, cut, classes, l2) for wanted in (labels, control))
+    values = (task.accuracy, other.accuracy, task.chance, task.bits, other.bits)
+    for cell, value in zip(_CELLS, values, strict=True):
+        found[cell][place] = value
+
+
+def _read(x_NS: NDArray[np.float32], labels: NDArray[np.int64], cut: int, classes: int, l2: float | None) -> Reading:
+    return read(fit(x_NS[:cut], labels[:cut], classes, l2=l2), x_NS[cut:], labels[cut:])
+
+
+def _about(reader: Reader, known: Sequence[Sentence], cut: int, l2: float | None) -> dict[str, Any]:
+    text = f"{cut:,} sentences of agreement to fit, {len(known) - cut:,} to test"
+    return reader.about(text=text, l2="chosen" if l2 is None else l2, sentences=len(known))

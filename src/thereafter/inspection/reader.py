@@ -1,0 +1,84 @@
+"""What an instrument holds of a trained model: the model, its tokenizer, and how its text was prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from thereafter.errors import OptionError
+from thereafter.models.base import Ids, SequenceModel
+from thereafter.text.sources import Source
+from thereafter.text.tokenizers.base import Tokenizer
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A model that reads sentences, each from a fresh start.
+
+    In `stream` context a line end is read first, since that is how lines begin for such a model. `name` is the model's
+    in captions, `source` the text it was trained on.
+    """
+
+    model: SequenceModel[Any]
+    tokenizer: Tokenizer
+    context: str
+    name: str = "model"
+    source: str = "text"
+    lower: bool = False
+    letters_only: bool = False
+
+    @classmethod
+    def of(
+        cls, model: SequenceModel[Any], tokenizer: Tokenizer, config: Mapping[str, Any], name: str | None = None
+    ) -> Reader:
+        """From a model and the configuration of its run."""
+        text = config["text"]
+        return cls(
+            model,
+            tokenizer,
+            str(text["context"]),
+            str(config["model"]) if name is None else name,
+            Path(str(config["source"]["name"])).name,  # of a path the file is enough
+            bool(text["lower"]),
+            bool(text["letters_only"]),
+        )
+
+    @property
+    def begin(self) -> str:
+        """What a line begins with."""
+        return "" if self.context == "line" else "\n"
+
+    def prepare(self, text: str) -> str:
+        """A text as the training text was prepared."""
+        if not (self.lower or self.letters_only):
+            return text
+        return Source.of_text(text, lower=self.lower, letters_only=self.letters_only).text()
+
+    def ids(self, sentence: str) -> Ids:
+        """The tokens of a sentence, the line end before it included where there is one."""
+        return self.tokenizer.encode(self.begin + self.prepare(sentence))
+
+    def whole_words(self) -> None:
+        """Refuse a tokenizer whose tokens are not the words of a line, one each."""
+        if self.tokenizer.name != "word":
+            raise OptionError(
+                f"the model reads {self.tokenizer.name} tokens; expected word tokens, one for each word of a sentence; "
+                "try: thereafter train SOURCE --tokens word"
+            )
+
+    def word(self, word: str) -> int:
+        """The id of a word; refused where the model does not know it."""
+        self.whole_words()
+        ids = self.tokenizer.encode(self.prepare(word))
+        if len(ids) != 1 or ids[0] == self.tokenizer.unknown_id:
+            raise OptionError(
+                f"the model does not know the word {word!r}; it was trained on {self.source}; expected one trained on "
+                "sentences with that word; try: thereafter data list, then thereafter train CORPUS"
+            )
+        return int(ids[0])
+
+    def about(self, **more: Any) -> dict[str, Any]:
+        """What a measurement says of its model."""
+        return {"model": self.name, "trained_on": self.source} | more

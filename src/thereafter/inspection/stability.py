@@ -1,0 +1,121 @@
+"""What repeated multiplication does to a state and its gradient: vanilla RNNs with one random matrix at several scales.
+
+    h_t = f(r U h_{t-1} + x_t)       U with spectral radius 1, x_t the same small noise for all
+
+Forward the largest |h_t| is followed, backward the largest singular value of d h_T / d h_{T-d} = product of r D_t U,
+D_t = diag(f') (003 table 16.2; Pascanu, Mikolov and Bengio 2013). Document 004's repeated multiplication is the first
+line of it: |(r U)^k x| with nothing between the products.
+
+Shapes: T steps, H units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from thereafter.cells.elman import ACTIVATIONS
+from thereafter.errors import OptionError, UnknownNameError
+from thereafter.inspection.measurement import Measurement
+from thereafter.layers.bptt import DERIVATIVES
+
+STABILITY = "activation-stability"
+POWERS = "repeated-multiplication"
+RADII = (0.5, 1.0, 2.0)
+
+
+def activation_stability(
+    activations: Sequence[str] = tuple(ACTIVATIONS),
+    radii: Sequence[float] = RADII,
+    *,
+    steps: int = 50,
+    hidden: int = 64,
+    noise: float = 0.1,
+    seed: int = 0,
+) -> Measurement:
+    """Largest state by step and gain of the gradient by distance, for every activation and spectral radius.
+
+    Arrays: `state` [activation, radius, step], `gradient` [activation, radius, distance], and `shut` [activation,
+    radius], the share of units and steps whose slope is at most 0.01: such units hardly learn.
+    """
+    for name in activations:
+        if name not in ACTIVATIONS:
+            raise UnknownNameError("activation", name, ACTIVATIONS)
+    U_HH, drawn = _matrix(hidden, seed)
+    x_TH = noise * torch.randn(steps, hidden, generator=drawn, dtype=torch.float64)
+    shape = (len(activations), len(radii))
+    state, gradient = np.zeros((*shape, steps)), np.zeros((*shape, steps))
+    shut = np.zeros(shape)
+    for i, name in enumerate(activations):
+        for j, radius in enumerate(radii):
+            h_TH = _run(radius * U_HH, x_TH, name)
+            slope_TH = DERIVATIVES[name](h_TH)
+            state[i, j] = h_TH.abs().amax(1).numpy()
+            shut[i, j] = float((slope_TH <= 0.01).double().mean())
+            gradient[i, j] = _gains(radius * U_HH, slope_TH)
+    arrays = {"state": state, "gradient": gradient, "shut": shut}
+    labels = {"activation": np.array(activations), "radius": np.array(radii)}
+    labels |= {"step": np.arange(1, steps + 1), "distance": np.arange(steps)}
+    axes = {"state": ("activation", "radius", "step"), "gradient": ("activation", "radius", "distance")}
+    named: dict[str, tuple[str, ...]] = {label: (label,) for label in labels} | {"shut": ("activation", "radius")}
+    about = {"model": f"rnn, {hidden} units, one random matrix", "text": f"noise of size {noise:g}", "seed": seed}
+    return Measurement(STABILITY, arrays | labels, axes | named, about)
+
+
+def repeated_multiplication(
+    radii: Sequence[float] = (0.9, 1.0, 1.1), *, steps: int = 50, hidden: int = 64, seed: int = 0
+) -> Measurement:
+    """|W^k x| / |x| and the gradient through a linear and a tanh RNN whose recurrent matrix is W, by spectral radius.
+
+    W is a random orthogonal matrix times the radius, so that all eigenvalues have that size and the linear curve is
+    radius^k to the last digit. Arrays: `power`, `linear`, `tanh` [radius, step].
+    """
+    if steps < 2:
+        raise OptionError(f"steps is {steps}; expected at least 2; try steps=50")
+    drawn = torch.Generator().manual_seed(seed)
+    Q_HH, _ = torch.linalg.qr(torch.randn(hidden, hidden, generator=drawn, dtype=torch.float64))
+    x_H = torch.randn(hidden, generator=drawn, dtype=torch.float64)
+    x_TH = 0.3 * torch.randn(steps, hidden, generator=drawn, dtype=torch.float64)
+    found: dict[str, list[NDArray[Any]]] = {"power": [], "linear": [], "tanh": []}
+    for radius in radii:
+        W_HH, y_H, norms = radius * Q_HH, x_H, []
+        for _ in range(steps):
+            norms.append(float(y_H.norm() / x_H.norm()))
+            y_H = W_HH @ y_H
+        found["power"].append(np.array(norms))
+        for name, activation in (("linear", "identity"), ("tanh", "tanh")):
+            found[name].append(_gains(W_HH, DERIVATIVES[activation](_run(W_HH, x_TH, activation))))
+    arrays = {name: np.stack(rows) for name, rows in found.items()}
+    labels = {"radius": np.array(radii), "step": np.arange(steps)}
+    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("radius", "step"))
+    about = {"model": f"rnn, {hidden} units, orthogonal matrix times the radius", "text": "noise of size 0.3"}
+    return Measurement(POWERS, arrays | labels, axes | {"radius": ("radius",), "step": ("step",)}, about)
+
+
+def _matrix(hidden: int, seed: int) -> tuple[Tensor, torch.Generator]:
+    """A Gaussian matrix scaled to spectral radius 1."""
+    drawn = torch.Generator().manual_seed(seed)
+    U_HH = torch.randn(hidden, hidden, generator=drawn, dtype=torch.float64)
+    return U_HH / torch.linalg.eigvals(U_HH).abs().max(), drawn
+
+
+def _run(U_HH: Tensor, x_TH: Tensor, activation: str) -> Tensor:
+    h_H, states = torch.zeros_like(x_TH[0]), []
+    for x_H in x_TH:
+        h_H = ACTIVATIONS[activation](U_HH @ h_H + x_H)
+        states.append(h_H)
+    return torch.stack(states)
+
+
+def _gains(U_HH: Tensor, slope_TH: Tensor) -> NDArray[Any]:
+    """The largest singular value of d h_T / d h_{T-d} for d = 0, 1, ...; T is the last step."""
+    product_HH, gains = torch.eye(len(U_HH), dtype=U_HH.dtype), []
+    for slope_H in slope_TH.flip(0):
+        gains.append(float(torch.linalg.matrix_norm(product_HH, 2)))
+        product_HH = product_HH @ (slope_H.unsqueeze(1) * U_HH)
+    return np.array(gains)

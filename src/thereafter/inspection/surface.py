@@ -1,0 +1,168 @@
+"""Surfaces a trained model's own weights make: predictions over the plane of its states, a gate over its two inputs.
+
+Shapes: T steps, H features, G grid lines, W words, U units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from thereafter.errors import OptionError
+from thereafter.inspection.dynamics import principal
+from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.neighbours import find_token
+from thereafter.inspection.streaming import recurrent
+from thereafter.models.base import SequenceModel
+from thereafter.models.neural import NeuralModel
+from thereafter.text.tokenizers.base import Tokenizer
+
+GRID = 45
+_MARGIN = 0.12  # beyond the outermost states, as a share of the plane's width
+
+
+def prediction_surface(
+    model: SequenceModel[Any], tokenizer: Tokenizer, text: str, words: Sequence[str] = (), *, grid: int = GRID
+) -> Measurement:
+    """p(word | f) over the plane of the first two principal components of the features f met in a text.
+
+        f(a, b) = mean + a v_1 + b v_2,    p = softmax(W f + b)
+
+    Points of the plane are no states the model was ever in: what lies off the plane is left at its mean. `words` are
+    the tokens asked about; without any, the four likeliest over the plane. Returns `probability` [word, second, first],
+    the grid `first`, `second`, the likeliest token at each place, and where the text's states lie: `point` [step, 2].
+    """
+    if not isinstance(model, NeuralModel):
+        raise OptionError(f"{type(model).__name__} has no hidden state; expected a neural model")
+    ids = tokenizer.encode(text)
+    features_TH = _features(model, ids)
+    plane = principal(features_TH, 2)
+    points_T2 = plane.project(features_TH)
+    low, high = points_T2.min(axis=0), points_T2.max(axis=0)
+    edge = _MARGIN * np.maximum(high - low, 1e-6)
+    lines = [np.linspace(low[k] - edge[k], high[k] + edge[k], grid) for k in range(2)]
+    second, first = np.meshgrid(lines[1], lines[0], indexing="ij")
+    lifted = plane.lift(np.stack([first.ravel(), second.ravel()], axis=1))
+    with model.quietly():
+        features = torch.from_numpy(lifted).to(model.device, model.embedding.weight.dtype)
+        p_NV = model.head.log_prob(features).double().exp().cpu().numpy()
+    asked = [find_token(word, tokenizer) for word in words]
+    if not asked:
+        asked = np.argsort(-p_NV.max(axis=0), kind="stable")[:4].tolist()
+    likeliest = p_NV.argmax(axis=1)
+    return Measurement(
+        "prediction-surface",
+        {
+            "first": lines[0],
+            "second": lines[1],
+            "word": np.array([tokenizer.piece(token) for token in asked]),
+            "probability": p_NV[:, asked].T.reshape(len(asked), grid, grid),
+            "likeliest": np.array([tokenizer.piece(int(token)) for token in likeliest]).reshape(grid, grid),
+            "likeliest_probability": p_NV.max(axis=1).reshape(grid, grid),
+            "point": points_T2,
+            "token": np.array([tokenizer.piece(int(token)) for token in ids]),
+            "share": plane.share_K,
+        },
+        {
+            "first": ("first",),
+            "second": ("second",),
+            "word": ("word",),
+            "probability": ("word", "second", "first"),
+            "likeliest": ("second", "first"),
+            "likeliest_probability": ("second", "first"),
+            "point": ("step", "component"),
+            "token": ("step",),
+            "share": ("component",),
+        },
+        {"model": type(model).__name__, "text": " ".join(text.split())[:60]},
+    )
+
+
+def gate_surface(
+    model: SequenceModel[Any],
+    tokenizer: Tokenizer,
+    text: str,
+    gate: str = "forget",
+    unit: int | None = None,
+    *,
+    layer: int = 0,
+    grid: int = GRID,
+) -> Measurement:
+    """One gate of one unit as a function of what it is the sum of, and where a text takes it.
+
+        gate = sigmoid(a + b + bias),    a = w_u . x_t from the word (or the layer below),   b = u_u . h_{t-1}
+
+    The weights w_u, u_u and the bias are the trained cell's. Without `unit` it is the one whose gate varies most over
+    the text. Returns `value` [state, word] over the grid `word_part`, `state_part`, the text's own `met` [step, 2] and
+    `gate` [step], each the sigmoid of its place. For the LSTM's gates and a GRU's reset and update.
+    """
+    cells = recurrent(model)
+    lane = cells.layers.lanes[layer]
+    cell, weights = lane.cell, cells.layers.lane_weights(lane)
+    if gate not in cell.blocks or gate in ("cell", "new", "hidden") or cell.layer_norm or "weight_hh" not in weights:
+        raise OptionError(f"the cell {cell.name!r} has no gate {gate!r} that is a sigmoid of two sums; try 'forget'")
+    ids = tokenizer.encode(text)
+    with cells.quietly():
+        tokens_1T = cells.checked(ids.reshape(1, -1))
+        state = cells.begin(1)
+        before_1U = state.memory[f"h_{lane.name}"]
+        columns = [tuple(state.memory[f"{f}_{one.name}"] for one in cells.layers.lanes) for f in cells.fields]
+        x_1TE = cells.embedding(tokens_1T)
+        traced = cells.layers.trace(x_1TE, columns[0] if len(columns) == 1 else tuple(columns))
+        read = x_1TE[0] if layer == 0 else traced.records[f"l{layer - 1}"]["h"][0]
+        h_TU = traced.records[lane.name]["h"][0]
+        past_TU = torch.cat([before_1U, h_TU[:-1]])
+        rows = cell.rows(gate)
+        a_TU = read @ weights["weight_ih"][rows].T
+        b_TU = past_TU @ weights["weight_hh"][rows].T
+        bias_U = sum((weights[name][rows] for name in ("bias_ih", "bias_hh") if name in weights), torch.zeros(1))
+        values_TU = torch.sigmoid(a_TU + b_TU + bias_U).double().cpu().numpy()
+    chosen = int(values_TU.std(axis=0).argmax()) if unit is None else unit
+    if not 0 <= chosen < values_TU.shape[1]:
+        raise OptionError(f"unit is {unit}; expected 0 to {values_TU.shape[1] - 1}")
+    bias = float(bias_U.expand(values_TU.shape[1])[chosen])
+    met_T2 = np.stack([a_TU[:, chosen].double().cpu().numpy(), b_TU[:, chosen].double().cpu().numpy()], axis=1)
+    reach = np.maximum(np.abs(met_T2).max(axis=0) * 1.1, 1.0)
+    lines = [np.linspace(-reach[k], reach[k], grid) for k in range(2)]
+    value = 1 / (1 + np.exp(-(lines[0][None, :] + lines[1][:, None] + bias)))
+    return Measurement(
+        "gate-surface",
+        {
+            "word_part": lines[0],
+            "state_part": lines[1],
+            "value": value,
+            "met": met_T2,
+            "gate": values_TU[:, chosen],
+            "token": np.array([tokenizer.piece(int(token)) for token in ids]),
+        },
+        {
+            "word_part": ("word_part",),
+            "state_part": ("state_part",),
+            "value": ("state_part", "word_part"),
+            "met": ("step", "part"),
+            "gate": ("step",),
+            "token": ("step",),
+        },
+        {
+            "model": type(model).__name__,
+            "text": " ".join(text.split())[:60],
+            "name": f"{gate} gate of unit {chosen}, layer {layer + 1}",
+            "bias": bias,
+        },
+    )
+
+
+def _features(model: NeuralModel, ids: NDArray[Any]) -> NDArray[np.float64]:
+    """What the head sees after each token, [T, H]."""
+    if len(ids) < 3:
+        raise OptionError(f"the text has {len(ids)} tokens; expected at least 3")
+    found = []
+    state = model.start(1)
+    for token in ids.tolist():
+        state = model.read(np.array([[token]]), state)
+        found.append(model.known(state)[0].double().cpu().numpy())
+    return np.stack(found)

@@ -1,0 +1,143 @@
+"""The tasks: each makes a line for a chosen n.
+
+n is drawn before the words, so how long something must be remembered is a matter of design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from thereafter.errors import OptionError, UnknownNameError
+from thereafter.text.agreement.dice import Dice
+from thereafter.text.memory.line import Line, Place, Question
+
+SYMBOLS = ("a", "b", "c", "d")
+FILLERS = ("x", "y", "z")
+CUE = "="
+COUNTED, ECHOED, FIRE = "a", "b", "!"
+PAIRS = (("(", ")"), ("[", "]"))
+
+
+@dataclass(frozen=True)
+class Task:
+    """A way to make lines: `make` for n steps, of which there are `shortest`, `shortest + stride`, ... `longest`.
+
+    `longest` is what the corpus of that name holds; a line may be asked for with any n beyond it.
+    """
+
+    name: str
+    title: str
+    question: str
+    make: Callable[[Dice, int], Line]
+    shortest: int
+    longest: int
+    stride: int = 1
+
+    def line(self, dice: Dice, n: int) -> Line:
+        """A line whose last question spans n steps."""
+        if n < self.shortest or (n - self.shortest) % self.stride:
+            every = "" if self.stride == 1 else f" in steps of {self.stride}"
+            raise OptionError(f"n is {n}; {self.name} has lines for n from {self.shortest} on{every}")
+        return self.make(dice, n)
+
+    def spans(self, shortest: int | None = None, longest: int | None = None) -> range:
+        """Every n between the two, by default those of the corpus."""
+        low = self.shortest if shortest is None else max(shortest, self.shortest)
+        low += (self.shortest - low) % self.stride
+        return range(low, (self.longest if longest is None else longest) + 1, self.stride)
+
+
+def task(name: str) -> Task:
+    """The task of that name; UnknownNameError with the nearest ones for any other."""
+    if name not in TASKS:
+        raise UnknownNameError("memory task", name, TASKS)
+    return TASKS[name]
+
+
+def remember_first(dice: Dice, n: int) -> Line:
+    """`c x z = c`: the first symbol comes back after n words of noise, the last of which, `=`, asks for it.
+
+    The latching problem of Bengio, Simard and Frasconi 1994 (Learning long-term dependencies with gradient descent is
+    difficult): what is to be kept is said once, and noise follows.
+    """
+    first = dice.pick(SYMBOLS)
+    noise = tuple(dice.pick(FILLERS) for _ in range(n - 1))
+    others = tuple(symbol for symbol in SYMBOLS if symbol != first)
+    return Line((first, *noise, CUE, first), (Question(n, (Place(n + 1, first, others),)),))
+
+
+def count_and_fire(dice: Dice, n: int) -> Line:
+    """`a a a b b b !`: n times `a` are counted, and `!` comes after n times `b`, not before and not later.
+
+    The language a^n b^n of Gers and Schmidhuber 2001 (LSTM recurrent networks learn simple context-free and
+    context-sensitive languages). Every word after the first `b` is asked for, and all must be right.
+    """
+    words = (COUNTED,) * n + (ECHOED,) * n + (FIRE,)
+    waits = tuple(Place(at, ECHOED, (FIRE,)) for at in range(n + 1, 2 * n))
+    return Line(words, (Question(n, (*waits, Place(2 * n, FIRE, (ECHOED,)))),))
+
+
+def balanced_brackets(dice: Dice, n: int) -> Line:
+    """`( [ ] ( ) )`: each closing bracket is of the kind of the one it closes, n words before it.
+
+    The Dyck language with two kinds of brackets. The outermost pair spans the n words between; within, the line is cut
+    into balanced pieces at random. Each closing bracket is a question of its own.
+    """
+    words: list[str] = []
+    questions: list[Question] = []
+    _pair(dice, n, words, questions)
+    return Line(tuple(words), tuple(questions))
+
+
+def _pair(dice: Dice, inside: int, words: list[str], questions: list[Question]) -> None:
+    """A pair of brackets with so many words between them."""
+    # what is still to be written, the next last: a bracket to open over so many words, or one to close
+    waiting: list[tuple[str, int]] = [("open", inside)]
+    while waiting:
+        what, size = waiting.pop()
+        if what != "open":
+            others = tuple(closer for _, closer in PAIRS if closer != what)
+            questions.append(Question(size, (Place(len(words), what, others),)))
+            words.append(what)
+            continue
+        opener, closer = dice.pick(PAIRS)
+        words.append(opener)
+        pieces = []
+        left = size
+        while left:
+            pieces.append(2 * dice.between(1, left // 2))
+            left -= pieces[-1]
+        waiting += [(closer, size), *(("open", piece - 2) for piece in reversed(pieces))]
+
+
+TASKS = {
+    one.name: one
+    for one in (
+        Task(
+            "remember-first",
+            "A symbol, n words of noise, and the symbol again",
+            "which symbol came first, n words ago",
+            remember_first,
+            shortest=1,
+            longest=30,
+        ),
+        Task(
+            "count-and-fire",
+            "n times a, n times b, and a mark that comes exactly then",
+            "when to fire: after exactly as many words as were counted, n",
+            count_and_fire,
+            shortest=1,
+            longest=20,
+        ),
+        Task(
+            "balanced-brackets",
+            "Round and square brackets, every one closed by its own kind",
+            "which bracket is open, n words back",
+            balanced_brackets,
+            shortest=0,
+            longest=30,
+            stride=2,
+        ),
+    )
+}

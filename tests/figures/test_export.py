@@ -1,0 +1,105 @@
+"""Figures as files: pages that need no network, pictures with title and caption, numbers that can be read again."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from thereafter.errors import MissingPackageError, OptionError
+from thereafter.figures import pictures
+from thereafter.figures.export import write
+from thereafter.figures.figure import Figure
+from thereafter.figures.page import page
+from thereafter.figures.style import canvas
+
+
+def figure(
+    name: str = "decay", caption: str = "The norm by distance, rnn on <s> & </script>.", rows: int = 3
+) -> Figure:
+    plot = canvas("distance", "norm", width=500, height=300)
+    values = [0.5**k for k in range(rows)]
+    plot.add_scatter(x=list(range(rows)), y=values, name="rnn")
+    return Figure(name, f"How {name} falls", caption, plot, {"distance": list(range(rows)), "norm": values})
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, bytes]:
+    """A PNG and an SVG of one figure, by one browser each."""
+    one = figure(caption='A "caption" long enough to be wrapped, ' * 6)
+    try:
+        return {kind: pictures.render([one], kind, 1.0)[0] for kind in ("png", "svg")}
+    except MissingPackageError as error:
+        pytest.skip(str(error))
+
+
+def test_a_page_asks_the_network_for_nothing_and_holds_plotly_once(tmp_path: Path):
+    written = write([figure("one"), figure("two")], tmp_path / "page.html").read_text(encoding="utf-8")
+    assert not re.search(r"<(script|link|img)[^>]*(src|href)=[\"']?https?:", written)
+    assert written.count("plotly.js v") == 1
+    assert written.count("Plotly.newPlot(") >= 2
+    for text in ("How one falls", "How two falls", "The numbers (3 rows)", "prefers-color-scheme: dark"):
+        assert text in written
+
+
+def test_what_a_caption_says_cannot_end_the_script():
+    written = page([figure()], title="How decay falls")
+    assert "&lt;s&gt; &amp; &lt;/script&gt;" in written
+    assert written.count("</script>") == written.count("<script")
+
+
+def test_a_long_table_is_shortened_on_the_page_and_whole_in_its_file():
+    import base64
+
+    written = page([figure(rows=250)], title="t")
+    assert "250 rows, the first 200 below" in written
+    inside = re.search(r'href="data:text/csv;base64,([^"]+)"', written)
+    assert inside is not None
+    assert len(base64.b64decode(inside[1]).decode().splitlines()) == 251
+
+
+def test_numbers_and_the_plot_itself_can_be_read_again(tmp_path: Path):
+    with write([figure()], tmp_path / "one.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["norm"]) for row in rows] == [1.0, 0.5, 0.25]
+    described = json.loads(write([figure()], tmp_path / "one.json").read_text(encoding="utf-8"))
+    assert described["data"][0]["name"] == "rnn"
+
+
+def test_several_figures_get_a_file_each(tmp_path: Path):
+    first = write([figure("one"), figure("two")], tmp_path / "flow.csv")
+    assert first.name == "flow-one.csv"
+    assert (tmp_path / "flow-two.csv").exists()
+    with pytest.raises(OptionError, match="one name"):
+        write([figure("one"), figure("one")], tmp_path / "flow.csv")
+
+
+@pytest.mark.parametrize("name", ["picture", "picture.gif"])
+def test_an_unknown_ending_is_refused_with_the_known_ones(tmp_path: Path, name: str):
+    with pytest.raises(OptionError, match=r"\.html, \.png, \.svg, \.csv or \.json"):
+        write([figure()], tmp_path / name)
+
+
+def test_a_picture_has_room_for_title_and_caption(drawn: dict[str, bytes]):
+    width, height = struct.unpack(">II", drawn["png"][16:24])
+    assert drawn["png"].startswith(b"\x89PNG")
+    assert width == 500
+    # the plot's own 300 pixels, a line of title, four of caption
+    assert height >= 300 + 26 + 3 * 18
+
+
+def test_an_svg_says_title_and_caption_as_text(drawn: dict[str, bytes]):
+    text = drawn["svg"].decode()
+    assert "How decay falls" in text
+    assert 'A "caption" long enough' in text
+
+
+def test_without_a_browser_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "nowhere"))
+    with pytest.raises(MissingPackageError, match=r"apt-get install chromium.*\.html"):
+        write([figure()], tmp_path / "one.png")
+    assert not list(tmp_path.iterdir())

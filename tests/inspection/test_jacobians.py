@@ -1,0 +1,131 @@
+"""One-step Jacobians: their products are what autograd finds, and the direct path is what remains without the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from thereafter.errors import OptionError
+from thereafter.inspection.jacobians import jacobian_decays, jacobians, layer_jacobians, product
+from thereafter.inspection.nodes import still_copy
+from thereafter.inspection.unrolling import run_layers
+from thereafter.kernels.scan import unroll
+from thereafter.models.build import SETTINGS, build
+from thereafter.models.recurrent import RecurrentModel
+
+V = 11
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("rnn", {"layer_norm": True}),
+    ("rnn", {"nonlinearity": "leaky_relu"}),
+    ("gru", {"reset": "after", "update": "old"}),
+    ("gru", {"reset": "before", "update": "new"}),
+    ("lstm", {"peephole": True}),
+    ("lstm", {"coupled": True, "layer_norm": True, "connect": "residual"}),
+    ("mingru", {}),
+    ("minlstm", {}),
+]
+EVERY = pytest.mark.parametrize(
+    ("kind", "options"), VARIANTS, ids=lambda value: value if isinstance(value, str) else ""
+)
+
+
+def made(kind: str, **options: Any) -> RecurrentModel:
+    torch.manual_seed(0)
+    model = build(kind, SETTINGS[kind](**({"hidden": 6, "layers": 2} | options)), vocabulary_size=V)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.2 * torch.randn_like(weight))
+    assert isinstance(model, RecurrentModel)
+    return model.eval()
+
+
+def tokens(count: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, V, count)
+
+
+@EVERY
+def test_products_equal_autograd(kind: str, options: dict[str, Any]) -> None:
+    still = still_copy(made(kind, **options))
+    x_BTI = still.embedding(torch.from_numpy(tokens(9))[None])
+    layers, features = run_layers(still, x_BTI)
+    torch.testing.assert_close(features, still.layers(x_BTI)[0])  # the plain loop is the model
+    first, last = 2, 7
+    x = x_BTI
+    for number, layer in enumerate(layers):
+        found = product(layer_jacobians(layer), last, last - first)
+        sizes = list(layer.cell.state_sizes().values())
+
+        def later(state_S: Tensor, layer: Any = layer, x: Tensor = x, sizes: list[int] = sizes) -> Tensor:
+            state = layer.cell.state_type(*(part[None] for part in torch.split(state_S, sizes)))
+            steps = x[:, first + 1 : last + 1]
+            after = unroll(layer.cell, steps, state, layer.weights, kernel="reference").state
+            return torch.cat([part[0] for part in after])
+
+        start_S = torch.cat([part[0] for part in layer.states[first + 1]])
+        truth = torch.autograd.functional.jacobian(later, start_S)
+        torch.testing.assert_close(found, truth, rtol=0, atol=1e-6)
+        torch.testing.assert_close(found, truth, rtol=1e-9, atol=1e-12)
+        y = torch.stack([state.h for state in layer.states[1:]], dim=1)
+        x = x + y if number and options.get("connect") else y
+
+
+def test_a_linear_rnn_stretches_by_its_eigenvalue() -> None:
+    model = made("rnn", nonlinearity="identity", layers=1).double()
+    turn, _ = torch.linalg.qr(torch.randn(6, 6, dtype=torch.float64))
+    with torch.no_grad():
+        model.layers.weight_hh_l0.copy_(0.9 * turn)
+    found = jacobians(model, tokens(40), steps=12)
+    np.testing.assert_allclose(found["singular"], 0.9, atol=1e-9)
+    np.testing.assert_allclose(found["radius"], 0.9, atol=1e-9)
+    for key in ("gain", "full"):
+        np.testing.assert_allclose(found[key][0], 0.9 ** found["span"], atol=1e-9)
+        assert jacobian_decays(found)["l0", key].rate == pytest.approx(0.9, abs=1e-6)
+    assert np.isnan(found["direct"]).all()  # no gate, no direct path
+    assert ("l0", "direct") not in jacobian_decays(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("lstm", {}), ("lstm", {"coupled": True}), ("gru", {"update": "old"}), ("gru", {"update": "new"})],
+)
+def test_without_recurrent_weights_only_the_direct_path_is_left(kind: str, options: dict[str, Any]) -> None:
+    model = made(kind, **options)
+    both = jacobians(model, tokens(40), steps=8)
+    assert not np.allclose(both["full"], both["direct"])
+    with torch.no_grad():
+        for lane in model.layers.lanes:
+            model.layers.lane_weights(lane)["weight_hh"].zero_()
+    alone = jacobians(model, tokens(40), steps=8)
+    np.testing.assert_allclose(alone["full"], alone["direct"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["mingru", "minlstm"])
+def test_linear_cells_have_the_direct_path_alone(kind: str) -> None:
+    found = jacobians(made(kind), tokens(40), steps=8)
+    np.testing.assert_allclose(found["full"], found["direct"], rtol=1e-9)
+
+
+def test_what_is_measured() -> None:
+    found = jacobians(made("lstm", sizes=(5, 7)), tokens(40), steps=8, ends=3, name="mine", text="digits")
+    assert found.about == {
+        "model": "mine",
+        "text": "digits",
+        "distance": 8,
+        "steps": 11,
+        "memory": ["c", "c"],
+        "context": "stream",
+    }
+    assert found["layer"].tolist() == ["l0", "l1"]
+    assert np.isnan(found["singular"][0, :, 10:]).all()  # the smaller layer's state has 10 numbers
+    assert (np.diff(found["singular"][1], axis=1) <= 0).all()
+    assert (found["radius"] <= found["singular"][:, :, 0] + 1e-9).all()
+
+
+def test_models_without_a_recurrent_state() -> None:
+    settings = SETTINGS["transformer"](hidden=8, layers=1, heads=2, context=16)
+    with pytest.raises(OptionError, match="need a recurrent model and got 'transformer'"):
+        jacobians(build("transformer", settings, vocabulary_size=V), tokens(30))

@@ -1,0 +1,186 @@
+"""Minimal pairs: any model, any pair file; sums against those of whole scores, verdicts against those of agreement."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import thereafter
+from thereafter.cli import app
+from thereafter.errors import EmptyCorpusError, EncodingError, FormatError
+from thereafter.evaluation.agreement import measure_agreement, verdicts
+from thereafter.inspection.agreement import agreement
+from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.pairs import Pair, pair_differences, read_pairs, score_pairs
+from thereafter.inspection.reader import Reader
+from thereafter.text.agreement import sentences
+
+TRAIN = "".join(f"{one.text}\n" for one in sentences(300, seed=5, max_distance=6))
+TEST = list(sentences(40, seed=5, part="test", max_distance=6))
+
+
+def reader_of(lm: Any) -> Reader:
+    return Reader.of(lm.model, lm.tokenizer, lm.config)
+
+
+@pytest.fixture(scope="module")
+def ngram() -> Any:
+    return thereafter.train(text=TRAIN, tokens="word", order=3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tokens": "word", "order": 3},
+        {"tokens": "prose", "order": 3},
+        {"tokens": "char", "model": "lstm", "hidden": 8, "epochs": 0.05},
+        {"tokens": "word", "model": "gru", "hidden": 8, "epochs": 0.05, "context": "stream"},
+    ],
+    ids=["word", "prose", "letters", "stream"],
+)
+def test_a_difference_is_that_of_two_whole_scores(options: dict[str, Any]):
+    """log p of a sentence, its line end and its spelling as `score` counts them, after a line end in a stream."""
+    lm = thereafter.train(text=TRAIN[:4000], **options)
+    pairs = [Pair(TEST[0].text, TEST[1].text), Pair("the zebras sleep", "the dog quabbles .")]
+    begin = "" if lm.config["text"]["context"] == "line" else "\n"
+
+    def nats(sentence: str) -> float:
+        scored = lm.score(text=f"{begin}{sentence}\n")
+        return scored.nats + scored.spelling_nats
+
+    wanted = [nats(pair.bad) - nats(pair.good) for pair in pairs]
+    np.testing.assert_allclose(pair_differences(reader_of(lm), pairs), wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_beginnings_have_the_verdicts_of_agreement(ngram: Any):
+    pairs = [Pair(one.right, one.wrong) for one in TEST]
+    found = pair_differences(reader_of(ngram), pairs, whole=False)
+    marks = np.where(found == 0, 0.5, found > 0)
+    known = [one.correct_form in ngram.tokenizer.ordinary_forms and one.wrong_form in ngram.tokenizer.ordinary_forms
+             for one in TEST]  # fmt: skip
+    wanted = verdicts(ngram.model, ngram.tokenizer, TEST, context="line")
+    assert sum(known) > 30
+    np.testing.assert_array_equal(marks[known], wanted[known])
+
+
+class Rule:
+    """A model whose log p of a row is minus the sum of its token ids: every difference is known beforehand."""
+
+    def __init__(self, size: int) -> None:
+        self.vocabulary_size = size
+
+    def start(self, batch: int) -> Rule:
+        return self
+
+    def select(self, index: np.ndarray) -> Rule:
+        return self
+
+    def log_probs(self, tokens_BT: np.ndarray, state: Rule) -> tuple[np.ndarray, Rule]:
+        return -tokens_BT.astype(np.float64), state
+
+
+def test_groups_ties_and_means_are_counted(ngram: Any):
+    tokenizer = thereafter.train(text="a b c d\n", tokens="word", order=1, min_count=1).tokenizer
+    a, b, c, d = (int(tokenizer.encode(word)[0]) for word in "abcd")
+    pairs = [
+        Pair("a b", "c d", {"field": "one", "UID": "x"}),
+        Pair("c d", "a b", {"field": "one", "UID": "y"}),
+        Pair("a b", "b a", {"field": "two", "UID": "x"}),
+        Pair("a", "a d", {}),
+    ]
+    found = score_pairs(Reader(Rule(len(tokenizer.vocabulary)), tokenizer, "line"), pairs, name="four")  # type: ignore[arg-type]
+    gap = float(c + d - a - b)
+    rows = {
+        (by, group): (accuracy, nats, total)
+        for by, group, accuracy, nats, total in zip(
+            *(found[name].tolist() for name in ("by", "group", "accuracy", "nats", "total")), strict=True
+        )
+    }
+    assert rows == {
+        ("", "all"): (2.5 / 4, d / 4, 4),
+        ("field", "one"): (0.5, 0.0, 2),
+        ("field", "two"): (0.5, 0.0, 1),
+        ("UID", "x"): (0.75, gap / 2, 2),
+        ("UID", "y"): (0.0, -gap, 1),
+    }
+    assert found.about["text"] == "4 pairs of four"
+
+
+def test_impossible_sentences_are_ties(tmp_path: Path):
+    lm = thereafter.train(text="a b\n" * 5 + "b a\n", tokens="word", order=2, smoothing="mle")
+    found = score_pairs(reader_of(lm), [Pair("a a", "b b"), Pair("a b", "b b")])
+    assert found["accuracy"].tolist() == [0.75]
+    assert found["nats"].tolist() == [np.inf]
+    assert Measurement.load(found.save(tmp_path / "pairs.npz"))["nats"].tolist() == [np.inf]
+
+
+def test_both_kinds_of_file_are_read_in_any_encoding(tmp_path: Path):
+    tabs = "the dogs bark\tthe dogs barks\r\n\nun élève lit \t un élève lisent\n"
+    wanted = [Pair("the dogs bark", "the dogs barks"), Pair("un élève lit", "un élève lisent")]
+    for name, content in {
+        "plain.tsv": tabs.encode(),
+        "wide.tsv": tabs.encode("utf-16"),
+        "packed.tsv": gzip.compress(tabs.encode()),
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        assert read_pairs(tmp_path / name) == wanted
+    (tmp_path / "old.tsv").write_bytes(tabs.encode("latin-1"))
+    assert read_pairs(tmp_path / "old.tsv", encoding="latin-1") == wanted
+    with pytest.raises(EncodingError, match="--encoding latin-1"):
+        read_pairs(tmp_path / "old.tsv")
+    row = {"sentence_good": "Who left?", "sentence_bad": "Who leave?", "field": "syntax", "UID": "u1", "pairID": "0"}
+    (tmp_path / "blimp.jsonl").write_text(json.dumps(row) + "\n")
+    assert read_pairs(tmp_path / "blimp.jsonl") == [Pair("Who left?", "Who leave?", {"field": "syntax", "UID": "u1"})]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("one sentence", "line 2 of .* has 1 parts between tabs; expected two sentences"),
+        ("a\tb\tc", "line 2 of .* has 3 parts"),
+        ("a\t ", "line 2 of .* has an empty sentence"),
+        ("a\ta", "line 2 of .* has the same sentence twice: 'a'"),
+        ('{"sentence_good": "a"', "line 2 of .* begins like JSON and is not"),
+        ('{"sentence_good": "a", "x": 1}', "line 2 of .* lacks sentence_good or sentence_bad as text; it has"),
+    ],
+)
+def test_a_line_without_a_pair_is_named(tmp_path: Path, line: str, said: str):
+    (tmp_path / "pairs.tsv").write_text(f"good\tbad\n{line}\n")
+    with pytest.raises(FormatError, match=said):
+        read_pairs(tmp_path / "pairs.tsv")
+
+
+def test_no_pairs_are_nothing_to_score(tmp_path: Path, ngram: Any):
+    (tmp_path / "empty.tsv").write_text("\n\n")
+    with pytest.raises(EmptyCorpusError, match="holds no pairs"):
+        read_pairs(tmp_path / "empty.tsv")
+    with pytest.raises(EmptyCorpusError, match="no pairs to score"):
+        score_pairs(reader_of(ngram), [])
+
+
+def test_agreement_as_a_measurement_holds_the_same_tallies(tmp_path: Path, ngram: Any):
+    found = agreement(reader_of(ngram), TEST)
+    tallies = measure_agreement(ngram.model, ngram.tokenizer, TEST, context="line")
+    again = Measurement.load(found.save(tmp_path / "agreement.npz"))
+    for name in ("distance", "attractors", "congruence"):
+        group = getattr(tallies, name)
+        assert again[name].tolist() == list(group)
+        assert again[f"right_{name}"].tolist() == [tally.right for tally in group.values()]
+        assert again[f"total_{name}"].tolist() == [tally.total for tally in group.values()]
+    assert again.about == {"model": "ngram", "trained_on": "text", "text": "40 new sentences of agreement"}
+
+
+def test_pairs_on_the_command_line(tmp_path: Path, ngram: Any):
+    ngram.save(tmp_path / "run")
+    (tmp_path / "pairs.tsv").write_text("".join(f"{one.right}\t{one.wrong}\n" for one in TEST))
+    asked = ["inspect", "pairs", str(tmp_path / "run"), str(tmp_path / "pairs.tsv"), "--beginnings"]
+    ended = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "found.npz")])
+    assert ended.exit_code == 0, ended.output
+    found = Measurement.load(tmp_path / "found.npz")
+    assert f"likelier in {found['accuracy'][0]:.1%} of the pairs" in ended.output

@@ -1,0 +1,143 @@
+"""The gallery and the catalogue: everything has a name, a failing picture loses nothing else, and files come out."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from thereafter.cli import app
+from thereafter.errors import MissingPackageError, OptionError, UnknownNameError
+from thereafter.figures.catalogue import FIGURES, draw, drawer
+from thereafter.figures.figure import Figure
+from thereafter.figures.style import canvas
+from thereafter.gallery import build as building
+from thereafter.gallery.build import build, find_pictures, write
+from thereafter.gallery.models import Models
+from thereafter.gallery.picture import Picture
+
+runner = CliRunner()
+
+
+def drawn(name: str) -> Figure:
+    plot = canvas("x", "y", width=420, height=300)
+    plot.add_scatter(x=[0, 1], y=[1, 2])
+    return Figure(name, f"About {name}", f"Measured on nothing, {name}.", plot, {"x": [0, 1], "y": [1, 2]})
+
+
+def fails(models: Models) -> Figure:
+    raise ValueError("no such layer")
+
+
+@pytest.fixture
+def pictures() -> list[Picture]:
+    return [
+        Picture("one", "000 fig. 5.9", lambda models: drawn("another name")),
+        Picture("broken", "", fails),
+        Picture("two", "", lambda models: drawn("two")),
+    ]
+
+
+def test_every_picture_has_a_name_of_its_own():
+    names = [picture.name for picture in find_pictures()]
+    assert len(names) == len(set(names))
+    assert len(names) >= 40
+
+
+def test_every_diagram_of_the_documents_is_in_the_gallery():
+    answered = " ".join(picture.documents for picture in find_pictures())
+    for number in ("5.5", "5.6", "5.10", "5.12", "5.17", "5.20", "5.24", "5.27"):
+        assert f"000 fig. {number}" in answered
+    for number in ("16.2", "16.3", "16.4", "16.15", "16.18", "16.19", "16.20"):
+        assert f"003 fig. {number}" in answered
+
+
+def test_the_pictures_come_by_name_and_an_unknown_one_is_refused():
+    assert [picture.name for picture in find_pictures(["lstm-cell", "rnn-cell"])] == ["rnn-cell", "lstm-cell"]
+    with pytest.raises(UnknownNameError, match="did you mean 'lstm-cell'"):
+        find_pictures(["lstm-cel"])
+
+
+def test_one_failing_picture_does_not_lose_the_others(tmp_path: Path, pictures: list[Picture]):
+    gallery = build(pictures, Models(tmp_path))
+    assert list(gallery.figures) == ["one", "two"]
+    assert gallery.figures["one"].name == "one"
+    assert gallery.failed == {"broken": "ValueError: no such layer"}
+    page = write(gallery, tmp_path / "out", png=False)
+    said = (tmp_path / "out" / "gallery.md").read_text(encoding="utf-8")
+    assert "Measured on nothing, two. [Numbers](gallery/two.csv)" in said
+    assert "Answers 000 fig. 5.9." in said
+    assert "About two" in page.read_text(encoding="utf-8")
+
+
+def test_without_a_browser_the_page_is_written_and_a_note_says_what_is_missing(
+    tmp_path: Path, pictures: list[Picture], monkeypatch: pytest.MonkeyPatch
+):
+    def missing(*given: object, **named: object) -> list[bytes]:
+        raise MissingPackageError("a picture needs a browser; try: apt-get install chromium")
+
+    monkeypatch.setattr(building, "render", missing)
+    gallery = build(pictures, Models(tmp_path))
+    write(gallery, tmp_path / "out")
+    assert gallery.notes == ["no PNGs: a picture needs a browser; try: apt-get install chromium"]
+    assert (tmp_path / "out" / "gallery.html").exists()
+    assert "![" not in (tmp_path / "out" / "gallery.md").read_text(encoding="utf-8")
+
+
+def test_the_command_names_what_failed_and_exits_with_1(
+    tmp_path: Path, pictures: list[Picture], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(building, "find_pictures", lambda only: pictures)
+    done = runner.invoke(app, ["gallery", "--out", str(tmp_path), "--models", str(tmp_path / "m"), "--no-png"])
+    assert done.exit_code == 1
+    assert "2 pictures" in done.output
+    assert "failed: broken: ValueError: no such layer" in done.output
+
+
+def test_a_model_is_trained_once_and_again_when_its_options_change(tmp_path: Path):
+    (tmp_path / "text.txt").write_text("the cat sat\nthe dog sat\n" * 5, encoding="utf-8")
+    for order in (2, 2, 3):
+        lm = Models(tmp_path / "kept").trained("tiny", tmp_path / "text.txt", "ngram", tokens="word", order=order)
+        assert lm.next("the", k=1)
+    assert len(list((tmp_path / "kept").glob("tiny-*"))) == 2
+
+
+def test_every_entry_of_the_catalogue_leads_to_a_function_that_takes_what_it_says():
+    for name, entry in FIGURES.items():
+        first, *others = inspect.signature(drawer(entry)).parameters.values()
+        assert ("Sequence" in first.annotation or "Mapping" in first.annotation) == entry.together, name
+        assert {one.name for one in others if one.default is one.empty} <= {"model", "text"}, name
+        assert entry.shows, name
+
+
+def test_training_curves_are_drawn_from_a_run_folder(tmp_path: Path):
+    run = tmp_path / "lstm"
+    run.mkdir()
+    lines = [{"event": "step", "step": k, "seen": 100 * k, "loss": 5.0 - k} for k in (1, 2)]
+    lines.append({"event": "validation", "step": 2, "seen": 200, "loss": 3.5})
+    (run / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    done = runner.invoke(app, ["figure", "training-curves", str(run), "--out", str(tmp_path / "curves.csv")])
+    assert done.exit_code == 0, done.output
+    assert "lstm" in (tmp_path / "curves.csv").read_text(encoding="utf-8")
+
+
+def test_a_figure_of_another_kind_of_file_says_which_figures_fit(tmp_path: Path):
+    import numpy as np
+
+    from thereafter.inspection.measurement import Measurement
+
+    path = Measurement("units", {"a": np.ones(1)}, {"a": ("unit",)}, {"model": "lstm"}).save(tmp_path / "units.npz")
+    with pytest.raises(OptionError, match="try units or unit-ranking"):
+        draw("gradient-decay", [path])
+    with pytest.raises(OptionError, match="thereafter inspect gradients"):
+        draw("gradient-decay", [])
+
+
+def test_figure_alone_lists_all_with_the_command_that_makes_their_input():
+    listed = runner.invoke(app, ["figure"]).output
+    for name in FIGURES:
+        assert name in listed
+    assert "thereafter inspect trace" in listed
