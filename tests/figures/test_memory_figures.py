@@ -116,8 +116,8 @@ def test_distances_are_binned_and_their_spread_is_in_the_table(drawn: dict[str, 
     assert table["sentences"] == [10, 20, 0, 10]
     assert np.isnan(table["mean"][2])
     one = accuracy_by_distance([judged("rnn", [9, 8, 6, 5])])
-    half = 1.96 * (0.9 * 0.1 / 10) ** 0.5
-    assert (one.table["least"][0], one.table["most"][0]) == pytest.approx((0.9 - half, 0.9 + half))
+    # 9 of 10: the interval of Wilson 1927 as tables have it
+    assert (one.table["least"][0], one.table["most"][0]) == pytest.approx((0.5958, 0.9821), abs=1e-4)
     assert "95 % interval" in one.caption
 
 

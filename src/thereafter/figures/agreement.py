@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from thereafter.evaluation.agreement import BINS, CONGRUENCE
 from thereafter.figures import style
 from thereafter.figures.figure import Figure
-from thereafter.figures.spread import add_level, add_line, add_mark, by_model, legend_beside, said
+from thereafter.figures.spread import add_level, add_line, add_mark, by_model, interval, legend_beside, said
 from thereafter.inspection.measurement import Measurement
 
 
@@ -29,9 +29,8 @@ def accuracy_by_distance(measurements: Sequence[Measurement]) -> Figure:
         shares = np.stack([_binned(one, bins) for one in found])
         counted = np.array([_inside(found[0], pair).sum() for pair in bins])
         # one training has no spread of its own: what is left is that of a share of so many sentences
-        half = 1.96 * np.sqrt(shares[0] * (1 - shares[0]) / np.maximum(counted, 1))
-        band = (shares.min(axis=0), shares.max(axis=0)) if len(found) > 1 else (shares[0] - half, shares[0] + half)
-        add_line(plot, name, labels, shares, place, (np.maximum(band[0], 0), np.minimum(band[1], 1)))
+        band = (shares.min(axis=0), shares.max(axis=0)) if len(found) > 1 else interval(shares[0], counted)
+        add_line(plot, name, labels, shares, place, band)
         table["model"] += [name] * len(bins)
         table["words between"] += labels
         for head, values in (("mean", shares.mean(axis=0)), ("least", band[0]), ("most", band[1])):

@@ -64,7 +64,7 @@ def memory(
     }
     if longest is None and reader.source == task.name:
         longest = task.longest
-    about = reader.about(task=task.name, question=task.question, text=f"{len(lines):,} new lines of {task.name}")
+    about = reader.about(task=task.name, question=task.question, text=f"{len(lines):,} lines of {task.name}")
     about |= {} if longest is None else {"longest": longest}
     return Measurement("memory", arrays, dict.fromkeys(arrays, ("n",)), about)
 
