@@ -151,5 +151,5 @@ def test_mistakes() -> None:
     with pytest.raises(OptionError, match="expected 0 to 14"):
         gradient_flow(model, tokens(100) + 5, distance=5)
     counted = thereafter.train(text="the cat sat on the mat\n" * 3, order=2)
-    with pytest.raises(OptionError, match="needs a neural model and got NgramModel"):
+    with pytest.raises(OptionError, match="only a neural model has gradient flow; got ngram"):
         gradient_flow(counted.model, tokens(100))
