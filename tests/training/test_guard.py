@@ -173,3 +173,34 @@ def test_a_guarded_training_goes_on_exactly(tmp_path: Path, monkeypatch: pytest.
     assert len(guards(again)) == 1
     for one, other in zip(whole.model.parameters(), again.model.parameters(), strict=True):  # type: ignore[attr-defined]
         assert np.array_equal(one.detach().numpy(), other.detach().numpy())
+
+
+def test_a_gradient_beyond_float16_lowers_the_loss_scale_and_not_the_rate(monkeypatch: pytest.MonkeyPatch):
+    """As on a GPU in mixed precision: at a scale of more than 64 the gradients of step 17 are infinite."""
+    own, made = Loop._gradients, Loop.__init__
+
+    def scaled(self: Loop, *given: Any, **named: Any) -> None:
+        made(self, *given, **named)
+        self._scale = 1024.0
+
+    def gradients(self: Loop, *given: Any) -> Any:
+        figures, scale, after = own(self, *given)
+        if self.at.step == 16 and self._scale > 64:
+            figures[2] = math.inf
+        return figures, scale, after
+
+    plain = thereafter.train(text=TEXT, **OPTIONS)
+    monkeypatch.setattr(Loop, "__init__", scaled)
+    monkeypatch.setattr(Loop, "_gradients", gradients)
+    lm = thereafter.train(text=TEXT, **OPTIONS)
+    (trip,) = guards(lm)
+    assert trip["step"] == 17
+    assert "loss scale is 64" in trip["what"]
+    assert (trip["attempts"], trip["factor"]) == (0, 1.0)
+    assert {line["rate"] for line in lm.log if line["event"] == "step"} == {0.01}
+    for (name, weight), (_, other) in zip(
+        plain.model.named_parameters(),
+        lm.model.named_parameters(),
+        strict=True,  # type: ignore[attr-defined]
+    ):
+        torch.testing.assert_close(weight, other, msg=name)  # powers of two change nothing but the exponents

@@ -39,7 +39,9 @@ _SHOW_EVERY = 0.25  # seconds between two looks at the progress
 _WRITE_SHARE = 0.02  # of the time, at most, goes into writing checkpoints
 _LOSS_SCALE = 1024.0
 """In mixed precision the loss is taken so many times: cuDNN computes recurrent layers in float16 then, whose smallest
-number, 6e-8, is more than many a gradient of a mean over thousands of tokens."""
+number, 6e-8, is more than many a gradient of a mean over thousands of tokens. Its largest is 65,504: where a gradient
+goes beyond, the loss is taken fewer times from there on."""
+_LOWER = 16.0
 
 
 class Loop:
@@ -68,8 +70,7 @@ class Loop:
         self._schedule, self._guard = Schedule(settings), Guard()
         self._clip = float(settings.clip or 0.0)
         self._scale = _LOSS_SCALE if settings.precision == "bfloat16" and model.device.type == "cuda" else 1.0
-        recorded = settings.graphs and model.device.type == "cuda"
-        self._graphs = Graphs(self._learn, model.device) if recorded else None
+        self._graphs = self._new_graphs()
         self._state: NeuralState | None = None
         self._plan, self._planned = plan(0), 0
         self._pending: list[tuple[Tensor, int]] = []
@@ -178,10 +179,26 @@ class Loop:
         for number, ((nats, loss, norm), count) in enumerate(zip(figures, counts, strict=True), last - len(counts) + 1):
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 known = again is not None and len(counts) == 1
-                self._back(number, blame(self.model, loss, norm, again) if again is not None and known else None)
+                if known and math.isfinite(loss) and self._scale > 1.0:
+                    self._lower_scale(number)
+                else:
+                    self._back(number, blame(self.model, loss, norm, again) if again is not None and known else None)
                 return False
             self.at.add(nats, count, norm, self._clip)
         return True
+
+    def _lower_scale(self, step: int) -> None:
+        """A gradient went beyond the largest number of float16: go back, and multiply the loss by less."""
+        self._scale = max(1.0, self._scale / _LOWER)
+        self._graphs = self._new_graphs()  # the scale is part of what was recorded
+        what = f"a gradient is beyond the largest number of float16; the loss scale is {self._scale:g} from here on"
+        self.journal.write({"event": "guard", "step": step, "what": what, **self._guard.state()})
+        progress.note(f"step {step}: {what}")
+        self._back(step, None)
+
+    def _new_graphs(self) -> Graphs | None:
+        recorded = self.settings.graphs and self.model.device.type == "cuda"
+        return Graphs(self._learn, self.model.device) if recorded else None
 
     def _back(self, step: int, what: str | None) -> None:
         """Go back to the last good state; at half the rate where it is known `what` went wrong."""
@@ -197,6 +214,7 @@ class Loop:
         # Time does not go back, and the best weights found since are kept as they are.
         kept = {"seconds": self.at.elapsed(), "best": self.at.best, "best_step": self.at.best_step}
         facts = {**self._good.facts, "guard": self._guard.state(), "log_bytes": self.journal.length}
+        facts["loss_scale"] = self._scale
         facts["at"] = {**facts["at"], **kept}
         self.restore(replace(self._good, facts=facts))
 
@@ -263,6 +281,7 @@ class Loop:
             "optimizer": remembered,
             "schedule": self._schedule.state(),
             "guard": self._guard.state(),
+            "loss_scale": self._scale,
             "log_bytes": self.journal.length,
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
@@ -277,6 +296,7 @@ class Loop:
         self._optimizer.restore(snapshot.part("optimizer"), facts["optimizer"])
         self._schedule.restore(facts["schedule"])
         self._guard.restore(facts["guard"])
+        self._scale = float(facts.get("loss_scale", self._scale))  # older checkpoints do not say
         set_generators(snapshot.part("generator"), device)
         carried = {name: tensor.to(device, copy=True) for name, tensor in snapshot.part("carried").items()}
         rows = len(next(iter(carried.values()))) if carried else 0
