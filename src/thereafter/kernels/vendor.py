@@ -57,7 +57,7 @@ class Vendor:
 def _run(job: Job) -> Unrolled:
     cell = job.cell
     flat = _flat_weights(job)
-    initial: Any = tuple(part.unsqueeze(0).contiguous() for part in job.state)
+    initial: Any = tuple(part.unsqueeze(0).contiguous() for part in _within_half(job))
     if not isinstance(cell, LSTM):
         initial = initial[0]
     operator: Any = _operator(cell)
@@ -77,6 +77,22 @@ def _run(job: Job) -> Unrolled:
         last = list(_picked(tuple(last), back))
     parts = [part.squeeze(0) for part in last]
     return Unrolled(y_BTO, HCState(*parts) if isinstance(cell, LSTM) else HState(*parts))
+
+
+_MOST_HALF = 2.0**15
+
+
+def _within_half(job: Job) -> tuple[Tensor, ...]:
+    """The state, and in mixed precision a cell state that float16 can hold and go on with.
+
+    An LSTM that reads a long text without starting afresh may count in c, one a step. Beyond 65,504 float16 has
+    infinity: tanh(c) is 1 as before and so the loss looks well, but the forget gate's gradient, dc times c, is 0 times
+    infinity. tanh has been 1 to the last digit since c = 10, so half of the largest number is as good as any.
+    """
+    halved = job.x_BTI.device.type == "cuda" and torch.is_autocast_enabled("cuda")
+    if not halved or not isinstance(job.state, HCState):
+        return tuple(job.state)
+    return job.state[0], job.state[1].clamp(-_MOST_HALF, _MOST_HALF)
 
 
 def _picked(states: Any, order: Tensor | None) -> Any:
