@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint types tests test-slow oracles browser bench clean
+.PHONY: demo test lint types tests test-slow oracles browser screenshots bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -19,8 +19,9 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-tests: $(READY)
-	$(BIN)/pytest -n 2
+# tests of the studio share a server and a browser: --dist loadgroup keeps them in one process. -rs says what was skipped
+tests: $(READY) browser
+	$(BIN)/pytest -n 2 --dist loadgroup -rs
 
 # minutes and gigabytes: the 1 GB file, the 100 MB line
 test-slow: $(READY)
@@ -29,11 +30,17 @@ test-slow: $(READY)
 # kenlm is compiled from source: an oracle for tests and benchmarks, never a dependency
 oracles: .oracles/.ready
 
-# PNGs are drawn in a browser; where none can be had their tests skip and say so
+# the studio's panels are tested and PNGs are drawn in a browser; where none can be had their tests skip and say so
 browser:
-	@command -v chromium chromium-browser google-chrome >/dev/null || ! command -v apt-get >/dev/null || \
-	(apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null) || \
-	echo "no chromium: pictures as PNG are not tested here"
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
+	  command -v $$name >/dev/null && exit 0; done; \
+	(command -v apt-get && apt-get update -qq && \
+	  apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core) >/dev/null 2>&1 || \
+	echo "NO CHROMIUM, and none could be installed: no panel of the studio and no PNG is tested here"
+
+# every panel of the studio at both widths, light and dark
+screenshots: $(READY) browser
+	$(BIN)/python examples/screenshots.py --out screenshots
 
 bench: $(READY) .oracles/.ready
 	$(BIN)/python benchmarks/ngram.py

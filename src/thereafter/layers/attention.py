@@ -1,0 +1,193 @@
+"""Attention of a decoder to what an encoder read: the sentence is looked at again at every word, not kept in one state.
+
+    a_ts = softmax over s of score(q_t, h_s),      c_t = sum_s a_ts h_s
+
+    dot:       score(q, h) = q . h                        Luong, Pham and Manning 2015
+    bilinear:  score(q, h) = q . W h                      Luong, Pham and Manning 2015 ("general")
+    additive:  score(q, h) = v . tanh(W1 q + W2 h)        Bahdanau, Cho and Bengio 2015
+
+What does not depend on the query (W h, W2 h) is worked out once for a sentence: `keys`. All queries of a teacher-forced
+sentence may come at once or one by one. Padding gets the weight 0, exactly.
+
+Shapes: B rows, T queries, S places of the memory, Q query size, M memory size, A inner size, K heads, D = size / K.
+Padding of the memory may hold any finite numbers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from thereafter.errors import OptionError, ShapeError, UnknownNameError
+
+KINDS = ("dot", "bilinear", "additive")
+
+PIECE = 1 << 25
+"""Numbers of [B, T, S, A] that additive scores make at once (128 MB); more queries go in pieces, made again on the way
+back, so that one long pair of sentences cannot fill the memory."""
+
+
+class Attention(nn.Module):
+    """Weights over a memory, and the mean of the memory under them.
+
+    >>> look = Attention(2, 2, "dot")
+    >>> memory = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [9.0, 9.0]]])
+    >>> context, weights = look(torch.tensor([[0.0, 0.0]]), memory, mask_BS=torch.tensor([[True, True, False]]))
+    >>> weights.tolist(), context.tolist()
+    ([[0.5, 0.5, 0.0]], [[0.5, 0.5]])
+    """
+
+    def __init__(self, query_size: int, memory_size: int, kind: str = "additive", *, inner: int | None = None) -> None:
+        super().__init__()
+        if kind not in KINDS:
+            raise UnknownNameError("attention", kind, KINDS)
+        if kind == "dot" and query_size != memory_size:
+            raise OptionError(
+                f"queries have the size {query_size} and the memory {memory_size}; expected one size for both, since a "
+                "dot product needs it; try 'bilinear'"
+            )
+        if inner is not None and kind != "additive":
+            raise OptionError(f"inner is {inner} with {kind!r} attention, which has no inner layer; try 'additive'")
+        self.kind, self.query_size, self.memory_size = kind, query_size, memory_size
+        if kind == "bilinear":
+            self.of_memory = nn.Linear(memory_size, query_size, bias=False)
+        elif kind == "additive":
+            size = query_size if inner is None else inner
+            self.of_query = nn.Linear(query_size, size, bias=False)
+            self.of_memory = nn.Linear(memory_size, size, bias=False)
+            self.v_A = nn.Parameter(torch.empty(size).uniform_(-1 / math.sqrt(size), 1 / math.sqrt(size)))
+
+    def keys(self, memory_BSM: Tensor) -> Tensor:
+        """What each place of the memory is compared by, [B, S, Q] or [B, S, A]: once for a sentence."""
+        keys: Tensor = memory_BSM if self.kind == "dot" else self.of_memory(memory_BSM)
+        return keys
+
+    def forward(
+        self, query: Tensor, memory_BSM: Tensor, keys: Tensor | None = None, mask_BS: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Contexts [B, T, M] and weights [B, T, S] of queries [B, T, Q]; without T for a single step, [B, Q].
+
+        `keys`: those of this memory, where the caller has them. `mask_BS`: true where the memory is real; each row
+        needs one such place.
+        """
+        if query.dim() not in (2, 3) or query.shape[-1] != self.query_size or memory_BSM.shape[-1] != self.memory_size:
+            raise ShapeError(
+                f"the query has the shape {tuple(query.shape)} and the memory {tuple(memory_BSM.shape)}; expected "
+                f"[B, T, {self.query_size}] or [B, {self.query_size}] and [B, S, {self.memory_size}]"
+            )
+        _check_memory(query, memory_BSM, mask_BS)
+        query_BTQ = query.unsqueeze(1) if query.dim() == 2 else query
+        scores_BTS = self.scores(query_BTQ, self.keys(memory_BSM) if keys is None else keys)
+        weights_BTS = masked_softmax(scores_BTS, mask_BS)
+        context_BTM = weights_BTS.to(memory_BSM.dtype) @ memory_BSM
+        if query.dim() == 2:
+            return context_BTM.squeeze(1), weights_BTS.squeeze(1)
+        return context_BTM, weights_BTS
+
+    def scores(self, query_BTQ: Tensor, keys: Tensor) -> Tensor:
+        """score(q_t, h_s), [B, T, S], before any mask."""
+        if self.kind != "additive":
+            return query_BTQ @ keys.transpose(1, 2)
+        from_query_BTA = self.of_query(query_BTQ)
+        rows, steps, size = from_query_BTA.shape
+        at_once = max(1, PIECE // max(1, rows * keys.shape[1] * size))
+        if steps <= at_once:
+            return _additive(from_query_BTA, keys, self.v_A)
+        pieces = from_query_BTA.split(at_once, 1)
+        if not torch.is_grad_enabled():
+            return torch.cat([_additive(piece, keys, self.v_A) for piece in pieces], 1)
+        made = [
+            checkpoint(_additive, piece, keys, self.v_A, use_reentrant=False, preserve_rng_state=False)
+            for piece in pieces
+        ]
+        return torch.cat(made, 1)
+
+    def extra_repr(self) -> str:
+        return f"{self.query_size}, {self.memory_size}, {self.kind!r}"
+
+
+class CrossAttention(nn.Module):
+    """Several heads at once: softmax(q k^T / sqrt(D)) v of each, put side by side (Vaswani et al. 2017).
+
+    Queries come from one sequence, keys and values from another; from the same one it is an encoder's own attention.
+
+    >>> heads = CrossAttention(8, 2)
+    >>> memory = torch.zeros(1, 5, 8)
+    >>> heads(torch.zeros(1, 3, 8), heads.keys(memory)).shape
+    torch.Size([1, 3, 8])
+    """
+
+    def __init__(self, size: int, heads: int, *, memory_size: int | None = None, dropout: float = 0.0) -> None:
+        super().__init__()
+        if size % heads:
+            raise OptionError(f"the size is {size} and there are {heads} heads; expected a multiple")
+        self.heads, self.dropout = heads, dropout
+        self.of_query = nn.Linear(size, size)
+        self.of_memory = nn.Linear(size if memory_size is None else memory_size, 2 * size)
+        self.out = nn.Linear(size, size)
+
+    def keys(self, memory_BSM: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of the memory, [B, K, S, D] each: once for a sentence."""
+        rows, places, _ = memory_BSM.shape
+        k, v = self.of_memory(memory_BSM).view(rows, places, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
+        return k, v
+
+    def forward(
+        self,
+        query_BTH: Tensor,
+        keys: tuple[Tensor, Tensor],
+        mask_BS: Tensor | None = None,
+        weights: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Outputs, [B, T, H]; `weights` takes [B, K, T, S]. `mask_BS` as in `Attention`."""
+        k, v = keys
+        rows, steps, size = query_BTH.shape
+        _check_memory(query_BTH, k.transpose(1, 2), mask_BS)
+        q = self.of_query(query_BTH).view(rows, steps, self.heads, -1).transpose(1, 2)
+        seen = None if mask_BS is None else mask_BS[:, None, None, :]
+        share = self.dropout if self.training else 0.0
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, dropout_p=share)
+        if weights is not None:
+            weights.append(masked_softmax(q @ k.transpose(2, 3) / math.sqrt(size // self.heads), mask_BS))
+        out: Tensor = self.out(y.transpose(1, 2).reshape(rows, steps, size))
+        return out
+
+
+def masked_softmax(scores: Tensor, mask_BS: Tensor | None) -> Tensor:
+    """softmax over the last axis of [B, ..., S]; exactly 0 where the mask is false."""
+    if mask_BS is None:
+        return scores.softmax(-1)
+    mask = mask_BS.view(mask_BS.shape[0], *[1] * (scores.dim() - 2), mask_BS.shape[1])
+    return scores.masked_fill(~mask, -math.inf).softmax(-1)
+
+
+def _additive(from_query_BTA: Tensor, keys_BSA: Tensor, v_A: Tensor) -> Tensor:
+    # tanh in its own place: half the memory, and the way back needs nothing but what it wrote
+    return (from_query_BTA.unsqueeze(2) + keys_BSA.unsqueeze(1)).tanh_() @ v_A
+
+
+def _check_memory(query: Tensor, memory_BSX: Tensor, mask_BS: Tensor | None) -> None:
+    if memory_BSX.dim() < 3 or len(query) != len(memory_BSX) or not memory_BSX.shape[1]:
+        raise ShapeError(
+            f"the query has the shape {tuple(query.shape)} and the memory {tuple(memory_BSX.shape)}; expected as many "
+            "rows in both, and at least one place to look at"
+        )
+    rows, places = memory_BSX.shape[:2]
+    if mask_BS is None:
+        return
+    if mask_BS.dtype != torch.bool or mask_BS.shape != (rows, places):
+        raise ShapeError(
+            f"the mask is {mask_BS.dtype} of the shape {tuple(mask_BS.shape)}; expected true and false of the shape "
+            f"({rows}, {places}), true where the memory is real; try mask.bool()"
+        )
+    # a GPU is not asked, since it would have to stop and answer: there such a row becomes NaN, which training notices
+    if mask_BS.device.type == "cpu" and not bool(mask_BS.any(1).all()):
+        row = int((~mask_BS.any(1)).nonzero()[0])
+        raise ShapeError(
+            f"row {row} of the mask is false everywhere; expected at least one place to look at; "
+            "try leaving empty sentences out"
+        )

@@ -1,0 +1,35 @@
+"""The lines of a file: decoded and unzipped by `text/reading.py`, cut at newlines and nowhere else.
+
+Characters such as U+2028 or U+0085 do not end a line here (they do for `str.splitlines`), so that line numbers are
+those of an editor and two files keep step.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from thereafter.text.reading import read_chunks
+
+
+def read_lines(path: str | os.PathLike[str], *, encoding: str | None = None) -> Iterator[str]:
+    """The lines of a file without their ends; a last line needs none."""
+    unfinished: list[str] = []  # a list: a line of many chunks is joined once, not once a chunk
+    for chunk in read_chunks(path, encoding=encoding):
+        first, *others = chunk.split("\n")
+        unfinished.append(first)
+        if others:
+            yield "".join(unfinished)
+            yield from others[:-1]
+            unfinished = [others[-1]]
+    if last := "".join(unfinished):
+        yield last
+
+
+def place(path: str | os.PathLike[str], line: int) -> str:
+    """How an error names a line.
+
+    >>> place("train.tsv", 12)
+    'line 12 of train.tsv'
+    """
+    return f"line {line} of {os.fspath(path)}"

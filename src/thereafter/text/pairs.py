@@ -1,0 +1,98 @@
+"""Pairs of sentences, one the answer to the other: translations, summaries, questions and answers.
+
+Tab-separated (`Go.<TAB>Va !`, further columns are not looked at, blank lines neither), or two files of which line i is
+the pair of line i. White space round a sentence is taken off.
+
+A side without words has no place in training and would change a BLEU score if it were dropped in silence. So it is an
+error that names the line, unless `skip_empty` asks for the pair to be left out; how many were is then noted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from thereafter import progress
+from thereafter.errors import EmptyCorpusError, FormatError, OptionError
+from thereafter.text.lines import place, read_lines
+from thereafter.text.tables import columns
+
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class SentencePair:
+    """A sentence and what it should become; `line` is where it stands in its file.
+
+    >>> SentencePair("Go.", "Va !").target
+    'Va !'
+    """
+
+    source: str
+    target: str
+    line: int = field(default=0, compare=False)
+
+
+def read_pairs(
+    path: Path, *, source: int = 1, target: int = 2, skip_empty: bool = False, encoding: str | None = None
+) -> list[SentencePair]:
+    """The pairs of a tab-separated file; `source` and `target` are columns, counted from 1."""
+    if min(source, target) < 1 or source == target:
+        raise OptionError(
+            f"source is column {source} and target column {target}; expected two different columns, counted from 1"
+        )
+    return _checked(_rows(path, source - 1, target - 1, encoding), os.fspath(path), skip_empty)
+
+
+def read_two(
+    source: Path, target: Path, *, skip_empty: bool = False, encoding: str | None = None
+) -> list[SentencePair]:
+    """The pairs of two files, line by line: as many lines in one as in the other."""
+    sources, targets = (list(read_lines(path, encoding=encoding)) for path in (source, target))
+    names = f"{os.fspath(source)} and {os.fspath(target)}"
+    if len(sources) != len(targets):
+        short, lines = (source, len(sources)) if len(sources) < len(targets) else (target, len(targets))
+        raise FormatError(
+            f"{os.fspath(source)} has {len(sources):,} lines and {os.fspath(target)} {len(targets):,}, expected as "
+            f"many in both, line by line; {os.fspath(short)} ends after line {lines}: is it cut short?"
+        )
+    both = zip(sources, targets, strict=True)
+    rows = (SentencePair(one.strip(), other.strip(), line) for line, (one, other) in enumerate(both, start=1))
+    return _checked(rows, names, skip_empty)
+
+
+def _rows(path: Path, source: int, target: int, encoding: str | None) -> Iterator[SentencePair]:
+    needed = max(source, target) + 1
+    for number, line in enumerate(read_lines(path, encoding=encoding), start=1):
+        if not line.strip():
+            continue
+        cells = line.split("\t")
+        if len(cells) < needed:
+            raise FormatError(
+                f"{place(path, number)} has {columns(len(cells))}, expected at least {needed}: a sentence, a tab and "
+                "its pair"
+            )
+        yield SentencePair(cells[source].strip(), cells[target].strip(), number)
+
+
+def _checked(rows: Iterator[SentencePair], name: str, skip_empty: bool) -> list[SentencePair]:
+    pairs: list[SentencePair] = []
+    skipped = 0
+    for pair in rows:
+        if pair.source and pair.target:
+            pairs.append(pair)
+        elif skip_empty:
+            skipped += 1
+        else:
+            side = "source" if not pair.source else "target"
+            raise FormatError(
+                f"{place(name, pair.line)} has an empty {side}, expected words on both sides; mend it, or leave such "
+                "pairs out with skip_empty=True"
+            )
+    if not pairs:
+        left_out = f" ({skipped:,} with an empty side were left out)" if skipped else ""
+        raise EmptyCorpusError(f"{name} holds no pairs of sentences{left_out}; expected at least one")
+    if skipped:
+        progress.note(f"{name}: {skipped:,} of {len(pairs) + skipped:,} pairs have an empty side and were left out")
+    return pairs

@@ -1,0 +1,158 @@
+"""Rows of cells out of tsv, csv and jsonl, each row with the number of its line.
+
+Cells of tsv are taken as they are; those of csv are quoted by the rules of Python's csv module and separated by commas
+(by semicolons where the first line has those and no comma); jsonl has an object a line, whose keys are the columns.
+Blank lines are passed over. A table whose rows are not equally long is an error that names the line.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from thereafter.errors import FormatError, UnknownNameError
+from thereafter.text.lines import place, read_lines
+
+Path = str | os.PathLike[str]
+
+FORMATS = {"tsv": "tsv", "tab": "tsv", "csv": "csv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: strings, or in jsonl any values of JSON, None where an object lacks a key."""
+
+    line: int
+    cells: list[Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of equally many cells; `names` of the columns where the file has them."""
+
+    path: Path
+    rows: list[Row]
+    names: list[str] | None = None
+    first_line: int = 1
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return len(self.rows[0].cells) if self.rows else len(self.names or ())
+
+    def values(self, column: int) -> list[Any]:
+        """What a column holds, counted from 0."""
+        return [row.cells[column] for row in self.rows]
+
+    def described(self) -> str:
+        """The columns there are, for an error."""
+        if self.names is not None:
+            return "there are " + ", ".join(self.names)
+        return f"its {self.width} columns have no names" if self.width > 1 else "it has 1 column without a name"
+
+
+def read_table(
+    path: Path,
+    *,
+    format: str | None = None,
+    holds_names: Callable[[list[Row]], bool],
+    encoding: str | None = None,
+) -> Table:
+    """The rows of a file; `holds_names` is asked whether the first row of a tsv or csv holds the columns' names.
+
+    Without `format` it is that of the file's name, `.gz` put aside, or what the first line looks like.
+    """
+    if format is not None and format not in FORMATS:
+        raise UnknownNameError("format of rows", format, FORMATS)
+    kind = FORMATS[format] if format else _format_of(path, encoding)
+    if kind == "jsonl":
+        return _json_table(path, encoding)
+    rows = list(_tab_rows(path, encoding) if kind == "tsv" else _csv_rows(path, encoding))
+    if not rows:
+        return Table(path, [])
+    first = rows[0]
+    for row in rows:
+        if len(row.cells) != len(first.cells):
+            raise FormatError(
+                f"{place(path, row.line)} has {columns(len(row.cells))} and line {first.line} has {len(first.cells)}; "
+                "expected the same on every line; is there a separator inside a text?"
+            )
+    if holds_names(rows):
+        return Table(path, rows[1:], [cell.strip() for cell in first.cells], first.line)
+    return Table(path, rows, None, first.line)
+
+
+def columns(number: int) -> str:
+    """So many columns, in words.
+
+    >>> columns(1), columns(3)
+    ('1 column', '3 columns')
+    """
+    return "1 column" if number == 1 else f"{number} columns"
+
+
+def _format_of(path: Path, encoding: str | None) -> str:
+    suffix = os.path.splitext(os.fspath(path).removesuffix(".gz"))[1].lower().removeprefix(".")
+    if suffix in FORMATS:
+        return FORMATS[suffix]
+    first = next((line for line in read_lines(path, encoding=encoding) if line.strip()), "")
+    if first.lstrip().startswith("{"):
+        return "jsonl"
+    return "csv" if "," in first and "\t" not in first else "tsv"
+
+
+def _tab_rows(path: Path, encoding: str | None) -> Iterator[Row]:
+    for number, line in enumerate(read_lines(path, encoding=encoding), start=1):
+        if line.strip():
+            yield Row(number, line.split("\t"))
+
+
+def _csv_rows(path: Path, encoding: str | None) -> Iterator[Row]:
+    lines = read_lines(path, encoding=encoding)
+    first = next(lines, "")
+    delimiter = ";" if ";" in first and "," not in first else ","
+    # strict: a quote that is never closed would otherwise swallow the rest of the file without a word
+    reader = csv.reader((line + "\n" for line in chain([first], lines)), delimiter=delimiter, strict=True)
+    begun = 1
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as fault:
+            raise FormatError(
+                f"the row at {place(path, begun)} is not csv ({fault}); expected a text with commas or line ends "
+                'between double quotes, with "" for a quote inside; or use tsv or jsonl'
+            ) from None
+        if cells is None:
+            return
+        if any(cell.strip() for cell in cells):
+            yield Row(begun, list(cells))
+        begun = reader.line_num + 1
+
+
+def _json_table(path: Path, encoding: str | None) -> Table:
+    objects: list[tuple[int, dict[str, Any]]] = []
+    for number, line in enumerate(read_lines(path, encoding=encoding), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as fault:
+            raise FormatError(
+                f"{place(path, number)} is not JSON ({fault}); expected an object a line, such as "
+                '{"text": "so long", "label": "1"}'
+            ) from None
+        if not isinstance(value, dict):
+            raise FormatError(f"{place(path, number)} is a JSON {type(value).__name__}, expected an object in braces")
+        objects.append((number, value))
+    names = list(dict.fromkeys(name for _, one in objects for name in one))
+    rows = [Row(number, [one.get(name) for name in names]) for number, one in objects]
+    return Table(path, rows, names, objects[0][0] if objects else 1)
+
+
+def _no_constant(constant: str) -> Any:
+    raise ValueError(f"{constant} is no value")

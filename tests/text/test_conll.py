@@ -1,0 +1,183 @@
+"""Tagged sentences from CoNLL-U and from columns: what is read, and the sentence for every kind of bad data."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError, UnknownNameError
+from thereafter.text.conll import TaggedSentence, read_columns, read_conllu, read_tagged, require_known_tags
+from thereafter.text.lines import read_lines
+
+
+def row(number: str, form: str, upos: str = "_", xpos: str = "_") -> str:
+    return "\t".join([number, form, form, upos, xpos, "_", "0", "root", "_", "_"]) + "\n"
+
+
+CONLLU = (
+    "# sent_id = 1\n# text = I didn't go\n"
+    + row("1", "I", "PRON", "PRP")
+    + row("2-3", "didn't")
+    + row("2", "did", "AUX", "VBD")
+    + row("3", "n't", "PART", "RB")
+    + row("3.1", "ellipsis", "VERB", "VB")
+    + row("4", "go", "VERB", "VB")
+    + "\n# sent_id = 2\n"
+    + row("1", "New York", "PROPN", "NNP")
+    + row("2", "#", "SYM", "SYM")
+    + "\n"
+)
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def written(text: str | bytes, name: str = "data.txt") -> Path:
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return written
+
+
+@given(st.text(alphabet="ab\n\r\u2028\x85é", max_size=40), st.booleans())
+def test_lines_are_those_of_the_text_split_at_newlines(tmp_path_factory, text: str, zipped: bool) -> None:
+    path = tmp_path_factory.mktemp("lines") / "text"
+    path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
+    normal = text.replace("\r\n", "\n").replace("\r", "\n")
+    expected = normal.split("\n")
+    assert list(read_lines(path)) == (expected[:-1] if expected[-1] == "" else expected)
+
+
+def test_a_line_of_many_chunks_is_one_line(write) -> None:
+    path = write("a" * 3_000_000 + "\nb")
+    assert [len(line) for line in read_lines(path)] == [3_000_000, 1]
+
+
+def test_conllu_without_ranges_and_empty_nodes(write) -> None:
+    first, second = read_conllu(write(CONLLU))
+    assert first == TaggedSentence(("I", "did", "n't", "go"), ("PRON", "AUX", "PART", "VERB"))
+    assert second == TaggedSentence(("New York", "#"), ("PROPN", "SYM"))
+    assert (first.line, second.line, len(first)) == (3, 11, 4)
+
+
+def test_columns_of_conllu_by_name(write) -> None:
+    path = write(CONLLU)
+    assert read_conllu(path, "xpos")[0].tags == ("PRP", "VBD", "RB", "VB")
+    assert read_conllu(path, "XPOS") == read_conllu(path, "xpos")
+    assert read_conllu(path, "feats")[0].tags == ("_",) * 4  # no features are an answer
+    with pytest.raises(UnknownNameError, match=r"no column of tags in CoNLL-U is called 'upso'; did you mean 'upos'"):
+        read_conllu(path, "upso")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("text", [CONLLU, "größe NN\n. $.\n\nso ADV\n"])
+def test_encodings_and_line_ends_as_everywhere(write, encoding: str, zipped: bool, end: str, text: str) -> None:
+    data = text.replace("\n", end).encode(encoding)
+    path = write(gzip.compress(data) if zipped else data, "other")
+    assert read_tagged(path) == read_tagged(write(text, "plain"))
+
+
+@pytest.mark.parametrize("separator", [" ", "\t", "   "])
+def test_columns_words_and_tags_wherever_they_are(write, separator: str) -> None:
+    lines = ["-DOCSTART- -X- -X- O", "", "EU NNP B-NP B-ORG", "rejects VBZ B-VP O", "", "", "# SYM O O"]
+    path = write("\n".join(lines).replace(" ", separator))
+    sentences = read_columns(path)
+    assert sentences == [TaggedSentence(("EU", "rejects"), ("B-ORG", "O")), TaggedSentence(("#",), ("O",))]
+    assert [one.line for one in sentences] == [3, 7]
+    assert read_columns(path, tag=2)[0].tags == ("NNP", "VBZ")
+    assert read_columns(path, word=-1, tag=1)[0] == TaggedSentence(("B-ORG", "O"), ("EU", "rejects"))
+
+
+def test_a_word_may_hold_spaces_between_tabs_and_no_break_spaces_anywhere(write) -> None:
+    assert read_columns(write("New York\tLOC\n"))[0].words == ("New York",)
+    assert read_columns(write("10\u00a0000 NUM\n"))[0].words == ("10\u00a0000",)
+
+
+def test_which_format_it_is(write) -> None:
+    assert read_tagged(write(CONLLU)) == read_conllu(write(CONLLU))
+    assert read_tagged(write(CONLLU), column="xpos") == read_conllu(write(CONLLU), "xpos")
+    assert read_tagged(write(CONLLU), column="5") == read_tagged(write(CONLLU), column=5)
+    assert read_tagged(write(CONLLU), column=5) == read_conllu(write(CONLLU), "xpos")
+    two = write("1\tNUM\n2\tNUM\n")
+    assert read_tagged(two) == [TaggedSentence(("1", "2"), ("NUM", "NUM"))]
+    assert read_tagged(two, column="1", word=2) == [TaggedSentence(("NUM", "NUM"), ("1", "2"))]
+    with pytest.raises(FormatError, match=r"line 1 of .* has 2 columns and is no CoNLL-U.* 'xpos'"):
+        read_tagged(two, column="xpos")
+    with pytest.raises(FormatError, match=r"line 1 of .*a\.conllu has 9 columns, expected the 10 of CoNLL-U"):
+        read_tagged(write(row("1", "a", "X").replace("\t_\n", "\n"), "a.conllu"))
+
+
+def test_a_long_sentence_is_a_sentence(write) -> None:
+    assert len(read_tagged(write("word TAG\n" * 5000))[0]) == 5000
+    assert len(read_tagged(write("".join(row(str(n + 1), "word", "X") for n in range(5000))))[0]) == 5000
+
+
+BAD_CONLLU = {
+    "ragged": (row("1", "a", "X") + "2\tb\tb\tX\n", "line 2 of .* has 4 columns, expected the 10"),
+    "spaces": (row("1", "a", "X").replace("\t", " "), "line 1 of .* has 1 column.* separated by tabs"),
+    "no id": (row("one", "a", "X"), "line 1 of .* begins with 'one', expected the number"),
+    "blank line missing": (row("1", "a", "X") + row("1", "b", "X"), "line 2 .* expected word 2; is the blank line"),
+    "word missing": (row("1", "a", "X") + row("3", "b", "X"), "line 2 .* is word 3 .* expected word 2$"),
+    "empty word": (row("1", "", "X"), "line 1 of .* has an empty word"),
+    "no tags": (row("1", "a") + row("2", "b"), "line 1 .* no tag in the column upos .* none at all.* try another"),
+    "a gap": (row("1", "a", "X") + row("2", "b"), "line 2 of .* has no tag in the column upos"),
+    "no words": (row("1", "a", "X") + "\n# text =\n\n", "sentence at line 3 of .* has no words"),
+    "no words at the end": (row("1", "a", "X") + "\n# text =\n", "sentence at line 3 of .* has no words"),
+    "only a range": ("# text\n" + row("1-2", "a", "X") + "\n", "sentence at line 1 of .* has no words"),
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), BAD_CONLLU.values(), ids=BAD_CONLLU)
+def test_bad_conllu_is_a_sentence_with_its_line(write, text: str, sentence: str) -> None:
+    with pytest.raises(FormatError, match=sentence):
+        read_conllu(write(text))
+
+
+BAD_COLUMNS = {
+    "ragged": ("a X\n\nb\n", {}, "line 3 of .* has 1 column and line 1 has 2; .* separated by spaces"),
+    "mixed": ("a\tX\nb X\n", {}, "line 2 of .* has 1 column and line 1 has 2; .* separated by tabs"),
+    "no tags": ("\na\nb\n", {}, "line 2 of .* has 1 column, so there are no tags"),
+    "wrong column": ("a X Y\n", {"tag": 4}, "line 1 of .* has 3 columns, so there is no column 4; expected 1 to 3"),
+    "wrong from the end": ("a X Y\n", {"word": -4}, "line 1 of .* has 3 columns, so there is no column -4"),
+    "empty word": ("a\tX\n\tY\n", {}, "line 2 of .* has an empty word in column 1"),
+    "empty tag": ("a\tX\nb\t\n", {}, "line 2 of .* has an empty tag in column 2"),
+}
+
+
+@pytest.mark.parametrize(("text", "options", "sentence"), BAD_COLUMNS.values(), ids=BAD_COLUMNS)
+def test_bad_columns_are_a_sentence_with_the_line(write, text: str, options: dict[str, int], sentence: str) -> None:
+    with pytest.raises(FormatError, match=sentence):
+        read_columns(write(text), **options)
+
+
+def test_columns_that_cannot_be_and_files_that_are_not(write, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"column 0 does not exist"):
+        read_columns(write("a X\n"), tag=0)
+    with pytest.raises(OptionError, match=r"both in column 2 of 2"):
+        read_columns(write("a X\n"), word=-1)
+    for empty in ("", "\n \n", "-DOCSTART- O\n\n"):
+        with pytest.raises(EmptyCorpusError, match=r"data\.txt holds no words"):
+            read_tagged(write(empty))
+    with pytest.raises(SourceError, match="does not exist"):
+        read_tagged(tmp_path / "nothing")
+
+
+def test_a_tag_that_training_never_has(write) -> None:
+    path = write("a X\n\nb Y\n")
+    require_known_tags(read_tagged(path), {"X", "Y"}, path)
+    with pytest.raises(FormatError, match=r"line 3 of .* has the tag 'Y' at the word 'b'.* expected one of X"):
+        require_known_tags(read_tagged(path), {"X"}, path)
+
+
+@pytest.mark.parametrize(("part", "sentences", "words"), [("dev", 2001, 25147), ("test", 2077, 25094)])
+def test_the_web_treebank_has_the_counts_of_its_card(data: Path, part: str, sentences: int, words: int) -> None:
+    if not (data / "ud-english-ewt").is_dir():
+        pytest.skip("SKIPPED LOUDLY: no ud-english-ewt in the folder of corpora")
+    read = read_tagged(data / "ud-english-ewt" / f"en_ewt-ud-{part}.conllu.gz")
+    assert (len(read), sum(map(len, read)), len({tag for one in read for tag in one.tags})) == (sentences, words, 17)
