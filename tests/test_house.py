@@ -30,8 +30,8 @@ FLOORS = [
     {"layers"},
     {"models", "nn"},
     {"evaluation", "decoding", "inspection", "ngram"},
-    {"training", "comparing", "figures"},
-    {"api", "language_model", "inspect", "export", "gallery"},
+    {"training", "comparing", "figures", "tasks"},
+    {"api", "language_model", "task_model", "inspect", "export", "gallery"},
     {"cli", "studio", "serving"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,17 @@ from typing import Any
 import pytest
 
 import thereafter
+from thereafter.errors import FormatError
+from thereafter.tasks import finding, fitting
+from thereafter.tasks.task import TASKS as TASKS_BY_NAME
 from thereafter.text.sources import resolve
 from thereafter.training.recipes import read_recipe
 
 RECIPES = sorted((Path(__file__).resolve().parents[2] / "recipes").glob("*.toml"))
+LANGUAGE_MODELS = [path for path in RECIPES if read_recipe(path).task is None]
+TASKS = [path for path in RECIPES if read_recipe(path).task is not None]
 CRUMB = 3_000  # characters
+EXAMPLES = 40
 
 
 def test_there_are_recipes():
@@ -31,7 +38,7 @@ def test_its_header_says_command_time_and_score(path: Path):
     assert re.search(r"\d", said["score"])
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", LANGUAGE_MODELS, ids=lambda path: path.stem)
 def test_it_takes_real_steps(path: Path, data: Path, tmp_path: Path):
     recipe = read_recipe(path)
     assert isinstance(recipe.source, str)
@@ -66,3 +73,40 @@ def crumb_of(corpus: str, folder: Path) -> Path:
     path = folder / "crumb.txt"
     path.write_text("".join(islice(chain.from_iterable(first.chunks()), CRUMB)), encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize("path", TASKS, ids=lambda path: path.stem)
+def test_a_task_takes_real_steps(path: Path, data: Path):
+    recipe = read_recipe(path)
+    for name in ("training.epochs", "training.minutes"):
+        recipe.options.pop(name, None)
+    if "training.precision" in recipe.options:
+        recipe.options["training.precision"] = "float32"  # this machine may be slow in any other
+    given = recipe.options | {"training.epochs": 2, "training.log_every": 1, "training.batch": 8}
+    task, settings, training = settled(str(recipe.task), given)
+    train, valid, notes = finding.train_and_valid(task, recipe.source, None)
+    crumbs = [replace(part, examples=part.examples[:EXAMPLES]) for part in (train, valid)]
+    source = {"name": recipe.source, "sha256": train.fingerprint}
+    known = [one for one in crumbs[1].examples if fits(task, crumbs[0], one)]
+    crumbs[1] = replace(crumbs[1], examples=known)
+    fitted = fitting.fit(task, *crumbs, settings, training, source=source, notes=notes)
+    steps = [line for line in fitted.log if line["event"] == "step"]
+    assert len(steps) >= 8
+    assert all(math.isfinite(line["loss"]) and line["norm"] > 0 for line in steps)
+    assert steps[-1]["loss"] < steps[0]["loss"]
+
+
+def settled(name: str, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """The task with its settings and those of its training."""
+    task = TASKS_BY_NAME.load(name)
+    settings, training = fitting.settle(task, options)
+    return task.told(settings), settings, training
+
+
+def fits(task: Any, train: Any, example: Any) -> bool:
+    """Whether forty examples have taught all labels of this one."""
+    try:
+        task.check([example], task.lexicons(train.examples), "a crumb")
+    except FormatError:
+        return False
+    return True

@@ -12,6 +12,10 @@ from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
+    from thereafter.task_model import TaskModel
+    from thereafter.training.recipes import Recipe
+
+_MISTAKES = 5  # the most frequent ones that are shown
 
 NGRAM, NEURAL, TEXT = "Options of n-grams", "Options of neural models", "Options of the text"
 
@@ -25,6 +29,14 @@ def train(
             show_default=False,
         ),
     ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(help="Learn something else than the next word: tag, classify, fill or translate, from examples."),
+    ] = None,
+    no_baselines: Annotated[
+        bool,
+        typer.Option("--no-baselines", help="With --task: train and measure no simple models to compare with."),
+    ] = False,
     model: Annotated[
         str | None,
         typer.Option(
@@ -134,20 +146,85 @@ def train(
     Example: thereafter train book.txt --model lstm --minutes 5 --out runs/book
     """
     own = {name: value for name, value in locals().items() if value is not None and value is not False}
-    for name in ("source", "model", "out", "resume", "recipe", "valid", "split", "arpa", "settings", "cutoffs"):
+    for name in ("source", "task", "model", "out", "resume", "recipe", "valid", "split", "arpa", "settings", "cutoffs"):
         own.pop(name, None)
     options: dict[str, Any] = own | ({} if cutoffs is None else {"cutoffs": _numbers(cutoffs)})
     if resume is not None:
-        _resume(resume, [source, model, out, recipe, valid, split, arpa, settings, *options.values()])
+        _resume(resume, [source, task, model, out, recipe, valid, split, arpa, settings, *options.values()])
+        return
+    simple = not options.pop("no_baselines", False)
+    asked = None if recipe is None else _task_of(recipe)
+    if asked is not None and asked.task == (task or asked.task):
+        given = asked.options | options
+        _fit(str(asked.task), source or asked.source, out, valid, [model, split, arpa], given, settings or [], simple)
+        return
+    if task is not None:
+        _fit(task, source, out, valid, [model, recipe, split, arpa], options, settings or [], simple)
         return
     _train(source, model, out, recipe, valid, split, arpa, options, settings or [])
 
 
+def _task_of(path: Path) -> Recipe | None:
+    """The recipe of a task; None where it is that of a language model."""
+    from thereafter.training import recipes
+
+    found = recipes.read_recipe(path)
+    return found if found.task is not None else None
+
+
+def _fit(
+    task: str,
+    source: str | None,
+    out: Path | None,
+    valid: str | None,
+    others: list[Any],
+    options: dict[str, Any],
+    settings: list[str],
+    baselines: bool,
+) -> None:
+    """Train for a task, and measure on the test part where the source has one, simple models beside it."""
+    import thereafter
+    from thereafter.tasks import finding
+    from thereafter.training import protocol, recipes, run_folder
+
+    if source is None:
+        raise OptionError(f"the task {task!r} needs examples; try: thereafter train examples.conllu --task {task}")
+    if any(other is not None for other in others):
+        raise OptionError("--task takes none of --model, --recipe, --split and --arpa; leave them out")
+    folder = out or run_folder.free_folder(Path("runs"), protocol.run_name(source, task))
+    fitted = thereafter.fit(task, source, valid=valid, out=folder, **options | recipes.parse_settings(settings))
+    last = fitted.log[-1]
+    typer.echo(f"task       {task}, {last['parameters']:,} parameters, {last['seconds_training']:.1f} s")
+    if finding.has(fitted.task, source, "valid"):
+        typer.echo(f"valid      {fitted.score(source, part='valid')}")
+    if finding.has(fitted.task, source, "test"):
+        _beside(fitted, source, baselines)
+    typer.echo(f"saved      {folder}")
+
+
+def _beside(fitted: TaskModel, source: str, baselines: bool) -> None:
+    """The result on the test part as a table: this model, the simple ones below it; then its usual mistakes."""
+    found = fitted.score(source, part="test")
+    rows = [("this model", found)] + (fitted.baselines(source) if baselines else [])
+    width = max(len(name) for name, _ in rows)
+    for place, (name, measured) in enumerate(rows):
+        typer.echo(f"{'' if place else 'test':<11}{name:<{width}}  {measured}")
+    confusions = getattr(found, "confusions", None)
+    if confusions is not None and (mistakes := confusions(_MISTAKES)):
+        listed = ", ".join(f"{gold} taken for {given} {count:,} times" for gold, given, count in mistakes)
+        typer.echo(f"mistakes   {listed}")
+
+
 def _resume(run: Path, others: list[Any]) -> None:
     import thereafter
+    from thereafter.tasks import store
 
     if any(other is not None for other in others):
         raise OptionError("--resume goes on with the text and the options of the run itself; leave the others out")
+    if store.is_task(run):
+        thereafter.resume_task(run)
+        typer.echo(f"saved      {run}")
+        return
     lm = thereafter.resume(run)
     finished = lm.texts is None  # a run that had come to its end is loaded, and nothing is read
     if "training" in lm.config:

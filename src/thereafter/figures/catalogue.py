@@ -41,6 +41,7 @@ _PROBE = "thereafter inspect probe RUN --out FILE.npz"
 _PAIRS = "thereafter inspect pairs RUN PAIRS --out FILE.npz"
 _COMPARED = "thereafter compare agreement --seeds 3 --out DIR, then DIR"
 _LIBRARY = "Measurement.save of thereafter.inspection"
+_TASKS = "measured_{} of thereafter.figures.tasks, .save(FILE.npz)"
 
 FIGURES: dict[str, Entry] = {
     "training-curves": Entry(
@@ -82,6 +83,11 @@ FIGURES: dict[str, Entry] = {
     "expectation": Entry("expectation", "agreement:expectation_along", "was or were, word by word", _LIBRARY, True),
     "units": Entry("units", "units:coloured", "text coloured by its best unit", _UNITS),
     "unit-ranking": Entry("units", "units:ranking", "how well units follow each property", _UNITS),
+    "alignment": Entry("alignment", "tasks:alignment", "where a translator looks", _TASKS.format("alignment")),
+    "bleu-by-length": Entry(
+        "bleu-by-length", "tasks:bleu_by_length", "translations by source length", _TASKS.format("bleu"), True
+    ),
+    "confusion": Entry("confusion", "tasks:confusion", "what is taken for what", _TASKS.format("confusion")),
 }
 
 

@@ -22,14 +22,15 @@ from thereafter.errors import FormatError, OptionError, SourceError, nearest
 from thereafter.training.kinds import MODELS
 
 _SOURCE = ("name", "files", "split", "valid_source", "valid_files")
-_SAID_BY_A_RUN = ("part", "detail", "sha256", "valid", "valid_sha256")
+_SAID_BY_A_RUN = ("valid_name", "part", "detail", "sha256", "valid", "valid_sha256")
 
 
 @dataclass
 class Recipe:
-    """What `train` is to be called with; options are spelled in full, `lstm.hidden`."""
+    """What `train` is to be called with, or `fit` where a task is named; options are spelled in full, `lstm.hidden`."""
 
     model: str | None = None
+    task: str | None = None
     source: Any = None
     valid: Any = None
     split: str | None = None
@@ -47,8 +48,10 @@ def read_recipe(path: Path) -> Recipe:
         ) from error
     tables = toml.loads(text, str(path))
     tables.pop("format", None)
-    recipe = Recipe(tables.pop("model", None))
-    if not isinstance(recipe.model, str) or recipe.model not in MODELS:
+    recipe = Recipe(tables.pop("model", None), tables.pop("task", None))
+    if recipe.task is not None and recipe.model is not None:
+        raise FormatError(f"{path} names the task {recipe.task!r} and the model {recipe.model!r}; expected one of them")
+    if recipe.task is None and (not isinstance(recipe.model, str) or recipe.model not in MODELS):
         raise FormatError(f"{path}: model is {recipe.model!r}; {nearest(str(recipe.model), list(MODELS))}")
     source = _table(path, "source", tables.pop("source", {}))
     for name in source.keys() - {*_SOURCE, *_SAID_BY_A_RUN}:
@@ -56,12 +59,11 @@ def read_recipe(path: Path) -> Recipe:
     recipe.source = source.get("files") or source.get("name")
     recipe.valid = source.get("valid_files") or source.get("valid_source")
     recipe.split = source.get("split")
+    made = str(recipe.task or recipe.model)
+    known = [made, "training"] if recipe.task else ["text", made, "training"]
     for table, values in tables.items():
-        known = ["text", recipe.model, "training"]
         if table not in known:
-            raise FormatError(
-                f"{path}: a recipe for {recipe.model!r} has no {table!r}; {nearest(table, ['source', *known])}"
-            )
+            raise FormatError(f"{path}: a recipe for {made!r} has no {table!r}; {nearest(table, ['source', *known])}")
         recipe.options |= {f"{table}.{name}": value for name, value in _table(path, table, values).items()}
     return recipe
 

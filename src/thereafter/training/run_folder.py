@@ -219,6 +219,8 @@ def _check(config: dict[str, Any], log: list[Any], folder: Path) -> None:
     if config.get("format") != FORMAT:
         raise FormatError(f"{path} is of format {config.get('format')!r}; expected {FORMAT}; try training again")
     model = config.get("model")
+    if "task" in config:
+        raise FormatError(f"{folder} is a run of the task {config['task']!r}; expected a language model; try load_task")
     if not isinstance(model, str) or model not in MODELS:
         raise FormatError(f"{path}: no model is called {model!r}; {nearest(str(model), list(MODELS))}")
     for table, names in {

@@ -1,0 +1,57 @@
+"""`thereafter predict`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from thereafter.cli.app import app
+from thereafter.errors import OptionError
+
+
+@app.command()
+def predict(
+    run: Annotated[
+        str, typer.Argument(help="The run folder of a task (thereafter train --task ...).", show_default=False)
+    ],
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="What to answer; by default every line of the standard input.")
+    ] = None,
+    score: Annotated[str | None, typer.Option(help="Measure on these examples instead: a file or a corpus.")] = None,
+    beam: Annotated[
+        int | None, typer.Option(help="Of a translator: translations that are followed at once (1).")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also how likely each answer was, and which words spoke for it.")
+    ] = False,
+) -> None:
+    """Answers of a model that was trained for a task.
+
+    Example: thereafter predict runs/tagger "the cat sat on the mat"
+    """
+    import thereafter
+
+    if score is not None and (texts or explain):
+        raise OptionError("--score measures on examples; expected neither texts nor --explain beside it")
+    options: dict[str, Any] = {} if beam is None else {"beam": beam}
+    found = thereafter.load_task(run)
+    if score is not None:
+        typer.echo(found.score(score, **options))
+        return
+    given = texts or [line.rstrip("\n") for line in sys.stdin if line.strip()]
+    if explain:
+        for text, explained in zip(given, found.explain(given), strict=True):
+            typer.echo(f"{text}\n{explained}")
+        return
+    for answer in found.predict(given, **options):
+        typer.echo(_shown(answer))
+
+
+def _shown(answer: Any) -> str:
+    """A label or a text as it is, tags with spaces between them, words for a blank with their probabilities."""
+    if not isinstance(answer, list):
+        return str(answer)
+    parts = [part if isinstance(part, str) else f"{part[0]} {part[1]:.1%}".replace("%", " %") for part in answer]
+    return (" " if all(isinstance(part, str) for part in answer) else ", ").join(parts)

@@ -1,0 +1,196 @@
+"""One label for a whole text: words read in both directions, or by a convolution, and pooled into one vector.
+
+    h_t = [forward, backward](E[word])_t     or     h_t = relu(conv of widths 3, 4, 5 at t)       (Kim 2014)
+    v   = the last state of both directions, the mean or the maximum over t, or sum_t a_t h_t
+    a_t = softmax_t(u . tanh(A h_t))                                                               (Yang et al. 2016)
+    p(label | words) = softmax(W v + b)
+
+`evidence` says which words spoke for a label: the derivative of its score in each word vector, times that vector
+(Simonyan, Vedaldi and Zisserman 2014; Denil, Demiraj and de Freitas 2014).
+
+Shapes: B rows, T words, E word vector, H features, K labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from thereafter.errors import OptionError
+from thereafter.layers.dropout import locked
+from thereafter.layers.recurrent import Recurrent
+from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.models.tagger import PAD, UNKNOWN
+from thereafter.models.task_net import TaskNet
+
+ENCODERS = ("elman", "gru", "lstm", "cnn")
+POOLINGS = ("last", "mean", "max", "attention")
+_WIDTHS = (3, 4, 5)
+
+
+@dataclass(frozen=True)
+class ClassifierSettings:
+    """`encoder`: a recurrent cell, or "cnn"; `hidden` units a direction (a width of the convolution), `layers`.
+    `pooling`: "last", "mean", "max" or "attention"; a convolution takes the maximum. `dropout` is locked, on word
+    vectors and on the pooled vector; `drop_words`: so many words are read as unknown while training."""
+
+    encoder: str = "lstm"
+    embed: int = 128
+    hidden: int = 128
+    layers: int = 1
+    pooling: str = "max"
+    dropout: float = 0.5
+    drop_words: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_choice("encoder", self.encoder, ENCODERS)
+        check_choice("pooling", self.pooling, POOLINGS)
+        for name in ("embed", "hidden", "layers"):
+            check_size(name, getattr(self, name))
+        for name in ("dropout", "drop_words"):
+            check_share(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class ClassBatch:
+    """Rows of words; `labels_B` is None where they are asked for."""
+
+    words_BT: Tensor
+    lengths_B: Tensor
+    labels_B: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.words_BT)
+
+    def to(self, device: torch.device) -> ClassBatch:
+        """The same on another device; lengths stay where the host can read them."""
+        labels_B = None if self.labels_B is None else self.labels_B.to(device)
+        return replace(self, words_BT=self.words_BT.to(device), labels_B=labels_B)
+
+
+class Classifier(TaskNet):
+    """See the module's equations."""
+
+    def __init__(self, settings: ClassifierSettings, *, words: int, labels: int) -> None:
+        super().__init__()
+        if labels < 2:
+            raise OptionError(f"the classifier has {labels} label to choose from; expected at least 2")
+        self.settings = settings
+        self.words = nn.Embedding(words, settings.embed, padding_idx=PAD)
+        self.reader: nn.Module = _Convolutions(settings) if settings.encoder == "cnn" else _both_ways(settings)
+        width = settings.hidden * (len(_WIDTHS) if settings.encoder == "cnn" else 2)
+        self.attention = nn.Linear(width, width) if settings.pooling == "attention" else None
+        self.attended = nn.Linear(width, 1, bias=False) if settings.pooling == "attention" else None
+        self.head = nn.Linear(width, labels)
+        nn.init.uniform_(self.words.weight, -0.1, 0.1)
+
+    def nats(self, batch: ClassBatch) -> Tensor:
+        if batch.labels_B is None:
+            raise OptionError("a batch without labels has no loss; expected labels")
+        return F.cross_entropy(self.scores(batch).float(), batch.labels_B, reduction="sum")
+
+    def scores(self, batch: ClassBatch, vectors_BTE: Tensor | None = None) -> Tensor:
+        """What speaks for each label, [B, K]; `vectors_BTE` are the word vectors, where somebody has them already."""
+        return self.judged(batch, vectors_BTE)[0]
+
+    def judged(self, batch: ClassBatch, vectors_BTE: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The scores [B, K], and the weight of every word in the pooled vector, [B, T]."""
+        x_BTE = self.vectors(batch) if vectors_BTE is None else vectors_BTE
+        dropped_BTE = locked(x_BTE, self.settings.dropout, self.training)
+        inside_BT = torch.arange(x_BTE.shape[1], device=x_BTE.device) < batch.lengths_B.to(x_BTE.device)[:, None]
+        if isinstance(self.reader, Recurrent):
+            h_BTH, state = self.reader(dropped_BTE, lengths=batch.lengths_B)
+            last: Any = state[0] if isinstance(state, tuple) else state
+            v_BH, weights_BT = self._pooled(h_BTH, torch.cat((last[-2], last[-1]), -1), inside_BT)
+        else:
+            h_BTH = self.reader(dropped_BTE * inside_BT[..., None])
+            v_BH, weights_BT = _maximum(h_BTH, inside_BT)
+        kept_BH = F.dropout(v_BH, self.settings.dropout, self.training)
+        found: Tensor = self.head(kept_BH)
+        return found, weights_BT
+
+    def vectors(self, batch: ClassBatch) -> Tensor:
+        """The vector of each word, [B, T, E]."""
+        words_BT = batch.words_BT
+        if self.training and self.settings.drop_words:
+            dropped_BT = torch.rand(words_BT.shape, device=words_BT.device) < self.settings.drop_words
+            words_BT = words_BT.masked_fill(dropped_BT & (words_BT != PAD), UNKNOWN)
+        found: Tensor = self.words(words_BT)
+        return found
+
+    def decide(self, batch: ClassBatch) -> Tensor:
+        """The probability of every label, [B, K]."""
+        return self.weighed(batch)[0]
+
+    def weighed(self, batch: ClassBatch) -> tuple[Tensor, Tensor]:
+        """The probability of every label [B, K], and the share of every word in the pooled vector, [B, T]."""
+        with self.quietly():
+            z_BK, weights_BT = self.judged(batch)
+            return z_BK.float().softmax(-1), weights_BT
+
+    def evidence(self, batch: ClassBatch, labels_B: Tensor) -> Tensor:
+        """How much each word speaks for a label, [B, T]: the derivative of its score times the word vector."""
+        was_training = self.training
+        self.eval()
+        try:
+            with torch.enable_grad():
+                x_BTE = self.vectors(batch).detach().requires_grad_()
+                score = self.scores(batch, x_BTE).gather(1, labels_B[:, None]).sum()
+                (slope_BTE,) = torch.autograd.grad(score, x_BTE)
+        finally:
+            self.train(was_training)
+        return (slope_BTE * x_BTE.detach()).sum(-1)
+
+    def _pooled(self, h_BTH: Tensor, last_BH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
+        if self.settings.pooling == "max":
+            return _maximum(h_BTH, inside_BT)
+        weights_BT = inside_BT.to(h_BTH.dtype)
+        if self.settings.pooling == "mean":
+            weights_BT = weights_BT / weights_BT.sum(1, keepdim=True)
+        elif self.attention is not None and self.attended is not None:
+            score_BT = self.attended(torch.tanh(self.attention(h_BTH))).squeeze(-1)
+            weights_BT = score_BT.masked_fill(~inside_BT, -torch.inf).softmax(-1)
+        else:
+            return last_BH, weights_BT / weights_BT.sum(1, keepdim=True)
+        return (weights_BT[..., None] * h_BTH).sum(1), weights_BT
+
+
+class _Convolutions(nn.Module):
+    """relu of convolutions of several widths side by side, [B, T, widths H]."""
+
+    def __init__(self, settings: ClassifierSettings) -> None:
+        super().__init__()
+        self.each = nn.ModuleList(nn.Conv1d(settings.embed, settings.hidden, width) for width in _WIDTHS)
+
+    def forward(self, x_BTE: Tensor) -> Tensor:
+        turned_BET = x_BTE.transpose(1, 2)
+        # padded by hand: torch warns of its own padding where a width is even
+        found = [
+            torch.relu(conv(F.pad(turned_BET, ((width - 1) // 2, width // 2))))
+            for width, conv in zip(_WIDTHS, self.each, strict=True)
+        ]
+        return torch.cat(found, 1).transpose(1, 2)
+
+
+def _both_ways(settings: ClassifierSettings) -> Recurrent:
+    return Recurrent(
+        settings.encoder,
+        settings.embed,
+        settings.hidden,
+        settings.layers,
+        batch_first=True,
+        bidirectional=True,
+        dropout=settings.dropout if settings.layers > 1 else 0.0,
+        locked=True,
+    )
+
+
+def _maximum(h_BTH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
+    """The maximum of each feature over a row, and the share of features that each word has given."""
+    v_BH, place_BH = h_BTH.masked_fill(~inside_BT[..., None], -torch.inf).max(1)
+    given_BT = torch.zeros_like(h_BTH[..., 0]).scatter_add_(1, place_BH, torch.ones_like(v_BH))
+    return v_BH, given_BT / v_BH.shape[1]

@@ -1,0 +1,182 @@
+"""A tag for every word: word vectors and what a word's letters say, read in both directions, then a softmax or a CRF.
+
+    x_t = [E[word_t], letters(word_t)],   h_t = [forward, backward](x)_t,   z_t = W h_t + b
+    p(tags | words) = prod_t softmax(z_t)[tag_t],  or a linear-chain CRF over all tags at once
+
+Letters by a bidirectional LSTM (Ling et al. 2015, Lample et al. 2016) or a convolution with its maximum (Ma and Hovy
+2016). Each distinct word of a batch is spelled once.
+
+Shapes: B rows, T words, U distinct words, L letters, E word vector, K tags.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from thereafter.errors import OptionError
+from thereafter.layers.crf import Crf
+from thereafter.layers.dropout import locked
+from thereafter.layers.recurrent import Recurrent
+from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.models.task_net import TaskNet
+
+PAD, UNKNOWN = 0, 1
+"""The ids that every lexicon of a task begins with."""
+CELLS = ("elman", "gru", "lstm")
+LETTERS = ("lstm", "cnn", "none")
+_WIDTH = 3  # letters that a convolution sees at once
+
+
+@dataclass(frozen=True)
+class TaggerSettings:
+    """`cell`, `hidden` units a direction, `layers`; `letters` says how words are spelled, with `letter_embed` and
+    `letter_hidden` units (a direction). `crf`: tags are decided together. `dropout` is locked, on what every layer
+    reads; `drop_words`: so many words are read as unknown while training, so that the unknown word is learned."""
+
+    cell: str = "lstm"
+    embed: int = 100
+    hidden: int = 200
+    layers: int = 2
+    letters: str = "lstm"
+    letter_embed: int = 32
+    letter_hidden: int = 64
+    crf: bool = False
+    dropout: float = 0.4
+    drop_words: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_choice("cell", self.cell, CELLS)
+        check_choice("letters", self.letters, LETTERS)
+        for name in ("embed", "hidden", "layers", "letter_embed", "letter_hidden"):
+            check_size(name, getattr(self, name))
+        for name in ("dropout", "drop_words"):
+            check_share(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class TagBatch:
+    """Rows of words, each with the place of its spelling; `tags_BT` is None where they are asked for."""
+
+    words_BT: Tensor
+    lengths_B: Tensor
+    letters_UL: Tensor
+    letter_lengths_U: Tensor
+    spelled_BT: Tensor
+    tags_BT: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.words_BT)
+
+    def to(self, device: torch.device) -> TagBatch:
+        """The same on another device; lengths stay where the host can read them."""
+        tags_BT = None if self.tags_BT is None else self.tags_BT.to(device)
+        words_BT, letters_UL, spelled_BT = (x.to(device) for x in (self.words_BT, self.letters_UL, self.spelled_BT))
+        return replace(self, words_BT=words_BT, letters_UL=letters_UL, spelled_BT=spelled_BT, tags_BT=tags_BT)
+
+
+class Tagger(TaskNet):
+    """See the module's equations."""
+
+    def __init__(self, settings: TaggerSettings, *, words: int, letters: int, tags: int) -> None:
+        super().__init__()
+        if tags < 2:
+            raise OptionError(f"the tagger has {tags} tag to choose from; expected at least 2")
+        self.settings = settings
+        self.words = nn.Embedding(words, settings.embed, padding_idx=PAD)
+        self.speller = None if settings.letters == "none" else Speller(settings, letters)
+        read = settings.embed + (0 if self.speller is None else self.speller.width)
+        self.layers = Recurrent(
+            settings.cell,
+            read,
+            settings.hidden,
+            settings.layers,
+            batch_first=True,
+            bidirectional=True,
+            dropout=settings.dropout if settings.layers > 1 else 0.0,
+            locked=True,
+            input_dropout=settings.dropout,
+            output_dropout=settings.dropout,
+        )
+        self.head = nn.Linear(2 * settings.hidden, tags)
+        self.crf = Crf(tags) if settings.crf else None
+        nn.init.uniform_(self.words.weight, -0.1, 0.1)
+
+    def nats(self, batch: TagBatch) -> Tensor:
+        if batch.tags_BT is None:
+            raise OptionError("a batch without tags has no loss; expected tags")
+        z_BTK = self.scores(batch).float()
+        if self.crf is not None:
+            return self.crf.nll(z_BTK, batch.tags_BT, batch.lengths_B.to(z_BTK.device))
+        inside_BT = _inside(batch, z_BTK.device)
+        return F.cross_entropy(z_BTK[inside_BT], batch.tags_BT[inside_BT], reduction="sum")
+
+    def scores(self, batch: TagBatch) -> Tensor:
+        """What speaks for each tag of each word, z [B, T, K]."""
+        h_BTO, _ = self.layers(self.read(batch), lengths=batch.lengths_B)
+        found: Tensor = self.head(h_BTO)
+        return found
+
+    def read(self, batch: TagBatch) -> Tensor:
+        """What the layers read of each word, x [B, T, E]."""
+        words_BT = batch.words_BT
+        if self.training and self.settings.drop_words:
+            dropped_BT = torch.rand(words_BT.shape, device=words_BT.device) < self.settings.drop_words
+            words_BT = words_BT.masked_fill(dropped_BT & (words_BT != PAD), UNKNOWN)
+        x_BTE = self.words(words_BT)
+        if self.speller is None:
+            return x_BTE  # type: ignore[no-any-return]
+        spelled_UE = self.speller(batch.letters_UL, batch.letter_lengths_U)
+        return torch.cat((x_BTE, F.embedding(batch.spelled_BT, spelled_UE)), -1)
+
+    def probabilities(self, batch: TagBatch) -> Tensor:
+        """p of each tag of each word whatever the other tags are, [B, T, K]; 0 beyond a row's end."""
+        with self.quietly():
+            z_BTK = self.scores(batch).float()
+            if self.crf is not None:
+                return self.crf.marginals(z_BTK, batch.lengths_B.to(z_BTK.device))
+            return z_BTK.softmax(-1) * _inside(batch, z_BTK.device)[..., None]
+
+    def decide(self, batch: TagBatch) -> list[list[int]]:
+        """The tags of every row: the likeliest of each word, or the likeliest sequence of a CRF."""
+        with self.quietly():
+            z_BTK = self.scores(batch).float()
+            if self.crf is not None:
+                return self.crf.decode(z_BTK, batch.lengths_B.to(z_BTK.device))
+            best_BT = z_BTK.argmax(-1).cpu().tolist()
+        return [row[:length] for row, length in zip(best_BT, batch.lengths_B.tolist(), strict=True)]
+
+
+class Speller(nn.Module):
+    """A vector for a word from its letters, [U, width]."""
+
+    def __init__(self, settings: TaggerSettings, letters: int) -> None:
+        super().__init__()
+        size, hidden = settings.letter_embed, settings.letter_hidden
+        self.width = 2 * hidden
+        self.embedding = nn.Embedding(letters, size, padding_idx=PAD)
+        self.dropout = settings.dropout
+        if settings.letters == "lstm":
+            self.reader: nn.Module = Recurrent("lstm", size, hidden, batch_first=True, bidirectional=True)
+        else:
+            self.reader = nn.Conv1d(size, self.width, _WIDTH, padding=_WIDTH // 2)
+
+    def forward(self, letters_UL: Tensor, lengths_U: Tensor) -> Tensor:
+        x_ULE = locked(self.embedding(letters_UL), self.dropout, self.training)
+        if isinstance(self.reader, Recurrent):
+            _, state = self.reader(x_ULE, lengths=lengths_U)
+            last_2UH: Any = state[0]
+            return torch.cat((last_2UH[0], last_2UH[1]), -1)
+        y_UWL: Tensor = self.reader(x_ULE.transpose(1, 2))
+        outside_UL = torch.arange(letters_UL.shape[1]) >= lengths_U[:, None]
+        return y_UWL.masked_fill(outside_UL.to(y_UWL.device)[:, None], -torch.inf).amax(-1)
+
+
+def _inside(batch: TagBatch, device: torch.device) -> Tensor:
+    """Where there is a word, [B, T]."""
+    steps = batch.words_BT.shape[1]
+    return torch.arange(steps, device=device) < batch.lengths_B.to(device)[:, None]

@@ -1,0 +1,52 @@
+"""What networks beyond the next word share: a loss over a batch of examples, in the form the training loop takes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from thereafter.layers.counting import count_parameters
+from thereafter.models.state import NeuralState
+
+
+class TaskNet(nn.Module):
+    """A network that learns from whole examples: it says `nats`, the sum of -log p of all targets of a batch."""
+
+    @abstractmethod
+    def nats(self, batch: Any) -> Tensor:
+        """The sum of -log p of the targets; with gradients, and dropout while training."""
+
+    def loss(
+        self, inputs_BT: Any, targets_BT: Any, state: NeuralState, mask_BT: Any = None
+    ) -> tuple[Tensor, Tensor, NeuralState]:
+        """As `NeuralModel.loss`; the batch comes as the inputs, and knows its targets and lengths itself."""
+        nats = self.nats(inputs_BT)
+        return nats, nats.new_zeros((), dtype=torch.float32), state
+
+    def fresh(self, batch: int) -> NeuralState:
+        """Every example begins anew: there is nothing to carry."""
+        return NeuralState({})
+
+    def parameters_count(self) -> int:
+        """How many numbers it learns, tied ones counted once."""
+        return count_parameters(self)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Without gradients and without dropout."""
+        was_training = self.training
+        self.eval()
+        try:
+            with torch.inference_mode():
+                yield
+        finally:
+            self.train(was_training)

@@ -1,0 +1,5 @@
+"""Beyond the next word: tasks that learn from whole examples, on the same cells, training loop and run folders.
+
+A task (`task.py`) says how its examples are read, what stands in its lexicons, how examples become a batch, which
+network learns from them, and how its answers are measured. `fitting` trains any of them, `store` keeps them.
+"""

@@ -1,0 +1,107 @@
+"""The task `classify`: one label for a whole text, such as whether a review is a good one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from thereafter.errors import OptionError
+from thereafter.evaluation.classes import Classes, measure_classes
+from thereafter.models.classifier import ClassBatch, Classifier, ClassifierSettings
+from thereafter.tasks.explaining import LabelExplained
+from thereafter.tasks.lexicon import Lexicon, padded
+from thereafter.tasks.task import Lexicons, PlainTask
+from thereafter.text.labelled import LabelledText, read_labelled, require_known_labels
+
+_WORDS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[^\w\s]+|_+")
+_RARE = 2  # words met less often are learned as the unknown one
+
+
+class Classifying(PlainTask):
+    """See `task.Task`. Texts are cut into words, numbers and marks, in lower case."""
+
+    name = "classify"
+    kind = "labelled"
+    settings = ClassifierSettings
+    defaults: Mapping[str, Any] = {"epochs": 10.0, "batch": 32, "rate": 2e-3, "steps": 64}
+
+    def read(self, files: Sequence[Path]) -> list[LabelledText]:
+        return [text for path in files for text in read_labelled(path)]
+
+    def lexicons(self, examples: Sequence[LabelledText]) -> dict[str, Lexicon]:
+        words = Counter(word for one in examples for word in words_of(one.text))
+        labels = Counter(one.label for one in examples)
+        return {"words": Lexicon.fit(words, min_count=_RARE), "labels": Lexicon(sorted(labels), opened=False)}
+
+    def check(self, examples: Sequence[LabelledText], lexicons: Lexicons, name: str) -> None:
+        require_known_labels(examples, lexicons["labels"].forms, name)
+
+    def build(self, settings: ClassifierSettings, lexicons: Lexicons) -> Classifier:
+        return Classifier(settings, words=len(lexicons["words"]), labels=len(lexicons["labels"]))
+
+    def lengths(self, examples: Sequence[LabelledText], lexicons: Lexicons) -> NDArray[np.int64]:
+        return np.array([len(words_of(one.text)) for one in examples], np.int64)
+
+    def targets(self, examples: Sequence[LabelledText], lexicons: Lexicons) -> int:
+        return len(examples)
+
+    def batch(self, examples: Sequence[LabelledText], lexicons: Lexicons) -> ClassBatch:
+        words = [lexicons["words"].ids(words_of(one.text)) for one in examples]
+        labels = None
+        if all(one.label for one in examples):
+            labels = torch.from_numpy(lexicons["labels"].ids(one.label for one in examples))
+        return ClassBatch(torch.from_numpy(padded(words)), torch.tensor([len(row) for row in words]), labels)
+
+    def answers(self, net: Classifier, batch: ClassBatch, lexicons: Lexicons) -> list[str]:
+        return [lexicons["labels"].forms[best] for best in net.decide(batch).argmax(-1).tolist()]
+
+    def explain(
+        self, net: Classifier, batch: ClassBatch, examples: Sequence[LabelledText], lexicons: Lexicons
+    ) -> list[LabelExplained]:
+        """The label of every text with p of all labels, and which words spoke for it."""
+        names = lexicons["labels"].forms
+        p_BK, weights_BT = net.weighed(batch)
+        best_B = p_BK.argmax(-1)
+        spoke_BT = net.evidence(batch, best_B)
+        found = []
+        for row, one in enumerate(examples):
+            words, p_K = words_of(one.text), p_BK[row].tolist()
+            found.append(
+                LabelExplained(
+                    names[int(best_B[row])],
+                    {names[k]: p_K[k] for k in sorted(range(len(names)), key=lambda k: -p_K[k])},
+                    tuple(words),
+                    tuple(spoke_BT[row, : len(words)].tolist()),
+                    tuple(weights_BT[row, : len(words)].tolist()),
+                )
+            )
+        return found
+
+    def example(self, given: Any) -> LabelledText:
+        """A text; or a `LabelledText`, whose label is not looked at."""
+        text = given.text if isinstance(given, LabelledText) else str(given)
+        if not words_of(text):
+            raise OptionError(f"the text {text!r} to classify has no words; expected at least one")
+        return LabelledText(text, "")
+
+    def measure(self, examples: Sequence[LabelledText], answers: Sequence[str], lexicons: Lexicons) -> Classes:
+        return measure_classes([one.label for one in examples], answers, lexicons["labels"].forms)
+
+
+def words_of(text: str) -> list[str]:
+    """Words and marks of a text, in lower case.
+
+    >>> words_of("It's GOOD, really.")
+    ["it's", 'good', ',', 'really', '.']
+    """
+    return _WORDS.findall(text.lower())
+
+
+CLASSIFYING = Classifying()

@@ -1,0 +1,98 @@
+"""An answer with what spoke for it: how likely each choice was, and which words mattered.
+
+A task that can say so has the method `explain` (`Explaining`); what it gives can be read as text and as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from thereafter.tasks.task import Lexicons
+
+_BAR = 20  # characters of the longest bar
+
+
+class Explained(Protocol):
+    """One answer, explained: lines to read, and plain JSON values."""
+
+    def __str__(self) -> str: ...
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain JSON values."""
+
+
+class Explaining(Protocol):
+    """What a task may know beyond `task.Task`."""
+
+    def explain(self, net: Any, batch: Any, examples: Sequence[Any], lexicons: Lexicons) -> Sequence[Explained]:
+        """Every answer of a batch with what spoke for it."""
+
+
+@dataclass(frozen=True)
+class LabelExplained:
+    """A label, p of all labels (the likeliest first), and how much each word spoke for the label given.
+
+    `evidence` is the gradient of the label's score in a word's vector, times that vector: above 0 the word spoke for
+    the label, below 0 against it. `weights`: the share of each word in the pooled vector; they sum to 1.
+    """
+
+    label: str
+    probabilities: dict[str, float]
+    words: tuple[str, ...]
+    evidence: tuple[float, ...]
+    weights: tuple[float, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        listed = zip(self.words, self.evidence, self.weights, strict=True)
+        return {
+            "label": self.label,
+            "probabilities": self.probabilities,
+            "words": [{"word": word, "evidence": spoke, "weight": weight} for word, spoke, weight in listed],
+        }
+
+    def __str__(self) -> str:
+        most = max(map(abs, self.evidence), default=0.0)
+        width = max(map(len, self.words), default=0)
+        lines = [", ".join(f"{label} {_percent(p)}" for label, p in self.probabilities.items())]
+        for word, spoke in zip(self.words, self.evidence, strict=True):
+            bar = ("+" if spoke > 0 else "-") * (round(_BAR * abs(spoke) / most) if most else 0)
+            lines.append(f"  {word:<{width}} {spoke:+8.3f} {bar}".rstrip())
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class TagsExplained:
+    """The tag of each word, with p of its likeliest tags (those of a CRF are its marginals: whatever the others are).
+
+    `known`: whether training met the word often enough to learn it as itself; of another only its letters speak.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    likeliest: tuple[tuple[tuple[str, float], ...], ...]
+    known: tuple[bool, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        listed = zip(self.words, self.tags, self.likeliest, self.known, strict=True)
+        return {
+            "words": [
+                {"word": word, "tag": tag, "likeliest": [[name, p] for name, p in best], "known": known}
+                for word, tag, best, known in listed
+            ]
+        }
+
+    def __str__(self) -> str:
+        width, tag_width = max(map(len, self.words)), max(map(len, self.tags))
+        return "\n".join(
+            f"  {word:<{width}} {tag:<{tag_width}}  {', '.join(f'{name} {_percent(p)}' for name, p in best)}"
+            + ("" if known else "  (unknown word)")
+            for word, tag, best, known in zip(self.words, self.tags, self.likeliest, self.known, strict=True)
+        )
+
+
+def _percent(p: float) -> str:
+    return f"{p:.1%}".replace("%", " %")

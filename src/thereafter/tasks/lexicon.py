@@ -1,0 +1,80 @@
+"""Forms and their numbers: words, letters or labels of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import FormatError
+
+PAD, UNKNOWN = "<pad>", "<unk>"
+
+
+class Lexicon:
+    """Numbers for forms. With `open` ones the first two are padding and the unknown form; labels are closed.
+
+    `counts`: how often training met each form, those too rare for a number of their own too; empty where nobody asked.
+
+    >>> words = Lexicon.fit({"the": 5, "cat": 1, "dog": 1}, min_count=2)
+    >>> words.ids(["the", "cat"]).tolist(), len(words)
+    ([2, 1], 3)
+    """
+
+    def __init__(self, forms: Sequence[str], *, opened: bool = True, counts: Mapping[str, int] | None = None) -> None:
+        self.forms = [PAD, UNKNOWN, *forms] if opened else list(forms)
+        self.opened = opened
+        self.counts = dict(counts or {})
+        self._ids = {form: number for number, form in enumerate(self.forms)}
+        if len(self._ids) != len(self.forms):
+            raise FormatError("a lexicon holds a form twice; try training again")
+
+    @classmethod
+    def fit(
+        cls, counts: Mapping[str, int], *, min_count: int = 1, opened: bool = True, remember: bool = False
+    ) -> Lexicon:
+        """The forms that were counted often enough, the most frequent first, equal ones by their spelling.
+
+        With `remember` the counts stay with them.
+        """
+        kept = sorted((form for form, n in counts.items() if n >= min_count), key=lambda form: (-counts[form], form))
+        forms = [form for form in kept if not (opened and form in (PAD, UNKNOWN))]
+        return cls(forms, opened=opened, counts=counts if remember else None)
+
+    def __len__(self) -> int:
+        return len(self.forms)
+
+    def __contains__(self, form: object) -> bool:
+        return form in self._ids
+
+    def ids(self, forms: Iterable[str]) -> NDArray[np.int64]:
+        """The number of each form, that of the unknown one where it was never met; of labels all must be known."""
+        if self.opened:
+            return np.array([self._ids.get(form, 1) for form in forms], np.int64)
+        return np.array([self._ids[form] for form in forms], np.int64)
+
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        stored: dict[str, Any] = {"open": self.opened, "forms": self.forms[2:] if self.opened else self.forms}
+        return stored | ({"counts": self.counts} if self.counts else {})
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Lexicon:
+        forms, opened = stored.get("forms"), stored.get("open")
+        if not isinstance(forms, list) or not isinstance(opened, bool) or not all(isinstance(f, str) for f in forms):
+            raise FormatError("a lexicon of this run is damaged; expected a list of forms; try training again")
+        counts = stored.get("counts", {})
+        if not isinstance(counts, dict) or not all(type(n) is int for n in counts.values()):
+            raise FormatError("a lexicon of this run is damaged; expected a count for each form; try training again")
+        return cls(forms, opened=opened, counts=counts)
+
+
+def padded(rows: Sequence[NDArray[np.int64]], fill: int = 0) -> NDArray[np.int64]:
+    """Rows of several lengths as one array, [rows, longest]."""
+    longest = max((len(row) for row in rows), default=0)
+    made = np.full((len(rows), max(1, longest)), fill, np.int64)
+    for place, row in zip(made, rows, strict=True):
+        place[: len(row)] = row
+    return made

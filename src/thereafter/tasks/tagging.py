@@ -1,0 +1,119 @@
+"""The task `tag`: a tag for every word of a sentence, such as its part of speech or its place in a name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from thereafter.errors import OptionError
+from thereafter.evaluation.tagging import Tagging as TaggingScore
+from thereafter.evaluation.tagging import measure_tagging
+from thereafter.models.tagger import TagBatch, Tagger, TaggerSettings
+from thereafter.tasks.explaining import TagsExplained
+from thereafter.tasks.lexicon import PAD, Lexicon, padded
+from thereafter.tasks.task import Lexicons, PlainTask
+from thereafter.text.conll import TaggedSentence, read_tagged, require_known_tags
+
+_RARE = 2  # words met less often are learned as the unknown one
+_SHOWN = 3  # tags of a word that an explanation names
+
+
+class Tagging(PlainTask):
+    """See `task.Task`. Words are numbered without their case, which their letters keep."""
+
+    name = "tag"
+    kind = "tagged"
+    settings = TaggerSettings
+    defaults: Mapping[str, Any] = {"epochs": 12.0, "batch": 32, "rate": 2e-3, "steps": 40}
+
+    def read(self, files: Sequence[Path]) -> list[TaggedSentence]:
+        return [sentence for path in files for sentence in read_tagged(path)]
+
+    def lexicons(self, examples: Sequence[TaggedSentence]) -> dict[str, Lexicon]:
+        words = Counter(word.lower() for one in examples for word in one.words)
+        letters = Counter(letter for one in examples for word in one.words for letter in word)
+        tags = Counter(tag for one in examples for tag in one.tags)
+        return {
+            "words": Lexicon.fit(words, min_count=_RARE, remember=True),
+            "letters": Lexicon.fit(letters),
+            "tags": Lexicon.fit(tags, opened=False),
+        }
+
+    def check(self, examples: Sequence[TaggedSentence], lexicons: Lexicons, name: str) -> None:
+        require_known_tags(examples, lexicons["tags"].forms, name)
+
+    def build(self, settings: TaggerSettings, lexicons: Lexicons) -> Tagger:
+        sizes = {name: len(lexicon) for name, lexicon in lexicons.items()}
+        return Tagger(settings, words=sizes["words"], letters=sizes["letters"], tags=sizes["tags"])
+
+    def lengths(self, examples: Sequence[TaggedSentence], lexicons: Lexicons) -> NDArray[np.int64]:
+        return np.array([len(one) for one in examples], np.int64)
+
+    def targets(self, examples: Sequence[TaggedSentence], lexicons: Lexicons) -> int:
+        return sum(map(len, examples))
+
+    def batch(self, examples: Sequence[TaggedSentence], lexicons: Lexicons) -> TagBatch:
+        distinct = {word: place for place, word in enumerate(dict.fromkeys(w for one in examples for w in one.words))}
+        # what pads a row is spelled too, by the padding letter: a word must have at least one
+        spellings = [lexicons["letters"].ids(word) for word in distinct] + [lexicons["letters"].ids([PAD])]
+        words = padded([lexicons["words"].ids(word.lower() for word in one.words) for one in examples])
+        spelled = padded([np.array([distinct[word] for word in one.words]) for one in examples], fill=len(distinct))
+        tags = None
+        if all(one.tags for one in examples):
+            tags = torch.from_numpy(padded([lexicons["tags"].ids(one.tags) for one in examples]))
+        return TagBatch(
+            torch.from_numpy(words),
+            torch.tensor([len(one) for one in examples]),
+            torch.from_numpy(padded(spellings)),
+            torch.tensor([len(letters) for letters in spellings]),
+            torch.from_numpy(spelled),
+            tags,
+        )
+
+    def answers(self, net: Tagger, batch: TagBatch, lexicons: Lexicons) -> list[list[str]]:
+        names = lexicons["tags"].forms
+        return [[names[tag] for tag in row] for row in net.decide(batch)]
+
+    def explain(
+        self, net: Tagger, batch: TagBatch, examples: Sequence[TaggedSentence], lexicons: Lexicons
+    ) -> list[TagsExplained]:
+        """The tags of every sentence with p of the likeliest ones of each word."""
+        names, words = lexicons["tags"].forms, lexicons["words"]
+        top = net.probabilities(batch).topk(min(_SHOWN, len(names)))
+        rows = zip(examples, self.answers(net, batch, lexicons), top.values.tolist(), top.indices.tolist(), strict=True)
+        return [
+            TagsExplained(
+                one.words,
+                tuple(tags),
+                tuple(
+                    tuple((names[tag], p) for tag, p in zip(best, ps, strict=True))
+                    for best, ps in zip(best_TK[: len(one)], p_TK[: len(one)], strict=True)
+                ),
+                tuple(word.lower() in words for word in one.words),
+            )
+            for one, tags, p_TK, best_TK in rows
+        ]
+
+    def example(self, given: Any) -> TaggedSentence:
+        """A sentence as a text whose words stand apart; or a `TaggedSentence`, whose tags are not looked at."""
+        words = given.words if isinstance(given, TaggedSentence) else str(given).split()
+        if not words:
+            raise OptionError("a sentence to tag has no words; expected at least one; try 'the cat sat'")
+        return TaggedSentence(tuple(words), ())
+
+    def measure(
+        self, examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]], lexicons: Lexicons
+    ) -> TaggingScore:
+        words = [[word.lower() for word in one.words] for one in examples]
+        # a word met once is learned as the unknown one, but it is not unknown: it is rare
+        met = lexicons["words"].counts or set(lexicons["words"].forms)
+        return measure_tagging([one.tags for one in examples], answers, words, met)
+
+
+TAGGING = Tagging()

@@ -1,0 +1,204 @@
+"""The task `translate`: one sequence into another, such as a sentence into its translation, a text into its summary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from thereafter import progress
+from thereafter.decoding.pairs import beam_search
+from thereafter.errors import OptionError, SourceError
+from thereafter.evaluation.pairs import Pairs, measure_pairs
+from thereafter.models.recurrent_translator import RecurrentTranslator
+from thereafter.models.transformer_translator import TransformerTranslator
+from thereafter.models.translator import PairBatch, Translator, TranslatorSettings
+from thereafter.tasks.lexicon import padded
+from thereafter.tasks.task import Lexicons
+from thereafter.tasks.wording import Wording
+from thereafter.text.pairs import SentencePair, read_pairs, read_two
+from thereafter.text.sources import Source, Texts
+
+_SHOWN, _FAINT = 3, 0.05  # places of the source that are named beside a word, and the weight it takes
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """An answer, and where each of its tokens looked: `weights[t, s]`, a row for each said, a column for each read.
+
+    A row sums to 1; the last of each is the end of the sentence.
+    """
+
+    answer: str
+    source: tuple[str, ...]
+    said: tuple[str, ...]
+    weights: NDArray[np.float32]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        weights = [[round(float(weight), 4) for weight in row] for row in self.weights]
+        return {"answer": self.answer, "source": list(self.source), "said": list(self.said), "weights": weights}
+
+    def __str__(self) -> str:
+        width = max(len(form.strip()) for form in self.said)
+        lines = [self.answer]
+        for form, row in zip(self.said, self.weights, strict=True):
+            most = [place for place in np.argsort(-row)[:_SHOWN] if row[place] >= _FAINT]
+            looked = ", ".join(f"{self.source[place].strip()} {100 * row[place]:.0f} %" for place in most)
+            lines.append(f"  {form.strip():<{width}}  {looked}".rstrip())
+        return "\n".join(lines)
+
+
+class Translating:
+    """See `task.Task`. Of a corpus in several languages `languages` says which are translated, as in "de-en"."""
+
+    name = "translate"
+    kind = "pairs"
+    settings = TranslatorSettings
+    defaults: Mapping[str, Any] = {"epochs": 12.0, "batch": 64, "rate": 1.5e-3, "steps": 40}
+    asked: Mapping[str, Any] = {"beam": 1, "length_penalty": 1.0}
+
+    def __init__(self, chosen: TranslatorSettings | None = None) -> None:
+        self.chosen = chosen or TranslatorSettings()
+
+    def told(self, settings: TranslatorSettings) -> Translating:
+        return Translating(settings)
+
+    def part(self, texts: Texts, part: str) -> Source | None:
+        """The two files of a part in the chosen languages."""
+        spoken = {name.partition(".")[2]: None for name in texts.parts if "." in name}
+        if not spoken:
+            return None
+        source, _, target = self.chosen.languages.partition("-")
+        if source not in spoken or target not in spoken or source == target:
+            some = list(spoken)
+            raise OptionError(
+                f"languages is {self.chosen.languages!r}; expected two of what {texts.name} holds, {', '.join(some)}; "
+                f"try languages='{some[1]}-{some[0]}' (--set languages={some[1]}-{some[0]})"
+            )
+        both = [texts.parts.get(f"{part}.{language}") for language in (source, target)]
+        if both[0] is None or both[1] is None:
+            return None
+        name = f"{texts.name}:{part} {source}-{target}"
+        return replace(both[0], name=name, files=(*both[0].files, *both[1].files))
+
+    def read(self, files: Sequence[Path]) -> list[SentencePair]:
+        if len(files) == 2:
+            return read_two(*files)
+        if len(files) != 1:
+            raise SourceError(
+                f"there are {len(files)} files of pairs; expected one with tabs, or two that go line by line; "
+                "try 'train.de,train.en'"
+            )
+        source, target = self._columns()
+        return read_pairs(files[0], source=source, target=target)
+
+    def lexicons(self, examples: Sequence[SentencePair]) -> dict[str, Wording]:
+        sides = {"source": [one.source for one in examples], "target": [one.target for one in examples]}
+        if self.chosen.shared:
+            both = self._wording([*sides["source"], *sides["target"]])
+            found = {"source": both, "target": both}
+        else:
+            found = {side: self._wording(sentences) for side, sentences in sides.items()}
+        target = found["target"]
+        target.seen = min(self.chosen.longest, max(map(target.count, sides["target"]))) + 1
+        return found
+
+    def check(self, examples: Sequence[SentencePair], lexicons: Lexicons, name: str) -> None:
+        longest = self.chosen.longest
+        long = [one for one in examples if max(_counts(one, lexicons)) > longest]
+        if long:
+            most = max(max(_counts(one, lexicons)) for one in long)
+            progress.note(
+                f"{name}: {len(long):,} of {len(examples):,} pairs have a side of more than {longest} tokens, at most "
+                f"{most:,} (line {long[0].line} is the first); they are read up to there (longest={longest})"
+            )
+
+    def build(self, settings: TranslatorSettings, lexicons: Lexicons) -> Translator:
+        source, target = lexicons["source"], lexicons["target"]
+        kind = TransformerTranslator if settings.model == "transformer" else RecurrentTranslator
+        return kind(settings, source=len(source), target=len(target), unknown=target.unknown, limit=max(1, target.seen))
+
+    def lengths(self, examples: Sequence[SentencePair], lexicons: Lexicons) -> NDArray[np.int64]:
+        most = self.chosen.longest
+        return np.array([min(most, max(_counts(one, lexicons))) + 1 for one in examples], np.int64)
+
+    def targets(self, examples: Sequence[SentencePair], lexicons: Lexicons) -> int:
+        return sum(len(lexicons["target"].ids(one.target)) for one in examples)
+
+    def batch(self, examples: Sequence[SentencePair], lexicons: Lexicons) -> PairBatch:
+        sources = [lexicons["source"].ids(one.source) for one in examples]
+        lengths_B = torch.tensor([len(row) for row in sources])
+        batch = PairBatch(torch.from_numpy(padded(sources)), lengths_B)
+        if not all(one.target for one in examples):
+            return batch
+        targets = [lexicons["target"].ids(one.target) for one in examples]
+        target_BT = padded(targets)
+        inside_BT = np.arange(target_BT.shape[1]) < np.array([len(row) for row in targets])[:, None]
+        at_N = torch.from_numpy(np.flatnonzero(inside_BT))
+        return replace(batch, target_BT=torch.from_numpy(target_BT), at_N=at_N)
+
+    def answers(
+        self, net: Translator, batch: PairBatch, lexicons: Lexicons, beam: int = 1, length_penalty: float = 1.0
+    ) -> list[str]:
+        searched = beam != 1
+        said = beam_search(net, batch, beam=beam, length_penalty=length_penalty) if searched else net.decide(batch)
+        return [lexicons["target"].text(row) for row in said]
+
+    def example(self, given: Any) -> SentencePair:
+        """A sentence; or a `SentencePair`, whose target is not looked at."""
+        source = given.source if isinstance(given, SentencePair) else str(given)
+        if not source.strip():
+            raise OptionError("a sentence to translate has no words; expected at least one")
+        return SentencePair(source, "")
+
+    def measure(self, examples: Sequence[SentencePair], answers: Sequence[str], lexicons: Lexicons) -> Pairs:
+        return measure_pairs(
+            answers,
+            [one.target for one in examples],
+            [one.source for one in examples],
+            lowercase=lexicons["target"].lower,
+        )
+
+    def explain(
+        self, net: Translator, batch: PairBatch, examples: Sequence[SentencePair], lexicons: Lexicons
+    ) -> list[Aligned]:
+        """The likeliest word at every step, and where each looked."""
+        source, target = lexicons["source"], lexicons["target"]
+        return [
+            Aligned(
+                target.text(said),
+                tuple(source.forms(source.ids(one.source))),
+                tuple(target.forms(said)),
+                weights_TS.numpy().astype(np.float32),
+            )
+            for one, (said, weights_TS) in zip(examples, net.alignment(batch), strict=True)
+        ]
+
+    def _wording(self, sentences: Sequence[str]) -> Wording:
+        chosen = self.chosen
+        return Wording.fit(
+            sentences,
+            chosen.tokens,
+            vocabulary=chosen.vocabulary,
+            min_count=chosen.min_count,
+            lower=chosen.lower,
+            longest=chosen.longest,
+        )
+
+    def _columns(self) -> tuple[int, int]:
+        """The columns of a file with tabs: the first two, unless `languages` are numbers."""
+        source, _, target = self.chosen.languages.partition("-")
+        return (int(source), int(target)) if source.isdigit() and target.isdigit() else (1, 2)
+
+
+def _counts(one: SentencePair, lexicons: Lexicons) -> tuple[int, int]:
+    return lexicons["source"].count(one.source), lexicons["target"].count(one.target)
+
+
+TRANSLATING = Translating()

@@ -1,0 +1,104 @@
+"""One side of a pair as ids: a tokenizer with the marks that a translator adds.
+
+Id 0 ends a sentence and fills rows; the tokenizer's own follow. A sentence is read with its white space made single
+and, where spaces belong to words, one before its first word: "the" is one form wherever it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import FormatError
+from thereafter.models.translator import END
+from thereafter.text.tokenizers import TOKENIZERS, tokenizer_from_json
+from thereafter.text.tokenizers.base import Tokenizer
+
+_MARKS = 1
+_END_FORM = "</s>"
+_REMEMBERED = 1 << 20  # sentences whose ids are kept: they come again every epoch
+_SPACED = ("prose", "bpe")  # tokenizers whose words begin with their space
+
+
+class Wording:
+    """Sentences to ids and back. `seen`: the tokens of the longest sentence it was made of.
+
+    >>> side = Wording.fit(["a cat", "a dog", "a cat"], "word", min_count=1)
+    >>> side.text(side.ids("a dog"))
+    'a dog'
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, lower: bool, longest: int, seen: int = 0) -> None:
+        self.tokenizer, self.lower, self.longest, self.seen = tokenizer, lower, longest, seen
+        self._known: dict[str, NDArray[np.int64]] = {}
+
+    @classmethod
+    def fit(
+        cls,
+        sentences: Iterable[str],
+        tokens: str,
+        *,
+        vocabulary: int = 0,
+        min_count: int = 2,
+        lower: bool = False,
+        longest: int = 250,
+    ) -> Wording:
+        """The wording of training sentences; `vocabulary` forms at most, 0 has it chosen."""
+        text = "".join(_normal(sentence, tokens, lower) + "\n" for sentence in sentences)
+        fitted = TOKENIZERS.load(tokens).fit(lambda: [text], min_count=min_count, max_size=vocabulary or None)
+        return cls(fitted, lower=lower, longest=longest)
+
+    def __len__(self) -> int:
+        return _MARKS + len(self.tokenizer.vocabulary)
+
+    @property
+    def unknown(self) -> int | None:
+        """The id of forms that were never met, where there can be any."""
+        return None if self.tokenizer.unknown_id is None else _MARKS + self.tokenizer.unknown_id
+
+    def count(self, sentence: str) -> int:
+        """The tokens of a sentence, however long it is."""
+        return len(self._all(sentence))
+
+    def ids(self, sentence: str) -> NDArray[np.int64]:
+        """The ids of a sentence with its end; of one that is longer than `longest` the first so many, without it."""
+        found = self._all(sentence)
+        return found[: self.longest] if len(found) > self.longest else np.append(found, END)
+
+    def text(self, ids: Sequence[int] | NDArray[np.int64]) -> str:
+        """The sentence that ids spell; marks are left out."""
+        return self.tokenizer.decode([number - _MARKS for number in ids if number >= _MARKS]).strip()
+
+    def forms(self, ids: Sequence[int] | NDArray[np.int64]) -> list[str]:
+        """Each id as a reader may be shown it."""
+        piece = self.tokenizer.piece
+        return [_END_FORM if number < _MARKS else piece(int(number) - _MARKS) for number in ids]
+
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        about = {"lower": self.lower, "longest": self.longest, "seen": self.seen}
+        return {"tokenizer": self.tokenizer.to_json(), **about}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Wording:
+        lower, longest, seen = (stored.get(name) for name in ("lower", "longest", "seen"))
+        if type(lower) is not bool or type(longest) is not int or type(seen) is not int:
+            raise FormatError("a wording of this run is damaged; expected lower, longest and seen; try training again")
+        return cls(tokenizer_from_json(stored.get("tokenizer")), lower=lower, longest=longest, seen=seen)
+
+    def _all(self, sentence: str) -> NDArray[np.int64]:
+        found = self._known.get(sentence)
+        if found is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            normal = _normal(sentence, self.tokenizer.name, self.lower)
+            found = self._known[sentence] = self.tokenizer.encode(normal).astype(np.int64) + _MARKS
+        return found
+
+
+def _normal(sentence: str, tokens: str, lower: bool) -> str:
+    text = " ".join((sentence.lower() if lower else sentence).split())
+    return f" {text}" if tokens in _SPACED else text

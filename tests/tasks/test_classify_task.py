@@ -1,0 +1,147 @@
+"""Classifying from end to end: rules are learned by every reader and pooling, saved, resumed to the bit, explained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from toys import keyword_of, labelled, parity_of
+
+import thereafter
+from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError
+from thereafter.models.classifier import POOLINGS
+from thereafter.tasks.lexicon import Lexicon
+
+SMALL: dict[str, Any] = {"embed": 8, "hidden": 8, "rate": 0.02, "dropout": 0.1, "drop_words": 0.0, "seed": 1}
+READERS = [{"pooling": pooling} for pooling in POOLINGS] + [{"encoder": "cnn"}]
+
+
+@pytest.mark.parametrize("options", READERS, ids=[*POOLINGS, "cnn"])
+def test_every_reader_learns_which_word_is_there(tmp_path: Path, options: dict[str, Any]):
+    source = labelled(tmp_path / "train.tsv", 200)
+    model = thereafter.fit("classify", source, epochs=4, **SMALL | options)
+    found = model.score(labelled(tmp_path / "test.tsv", 60, seed=2))
+    assert found.accuracy > 0.97
+    texts = ["gripping", "the film was dull", "one gripping film"]
+    assert model.predict(texts) == [keyword_of(text) for text in texts]
+    assert model.predict("dull") == "bad"
+
+
+def test_an_order_that_no_bag_of_words_knows_is_learned(tmp_path: Path):
+    """Parity: the state of a recurrent network turns at every "not"."""
+    source = labelled(tmp_path / "train.tsv", 400, rule="parity", longest=5)
+    options = SMALL | {"encoder": "gru", "hidden": 16, "pooling": "last", "dropout": 0.0}
+    model = thereafter.fit("classify", source, epochs=25, **options)
+    texts = ["not", "not so not", "so not so not not", "so so", "so so not not not"]
+    assert model.predict(texts) == [parity_of(text) for text in texts]
+
+
+@pytest.fixture(scope="module")
+def keyword(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learned which word is there."""
+    folder = tmp_path_factory.mktemp("keyword")
+    thereafter.fit("classify", labelled(folder / "train.tsv"), epochs=4, out=folder / "run", **SMALL)
+    return folder / "run"
+
+
+def test_an_explanation_names_the_label_its_probability_and_the_word_that_mattered(keyword: Path):
+    model = thereafter.load_task(keyword)
+    found = model.explain("The film was GRIPPING at noon")
+    assert found.label == "good" == model.predict("The film was GRIPPING at noon")
+    assert list(found.probabilities) == ["good", "bad"]
+    assert sum(found.probabilities.values()) == pytest.approx(1.0)
+    assert found.words == ("the", "film", "was", "gripping", "at", "noon")
+    assert max(found.words, key=lambda word: found.evidence[found.words.index(word)]) == "gripping"
+    assert sum(found.weights) == pytest.approx(1.0)
+    first, *others = str(found).splitlines()
+    assert first == f"good {100 * found.probabilities['good']:.1f} %, bad {100 * found.probabilities['bad']:.1f} %"
+    assert others[3].split()[0] == "gripping"
+    assert others[3].endswith("+" * 20)
+    told = json.loads(json.dumps(found.as_dict()))
+    assert told["label"] == "good"
+    assert told["words"][3] == {"word": "gripping", "evidence": found.evidence[3], "weight": found.weights[3]}
+    several = model.explain(["dull", "the film was gripping at noon"])
+    assert [one.label for one in several] == ["bad", "good"]
+    assert several[1].evidence == pytest.approx(found.evidence, abs=1e-6)
+
+
+def test_saved_and_loaded_it_answers_the_same(tmp_path: Path, keyword: Path):
+    model = thereafter.load_task(keyword)
+    again = thereafter.load_task(model.save(tmp_path / "copy"))
+    for name, weight in again.net.state_dict().items():
+        assert torch.equal(weight, model.net.state_dict()[name])
+    assert again.explain("a dull film") == model.explain("a dull film")
+
+
+def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from thereafter.training.loop import Loop
+
+    source = labelled(tmp_path / "train.tsv", 60)
+    options = SMALL | {"epochs": 4, "batch": 8, "checkpoint_every": 5, "checkpoint_seconds": 0.0}
+    whole = thereafter.fit("classify", source, **options)
+    own = Loop._step
+
+    def broken(loop: Loop) -> bool:
+        if loop.at.step == 12:
+            raise KeyboardInterrupt
+        return own(loop)
+
+    monkeypatch.setattr(Loop, "_step", broken)
+    with pytest.raises(KeyboardInterrupt):
+        thereafter.fit("classify", source, out=tmp_path / "run", **options)
+    monkeypatch.setattr(Loop, "_step", own)
+    resumed = thereafter.resume_task(tmp_path / "run")
+    for name, weight in whole.net.state_dict().items():
+        assert torch.equal(weight, resumed.net.state_dict()[name]), name
+
+
+def test_mistakes_are_sentences(tmp_path: Path, keyword: Path):
+    model = thereafter.load_task(keyword)
+    other = tmp_path / "other.tsv"
+    other.write_text("a fine film\tgood\na strange film\tstrange\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"line 2 of .*other\.tsv has the label 'strange'.*never.*bad, good"):
+        model.score(other)
+    other.write_text("a fine film\tgood\n\t\n", encoding="utf-8")
+    assert model.score(other).total == 1
+    other.write_text("a fine film\tgood\n \tbad\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"line 2 of .*other\.tsv.*expected words"):
+        model.score(other)
+    other.write_text("a fine film\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"line 1 of .*other\.tsv has 1 column, expected a text and a label"):
+        model.score(other)
+    other.write_text("a film\tgood\nno\tfilm\tbad\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"line 2 of .*other\.tsv has 3 columns and line 1 has 2"):
+        thereafter.fit("classify", other)
+    other.write_text("".join(f"{n}\tthe film {n}\n" for n in range(30)), encoding="utf-8")
+    with pytest.raises(FormatError, match=r"no column that looks like labels"):
+        thereafter.fit("classify", other)
+    other.write_text("a film\tgood\n" * 4, encoding="utf-8")
+    with pytest.raises(OptionError, match="1 label to choose from; expected at least 2"):
+        thereafter.fit("classify", other)
+    other.write_text("", encoding="utf-8")
+    with pytest.raises(EmptyCorpusError, match="holds no rows"):
+        thereafter.fit("classify", other)
+    with pytest.raises(SourceError, match=r"ud-english-ewt holds tagged lines.*takes labelled"):
+        thereafter.fit("classify", "ud-english-ewt")
+    with pytest.raises(OptionError, match="pooling is 'sum'; expected 'last' or"):
+        thereafter.fit("classify", other, pooling="sum")
+    for empty in ("", "  "):
+        with pytest.raises(OptionError, match="has no words"):
+            model.predict(["fine", empty])
+
+
+def test_a_text_of_five_thousand_words_is_classified(keyword: Path):
+    text = "the film was " * 1_700
+    assert thereafter.load_task(keyword).predict([text + "gripping", "dull"]) == ["good", "bad"]
+
+
+def test_counts_of_a_lexicon_come_back_and_damage_is_noticed():
+    kept = Lexicon.fit({"the": 5, "cat": 1}, min_count=2, remember=True)
+    again = Lexicon.from_json(json.loads(json.dumps(kept.to_json())))
+    assert (again.forms, again.counts) == (["<pad>", "<unk>", "the"], {"the": 5, "cat": 1})
+    assert "counts" not in Lexicon(["a"]).to_json()
+    with pytest.raises(FormatError, match="expected a count for each form"):
+        Lexicon.from_json(kept.to_json() | {"counts": {"the": "many"}})

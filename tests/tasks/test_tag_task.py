@@ -1,0 +1,117 @@
+"""Tagging from end to end: a rule is learned, saved, resumed to the bit, and padding never changes an answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from toys import tag_of, tagged
+
+import thereafter
+from thereafter.errors import FormatError, OptionError, SourceError
+from thereafter.models.tagger import TaggerSettings
+from thereafter.tasks.batching import batches
+from thereafter.tasks.tagging import TAGGING
+from thereafter.text.conll import TaggedSentence
+
+SMALL: dict[str, Any] = {"embed": 8, "hidden": 12, "layers": 1, "letter_embed": 8, "letter_hidden": 8, "rate": 0.02}
+
+
+@pytest.mark.parametrize("options", [{"crf": True}, {"letters": "cnn", "cell": "gru"}], ids=["lstm-crf", "cnn-gru"])
+def test_a_rule_about_letters_is_learned_for_words_never_met(tmp_path: Path, options: dict[str, Any]):
+    source = tagged(tmp_path / "train.txt", 500)
+    model = thereafter.fit("tag", source, epochs=10, seed=1, dropout=0.1, **SMALL | options)
+    found = model.score(tagged(tmp_path / "test.txt", 50, seed=2))
+    assert found.accuracy > 0.97
+    assert found.unknown.total > 100
+    words = "Mosel muting adel lot5"
+    assert model.predict(words) == [tag_of(word) for word in words.split()]
+    assert model.predict(["Mosel", "adel muting"]) == [["CAP"], ["LOW", "ING"]]
+
+
+def test_saved_and_loaded_it_answers_the_same(tmp_path: Path):
+    source = tagged(tmp_path / "train.txt", 40)
+    model = thereafter.fit("tag", source, epochs=1, seed=1, out=tmp_path / "run", **SMALL)
+    for place in (tmp_path / "run", model.save(tmp_path / "copy")):
+        again = thereafter.load_task(place)
+        assert again.config["tag"] == model.config["tag"]
+        for name, weight in again.net.state_dict().items():
+            assert torch.equal(weight, model.net.state_dict()[name])
+        assert str(again.score(source)) == str(model.score(source))
+
+
+def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from thereafter.training.loop import Loop
+
+    source = tagged(tmp_path / "train.txt", 60)
+    options = SMALL | {"epochs": 6, "seed": 3, "batch": 8, "checkpoint_every": 5, "checkpoint_seconds": 0.0}
+    whole = thereafter.fit("tag", source, **options)
+    own = Loop._step
+
+    def broken(loop: Loop) -> bool:
+        if loop.at.step == 17:
+            raise KeyboardInterrupt
+        return own(loop)
+
+    monkeypatch.setattr(Loop, "_step", broken)
+    with pytest.raises(KeyboardInterrupt):
+        thereafter.fit("tag", source, out=tmp_path / "run", **options)
+    monkeypatch.setattr(Loop, "_step", own)
+    resumed = thereafter.resume_task(tmp_path / "run")
+    for name, weight in whole.net.state_dict().items():
+        assert torch.equal(weight, resumed.net.state_dict()[name]), name
+    assert thereafter.resume_task(tmp_path / "run").log[-1]["event"] == "trained"
+
+
+@pytest.mark.parametrize("settings", [{"crf": True}, {"letters": "cnn"}, {"letters": "none", "cell": "elman"}])
+def test_padding_changes_no_answer(settings: dict[str, Any]):
+    sentences = [TaggedSentence(tuple("ab" * n), tuple("XY" * n)) for n in (1, 4, 2, 9)]
+    lexicons = TAGGING.lexicons(sentences)
+    torch.manual_seed(0)
+    net = TAGGING.build(TaggerSettings(embed=5, hidden=6, letter_embed=4, letter_hidden=3, **settings), lexicons).eval()
+    together = net.scores(TAGGING.batch(sentences, lexicons))
+    answers = net.decide(TAGGING.batch(sentences, lexicons))
+    for row, sentence in enumerate(sentences):
+        alone = TAGGING.batch([sentence], lexicons)
+        torch.testing.assert_close(together[row, : len(sentence)], net.scores(alone)[0])
+        assert net.decide(alone) == [answers[row]]
+    with net.quietly():
+        alone_nats = sum(float(net.nats(TAGGING.batch([one], lexicons))) for one in sentences)
+        nats = float(net.nats(TAGGING.batch(sentences, lexicons)))
+    assert nats == pytest.approx(alone_nats, rel=1e-5)
+
+
+def test_every_example_once_an_epoch_and_no_batch_beyond_its_places():
+    lengths = np.random.default_rng(0).integers(1, 60, 500)
+    lengths[7] = 5_000
+    for epoch in range(3):
+        plan = batches(lengths, 16, 200, seed=4, epoch=epoch)
+        assert sorted(plan.order_R.tolist()) == list(range(500))
+        for k in range(len(plan)):
+            rows = plan.examples(k)
+            assert len(rows) == 1 or len(rows) * lengths[rows].max() <= 200
+            assert len(rows) <= 16
+        again = batches(lengths, 16, 200, seed=4, epoch=epoch)
+        assert plan.order_R.tolist() == again.order_R.tolist()
+
+
+def test_mistakes_are_sentences(tmp_path: Path):
+    source = tagged(tmp_path / "train.txt", 20)
+    with pytest.raises(OptionError, match=r"no option 'hiden'.*did you mean.*hidden"):
+        thereafter.fit("tag", source, hiden=3)
+    with pytest.raises(OptionError, match=r"no task is called 'tagg'.*tag"):
+        thereafter.fit("tagg", source)
+    with pytest.raises(SourceError, match=r"sst2 holds labelled lines.*takes tagged"):
+        thereafter.fit("tag", "sst2")
+    model = thereafter.fit("tag", source, epochs=1, out=tmp_path / "run", **SMALL)
+    with pytest.raises(OptionError, match="no words"):
+        model.predict("  ")
+    other = tmp_path / "other.txt"
+    other.write_text("cat\tANIMAL\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"line 1 of .*other\.txt.*'ANIMAL'.*never"):
+        model.score(other)
+    with pytest.raises(FormatError, match=r"run of the task 'tag'.*load_task"):
+        thereafter.load(tmp_path / "run")

@@ -1,0 +1,82 @@
+"""Small tasks that can be learned in seconds, as files."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+LETTERS = "abdeklmostu"
+
+
+def tag_of(word: str) -> str:
+    """A tag that only the letters of a word can tell."""
+    if word.endswith("ing"):
+        return "ING"
+    return "CAP" if word[0].isupper() else "NUM" if word[-1].isdigit() else "LOW"
+
+
+def word_of(draw: random.Random) -> str:
+    """A word that is met once or twice: its letters are all there is to go by."""
+    stem = "".join(draw.choice(LETTERS) for _ in range(draw.randint(2, 4)))
+    return draw.choice((stem, stem.title(), f"{stem}ing", f"{stem}{draw.randint(0, 9)}"))
+
+
+def tagged(path: Path, sentences: int = 200, seed: int = 1) -> Path:
+    """Sentences of words and the tags of `tag_of`, a word a line."""
+    draw = random.Random(seed)
+    rows = ([word_of(draw) for _ in range(draw.randint(1, 8))] for _ in range(sentences))
+    text = "\n\n".join("\n".join(f"{word}\t{tag_of(word)}" for word in row) for row in rows)
+    path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def reversed_pairs(path: Path, pairs: int = 300, seed: int = 1, letters: str = LETTERS, longest: int = 7) -> Path:
+    """Sequences of letters, and the same from the last to the first, with a tab between."""
+    draw = random.Random(seed)
+    rows = ([draw.choice(letters) for _ in range(draw.randint(1, longest))] for _ in range(pairs))
+    path.write_text("".join(f"{' '.join(row)}\t{' '.join(row[::-1])}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+FILLERS = ("the", "film", "was", "one", "we", "saw", "at", "noon")
+KEYWORDS = ("gripping", "dull")
+
+
+def parity_of(text: str) -> str:
+    """Whether "not" is said an even or an odd number of times: no bag of words can tell, a state that turns can."""
+    return ("even", "odd")[text.split().count("not") % 2]
+
+
+def keyword_of(text: str) -> str:
+    """Which of two words is there."""
+    return "good" if KEYWORDS[0] in text.split() else "bad"
+
+
+def labelled(path: Path, texts: int = 300, seed: int = 1, *, rule: str = "keyword", longest: int = 7) -> Path:
+    """Texts with a label each, by `parity_of` or by `keyword_of`, as a tsv file."""
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(texts):
+        if rule == "parity":
+            words = [draw.choice(("not", "so")) for _ in range(draw.randint(1, longest))]
+            rows.append(f"{' '.join(words)}\t{parity_of(' '.join(words))}")
+        else:
+            words = [draw.choice(FILLERS) for _ in range(draw.randint(0, longest - 1))]
+            words.insert(draw.randint(0, len(words)), draw.choice(KEYWORDS))
+            rows.append(f"{' '.join(words)}\t{keyword_of(' '.join(words))}")
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+ANIMALS = {"purred": "cat", "barked": "dog", "neighed": "horse", "mooed": "cow"}
+
+
+def sentences(path: Path, lines: int = 300, seed: int = 1) -> Path:
+    """Sentences in which a word is told by the word after it, and by nothing before it: the cat purred."""
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(lines):
+        verbs = [draw.choice(list(ANIMALS)) for _ in range(draw.randint(1, 3))]
+        rows.append(" and ".join(f"the {ANIMALS[verb]} {verb}" for verb in verbs))
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
