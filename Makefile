@@ -19,9 +19,9 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-# tests of the studio share a server and a browser: --dist loadgroup keeps them in one process. -rs says what was skipped
+# the tests of a file share servers and models: --dist loadfile keeps them in one process. -rs says what was skipped
 tests: $(READY) browser
-	$(BIN)/pytest -n 2 --dist loadgroup -rs
+	$(BIN)/pytest -n 2 --dist loadfile -rs
 
 # minutes and gigabytes: the 1 GB file, the 100 MB line
 test-slow: $(READY)
@@ -47,6 +47,7 @@ bench: $(READY) .oracles/.ready
 	$(BIN)/python benchmarks/recurrent.py
 	$(BIN)/python benchmarks/softmax.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/tasks.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

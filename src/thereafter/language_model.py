@@ -107,13 +107,25 @@ class LanguageModel:
 
     def next(self, prompt: str = "", k: int = 5) -> list[tuple[str, float]]:
         """The k likeliest continuations as (text to append, probability); the unknown word is not one of them."""
+        return [(self.tokenizer.piece(token), p) for token, p in self.next_ids(self.encode(prompt), k)]
+
+    def next_ids(self, ids: NDArray[np.int32], k: int = 5) -> list[tuple[int, float]]:
+        """As `next`, over token ids: those of a prompt, and of what may follow."""
         if k < 1:
             raise OptionError(f"k is {k}; expected at least 1; try k=5")
-        logp_V = np.asarray(self.model.predict(self._read(prompt)))[0]
-        likeliest = largest(logp_V, k + len(self._never_said)).tolist()
-        said = [token for token in likeliest if token not in self._never_said][:k]
+        logp_V = np.asarray(self.model.predict(self._after(ids)))[0]
+        return self.likeliest(logp_V, k)
+
+    def likeliest(self, logp_V: NDArray[np.floating[Any]], k: int) -> list[tuple[int, float]]:
+        """The k tokens of the greatest log probability with their probabilities; the unknown word is not one."""
+        found = largest(logp_V, k + len(self._never_said)).tolist()
+        said = [token for token in found if token not in self._never_said][:k]
         p_K = np.exp(logp_V[said].astype(np.float64)).astype(np.float32).tolist()
-        return [(self.tokenizer.piece(token), p) for token, p in zip(said, p_K, strict=True)]
+        return list(zip(said, p_K, strict=True))
+
+    def encode(self, text: str) -> NDArray[np.int32]:
+        """The token ids of a text, normalised as the training text was."""
+        return self.tokenizer.encode(self._as_trained(text))
 
     @overload
     def generate(  # type: ignore[overload-overlap]  # a number that is known to be 1 is the narrower case
@@ -217,7 +229,7 @@ class LanguageModel:
         """What the model did at every token of a text: see `Trace`. The first `limit` tokens are recorded."""
         if limit < 1 or top < 1:
             raise OptionError(f"limit is {limit} and top is {top}; expected at least 1 each")
-        ids = self.tokenizer.encode(self._as_trained(text))[:limit]
+        ids = self.encode(text)[:limit]
         if not len(ids):
             raise OptionError("the text to trace is empty; expected at least one token")
         return record(self.model, ids, [self._pieces[i] for i in ids], list(self._pieces), top)
@@ -250,7 +262,7 @@ class LanguageModel:
 
     def _read(self, prompt: str) -> Any:
         """The state after a prompt, which is text and gets no line end."""
-        return self._after(self.tokenizer.encode(self._as_trained(prompt)))
+        return self._after(self.encode(prompt))
 
     def _after(self, ids: NDArray[np.int32]) -> Any:
         state = self.model.start(1)
@@ -261,7 +273,7 @@ class LanguageModel:
         return self.model.log_probs(ids.reshape(1, -1), state)[1]
 
     def _prompted(self, prompt: str) -> generation.Prompted:
-        ids = self.tokenizer.encode(self._as_trained(prompt))
+        ids = self.encode(prompt)
         return generation.Prompted(self.model, self.tokenizer, prompt, ids, self._after(ids), self._never_said)
 
     def _pieces_of(self, prompt: str, options: dict[str, Any]) -> Iterator[generation.Piece]:

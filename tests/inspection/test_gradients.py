@@ -12,7 +12,7 @@ import torch
 
 import thereafter
 from thereafter.errors import OptionError
-from thereafter.inspection.gradients import decays, gradient_flow
+from thereafter.inspection.gradients import decays, gradient_flow, last_loss
 from thereafter.inspection.measurement import Measurement
 from thereafter.models.build import SETTINGS, build
 from thereafter.models.neural import NeuralModel
@@ -142,6 +142,78 @@ def test_a_file_gives_it_back(tmp_path: Path) -> None:
     assert {str(d) for d in decays(again).values()} == {str(d) for d in decays(flow).values()}
 
 
+RECURRENT = {kind: options for kind, options in KINDS.items() if "window" not in options and kind != "transformer"}
+
+
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_the_last_loss_is_the_end_of_the_gradient_flow(kind: str) -> None:
+    model, row = made(kind, **RECURRENT[kind]), tokens(9)
+    found, flow = last_loss(model, row), gradient_flow(model, row, distance=8, ends=1)
+    np.testing.assert_allclose(found["norm"], flow["norm"][:, ::-1], rtol=1e-9)
+    assert found["layer"].tolist() == flow["layer"].tolist()
+    assert found["token"].tolist() == row.tolist()
+    plain = deepcopy(model).double()
+    assert found.about["loss"] == pytest.approx(-float(plain.log_probs(row[None], plain.start(1))[0][0, -1]), rel=1e-6)
+    state = plain.start(1)  # has read <s>, as the first node
+    h = found["field"].tolist().index("h")
+    for t in range(9):
+        last = state.memory[f"h_l{len(plain.layers.lanes) - 1}"]
+        assert found["size"][-1, t, h] == pytest.approx(float(last.norm()), rel=1e-6)
+        _, state = plain.step(row[t : t + 1], state)
+
+
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_truncation_keeps_what_a_detached_state_lets_through(kind: str) -> None:
+    """The same share by autograd: the state is detached n steps before the loss, and the loss taken back."""
+    model, row = made(kind, **RECURRENT[kind]), tokens(7)
+    share = last_loss(model, row)["share"]
+    plain = deepcopy(model).double()
+    inputs, target = torch.tensor([[V, *row[:-1]]]), torch.tensor(row[-1:])
+    named = dict(plain.layers.named_parameters())
+    weights = [w for name, w in named.items() if "weight_hh" in name] or [
+        w for name, w in named.items() if "weight_ih" in name
+    ]
+    norms = []
+    for n in range(1, 8):
+        state = plain.fresh(1)
+        if n < 7:
+            _, _, state = plain.encode(inputs[:, : 7 - n], state)
+        f_1nH, _, _ = plain.encode(inputs[:, 7 - n :], state.detach())
+        found = torch.autograd.grad(plain.head.nll(f_1nH[:, -1], target).sum(), weights)
+        norms.append(float(torch.cat([part.flatten() for part in found]).norm()))
+    assert share[-1] == 1.0
+    np.testing.assert_allclose(share, np.array(norms) / norms[-1], rtol=1e-9)
+
+
+def test_the_last_loss_by_hand() -> None:
+    """One unit, no activation: d loss / d h_t is d loss / d h_T times the recurrent weight for every step between."""
+    model = made("rnn", nonlinearity="identity", hidden=1, layers=1, tied=False)
+    with torch.no_grad():
+        model.layers.weight_hh_l0.fill_(0.5)
+    found = last_loss(model, tokens(6))
+    norm_T = found["norm"][1, :, found["field"].tolist().index("h")]
+    np.testing.assert_allclose(norm_T, norm_T[-1] * 0.5 ** np.arange(5, -1, -1), rtol=1e-12)
+    # dW = sum over t of d loss / d h_t * h_{t-1}
+    word = model.embedding.weight.detach().double()
+    w_in, bias = (
+        model.layers.weight_ih_l0.detach().double(),
+        sum(getattr(model.layers, f"bias_{of}_l0").detach().double() for of in ("ih", "hh")),
+    )
+    h_T = [0.0]
+    for token in (V, *found["token"][:-1]):
+        h_T.append(float(w_in @ word[token] + bias) + 0.5 * h_T[-1])
+    given_T = 0.5 ** np.arange(5, -1, -1) * np.array(h_T[:-1])
+    kept = np.abs(np.cumsum(given_T[::-1]))
+    np.testing.assert_allclose(found["share"], kept / kept[-1], rtol=1e-9)
+
+
+def test_the_last_loss_of_a_long_text_and_of_lines() -> None:
+    assert len(last_loss(made("gru", hidden=4), tokens(100))["step"]) == 41
+    assert len(last_loss(made("gru", hidden=4), tokens(100), steps=8)["share"]) == 8
+    lines = np.array([0, 1, END, 5, 6, 7, END])
+    assert last_loss(made("gru", "line", hidden=4), lines)["token"].tolist() == [0, 1, END]
+
+
 def test_mistakes() -> None:
     model = made("rnn", hidden=8)
     with pytest.raises(OptionError, match="1 steps back were asked for; expected at least 2"):
@@ -153,3 +225,9 @@ def test_mistakes() -> None:
     counted = thereafter.train(text="the cat sat on the mat\n" * 3, order=2)
     with pytest.raises(OptionError, match="only a neural model has gradient flow; got ngram"):
         gradient_flow(counted.model, tokens(100))
+    with pytest.raises(OptionError, match="needs a recurrent model and got 'transformer'; try rnn"):
+        last_loss(made("transformer", **KINDS["transformer"]), tokens(10))
+    with pytest.raises(OptionError, match="only a neural model has a gradient through time; got ngram"):
+        last_loss(counted.model, tokens(10))
+    with pytest.raises(OptionError, match="has 2 tokens; expected at least 3"):
+        last_loss(model, tokens(2))

@@ -16,8 +16,10 @@ from thereafter.cli import (
     inspect,
     kernels,
     neighbours,
+    predict,
     rank,
     score,
+    studio,
     train,
 )
 from thereafter.cli.app import app
@@ -36,8 +38,10 @@ __all__ = [
     "kernels",
     "main",
     "neighbours",
+    "predict",
     "rank",
     "score",
+    "studio",
     "train",
 ]
 

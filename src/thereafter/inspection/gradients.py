@@ -21,9 +21,12 @@ from thereafter.errors import OptionError
 from thereafter.inspection.decay import Decay, fit_decay
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.nodes import Node, run, still_copy
-from thereafter.inspection.text_rows import Ids, cut_rows, longest, neural
+from thereafter.inspection.text_rows import Ids, TextRows, cut_rows, longest, neural
+from thereafter.models.recurrent import RecurrentModel
+from thereafter.models.state import NeuralState
 
 FLOW = "gradient-flow"
+LAST = "last-loss"
 DISTANCE = 40
 """How far back is looked unless told otherwise, or the text is shorter."""
 SPAN = 24
@@ -71,6 +74,37 @@ def gradient_flow(
     return _measurement(nodes, [np.concatenate(kept) for kept in samples], about)
 
 
+def last_loss(model: object, ids: Ids, *, steps: int = DISTANCE + 1, name: str = "", text: str = "") -> Measurement:
+    """What the loss at the last token of a text sends back to every step, and what truncation would keep of it.
+
+    `ids`: one row of tokens, read from `<s>`; of a longer one the first `steps`. The state after step t has read `<s>`
+    and t tokens; the last state expects the last token. Arrays: `norm` and `size`, |d loss / d state_t| and |state_t|,
+    both [layer, step, field], NaN where a layer has no such field; `token` [step], the tokens. `share` [length]: with
+    g_n the gradient of the recurrent weights where the loss goes back n steps and no further, |g_n| / |g|. It is above
+    1 where what is left out points the other way.
+    """
+    original = neural(model, "a gradient through time")
+    if not isinstance(original, RecurrentModel):
+        raise OptionError(
+            f"a gradient from state to state needs a recurrent model and got {model_name(model)!r}; "
+            "try rnn, gru, lstm, mingru or minlstm"
+        )
+    rows = cut_rows(original, ids, least=3, most=max(3, steps), rows=1)
+    still = still_copy(original)
+    nodes, f_BTH = run(still, rows.inputs_BT)
+    with torch.enable_grad():
+        loss = still.head.nll(f_BTH[:, -1], rows.targets_BT[:, -1]).sum()
+    norms = [norm_BT[0].cpu().numpy() for norm_BT in _norms(loss, nodes)]
+    sizes = [node.joined(list(node.parts)).norm(dim=2)[0].detach().cpu().numpy() for node in nodes]
+    arrays = {"norm": _laid_out(nodes, norms), "size": _laid_out(nodes, sizes)}
+    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("layer", "step", "field"))
+    arrays |= {"share": _shares(still, rows, nodes[1:]), "token": rows.targets_BT[0].cpu().numpy()}
+    axes |= {"share": ("length",), "token": ("step",)}
+    labels = _names(nodes) | {"step": np.arange(rows.steps), "length": np.arange(1, rows.steps + 1)}
+    about = {"model": name or model_name(model), "text": text, "loss": loss.item(), "steps": rows.steps}
+    return Measurement(LAST, arrays | labels, axes | {label: (label,) for label in labels}, about)
+
+
 def decays(flow: Measurement) -> dict[tuple[str, str], Decay]:
     """The decay of every (layer, field) of a "gradient-flow"."""
     found = {}
@@ -106,15 +140,58 @@ def _norms(loss: torch.Tensor, nodes: list[Node]) -> list[torch.Tensor]:
 
 
 def _measurement(nodes: list[Node], samples: list[NDArray[Any]], about: dict[str, Any]) -> Measurement:
-    layers = list(dict.fromkeys(node.layer for node in nodes))
-    fields = list(dict.fromkeys(node.field for node in nodes))
-    shape = (len(layers), samples[0].shape[1], len(fields))
-    norm, low, high = (np.full(shape, np.nan) for _ in range(3))
-    for node, found_ND in zip(nodes, samples, strict=True):
-        at = (layers.index(node.layer), slice(None), fields.index(node.field))
-        norm[at] = found_ND.mean(0)
-        low[at], high[at] = np.quantile(found_ND, [0.1, 0.9], axis=0)
-    arrays = {"norm": norm, "low": low, "high": high}
+    spread = [np.quantile(found_ND, [0.1, 0.9], axis=0) for found_ND in samples]
+    arrays = {
+        "norm": _laid_out(nodes, [found_ND.mean(0) for found_ND in samples]),
+        "low": _laid_out(nodes, [low_D for low_D, _ in spread]),
+        "high": _laid_out(nodes, [high_D for _, high_D in spread]),
+    }
     axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("layer", "distance", "field"))
-    labels = {"layer": np.array(layers), "distance": np.arange(shape[1]), "field": np.array(fields)}
+    labels = _names(nodes) | {"distance": np.arange(samples[0].shape[1])}
     return Measurement(FLOW, arrays | labels, axes | {label: (label,) for label in labels}, about)
+
+
+def _names(nodes: list[Node]) -> dict[str, NDArray[Any]]:
+    """The labels of the axes "layer" and "field"."""
+    layers, fields = dict.fromkeys(node.layer for node in nodes), dict.fromkeys(node.field for node in nodes)
+    return {"layer": np.array(list(layers)), "field": np.array(list(fields))}
+
+
+def _laid_out(nodes: list[Node], values: list[NDArray[Any]]) -> NDArray[Any]:
+    """One row of numbers for each node as [layer, number, field]; NaN where a layer has no such field."""
+    layers, fields = (labels.tolist() for labels in _names(nodes).values())
+    table = np.full((len(layers), len(values[0]), len(fields)), np.nan)
+    for node, row in zip(nodes, values, strict=True):
+        table[layers.index(node.layer), :, fields.index(node.field)] = row
+    return table
+
+
+def _shares(model: RecurrentModel, rows: TextRows, states: list[Node]) -> NDArray[Any]:
+    """|g_n| / |g| for n = 1 ... T, from step to step: one way back serves every n. `states` are the nodes of a `run`.
+
+    The state between two steps is all that joins them, so each step is differentiated alone, from the gradient in the
+    state behind it to those in the weights and in the state before it. What the weights have got after n steps is g_n.
+    """
+    named = dict(model.layers.named_parameters())
+    # cells without a recurrent matrix count their input matrix, as in `truncation`
+    weights = [named[name] for name in named if "weight_hh" in name] or [named[n] for n in named if "weight_ih" in n]
+    for weight in weights:
+        weight.requires_grad_()
+    model.layers.kernel = "reference"  # one step at a time nothing is won by compiling a loop
+    total, norms = [torch.zeros_like(weight) for weight in weights], []
+    behind: dict[str, torch.Tensor] = {}
+    for t in reversed(range(rows.steps)):
+        known = {f"{node.field}_{node.layer}": node.parts[t - 1] for node in states} if t else model.fresh(1).memory
+        before = {name: part.detach().requires_grad_() for name, part in known.items()}
+        with torch.enable_grad():
+            f_B1H, _, after = model.encode(rows.inputs_BT[:, t : t + 1], NeuralState(before))
+            if behind:
+                signal = torch.stack([(after.memory[name] * behind[name]).sum() for name in behind]).sum()
+            else:
+                signal = model.head.nll(f_B1H[:, 0], rows.targets_BT[:, t]).sum()
+            given = [*weights, *before.values()]
+            found = torch.autograd.grad(signal, given, allow_unused=True, materialize_grads=True)
+        total = [old + new for old, new in zip(total, found, strict=False)]
+        behind = dict(zip(before, found[len(weights) :], strict=True))
+        norms.append(float(torch.stack([part.norm() for part in total]).norm()))
+    return np.array(norms) / norms[-1] if norms[-1] > 0 else np.zeros(len(norms))

@@ -1,0 +1,107 @@
+"""The web application: guard, routes, the page and its charts. Everything is served from this machine's disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from thereafter import __version__
+from thereafter.errors import MissingPackageError, ThereafterError
+from thereafter.packages import installed
+from thereafter.studio.errors import NotThereError, StartingError
+from thereafter.studio.guard import Guard
+from thereafter.studio.routes import ROUTERS
+from thereafter.studio.routes.common import MOST_AT_ONCE
+from thereafter.studio.studio import Studio
+
+PAGE = Path(__file__).parent / "page"
+_ABOUT = "The verbs of the studio. Each is a plain function of the library; errors are sentences."
+
+
+def make_app(studio: Studio, *, token: str | None = None) -> FastAPI:
+    """The application over a studio; `token` is demanded of everybody where it is given."""
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        studio.start()
+        try:
+            yield
+        finally:
+            await run_in_threadpool(studio.close)  # open sockets are told meanwhile
+
+    app = FastAPI(
+        title="thereafter studio",
+        version=__version__,
+        description=_ABOUT,
+        lifespan=life,
+        docs_url=None,  # these two pages would be fetched from elsewhere
+        redoc_url=None,
+    )
+    app.state.studio = studio
+    app.state.turns = asyncio.Semaphore(MOST_AT_ONCE)
+    app.add_middleware(Guard, token=token)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_exception_handler(ThereafterError, _sentence)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _plain)
+
+    @app.get("/", include_in_schema=False)
+    def page() -> FileResponse:
+        return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
+
+    @app.get("/plotly.js", include_in_schema=False)
+    def charts() -> FileResponse:
+        return FileResponse(_plotly(), media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
+
+    app.mount("/page", _Fresh(directory=PAGE), name="page")
+    return app
+
+
+class _Fresh(StaticFiles):
+    """Files that a browser asks for again each time, so that an update is seen at once."""
+
+    def file_response(self, *given: Any, **named: Any) -> Any:
+        answer = super().file_response(*given, **named)
+        answer.headers["Cache-Control"] = "no-cache"
+        return answer
+
+
+def _plotly() -> Path:
+    """plotly.js as the installed plotly package carries it: no network is needed."""
+    if not installed("plotly"):
+        raise MissingPackageError("the charts need the package 'plotly'; try: pip install plotly")
+    import plotly
+
+    return Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+
+
+def _sentence(request: Request, error: Exception) -> JSONResponse:
+    status = 404 if isinstance(error, NotThereError) else 503 if isinstance(error, StartingError) else 400
+    return JSONResponse({"error": str(error)}, status)
+
+
+def _invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part != "body") or "the request"
+    sentence = f"{where[:80]}: {first['msg']}"
+    # the name of a field comes from outside and may hold halves of characters, which cannot be sent
+    return JSONResponse({"error": sentence.encode("utf-8", "replace").decode()}, 422)
+
+
+def _plain(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    said = {404: "there is nothing at this address", 405: "this address is asked in another way"}
+    sentence = said.get(error.status_code, str(error.detail))
+    return JSONResponse({"error": sentence}, error.status_code, headers=error.headers)

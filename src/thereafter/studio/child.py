@@ -1,0 +1,111 @@
+"""A worker as the studio sees it: started, listened to, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from thereafter.errors import StorageError
+
+_PATIENCE = 6.0  # seconds for a training to come to the end of a step; once more for saving what it has
+
+
+def _surroundings() -> dict[str, str]:
+    """One core is left to the page and the browser: threads that wait for each other at every step of a sequence are
+    slowed down many times over by whatever takes one of their cores away."""
+    threads = str(max(1, (os.cpu_count() or 2) - 1))
+    return {"OMP_NUM_THREADS": threads} | dict(os.environ) | {"PYTHONUNBUFFERED": "1"}
+
+
+class Child:
+    """A process that obeys one order. `hear` gets every line it says, on a thread; `ended` its exit code at the end."""
+
+    def __init__(
+        self, order: Mapping[str, Any], hear: Callable[[dict[str, Any]], None], ended: Callable[[int], None]
+    ) -> None:
+        self._hear, self._ended = hear, ended
+        self._asked = False
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "thereafter.studio.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+                env=_surroundings(),
+                start_new_session=os.name == "posix",  # Ctrl-C in the terminal is the studio's to handle
+            )
+        except OSError as error:
+            raise StorageError(f"no process could be started ({error.strerror}); try ending another program") from error
+        self._last = ""
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._listen, self._drain)]
+        for thread in self._threads:
+            thread.start()
+        assert self._process.stdin is not None
+        try:
+            with self._process.stdin as order_to:
+                order_to.write(json.dumps(order))
+        except BrokenPipeError:
+            pass  # it ended before it could read; `ended` says so
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def last_words(self) -> str:
+        """The last line of its errors, where it ended without a sentence."""
+        return self._last
+
+    def interrupt(self) -> None:
+        """Ask it to save what it has and to stop; returns at once, and asks only once."""
+        if not self._asked:
+            self._asked = True
+            self._signal()
+
+    def end(self) -> None:
+        """Interrupt it, wait for it, hurry it, and end it where it does not listen."""
+        self.interrupt()
+        for more in (self._signal, self._process.kill):
+            try:
+                self._process.wait(_PATIENCE)
+                break
+            except subprocess.TimeoutExpired:
+                more()
+        self._process.wait()
+        for thread in self._threads:
+            thread.join(_PATIENCE)
+
+    def _signal(self) -> None:
+        if self.alive:
+            self._process.send_signal(signal.SIGINT if os.name == "posix" else signal.SIGTERM)
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as out:
+            for line in out:
+                try:
+                    said = json.loads(line)
+                except ValueError:
+                    continue  # some library printed something
+                if isinstance(said, dict):
+                    self._hear(said)
+        self._ended(self._process.wait())
+
+    def _drain(self) -> None:
+        """A pipe that nobody reads would stop the process."""
+        assert self._process.stderr is not None
+        with self._process.stderr as errors:
+            for line in errors:
+                self._last = line.strip() or self._last

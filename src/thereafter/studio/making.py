@@ -1,0 +1,82 @@
+"""The ready task models being made: at most one order at a time, in a process of its own (`worker.py`)."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+from thereafter.errors import OptionError, StorageError
+from thereafter.studio.child import Child
+from thereafter.studio.shelf import TASKS
+from thereafter.studio.turn import take
+
+
+class Making:
+    """`folder` is that of all ready models; `scale` shortens the trainings."""
+
+    def __init__(self, folder: Path, scale: float) -> None:
+        self.folder, self._scale = folder, scale
+        self._child: Child | None = None
+        self._turn: IO[bytes] | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self._task = self._model = self._error = ""
+        self._made, self._total, self._share = 0, 0, 0.0
+
+    def facts(self) -> dict[str, Any]:
+        """What the page is told. `task` is the one being learned, "" when none is; `error` is that of the last one."""
+        share = min(1.0, (self._made + self._share) / max(1, self._total))
+        return {"task": self._task, "model": self._model, "share": share, "error": self._error}
+
+    def begin(self, task: str) -> None:
+        """Make the models of a task that are missing; where none is, or where that goes on already, nothing happens."""
+        from thereafter.studio import ready_tasks
+
+        with self._lock:
+            if self._task == task:
+                return
+            absent = ready_tasks.missing(self.folder, task)
+            if not absent:
+                return
+            if self._closed:
+                raise OptionError("the studio is closing; ask for the training when it is open again")
+            if self._task:
+                raise OptionError(f"the models of {self._task!r} are being trained; try again when they are ready")
+            self._turn = take(self.folder / TASKS / "lock")
+            if self._turn is None:
+                raise OptionError("another studio is training these models; try again in a minute")
+            self._task, self._model, self._error = task, absent[0].name, ""
+            self._made, self._total, self._share = 0, len(absent), 0.0
+            order = {"do": "tasks", "folder": str(self.folder), "scale": self._scale, "task": task}
+            try:
+                self._child = Child(order, self._hear, self._ended)
+            except StorageError:
+                self._turn.close()
+                self._task = self._model = ""
+                raise
+
+    def close(self) -> None:
+        """Let a training save its state and end; it goes on when it is asked for again."""
+        with self._lock:
+            self._closed = True
+        if self._child is not None:
+            self._child.end()
+
+    def _hear(self, said: dict[str, Any]) -> None:
+        if "making" in said:
+            self._model = str(said["making"])
+        if "ready" in said:
+            self._made, self._share = self._made + 1, 0.0
+        if said.get("task") == "training" and said["share"] is not None:
+            self._share = float(said["share"])
+        if "error" in said:
+            self._error = str(said["error"])
+
+    def _ended(self, code: int) -> None:
+        with self._lock:
+            if code and not self._error:
+                self._error = "the training was broken off; it goes on when it is asked for again"
+            if self._turn is not None:
+                self._turn.close()
+            self._task = self._model = ""

@@ -1,0 +1,102 @@
+// The page: tabs, the panel that is shown, the line of progress, light and dark.
+import * as api from "./api.js";
+import { el, show } from "./parts/dom.js";
+import { readState, writeState } from "./state.js";
+import { PANELS } from "./panels/index.js";
+
+const root = document.getElementById("panel");
+const tabs = document.getElementById("tabs");
+const status = document.getElementById("status");
+let shown = null; // { panel, leave } of what is on the page
+let models = [];
+let jobs = [];
+let lost = false; // whether the studio has stopped answering
+const watchers = new Set(); // panels that want to know when models or trainings change
+
+for (const panel of PANELS) tabs.append(el("a", { href: `#${panel.id}`, "data-panel": panel.id }, panel.title));
+
+function context(panel) {
+  return {
+    api,
+    /** The models there are: { name, label, kind, tokens, source, layers, hidden }. */
+    get models() { return models; },
+    get jobs() { return jobs; },
+    /** The value the address gives for a name, else the fallback. */
+    get: (name, fallback = "") => readState().values.get(name) ?? fallback,
+    /** Put a value into the address, so that a link shows the same again. */
+    set: (values) => writeState(panel.id, values),
+    /** Call back whenever models or trainings have changed; ends with the panel. */
+    watch: (call) => watchers.add(call),
+    /** Say something to whoever listens instead of looking. */
+    announce: (text) => show(document.getElementById("said"), text),
+  };
+}
+
+async function open() {
+  const wanted = readState().panel;
+  const panel = PANELS.find((one) => one.id === wanted) ?? PANELS[0];
+  if (shown?.leave) shown.leave();
+  watchers.clear();
+  const turn = { panel };
+  shown = turn;
+  for (const tab of tabs.children) {
+    if (tab.dataset.panel === panel.id) {
+      tab.setAttribute("aria-current", "page");
+      tabs.scrollLeft = tab.offsetLeft + tab.offsetWidth / 2 - tabs.clientWidth / 2; // on a narrow screen they go on
+    } else tab.removeAttribute("aria-current");
+  }
+  document.title = `${panel.title} · thereafter studio`;
+  const place = el("div", { class: "place", "data-panel": panel.id });
+  root.replaceChildren(
+    el("h2", {}, panel.title),
+    el("p", { class: "about" }, panel.about),
+    place,
+    el("p", { id: "said", class: "hidden", "aria-live": "polite" }),
+  );
+  try {
+    turn.leave = await panel.mount(place, context(panel));
+    if (shown !== turn && turn.leave) turn.leave(); // somebody went on meanwhile
+  } catch (error) {
+    place.replaceChildren(el("p", { class: "error", role: "alert" }, api.sentence(error)));
+  }
+}
+
+async function heard(snapshot) {
+  sayStage(snapshot.stage);
+  jobs = snapshot.jobs;
+  const names = models.map((model) => model.name).join();
+  try {
+    if (snapshot.stage.loaded && snapshot.models.join() !== names) models = await api.get("/api/models");
+  } catch (error) {
+    status.textContent = api.sentence(error);
+  }
+  const found = lost && snapshot.stage.loaded;
+  if (found) lost = false;
+  // what could not be asked meanwhile is asked again
+  if (found && root.querySelector(".error:not(:empty)")) open();
+  else for (const call of watchers) call();
+}
+
+function sayStage(stage) {
+  if (!stage.making) status.textContent = stage.note || (stage.loaded ? "" : "loading");
+  else {
+    const bar = el("progress", { max: 1, value: stage.share, "aria-label": "Training the ready models" });
+    status.replaceChildren(bar, `training the ready model ${stage.making} (${stage.note})`);
+  }
+}
+
+const saved = localStorage.getItem("theme");
+const dark = saved ? saved === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+document.documentElement.dataset.theme = dark ? "dark" : "light";
+document.getElementById("theme").addEventListener("click", () => {
+  const now = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  document.documentElement.dataset.theme = now;
+  localStorage.setItem("theme", now);
+  open(); // charts take their colours when they are drawn
+});
+addEventListener("hashchange", () => { if (!writeState.own()) open(); });
+api.listen("/api/events", heard, (text) => {
+  lost = true;
+  status.textContent = text;
+});
+open();

@@ -1,0 +1,138 @@
+// Attention: a translation written word by word, and where the translator looks while it writes each of them.
+import { bars } from "../parts/bars.js";
+import { field, presets } from "../parts/controls.js";
+import { calm, el, errors, visible } from "../parts/dom.js";
+import { percent } from "../parts/numbers.js";
+import { MOST_TYPED, taskChoice, taskModels } from "../parts/tasks.js";
+import { bringIntoView, current, player, whole } from "../parts/walk.js";
+
+export const panel = {
+  id: "attention",
+  title: "Attention",
+  about: "Each row is a word that the translator writes, and its cells say how much it looked at each word of the source; a row sums to 1. "
+    + "Press Next word, or the right arrow key, and watch where it looks when the order of the words changes.",
+  mount,
+};
+
+const SENTENCES = [
+  "the red house hides the black cat",
+  "the tired horse follows the white cow behind the green car",
+  "the round table",
+];
+const ABOUT = "A translator from English to French is trained here, and one without attention beside it for the panel Bottleneck. "
+  + "Their sentences are generated from about 50 words, and they are kept for the next time.";
+const STYLE = `
+.looked { border-collapse: separate; border-spacing: 2px; }
+.looked th, .looked td { border: 0; text-align: center; padding: .3rem .35rem; min-width: 3.1rem; white-space: nowrap; }
+.looked thead th { font-weight: 400; }
+.looked tbody th, .looked thead td { position: sticky; left: 0; text-align: right; background: var(--ground); z-index: 1; font-weight: 400; }
+.looked thead td { outline: 0; }
+.looked th { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .9rem; }
+.looked td { border-radius: .25rem; outline: 1px solid var(--line); outline-offset: -1px; }
+.looked td.most { font-weight: 700; outline: 2px solid var(--text); outline-offset: -2px; }
+.looked tr.later th > *, .looked tr.later td > * { visibility: hidden; }
+.looked tr.later td { background: none !important; outline: 1px dashed var(--line); outline-offset: -1px; }
+.halves { display: flex; flex-wrap: wrap; gap: 1rem; align-items: start; } /* below a wide map, beside a narrow one */
+.halves .wide { max-width: 100%; } .halves .card { flex: 1 1 18rem; }
+.looked tr[aria-current] th { font-weight: 700; }
+.looked tr[aria-current] th button { border-color: var(--accent); border-width: 2px; }
+.looked button { padding: .2rem .5rem; min-height: 2.25rem; }`;
+
+function mount(place, context) {
+  let answer = null, rows = [];
+  const ask = context.api.latest();
+  const failed = errors();
+  const text = el("textarea", { rows: 2, maxlength: MOST_TYPED, spellcheck: "false" });
+  text.value = context.get("text", SENTENCES[0]);
+  const pick = taskChoice("Translator", context.get("model"), () => request());
+  const walk = player(moved);
+  walk.set(whole(context.get("step"), 3), MOST_TYPED);
+  const table = el("table", { class: "looked", "aria-label": "Attention weights: a row for each word written, a column for each word read" });
+  const map = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Attention weights" }, table);
+  const said = el("p", { role: "status" });
+  const row = el("div");
+  const body = el("div", { hidden: true }, el("div", { style: "margin-top:.6rem" }, presets("Sentences", SENTENCES, take)),
+    el("div", { class: "row" }, pick.node), walk.node, said,
+    el("div", { class: "halves" }, map, el("section", { class: "card" }, el("h3", {}, "This step"), row)));
+  const input = field("The sentence to translate", text);
+  input.hidden = true;
+  const models = taskModels(context, { task: "translate", offer: "Train the two translators (about half a minute)", about: ABOUT, changed: found });
+  place.append(el("style", {}, STYLE), models.node, input, failed.node, body);
+  const later = calm(request);
+  text.addEventListener("input", later);
+
+  function found(all) {
+    pick.fill(all.filter((model) => model.attention !== "none"));
+    if (!pick.value) return;
+    body.hidden = input.hidden = false;
+    request();
+  }
+
+  function take(sentence) {
+    text.value = sentence;
+    walk.set(0, MOST_TYPED);
+    request();
+  }
+
+  async function request() {
+    later.cancel();
+    walk.stop();
+    if (!text.value.trim()) {
+      failed.say("Type a sentence to be translated.");
+      return;
+    }
+    context.set({ text: text.value, model: pick.value.startsWith("ready:") ? null : pick.value });
+    try {
+      const now = await ask("/api/tasks/translate", { model: pick.value, text: text.value });
+      if (!place.isConnected) return;
+      answer = now;
+      failed.say("");
+      draw();
+    } catch (error) {
+      failed.say(context.api.sentence(error));
+    }
+  }
+
+  function draw() {
+    rows = answer.said.map((word, at) => line(word, at));
+    table.replaceChildren(
+      el("thead", {}, el("tr", {}, el("td"), answer.source.map((word) => el("th", { scope: "col" }, visible(word))))),
+      el("tbody", {}, rows));
+    walk.set(walk.at, rows.length);
+    moved(walk.at);
+  }
+
+  function line(word, at) {
+    const weights = answer.weights[at], most = Math.max(...weights);
+    const cells = weights.map((weight, place) => {
+      const cell = el("td", { class: weight === most ? "most" : "", "data-weight": weight, title: `${word} looks at ${answer.source[place]}: ${weight.toFixed(4)}` }, el("span", {}, weight.toFixed(2)));
+      cell.style.background = `color-mix(in srgb, var(--accent) ${(50 * weight).toFixed(1)}%, var(--ground))`;
+      return cell;
+    });
+    return el("tr", { "data-step": at + 1 }, el("th", { scope: "row" }, el("button", { type: "button", onclick: () => walk.go(at + 1) }, visible(word))), cells);
+  }
+
+  function moved(at) {
+    if (!answer) return;
+    context.set({ step: at });
+    rows.forEach((one, i) => {
+      one.classList.toggle("later", i >= at);
+      current(one, i + 1 === at);
+    });
+    if (!at) {
+      said.textContent = "Nothing is written yet.";
+      row.replaceChildren(el("p", { class: "note" }, "Press Next word."));
+      return;
+    }
+    const weights = answer.weights[at - 1], word = visible(answer.said[at - 1]);
+    const listed = weights.map((p, place) => ({ text: answer.source[place], p, place })).sort((a, b) => b.p - a.p);
+    said.textContent = `Step ${at} of ${rows.length}: it writes “${word}” and looks most at “${visible(listed[0].text)}”, ${percent(listed[0].p)}.`;
+    const sum = weights.reduce((total, weight) => total + weight, 0);
+    row.replaceChildren(bars(listed.slice(0, 6), { label: `where “${word}” looks`, scale: 1 }),
+      el("p", { class: "note" }, `The ${weights.length} weights of this step sum to ${sum.toFixed(3)}. So far it has written: ${answer.said.slice(0, at).map(visible).join(" ")}`));
+    bringIntoView(map, rows[at - 1].querySelector(".most"));
+    context.announce(said.textContent);
+  }
+
+  return () => { later.cancel(); walk.leave(); models.leave(); };
+}

@@ -1,0 +1,311 @@
+// Generator: a model writes on from a seed text, and one watches its state and what it expects, and changes how it draws.
+import { bars } from "../parts/bars.js";
+import { field, modelChoice, presets, slider } from "../parts/controls.js";
+import { calm, el, errors, show } from "../parts/dom.js";
+import { strip } from "../parts/strip.js";
+
+const LONGEST = 20000; // characters of a seed text, and of the text that is kept on the page
+const LINE = 2000; // characters without a line end after which a block of its own begins: a browser lays out whole blocks
+const LOOK = 50; // milliseconds between two drawings of state and bars: more often nobody can follow
+const ALL = 51; // the right end of top-k: nothing is left out
+const STYLE = `
+.row.prompt { align-items: start; margin: 0 0 .6rem; } .row.prompt .field + .field { flex: 1 1 18rem; }
+.writing { display: grid; grid-template: minmax(16rem, 1fr) auto / minmax(0, 5fr) minmax(17rem, 3fr); gap: 1rem;
+  grid-template-areas: "text expected" "state expected"; }
+.writing #text { grid-area: text; height: 16rem; min-height: 100%; overflow-y: auto; }
+.writing .state { grid-area: state; } .writing .expected { grid-area: expected; }
+.writing .bar { grid-template-columns: minmax(0, 6rem) 1fr 3.2rem; }
+@media (max-width: 900px) { .writing { grid-template: 16rem auto auto / minmax(0, 1fr); grid-template-areas: "text" "state" "expected"; } }`;
+const SEEDS = ["def ", "import ", "class ", "the teacher near the "];
+
+export const panel = {
+  id: "generator",
+  title: "Generator",
+  about: "A model writes on from your seed text, token by token, while the strip shows its hidden state and the bars what it expects next. "
+    + "Press Generate, then change temperature and top‑k while it writes, or pause it to look.",
+  mount,
+};
+
+function mount(place, context) {
+  const failed = errors();
+  const seedText = el("textarea", { rows: 2, spellcheck: "false" });
+  seedText.value = context.get("text", "def ");
+  const seed = el("input", { type: "number", min: 0, max: 4294967295, step: 1, style: "width:8rem" });
+  seed.value = context.get("seed", "1");
+  const temperature = slider("Temperature", { min: 0, max: 2, step: 0.05, value: context.get("temperature", "0.5"), say: (t) => t.toFixed(2) }, changed);
+  const topK = slider("Top-k", { min: 1, max: ALL, step: 1, value: context.get("k", ALL), say: (k) => (k < ALL ? String(k) : "all") }, changed);
+  const speed = slider("Tokens a second", { min: 1, max: 80, step: 1, value: context.get("speed", "60") }, keep);
+  const model = modelChoice("Model", context, { wanted: context.get("model", "ready:letters"), changed: look });
+  const generate = el("button", { type: "button", class: "main", disabled: true, onclick: begin }, "Generate");
+  const pause = el("button", { type: "button", disabled: true, onclick: () => (state === "paused" ? resume() : halt()) }, "Pause");
+  const stop = el("button", { type: "button", disabled: true, onclick: end }, "Stop");
+  const said = el("span", { class: "note", role: "status" }, "The first model is ready in a few seconds.");
+  const rate = el("span", { class: "note", id: "rate" });
+  const text = growing();
+  const strips = el("div", { id: "strips" }, el("p", { class: "note" }, "Nothing has been read yet."));
+  const next = el("div", { id: "next" });
+  place.append(
+    el("style", {}, STYLE),
+    el("div", { class: "row prompt" }, model.node, field("Seed text", seedText)),
+    presets("Try", SEEDS.map((one) => [one, one.trim()]), (one) => { seedText.value = one; look(); }),
+    el("div", { class: "row middle" }, generate, pause, stop, said, rate),
+    el("div", { class: "row" }, temperature.node, topK.node, speed.node, field("Seed number", seed)),
+    failed.node,
+    el("div", { class: "writing" }, text.node,
+      el("section", { class: "card state" }, el("h3", {}, "Hidden state"), strips),
+      el("section", { class: "card expected" }, el("h3", {}, "Expected next"), next)),
+  );
+
+  let state = "idle"; // "idle", "running" or "paused"
+  let line = null; // the socket
+  let waiting = false; // a text was asked for and has not begun
+  let queue = []; // pieces that came and are not shown yet
+  let owed = 0; // pieces that were asked for and have not come
+  let due = 0; // pieces that it is time to show
+  let last = null; // the piece on the page
+  let looked = 0;
+  let before = 0;
+  let request = 0;
+  let choosing = false;
+  let picked = false; // a model was chosen by hand: until then the address names the one that is waited for
+  const spent = pace();
+  const later = calm(look);
+  seedText.addEventListener("input", () => { if (state === "idle") later(); else keep(); });
+  seed.addEventListener("change", keep);
+  model.select.addEventListener("change", () => { picked = true; }, { capture: true });
+
+  function keep() {
+    context.set({ model: picked ? model.value : context.get("model", null), text: seedText.value.slice(0, 2000), temperature: temperature.value, k: topK.value < ALL ? topK.value : null, seed: seed.value, speed: speed.value });
+  }
+
+  function drawing() {
+    return { temperature: temperature.value, top_k: topK.value < ALL ? topK.value : null };
+  }
+
+  function changed() {
+    keep();
+    if (state !== "idle") tell({ do: "set", ...drawing() });
+  }
+
+  /** Show what the model expects after the seed text, without writing on. */
+  function look() {
+    later.cancel();
+    if (!choosing) start(0);
+  }
+
+  function begin() {
+    later.cancel();
+    choosing = true; // whoever writes with a model has chosen it: none that gets ready later takes its place
+    model.select.dispatchEvent(new Event("change"));
+    choosing = false;
+    start(ahead());
+    if (waiting) enter("running");
+  }
+
+  function start(tokens) {
+    if (!model.value) return;
+    keep();
+    queue = [];
+    spent.reset();
+    show(rate, "");
+    enter("idle");
+    const number = Number(seed.value || NaN);
+    if (seedText.value.length > LONGEST) {
+      failed.say(`the seed text has ${seedText.value.length.toLocaleString("en")} characters; expected at most ${LONGEST.toLocaleString("en")}; try a shorter one`);
+      return;
+    }
+    if (!Number.isInteger(number) || number < 0 || number > 4294967295) {
+      failed.say(`the seed number is ${seed.value || "none"}; expected a whole number from 0 on; try 1`);
+      return;
+    }
+    failed.say("");
+    waiting = true;
+    owed = tokens;
+    due = 0;
+    tell({ do: "start", model: model.value, prompt: seedText.value, seed: number, tokens, ...drawing() });
+  }
+
+  function halt() {
+    tell({ do: "pause" });
+    enter("paused");
+    lookCloser();
+    context.announce(`paused after ${text.length} characters`);
+  }
+
+  function resume() {
+    tell({ do: "resume" });
+    enter("running");
+  }
+
+  function end() {
+    tell({ do: "stop" });
+    queue = [];
+    enter("idle", "Stopped. Generate begins again from the seed text.");
+    lookCloser();
+  }
+
+  function enter(now, sentence = { idle: "", running: "Writing", paused: "Paused" }[now]) {
+    state = now;
+    cancelAnimationFrame(request);
+    generate.disabled = !model.value;
+    pause.disabled = stop.disabled = now === "idle";
+    pause.textContent = now === "paused" ? "Resume" : "Pause";
+    show(said, sentence);
+    if (now === "running") {
+      before = performance.now();
+      request = requestAnimationFrame(frame);
+    } else show(rate, "");
+  }
+
+  /** How many tokens may be under way: few, so that a change of the settings is seen at once. */
+  function ahead() {
+    return Math.max(1, Math.min(16, Math.ceil(speed.value / 6)));
+  }
+
+  function frame(now) {
+    due = Math.min(due + ((now - before) / 1000) * speed.value, Math.max(1, speed.value / 10));
+    before = now;
+    let added = "";
+    while (due >= 1 && queue.length && state === "running") {
+      due -= 1;
+      const piece = queue.shift();
+      if (piece.end) {
+        enter("idle", piece.end);
+        break;
+      }
+      added += piece.text;
+      last = piece;
+    }
+    text.add(added);
+    show(rate, spent.said(added.length, now));
+    if (now - looked >= LOOK || state === "idle") lookCloser(now);
+    const room = ahead() - queue.length - owed;
+    if (state === "running") {
+      if (room >= ahead() / 2) {
+        owed += room;
+        tell({ do: "more", tokens: room });
+      }
+      request = requestAnimationFrame(frame);
+    }
+  }
+
+  function lookCloser(now = performance.now()) {
+    if (!last || last.drawn) return;
+    last.drawn = true;
+    looked = now;
+    next.replaceChildren(bars(last.top, { label: "the ten likeliest next tokens" }));
+    if (!last.state.length) {
+      strips.replaceChildren(el("p", { class: "note" }, "This model has no hidden state that goes from token to token, so there is no strip; the bars follow."));
+      return;
+    }
+    if (strips.children.length !== last.state.length || !strips.firstChild.drawing) {
+      strips.replaceChildren(...last.state.map((row, layer) => {
+        const made = strip(`h of layer ${layer}`, { height: 1.5 });
+        const legend = `layer ${layer}: ${row.length} units, blue below 0, orange above`;
+        const part = el("figure", { style: "margin:0" }, made.node, el("figcaption", { class: "note" }, legend));
+        part.drawing = made.draw;
+        return part;
+      }));
+    }
+    last.state.forEach((row, layer) => strips.children[layer].drawing([row]));
+  }
+
+  function heard(message) {
+    if (message.error) {
+      failed.say(message.error);
+      waiting = false;
+      queue = [];
+      enter("idle");
+    } else if (message.number === 0) {
+      waiting = false;
+      last = message;
+      text.begin(seedText.value);
+      lookCloser();
+    } else if (!waiting && state !== "idle") {
+      owed -= message.end ? 0 : 1;
+      queue.push(message);
+    }
+  }
+
+  function tell(message) {
+    if (!line || line.readyState > WebSocket.OPEN) {
+      line = context.api.socket("/api/generating");
+      line.onmessage = (event) => heard(JSON.parse(event.data));
+      line.onclose = lost;
+    }
+    const mine = line;
+    if (mine.readyState === WebSocket.OPEN) mine.send(JSON.stringify(message));
+    else mine.addEventListener("open", () => mine.send(JSON.stringify(message)), { once: true });
+  }
+
+  function lost(event) {
+    if (event.target !== line || (state === "idle" && !waiting)) return;
+    waiting = false;
+    enter("idle");
+    failed.say("the studio no longer answers this text; try: Generate again");
+  }
+
+  return () => {
+    later.cancel();
+    cancelAnimationFrame(request);
+    const mine = line;
+    line = null;
+    mine?.close();
+  };
+}
+
+/** The text so far, a block a line, of which the last characters are kept: { node, begin, add, length }. */
+function growing() {
+  const node = el("div", { class: "card mono", id: "text", role: "log", "aria-live": "off", "aria-label": "The text so far", tabindex: "0" });
+  let kept = 0;
+  const api = {
+    node,
+    length: 0,
+    begin(prompt) {
+      node.replaceChildren();
+      kept = 0;
+      append(prompt, "color:var(--soft)");
+      api.length = 0;
+    },
+    add(added) {
+      if (!added) return;
+      const follows = node.scrollTop + node.clientHeight >= node.scrollHeight - 60;
+      append(added, "");
+      api.length += added.length;
+      while (kept > LONGEST && node.children.length > 1) {
+        kept -= node.firstChild.textContent.length;
+        node.firstChild.remove();
+      }
+      if (follows) node.scrollTop = node.scrollHeight;
+    },
+  };
+
+  function append(added, look) {
+    kept += added.length;
+    for (const part of added.match(/[^\n]*\n|[^\n]+/g) ?? []) {
+      const open = node.lastChild;
+      const full = !open || open.textContent.endsWith("\n") || open.textContent.length > LINE;
+      const block = full ? node.appendChild(el("div", {})) : open;
+      const span = block.lastChild;
+      if (span?.getAttribute("style") === look) span.firstChild.appendData(part);
+      else block.append(el("span", { style: look }, part));
+    }
+  }
+
+  return api;
+}
+
+/** Characters a second over the last two seconds. */
+function pace() {
+  let seen = [];
+  return {
+    reset() { seen = []; },
+    said(count, now) {
+      seen.push([now, count]);
+      while (seen.length > 2 && now - seen[0][0] > 2000) seen.shift();
+      const seconds = (now - seen[0][0]) / 1000;
+      const shown = seen.slice(1).reduce((sum, [, one]) => sum + one, 0);
+      return seconds > 0.4 ? `${Math.round(shown / seconds)} characters a second` : "";
+    },
+  };
+}

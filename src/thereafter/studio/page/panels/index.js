@@ -1,0 +1,21 @@
+// The panels in the order of the tabs: each is { id, title, about, mount(place, context) }.
+import { panel as keyboard } from "./keyboard.js";
+import { panel as counting } from "./counting.js";
+import { panel as windowed } from "./window.js";
+import { panel as recurrence } from "./recurrence.js";
+import { panel as gates } from "./gates.js";
+import { panel as backprop } from "./backprop.js";
+import { panel as eigenvalue } from "./eigenvalue.js";
+import { panel as generator } from "./generator.js";
+import { panel as units } from "./units.js";
+import { panel as compare } from "./compare.js";
+import { panel as bottleneck } from "./bottleneck.js";
+import { panel as attention } from "./attention.js";
+import { panel as tagging } from "./tagging.js";
+import { panel as sentiment } from "./sentiment.js";
+import { panel as train } from "./train.js";
+
+export const PANELS = [
+  keyboard, counting, windowed, recurrence, gates, backprop, eigenvalue, generator, units, compare,
+  bottleneck, attention, tagging, sentiment, train,
+];

@@ -1,0 +1,118 @@
+// Keyboard: the next-word distribution of several models side by side, as the context grows.
+import { bars } from "../parts/bars.js";
+import { describe, field } from "../parts/controls.js";
+import { calm, el, errors } from "../parts/dom.js";
+
+const BEGIN = "the teacher near the";
+const MOST = 6; // models side by side
+const READ = 20000; // characters of a text that the models are asked about: its end
+const FIRST = ["ready:ngram", "ready:rnn", "ready:lstm", "ready:transformer"];
+
+export const panel = {
+  id: "keyboard",
+  title: "Keyboard",
+  about: "Click a word to write it, or type: each column shows what one model expects next. "
+    + "The bars change with every word, and the longer the sentence, the more the models differ.",
+  mount,
+};
+
+function mount(place, context) {
+  let chosen = context.get("models").split(",").filter(Boolean).map((name) => name.replaceAll("%2C", ","));
+  let touched = chosen.length > 0;
+  let keep = ""; // the model whose first bar gets the focus when the bars are drawn anew
+  const ask = context.api.latest();
+  const failed = errors();
+  const text = el("textarea", { rows: 2, placeholder: BEGIN, spellcheck: "false" });
+  text.value = context.get("text", context.get("empty") ? "" : BEGIN);
+  const shorter = () => text.value.trimEnd().replace(/\S+$/, "").trimEnd();
+  const back = el("button", { type: "button", onclick: () => write(shorter(), "") }, "Take back a word");
+  const clear = el("button", { type: "button", onclick: () => write("", "") }, "Start again");
+  const pick = el("div", { class: "row middle", role: "group", "aria-label": "Models" });
+  const columns = el("div", { class: "columns many", id: "columns" });
+  const long = el("p", { class: "note" });
+  const buttons = el("div", { class: "row", style: "margin-top:.5rem" }, back, clear);
+  place.append(field("The sentence so far", text), buttons, pick, long, failed.node, columns);
+
+  const later = calm(refresh);
+  text.addEventListener("input", () => { keep = ""; later(); });
+
+  function write(now, column) {
+    text.value = now;
+    keep = column;
+    refresh();
+    if (!keep) text.focus();
+  }
+
+  /** Offer the models there are; the boxes stay where they are as long as the list does, and so does the focus. */
+  function offer() {
+    const names = context.models.map((model) => model.name);
+    const before = chosen.join();
+    if (!touched) chosen = FIRST.filter((name) => names.includes(name));
+    if (!touched && !chosen.length) chosen = names.slice(0, 2);
+    const grown = pick.dataset.names !== names.join();
+    if (grown) pick.replaceChildren(el("span", { class: "note" }, "Models:"), ...context.models.map(box));
+    pick.dataset.names = names.join();
+    if (grown || chosen.join() !== before) refresh();
+  }
+
+  function box(model) {
+    const node = el("input", { type: "checkbox", value: model.name, onchange: () => {
+      touched = true;
+      chosen = node.checked ? [...chosen, model.name].slice(-MOST) : chosen.filter((name) => name !== model.name);
+      for (const one of pick.querySelectorAll("input")) one.checked = chosen.includes(one.value);
+      refresh();
+    } });
+    node.checked = chosen.includes(model.name);
+    return el("label", {}, node, ` ${describe(model)}`);
+  }
+
+  async function refresh() {
+    later.cancel();
+    const names = chosen.map((name) => name.replaceAll(",", "%2C")).join(",");
+    context.set({ text: text.value, empty: text.value ? null : 1, models: touched ? names : null });
+    long.textContent = text.value.length > READ ? `The models read the last ${READ.toLocaleString("en")} characters.` : "";
+    const there = chosen.filter((name) => context.models.some((model) => model.name === name));
+    if (!there.length) {
+      columns.replaceChildren(el("p", { class: "note" }, context.models.length
+        ? "Choose at least one model." : "The first model is ready in a few seconds."));
+      return;
+    }
+    try {
+      const answers = await ask("/api/next", { models: there, prompt: end(text.value), k: 8 });
+      failed.say("");
+      const most = Math.max(...answers.flatMap((one) => one.candidates.map((item) => item.p))); // one scale for all
+      columns.replaceChildren(...answers.map((one) => column(one, most)));
+      if (keep) columns.querySelector(`[data-model="${CSS.escape(keep)}"] .bar`)?.focus();
+      context.announce(answers.map((one) => `${one.model}: ${one.candidates[0]?.text ?? ""}`).join(", "));
+    } catch (error) {
+      failed.say(context.api.sentence(error));
+    }
+  }
+
+  function column(answer, scale) {
+    const model = context.models.find((one) => one.name === answer.model);
+    const words = answer.unknown === 1 ? "1 word of the sentence is" : `${answer.unknown} words of the sentence are`;
+    const unknown = answer.unknown ? el("p", { class: "note" }, `${words} new to it.`) : null;
+    return el("section", { class: "card", "data-model": answer.model },
+      el("h3", {}, model?.label ?? answer.model),
+      bars(answer.candidates, {
+        label: `next word of ${answer.model}`, scale, chosen: (item) => add(answer.model, item),
+      }),
+      unknown);
+  }
+
+  function add(model, item) {
+    // whoever goes by keys alone stays in the column and can add word after word
+    write(text.value + item.append, document.activeElement?.matches(".bar:focus-visible") ? model : "");
+  }
+
+  context.watch(offer);
+  offer();
+  return () => later.cancel();
+}
+
+/** The end of a text; a character of two halves is not cut. */
+function end(text) {
+  const cut = text.slice(-READ);
+  return /^[\udc00-\udfff]/.test(cut) ? cut.slice(1) : cut;
+}

@@ -1,0 +1,193 @@
+// Recurrence: one word at a time through a recurrent model, folded into one cell and unrolled over the sentence.
+import { bars } from "../parts/bars.js";
+import { choice, field, modelChoice, presets, SENTENCES } from "../parts/controls.js";
+import { calm, el, errors, visible } from "../parts/dom.js";
+import { loop, LOOP_STYLE, sub } from "../parts/loop.js";
+import { percent } from "../parts/numbers.js";
+import { shade, strip } from "../parts/strip.js";
+import { bringIntoView, chips, current, MOST_CHARACTERS, MOST_STEPS, player, recurrent, remarks, textUpTo, usual, whole } from "../parts/walk.js";
+
+export const panel = {
+  id: "recurrence",
+  title: "Recurrence",
+  about: "One cell reads the sentence word by word and hands its state h from each step to the next. "
+    + "Press Next word, or the right arrow key, and watch the state change and the prediction follow.",
+  mount,
+};
+
+const WAITING = "The first recurrent model is ready in a few seconds.";
+const STYLE = `
+.states dt { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; font-size: .9rem; margin-top: .5rem; }
+.states dd { margin: .15rem 0 0; } .states .strip + .strip { margin-top: 2px; }
+.unrolled { display: flex; align-items: center; padding: .3rem .2rem .6rem; }
+.unrolled .arrow { color: var(--line); flex: none; font-size: 1.3rem; width: 1.5rem; text-align: center; }
+.unrolled .arrow.live { color: var(--accent); font-weight: 700; }
+.unrolled button { flex: none; display: grid; justify-items: center; gap: .1rem; min-width: 4.6rem; padding: .4rem .5rem; }
+.unrolled button[aria-current] { border: 2px solid var(--accent); background: var(--ground); }
+.unrolled button .mono { white-space: pre; font-size: .85rem; }
+.unrolled button .ahead { color: var(--soft); font-size: .8rem; min-height: 1.2em; }
+.unrolled canvas { width: 2.4rem; height: 8rem; image-rendering: pixelated; border: 1px solid var(--line); border-radius: .25rem; }
+.unrolled button.later canvas, .unrolled button.later .said { visibility: hidden; }
+.unrolled button.later { border-style: dashed; }
+.halves { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1rem; margin-bottom: 1rem; }`;
+
+function mount(place, context) {
+  let answer = null, most = {}, drawn = null; // most: the strongest colour of h and of c
+  const request = context.api.latest();
+  const failed = errors();
+  const text = el("textarea", { rows: 2, maxlength: MOST_CHARACTERS, spellcheck: "false" });
+  text.value = context.get("text", SENTENCES[0]);
+  const walk = player(moved);
+  walk.set(whole(context.get("step"), 3), MOST_STEPS);
+  const pick = modelChoice("Model", context, { fits: recurrent, wanted: context.get("model", "ready:rnn"), changed: () => ask() });
+  const view = choice("View", [["both", "folded and unrolled"], ["folded", "folded"], ["unrolled", "unrolled"]],
+    context.get("view", "both"), look);
+  const note = el("p", { class: "note" }, WAITING);
+  const words = el("div");
+  const folded = loop();
+  const states = el("dl", { class: "states" });
+  const expected = el("div");
+  const unrolled = el("div", { class: "wide" });
+  const half = el("section", { class: "card" }, el("h3", {}, "Folded: one cell, again and again"), folded.node, states);
+  const rolled = el("section", { class: "card" }, el("h3", {}, "Unrolled: the same cell at every step"), unrolled);
+  const shown = el("div", { hidden: true }, el("div", { class: "halves" }, half,
+    el("section", { class: "card" }, el("h3", {}, "What comes next"), expected)), rolled);
+  place.append(el("style", {}, STYLE + LOOP_STYLE), field("The sentence", text),
+    el("div", { style: "margin-top:.6rem" }, presets("Sentences", SENTENCES, (sentence) => take(sentence, 0))),
+    el("div", { class: "row" }, pick.node, view.node), failed.node, note, words, walk.node, shown);
+  const later = calm(ask);
+  text.addEventListener("input", later);
+  look(view.value);
+
+  function look(value) {
+    half.hidden = value === "unrolled";
+    rolled.hidden = value === "folded";
+    context.set({ view: value === "both" ? null : value });
+  }
+
+  function take(sentence, at) {
+    text.value = sentence;
+    walk.set(at, MOST_STEPS);
+    ask();
+  }
+
+  async function ask() {
+    later.cancel();
+    walk.stop();
+    if (!pick.value || !text.value) {
+      note.textContent = text.value ? WAITING : "Type a sentence to be read.";
+      return;
+    }
+    context.set({ model: pick.value, text: text.value });
+    try {
+      const asked = { model: pick.value, text: text.value.slice(0, MOST_CHARACTERS), limit: MOST_STEPS, k: 8, gates: false };
+      const found = await request("/api/step", asked);
+      if (!place.isConnected) return; // another panel is shown by now, and the address is its own
+      answer = found;
+      failed.say("");
+      fresh();
+    } catch (error) {
+      failed.say(context.api.sentence(error));
+    }
+  }
+
+  /** Another sentence or model: everything is drawn anew. */
+  function fresh() {
+    const { steps } = answer;
+    const names = Object.keys(answer.before.state);
+    const letters = [...new Set(names.map((name) => name.split(".")[1]))];
+    const values = (letter) => [answer.before, ...steps].flatMap((step) => names.filter((name) => name.endsWith(`.${letter}`)).flatMap((name) => step.state[name]));
+    most = Object.fromEntries(letters.map((letter) => [letter, usual(values(letter))]));
+    note.textContent = remarks(answer);
+    const list = chips(steps, walk.go);
+    words.replaceChildren(list.node);
+    const rows = [["h", "before"], ["h", "after"], ["h", "change"], ["c", "after"]].filter(([letter]) => letters.includes(letter)).map((one) => row(...one));
+    states.replaceChildren(...rows.flatMap((one) => [one.head, one.body]), el("p", { class: "note" },
+      `Blue is below 0, orange above; ${letters.map((letter) => `of ${letter} the strongest colour is ±${most[letter].toFixed(2)}`).join(", ")} and beyond.`));
+    const palette = Array.from({ length: 201 }, (_, i) => shade(i / 100 - 1));
+    const columns = [answer.before, ...steps].map((step, at) => column(step, at, palette));
+    unrolled.replaceChildren(el("div", { class: "unrolled" }, columns.flatMap((one) => [one.arrow, one.node])));
+    shown.hidden = false;
+    drawn = { list, rows, columns };
+    walk.set(walk.at, steps.length);
+    moved(walk.at, walk.at);
+  }
+
+  const stateAt = (at) => (at === 0 ? answer.before : answer.steps[at - 1]).state;
+  const stateBefore = (at, name) => (at ? stateAt(at - 1)[name] : stateAt(0)[name].map(() => 0)); // nothing was read yet
+  const layersOf = (state, letter) => answer.layers.map((layer) => state[`${layer}.${letter}`]);
+  /** The state of the first layer between -1 and 1, for the small strip on the loop. */
+  const small = (at) => layersOf(stateAt(at), "h")[0].map((value) => value / most.h);
+
+  /** One line of the state: a name, a number, a strip for each layer; `draw(at)` fills it. */
+  function row(letter, part) {
+    const several = answer.layers.length > 1, title = el("span"), size = el("span", { class: "note" });
+    const strips = answer.layers.map((layer, i) => strip(`${letter} ${part}${several ? `, layer ${i + 1}` : ""}`, { height: several ? 0.7 : 1 }));
+    const draw = (at) => {
+      const layers = answer.layers.map((layer) => {
+        const name = `${layer}.${letter}`, before = stateBefore(at, name), after = stateAt(at)[name];
+        return { before, after, change: after.map((value, unit) => value - before[unit]) }[part];
+      });
+      const now = sub(letter, at), old = sub(letter, at - 1);
+      title.textContent = `${letter === "c" ? "Cell state" : "State"} ${{ before: `before, ${old}`, after: `after, ${now}`, change: `change, ${now} − ${old}` }[part]}`;
+      size.textContent = `mean size ${mean(layers.flat()).toFixed(3)}`;
+      strips.forEach((one, i) => one.draw([layers[i]], { most: most[letter] }));
+    };
+    const body = el("dd", {}, strips.map((one) => one.node), several && part === "after" ? el("span", { class: "note" }, "first layer above, last below") : null);
+    return { head: el("dt", { "data-row": `${letter} ${part}` }, title, size), body, draw };
+  }
+
+  /** A step of the unrolled view: what it expects, its state as an upright strip, the word it has read. */
+  function column(step, at, palette) {
+    const said = step.next[0], word = at ? visible(step.form) : "start";
+    const canvas = el("canvas", { role: "presentation" });
+    upright(canvas, layersOf(step.state, "h"), most.h, palette);
+    const node = el("button", { type: "button", "data-step": at, onclick: () => walk.go(at),
+      "aria-label": `Step ${at}: reads ${word}, expects ${visible(said.text)}, ${percent(said.p)}` },
+    el("span", { class: "mono said" }, visible(said.text)), el("span", { class: "ahead said", "aria-hidden": "true" }, `${percent(said.p)} ↑`),
+    canvas, el("span", { class: "ahead", "aria-hidden": "true" }, "↑"), el("span", { class: "mono" }, word));
+    return { node, arrow: at ? el("span", { class: "arrow", "aria-hidden": "true" }, "→") : null };
+  }
+
+  function moved(at, from) {
+    if (!answer) return;
+    context.set({ step: at });
+    const step = at ? answer.steps[at - 1] : answer.before;
+    const word = at ? visible(step.form) : "start", said = step.next[0];
+    drawn.list.mark(at);
+    for (const one of drawn.rows) one.draw(at);
+    drawn.columns.forEach((one, i) => {
+      current(one.node, i === at);
+      one.node.classList.toggle("later", i > at);
+      one.arrow?.classList.toggle("live", i === at);
+    });
+    bringIntoView(unrolled, drawn.columns[at].node);
+    const model = context.models.find((one) => one.name === pick.value);
+    const token = { word: "word", char: "letter" }[model?.tokens] ?? "token";
+    folded.draw({ kind: model?.kind ?? "cell", at, word, said, token, old: small(from), now: small(at) }, at === from + 1);
+    expected.replaceChildren(el("p", { class: "note" }, `After ${at ? `“${word}”, ${token} ${at} of ${answer.steps.length}` : "nothing but the start mark"}. Click one to let it be read next.`),
+      bars(step.next, { label: "next word", chosen: (item) => readInstead(at, item) }));
+    context.announce(`read ${word}, expects ${visible(said.text)}, ${percent(said.p)}`);
+  }
+
+  function readInstead(at, item) {
+    take(textUpTo(text.value, answer.steps.slice(0, at).map((step) => step.form)) + item.append, at + 1);
+    walk.next.focus();
+  }
+
+  return () => { later.cancel(); walk.leave(); folded.stop(); };
+}
+
+/** A state as an upright strip, a column for each layer; `palette` has the colours of -1 to 1 in hundredths. */
+function upright(canvas, layers, most, palette) {
+  canvas.width = layers.length;
+  canvas.height = Math.max(...layers.map((layer) => layer.length));
+  const ink = canvas.getContext("2d");
+  const picture = ink.createImageData(canvas.width, canvas.height);
+  layers.forEach((layer, x) => layer.forEach((value, y) => {
+    picture.data.set([...palette[Math.round(100 * Math.max(-1, Math.min(1, value / most))) + 100], 255], 4 * (y * canvas.width + x));
+  }));
+  ink.putImageData(picture, 0, 0);
+}
+
+function mean(values) { return values.reduce((sum, value) => sum + Math.abs(value), 0) / values.length; }

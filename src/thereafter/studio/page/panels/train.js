@@ -1,0 +1,171 @@
+// Train: a new model from a text of the visitor's, with live curves, pause, resume and stop.
+import { choice, field } from "../parts/controls.js";
+import { el, errors, show } from "../parts/dom.js";
+import { readText, tooLarge } from "../parts/reading.js";
+import { curveChart, trainings } from "../parts/trainings.js";
+
+const KINDS = [["lstm", "LSTM"], ["gru", "GRU"], ["rnn", "RNN (Elman)"], ["transformer", "Transformer"], ["ngram", "n-gram (counted, seconds)"],
+  ["window", "window (Bengio)"], ["average", "average of word vectors"], ["mingru", "minGRU"], ["minlstm", "minLSTM"], ["awd-lstm", "AWD-LSTM"]];
+const TOKENS = [["", "what suits the text"], ["word", "words between spaces"], ["prose", "words and punctuation"], ["char", "letters"],
+  ["bpe", "word pieces (BPE)"], ["byte", "bytes"]];
+const CORPORA = [["agreement", "generated sentences (subject and verb agree)"], ["python-docs", "the Python manual"], ["python-code", "Python source code"]];
+const WAYS = [["built-in", "A built-in text"], ["paste", "Paste a text"], ["file", "Open a file"]];
+const EXAMPLE = "ready:lstm";
+const LONG = 50_000; // characters of a paste that is put in at once
+const SHORT = 2000; // characters of a pasted text that still go into a link
+
+export const panel = {
+  id: "train",
+  title: "Train",
+  about: "Choose a text and a kind of model and press Start: the curves show how its loss falls, on the text itself and on lines held out from it. "
+    + "A training can be paused and goes on where it was, even after the studio was closed; its model can be tried in every other panel.",
+  mount,
+};
+
+function mount(place, context) {
+  const failed = errors();
+  let file = null; // { name, text } of what was opened
+  const sources = form(context, changed, opened);
+  const start = el("button", { type: "submit", class: "main" }, "Start training");
+  const asked = el("form", { class: "card", "aria-label": "A new training", onsubmit: (event) => { event.preventDefault(); begin(); } },
+    sources.node, el("div", { class: "row middle", style: "margin:.8rem 0 0" }, start, sources.hint), failed.node);
+  const example = el("section", { class: "card", id: "example" });
+  const list = trainings(context, (text) => failed.say(text));
+  place.append(asked, el("h3", { style: "margin-top:1.4rem" }, "Trainings"), list.node, example);
+
+  function changed() {
+    const now = sources.values();
+    const text = now.way === "paste" && now.text.length <= SHORT ? now.text : "";
+    context.set({ way: now.way, corpus: now.corpus, text, kind: now.kind, tokens: now.tokens, minutes: now.minutes,
+      hidden: now.hidden, layers: now.layers, order: now.order, name: now.name });
+  }
+
+  async function opened(chosen) {
+    file = null;
+    failed.say("");
+    show(sources.hint, chosen ? `reading ${chosen.name}` : "");
+    try {
+      if (chosen) {
+        file = { name: chosen.name, text: await readText(chosen) };
+        show(sources.hint, `${file.name}: ${file.text.length.toLocaleString("en")} characters`);
+      }
+    } catch (error) {
+      show(sources.hint, "");
+      failed.say(error.message);
+    }
+  }
+
+  async function begin() {
+    const now = sources.values();
+    failed.say("");
+    const request = { model: now.kind, name: now.name };
+    if (now.way === "built-in") request.source = now.corpus;
+    else if (now.way === "file" && !file) return failed.say("no file was opened; expected a text file; try choosing one");
+    else request.text = (now.way === "file" ? file.text : now.text).toWellFormed();
+    if (now.way === "file" && !now.name) request.name = `${file.name.replace(/\.[^.]*$/, "")}-${now.kind}`.slice(0, 60);
+    if (now.tokens) request.tokens = now.tokens;
+    for (const name of ["minutes", "hidden", "layers", "order"]) if (now[name]) request[name] = Number(now[name]);
+    const large = request.text && tooLarge("the text", new Blob([request.text]).size);
+    if (large) return failed.say(large);
+    start.disabled = true;
+    try {
+      const begun = await context.api.post("/api/train", request);
+      context.announce(`the training ${begun.name} has started`);
+      example.hidden = true;
+      list.reveal(begun);
+    } catch (error) {
+      failed.say(context.api.sentence(error));
+    } finally {
+      start.disabled = false;
+    }
+  }
+
+  /** Until there is a training, one that was made before shows what a curve looks like. */
+  async function exemplify() {
+    const wanted = !context.jobs.length && context.models.some((model) => model.name === EXAMPLE);
+    if (!wanted) return context.jobs.length && example.replaceChildren();
+    if (example.childElementCount) return;
+    const chart = el("div");
+    example.append(el("h3", {}, "An example: how the ready LSTM was trained"), chart);
+    try {
+      const [curve] = await context.api.post("/api/curves", { models: [EXAMPLE] });
+      if (chart.isConnected) await curveChart(chart, curve);
+    } catch {
+      example.replaceChildren(); // an example that is not there is no error
+    }
+  }
+
+  function update() {
+    list.update(context.jobs);
+    example.hidden = context.jobs.length > 0 || !context.models.length;
+    exemplify();
+  }
+
+  context.watch(update);
+  update();
+  return list.leave;
+}
+
+/** The fields of a new training; `values()` are what they say. */
+function form(context, changed, opened) {
+  const way = el("div", { class: "row middle", role: "radiogroup", "aria-label": "Where the text comes from" });
+  const buttons = WAYS.map(([value, name]) => {
+    const button = el("input", { type: "radio", name: "way", value, onchange: () => { arrange(); changed(); } });
+    button.checked = context.get("way", "built-in") === value;
+    way.append(el("label", { style: "padding:.5rem .3rem" }, button, ` ${name}`));
+    return button;
+  });
+  if (!buttons.some((button) => button.checked)) buttons[0].checked = true;
+  const corpus = choice("Built-in text", CORPORA, context.get("corpus", "agreement"), changed);
+  const text = el("textarea", { rows: 6, spellcheck: "false", placeholder: "Paste a few pages here, 8 MB at most.", oninput: changed });
+  text.value = context.get("text");
+  text.addEventListener("paste", (event) => {
+    const given = event.clipboardData?.getData("text/plain") ?? "";
+    if (given.length < LONG) return;
+    event.preventDefault(); // as typing, which can be undone, a browser takes many seconds for it
+    text.setRangeText(given, text.selectionStart, text.selectionEnd, "end");
+    changed();
+  });
+  const pasted = field("The text", text);
+  const file = el("input", { type: "file", accept: "text/*,.txt,.md,.csv,.json,.py,.tex,.html,.xml", onchange: () => opened(file.files[0]) });
+  const picked = field("A text file, 8 MB at most", file);
+  const hint = el("span", { class: "note", id: "hint", role: "status" });
+  const kind = choice("Model", KINDS, context.get("kind", "lstm"), () => { arrange(); changed(); });
+  const tokens = choice("Tokens", TOKENS, context.get("tokens"), changed);
+  const minutes = number("Minutes of training", { min: 0.05, max: 600, step: "any", value: context.get("minutes", "1") }, changed);
+  const hidden = number("Hidden units", { min: 1, max: 2048, step: 1, value: context.get("hidden"), placeholder: "by the text" }, changed);
+  const layers = number("Layers", { min: 1, max: 8, step: 1, value: context.get("layers"), placeholder: "by the text" }, changed);
+  const order = number("Order", { min: 1, max: 10, step: 1, value: context.get("order"), placeholder: "by the text" }, changed);
+  const name = el("input", { type: "text", maxlength: 60, placeholder: "chosen for you", oninput: changed });
+  name.value = context.get("name");
+  const more = el("details", {}, el("summary", { style: "padding:.5rem 0;cursor:pointer" }, "More choices"),
+    el("div", { class: "row", style: "margin:.4rem 0 0" }, hidden.node, layers.node, order.node, field("Name", name)));
+  more.open = ["hidden", "layers", "order", "name"].some((one) => context.get(one));
+  const node = el("div", {}, way, el("div", { class: "row", style: "margin:0" }, corpus.node), pasted, picked, el("div", { class: "row", style: "margin:.8rem 0 0" }, kind.node, tokens.node, minutes.node), more);
+
+  const chosen = () => buttons.find((button) => button.checked).value;
+  function arrange() {
+    const counted = kind.value === "ngram";
+    for (const [part, when] of [[corpus.node, "built-in"], [pasted, "paste"], [picked, "file"]]) hide(part, chosen() !== when);
+    hide(hint, chosen() !== "file");
+    hide(minutes.node, counted);
+    hide(hidden.node, counted || kind.value === "average");
+    hide(layers.node, counted || kind.value === "average" || kind.value === "window");
+    hide(order.node, !counted);
+  }
+  arrange();
+  const values = () => ({ way: chosen(), corpus: corpus.value, text: text.value, kind: kind.value, tokens: tokens.value, name: name.value.trim(),
+    minutes: minutes.input.value, hidden: hidden.input.value, layers: layers.input.value, order: order.input.value });
+  return { node, hint, values };
+}
+
+function number(label, attributes, changed) {
+  const input = el("input", { type: "number", style: "width:9rem", oninput: changed, ...attributes });
+  return { node: field(label, input), input };
+}
+
+/** A field that is not shown is not checked either: a browser would refuse the form for a number nobody sees. */
+function hide(part, hidden) {
+  part.style.display = hidden ? "none" : "";
+  for (const input of part.querySelectorAll("input")) input.disabled = hidden;
+}

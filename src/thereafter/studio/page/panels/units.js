@@ -1,0 +1,279 @@
+// Units: which units of a recurrent model follow a property of the text, and a text in the colours of one of them.
+import { choice, field, modelChoice } from "../parts/controls.js";
+import { calm, el, errors, show, visible } from "../parts/dom.js";
+import { shade } from "../parts/strip.js";
+
+const CELLS = ["rnn", "gru", "lstm", "awd-lstm", "mingru", "minlstm"];
+const FIRST = "ready:letters";
+const LONGEST = 20000; // characters of a text that is pasted
+const LINKED = 2000; // characters of it that an address holds
+const PALE = 0.45; // how much of the colour is left, so that letters can be read on it
+const STYLE = `
+.units { display: grid; grid-template-columns: minmax(0, 5fr) minmax(0, 3fr); gap: 1rem; align-items: start; }
+.units .mono { max-height: 32rem; overflow-y: auto; line-height: 1.6; font-size: .9rem; margin: .5rem 0; padding: .4rem .6rem; }
+.units .mono span { padding: .12em 0; }
+.units .head { justify-content: space-between; margin-bottom: .4rem; }
+.units .holds { text-decoration: underline 2px; text-underline-offset: .2em; }
+.units .here { outline: 2px solid var(--text); outline-offset: 1px; }
+.units .scale { display: flex; align-items: center; gap: .5rem; font-size: .85rem; color: var(--soft); font-variant-numeric: tabular-nums; }
+.units .scale i { flex: 1; max-width: 14rem; height: .8rem; border-radius: .2rem; border: 1px solid var(--line); }
+.units .bar { min-height: 2.3rem; } .units .bar[aria-pressed="true"] { border-color: var(--accent); background: var(--raised); }
+.units .control .fill { background: var(--soft); }
+.units summary { cursor: pointer; padding: .4rem 0; }
+@media (max-width: 900px) { .units { grid-template-columns: minmax(0, 1fr); } }`;
+
+export const panel = {
+  id: "units",
+  title: "Units",
+  about: "Each token has the colour of one unit's state after reading it, and the ranking shows which units follow a property of the text. "
+    + "Choose a property, then click a unit of the ranking, or show the next one, to see it in the text.",
+  mount,
+};
+
+function mount(place, context) {
+  const linked = { model: context.get("model", FIRST), unit: context.get("unit"), property: context.get("property") };
+  let own = context.get("text"); // a text of the visitor's; "" is a sample of the model's
+  let unit = "";
+  let touched = false; // something was chosen by hand: until then the address stays with the model that is waited for
+  let known = []; // the properties there are
+  let clock = 0;
+  const failed = errors();
+  const askShown = context.api.latest(), askRanked = context.api.latest();
+  const model = modelChoice("Model", context, { wanted: linked.model, fits: (one) => CELLS.includes(one.kind), changed: arrive });
+  place.addEventListener("change", () => { touched = true; }, { capture: true });
+  const property = choice("Property of the text", [], "", () => { unit = ""; rank(); });
+  const layer = choice("State", [], "", () => pick(`${layer.value}[0]`));
+  const number = el("input", { type: "number", min: 0, step: 1, style: "width:7rem" });
+  const typed = calm(() => pick(`${layer.value}[${Math.trunc(Math.min(Number(number.max), Math.max(0, Number(number.value) || 0)))}]`), 250);
+  number.addEventListener("input", typed);
+  const text = el("textarea", { rows: 4, spellcheck: "false" });
+  text.value = own;
+  const details = el("details", { open: own !== "" }, el("summary", {}, "Use a text of your own"), field("Text to colour", text),
+    el("div", { class: "row", style: "margin-top:.5rem" },
+      el("button", { type: "button", onclick: () => paste(text.value) }, "Colour this text"),
+      el("button", { type: "button", onclick: () => { text.value = ""; paste(""); } }, "Back to the model's text")));
+  const onward = el("button", { type: "button", class: "main", disabled: true, onclick: next }, "Show the next unit");
+  const title = el("h3", { id: "unit" }), about = el("p", { class: "note", id: "about-text" }), scale = el("div", { class: "scale" });
+  const readout = el("p", { class: "note", id: "readout", role: "status" }, "Point at a token, or move through the text with the arrow keys, to read its value.");
+  const coloured = reader(readout);
+  const ranking = el("div", { id: "ranking" }, el("p", { class: "note" }, "The first recurrent model is ready in about half a minute."));
+  place.append(
+    el("style", {}, STYLE),
+    el("div", { class: "row" }, model.node, property.node, layer.node, field("Unit", number)),
+    failed.node,
+    el("div", { class: "units" },
+      el("section", { class: "card" }, el("div", { class: "row middle head" }, title, onward), scale, coloured.node, readout, about, details),
+      el("section", { class: "card" }, el("h3", {}, "Units that follow it"), ranking)),
+  );
+
+  function keep() {
+    if (!touched && model.value !== linked.model) return;
+    context.set({ model: model.value, unit: unit || null, property: property.value || null, text: own.slice(0, LINKED) || null });
+  }
+
+  async function arrive(name) {
+    const first = name === linked.model && !touched;
+    try {
+      if (!known.length) known = await context.api.get("/api/units/properties");
+    } catch (error) {
+      failed.say(context.api.sentence(error));
+      return;
+    }
+    const wanted = known.some((one) => one.name === linked.property) ? linked.property : usual(context.models.find((one) => one.name === name));
+    const now = touched && property.value ? property.value : wanted;
+    property.select.replaceChildren(...known.map((one) => el("option", { value: one.name, selected: one.name === now }, one.meaning)));
+    unit = first ? linked.unit : "";
+    if (unit || own) colour();
+    rank();
+  }
+
+  async function rank() {
+    wait();
+    const asked = property.value;
+    try {
+      const found = await askRanked("/api/units/ranked", { model: model.value, property: asked, top: 10 });
+      failed.say("");
+      ranking.replaceChildren(...ranked(found));
+      onward.disabled = false;
+      if (!unit) unit = found.ranked[0]?.unit ?? "";
+    } catch (error) {
+      const sentence = context.api.sentence(error);
+      if (!sentence) return; // a later question has taken its place
+      ranking.replaceChildren(el("p", { class: "note" }, `No ranking: ${sentence}. Try another property.`));
+    } finally {
+      clearInterval(clock);
+    }
+    colour();
+  }
+
+  function wait() {
+    clearInterval(clock);
+    onward.disabled = true;
+    const begun = performance.now();
+    const line = el("p", { class: "note", role: "status" }, "Reading the model's text to rank its units.");
+    ranking.replaceChildren(el("progress", { "aria-label": "Ranking units", style: "width:100%" }), line);
+    clock = setInterval(() => show(line, `Reading the model's text to rank its units: ${Math.round((performance.now() - begun) / 1000)} s.`), 1000);
+  }
+
+  function ranked(found) {
+    const measure = found.yes_no ? "AUC" : "correlation";
+    const list = el("ol", { class: "bars", "aria-label": `units by ${measure}` });
+    for (const one of found.ranked) {
+      const button = el("button", { type: "button", class: "bar", "data-unit": one.unit, onclick: () => pick(one.unit) },
+        row(`${one.unit} ${one.direction < 0 ? "↓" : "↑"}`, one.held_out, found.yes_no));
+      list.append(el("li", {}, button));
+    }
+    const control = el("div", { class: "bar control", "data-control": found.control ?? "" }, row("chance", found.control, found.yes_no));
+    const half = Math.floor(found.tokens / 2).toLocaleString("en");
+    return [
+      el("p", { class: "note" }, found.yes_no
+        ? `AUC: how surely the unit tells where it holds; 0.5 is a guess, 1 is always.`
+        : "Correlation of the unit with it; 0 is none, 1 is perfect."),
+      list, control,
+      el("p", { class: "note" }, `Chosen on ${half} tokens of ${found.source}, measured on ${half} others. ↑ the unit is high where it ${found.yes_no ? "holds" : "is high"}, ↓ low. `
+        + "Chance: the best unit for the same property moved to other places of the text."),
+    ];
+  }
+
+  function pick(now) {
+    touched = true;
+    unit = now;
+    colour();
+  }
+
+  /** The unit below the one that is shown, in the order of the ranking. */
+  function next() {
+    const order = [...ranking.querySelectorAll("[data-unit]")].map((one) => one.dataset.unit);
+    pick(order[(order.indexOf(unit) + 1) % order.length]);
+  }
+
+  function paste(now) {
+    if (now.length > LONGEST) {
+      failed.say(`the text has ${now.length.toLocaleString("en")} characters; expected at most ${LONGEST.toLocaleString("en")}; try a shorter one`);
+      return;
+    }
+    touched = true;
+    own = now;
+    colour();
+  }
+
+  async function colour() {
+    typed.cancel();
+    keep();
+    try {
+      const found = await askShown("/api/units/shown", { model: model.value, unit: unit || null, text: own || null, property: property.value });
+      failed.say("");
+      unit = found.unit;
+      keep();
+      draw(found);
+    } catch (error) {
+      failed.say(context.api.sentence(error));
+    }
+  }
+
+  function draw(found) {
+    const [name, at] = unit.replace("]", "").split("[");
+    layer.select.replaceChildren(...Object.keys(found.fields).map((one) => el("option", { value: one, selected: one === name }, one)));
+    number.max = found.fields[name] - 1;
+    if (document.activeElement !== number) number.value = at;
+    for (const button of ranking.querySelectorAll("[data-unit]")) button.setAttribute("aria-pressed", button.dataset.unit === unit);
+    const yesNo = known.find((one) => one.name === property.value)?.yes_no;
+    const meaning = known.find((one) => one.name === property.value)?.meaning ?? "";
+    show(title, `Unit ${unit}`);
+    scale.replaceChildren(...legend(found));
+    coloured.draw(found, { yesNo, meaning });
+    show(about, `${found.tokens.length.toLocaleString("en")} tokens of ${found.source}${found.cut ? ", the first ones" : ""}. ${summary(found, yesNo, meaning)}`);
+  }
+
+  return () => {
+    typed.cancel();
+    clearInterval(clock);
+  };
+}
+
+/** A property that most texts of a model's kind have. */
+function usual(model) {
+  if (model.source.startsWith("python-code")) return "quotes-or-comment";
+  return ["char", "byte"].includes(model.tokens) ? "boundary" : "line-position";
+}
+
+/** What a bar of the ranking shows: its length runs from chance to perfect. */
+function row(name, value, yesNo) {
+  const fill = el("span", { class: "fill" });
+  fill.style.width = `${100 * Math.max(0, yesNo ? 2 * value - 1 : value)}%`;
+  return [el("span", { class: "word" }, name), el("span", { class: "track", "aria-hidden": "true" }, fill),
+    el("span", { class: "value" }, value == null ? "–" : value.toFixed(2))];
+}
+
+function css(value) { return `rgb(${shade(PALE * value).join()})`; }
+
+/** The colours of many values, each worked out once. */
+function paint() {
+  const known = new Map();
+  return (value) => {
+    const key = value.toFixed(2);
+    if (!known.has(key)) known.set(key, css(Number(key)));
+    return known.get(key);
+  };
+}
+
+/** The ends of the colours as numbers. */
+function legend(found) {
+  const low = el("i", { role: "img", "aria-label": "blue is low, orange is high" });
+  low.style.background = `linear-gradient(to right, ${[-1, 0, 1].map(css).join()})`;
+  const [least, most] = ends(found);
+  return [el("span", {}, `low ${least}`), low, el("span", {}, `${most} high`)];
+}
+
+/** The values at which the colours are strongest: there and beyond. */
+function ends(found) {
+  const at = (shadeOf) => found.values.filter((_, i) => found.shades[i] === shadeOf);
+  const low = at(-1), high = at(1);
+  return [low.length ? Math.max(...low).toFixed(2) : "", high.length ? Math.min(...high).toFixed(2) : ""];
+}
+
+function mean(values) { return values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : NaN; }
+
+/** The picture in words. */
+function summary(found, yesNo, meaning) {
+  if (!yesNo || !found.truth) return `The mean of the unit is ${mean(found.values).toFixed(2)}.`;
+  const [inside, outside] = [1, 0].map((is) => mean(found.values.filter((_, i) => found.truth[i] === is)).toFixed(2));
+  return `Underlined: ${meaning}. The unit's mean is ${inside} there and ${outside} elsewhere.`.replace("NaN there", "not known there");
+}
+
+/** The coloured text; a token is read out where one points, or by arrow keys: { node, draw }. */
+function reader(readout) {
+  const node = el("div", { class: "card mono", id: "coloured", tabindex: "0", role: "group", "aria-label": "The text in the colours of the unit; arrow keys read the values", "aria-describedby": "readout" });
+  let shown = null, at = -1;
+  const read = (now) => {
+    node.children[at]?.classList.remove("here");
+    at = now;
+    const token = node.children[at];
+    token.classList.add("here");
+    const { found, about } = shown;
+    const truth = !found.truth ? "" : about.yesNo ? (found.truth[at] ? `; ${about.meaning}` : `; not ${about.meaning}`) : `; ${about.meaning}: ${found.truth[at]}`;
+    show(readout, `token ${at + 1}, “${visible(found.tokens[at])}”: ${found.values[at]?.toFixed(3) ?? "no number"}${truth}`);
+  };
+  const pointed = (event) => { const token = event.target.closest("[data-at]"); if (token) read(Number(token.dataset.at)); };
+  node.addEventListener("pointerover", pointed);
+  node.addEventListener("click", pointed);
+  node.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 10, ArrowLeft: -1, ArrowUp: -10 }[event.key];
+    if (!step || !shown) return;
+    event.preventDefault();
+    read(Math.max(0, Math.min(node.children.length - 1, at + step)));
+    node.children[at].scrollIntoView({ block: "nearest" });
+  });
+  const draw = (found, about) => {
+    shown = { found, about };
+    at = -1;
+    const colour = paint();
+    node.replaceChildren(...found.tokens.map((token, i) => {
+      const value = found.values[i]?.toFixed(3) ?? "no number";
+      const made = el("span", { "data-at": i, title: `${value}`, class: about.yesNo && found.truth?.[i] ? "holds" : null }, token.replaceAll("\n", "⏎\n") || "·");
+      made.style.background = colour(found.shades[i] ?? 0);
+      return made;
+    }));
+  };
+  return { node, draw };
+}

@@ -1,0 +1,52 @@
+// Charts by plotly, loaded once when the first is drawn, in the colours of the page.
+let loading = null;
+
+function load() {
+  loading ??= new Promise((done, failed) => {
+    if (window.Plotly) return done(window.Plotly);
+    const script = document.createElement("script");
+    script.src = "/plotly.js";
+    script.onload = () => done(window.Plotly);
+    script.onerror = () => { loading = null; failed(new Error("the charts could not be loaded; try: pip install plotly")); };
+    document.head.append(script);
+  });
+  return loading;
+}
+
+// The colour of a kind of model, the same in every picture; those of figures/style.py.
+const OF_MODEL = { ngram: "#7F7F7F", window: "#E69F00", rnn: "#D55E00", gru: "#009E73", lstm: "#0072B2", mingru: "#56B4E9",
+  transformer: "#CC79A7", "awd-lstm": "#004C80", minlstm: "#9AD0F5", average: "#B8A800" };
+const ON_DARK = { "awd-lstm": "#5B8FC7", lstm: "#2E97D6" }; // where the colour would be lost
+const CYCLE = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#7F7F7F"];
+export const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
+
+export function colourOf(kind, place = 0) {
+  const dark = document.documentElement.dataset.theme === "dark";
+  return (dark && ON_DARK[kind]) || (OF_MODEL[kind] ?? CYCLE[place % CYCLE.length]);
+}
+
+/**
+ * Draw traces (plotly's) into an element; drawn again, the chart changes in place. Every axis has a title.
+ * The element gets the numbers of the last drawing as `element.numbers`, for tests and for the table.
+ */
+export async function chart(element, traces, { x, y, log = false, logX = false, height = 320, legend = true, layout = {} }) {
+  const plotly = await load();
+  if (!element.isConnected) return;
+  const style = getComputedStyle(document.documentElement);
+  const text = style.getPropertyValue("--text").trim(), line = style.getPropertyValue("--line").trim();
+  const axis = { gridcolor: line, linecolor: line, zerolinecolor: line, automargin: true };
+  const narrow = element.clientWidth < 520;
+  await plotly.react(element, traces, {
+    height, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: "system-ui, DejaVu Sans, sans-serif", size: narrow ? 12 : 13, color: text },
+    margin: { l: narrow ? 48 : 64, r: 12, t: 12, b: 48 }, showlegend: legend && traces.length > 1,
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, hovermode: "closest",
+    xaxis: { ...axis, title: { text: x }, type: logX ? "log" : "-" }, yaxis: { ...axis, title: { text: y }, type: log ? "log" : "-" },
+    ...layout,
+  }, { displayModeBar: false, responsive: true });
+  document.getElementById("js-plotly-tester")?.setAttribute("aria-hidden", "true"); // a ruler of plotly's, no picture
+  element.classList.add("chart");
+  element.setAttribute("role", "img");
+  element.setAttribute("aria-label", `${y} by ${x}: ${traces.map((trace) => trace.name ?? "").filter(Boolean).join(", ")}`);
+  element.numbers = traces.map(({ name, x: at, y: value }) => ({ name, x: at, y: value }));
+}

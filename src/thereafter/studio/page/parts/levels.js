@@ -1,0 +1,150 @@
+// Fill levels of gates and the memory behind them, of one model at one step, and of every step as a table.
+import { el, visible } from "./dom.js";
+import { strip } from "./strip.js";
+import { current, usual } from "./walk.js";
+
+export const STYLE = `
+.tanks { display: flex; flex-wrap: wrap; justify-content: center; gap: .8rem; margin: 0 0 .8rem; }
+.tank { flex: 1 1 5rem; max-width: 10rem; text-align: center; font-size: .85rem; line-height: 1.3; color: var(--soft); }
+.tank .glass { position: relative; height: 7.5rem; border: 2px solid var(--soft); border-top-style: dotted;
+  border-radius: .2rem .2rem .6rem .6rem; overflow: hidden; background: var(--raised); margin-bottom: .25rem; }
+.tank .water { position: absolute; inset: auto 0 0 0; background: var(--bar); border-top: 3px solid var(--bar-strong); transition: height .25s; }
+.tank b { display: block; font-size: .95rem; color: var(--text); }
+.tank .number { font-size: 1.15rem; font-weight: 600; color: var(--text); font-variant-numeric: tabular-nums; }
+.face { display: flex; flex-direction: column; } .face .tanks { flex: 1; }
+.tanks.none { border: 2px dashed var(--line); border-radius: .6rem; padding: 1rem; min-height: 5rem; align-items: center; }
+.memory h4 { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; margin: .6rem 0 .2rem; font-size: .9rem; font-weight: 600; }
+.memory h4 .number { font-variant-numeric: tabular-nums; }
+.signed { position: relative; height: 1.4rem; background: var(--raised); border: 1px solid var(--line); border-radius: .25rem; overflow: hidden; }
+.signed .fill { position: absolute; top: 0; bottom: 0; transition: left .25s, width .25s; background: var(--high); }
+.signed .fill.below { background: var(--low); }
+.signed .zero { position: absolute; left: 50%; top: 0; bottom: 0; border-left: 2px solid var(--text); }
+.ends { display: flex; justify-content: space-between; font-size: .8rem; color: var(--soft); font-variant-numeric: tabular-nums; }
+.pinned { position: relative; padding-bottom: .9rem; } .pinned canvas { cursor: pointer; }
+.pin { position: absolute; bottom: 0; transform: translateX(-50%); font-size: .8rem; line-height: 1; }
+.levels td, .levels th { padding: .12rem .15rem; text-align: center; border: 0; }
+.levels th:first-child { text-align: left; position: sticky; left: 0; background: var(--ground); font-weight: 400; padding-right: .6rem; white-space: nowrap; }
+.levels th.group { font-weight: 600; padding-top: .6rem; }
+.levels .level { min-width: 3.2rem; height: 2.2rem; display: grid; place-items: center; border: 1px solid var(--line); border-radius: .25rem; }
+.levels td[aria-current] .level { outline: 2px solid var(--accent); outline-offset: -1px; }
+.levels thead button { padding: .1rem .35rem; min-height: 2.25rem; max-width: 7rem; overflow: hidden; text-overflow: ellipsis; font-size: .85rem; }
+.levels thead [aria-current] button { background: var(--accent); color: var(--on-accent); border-color: var(--accent); }`;
+
+/** What a panel needs of an answer of /api/step for one layer: its gates and the field that is its memory. */
+export function reading(answer, model, layer) {
+  const memory = `${layer}.c` in answer.before.state ? `${layer}.c` : `${layer}.h`;
+  const gates = answer.gates.map((gate) => ({ ...gate, field: `${layer}.${gate.name}` }));
+  return { ...answer, model, gates, memory, units: answer.before.state[memory].length };
+}
+
+/** The values of a field at a step; step 0 is before the first word, when no gate has been asked. */
+function values(read, fieldName, at) {
+  const step = at ? read.steps[at - 1] : read.before;
+  return step.state[fieldName] ?? step.gates[fieldName];
+}
+
+/** Of one unit its value; of all (unit -1) the mean, of a memory the mean size. */
+function level(read, fieldName, at, unit) {
+  const all = values(read, fieldName, at);
+  if (unit >= 0) return all[unit];
+  return average(fieldName === read.memory ? all.map(Math.abs) : all);
+}
+
+/** The unit that is shown of a model: a smaller one may not have it. */
+function own(read, unit) { return unit < read.units ? unit : -1; }
+function average(all) { return all.reduce((sum, value) => sum + value, 0) / all.length; }
+function range(read, unit) { return Math.max(1e-6, ...read.steps.map((_, i) => Math.abs(level(read, read.memory, i + 1, unit)))); }
+function memoryName(read) { return read.memory.endsWith(".c") ? "Cell state c" : "Hidden state h"; }
+
+/** The gates as tanks and the memory as a bar and a strip: { node, draw(at, unit) }. A click on the strip chooses a unit. */
+export function face(read, chooseUnit) {
+  const title = el("h3"), about = el("span", { class: "note" }), number = el("span", { class: "number" });
+  const tanks = read.gates.map(tank);
+  const fill = el("div", { class: "fill" }), low = el("span"), high = el("span"), moved = el("p", { class: "note" });
+  const bar = el("div", { class: "signed", role: "img" }, fill, el("div", { class: "zero" }));
+  const line = strip(`${memoryName(read)} of ${read.model.label}`), pin = el("span", { class: "pin", "aria-hidden": "true" }, "▲");
+  line.node.addEventListener("click", (event) => {
+    const box = line.node.getBoundingClientRect();
+    chooseUnit(Math.min(read.units - 1, Math.floor(((event.clientX - box.left) / box.width) * read.units)));
+  });
+  const gates = tanks.length ? el("div", { class: "tanks" }, tanks.map((one) => one.node))
+    : el("p", { class: "tanks none note" }, "No gates: every word makes the whole state anew, from the word and the old state.");
+  const node = el("section", { class: "card face", "data-model": read.model.name }, title, gates,
+    el("div", { class: "memory", "data-field": read.memory }, el("h4", {}, el("span", {}, memoryName(read), " ", about), number), bar,
+      el("div", { class: "ends" }, low, el("span", {}, "0"), high), el("h4", {}, "All its units"), el("div", { class: "pinned" }, line.node, pin), moved));
+  const strongest = usual(read.steps.flatMap((step) => step.state[read.memory]));
+
+  function draw(at, wanted) {
+    const unit = own(read, wanted);
+    title.textContent = `${read.model.label} reads “${visible(read.steps[at - 1].form)}”`;
+    for (const one of tanks) one.draw(level(read, one.field, at, unit));
+    const now = level(read, read.memory, at, unit), most = range(read, unit), width = (50 * Math.abs(now)) / most;
+    about.textContent = unit < 0 ? `mean size of ${read.units} units` : `unit ${unit}`;
+    number.textContent = now.toFixed(3);
+    fill.style.left = `${now < 0 ? 50 - width : 50}%`;
+    fill.style.width = `${width}%`;
+    fill.classList.toggle("below", now < 0);
+    low.textContent = (-most).toFixed(2).replace("-", "−");
+    high.textContent = `+${most.toFixed(2)}`;
+    bar.setAttribute("aria-label", `${memoryName(read)}, ${about.textContent}: ${now.toFixed(3)}`);
+    line.draw([values(read, read.memory, at)], { most: strongest });
+    pin.style.left = `${(100 * (Math.max(0, unit) + 0.5)) / read.units}%`;
+    pin.hidden = unit < 0;
+    const before = values(read, read.memory, at - 1);
+    const change = average(values(read, read.memory, at).map((value, i) => Math.abs(value - before[i])));
+    moved.textContent = `This word has moved it by ${change.toFixed(3)} a unit; its mean size was ${average(before.map(Math.abs)).toFixed(3)} before.`;
+  }
+  return { node, draw };
+}
+
+function tank(gate) {
+  const water = el("div", { class: "water" }), number = el("span", { class: "number" });
+  const glass = el("div", { class: "glass", role: "img" }, water);
+  const node = el("div", { class: "tank", "data-field": gate.field }, number, glass, el("b", {}, gate.name), gate.meaning);
+  const draw = (now) => {
+    water.style.height = `${100 * now}%`;
+    number.textContent = now.toFixed(3);
+    glass.setAttribute("aria-label", `${gate.name} gate ${now.toFixed(3)}`);
+  };
+  return { node, draw, field: gate.field };
+}
+
+/** Every step as a table, of one or more readings with the same words: { node, draw(at, unit) }. A word leads to its step. */
+export function levelTable(reads, chosen) {
+  const heads = reads[0].steps.map((step, i) => el("th", { scope: "col" },
+    el("button", { type: "button", "aria-label": `Step ${i + 1}: ${visible(step.form)}`, onclick: () => chosen(i + 1) }, visible(step.form))));
+  const rows = reads.flatMap((read) => [...read.gates.map((gate) => gate.field), read.memory].map((fieldName) => line(read, fieldName)));
+  const body = reads.flatMap((read) => [
+    el("tr", {}, el("th", { class: "group", scope: "rowgroup" }, read.model.label)),
+    ...rows.filter((row) => row.read === read).map((row) => row.node),
+  ]);
+  const node = el("table", { class: "levels" }, el("thead", {}, el("tr", {}, el("th", {}, "word"), heads)), el("tbody", {}, body));
+  const draw = (at, unit) => {
+    heads.forEach((head, i) => current(head, i + 1 === at));
+    for (const row of rows) row.draw(at, unit);
+  };
+  return { node, draw, heads };
+}
+
+function line(read, fieldName) {
+  const isMemory = fieldName === read.memory, name = fieldName.split(".")[1];
+  const cells = read.steps.map(() => el("td", {}, el("div", { class: "level" })));
+  const node = el("tr", { "data-field": fieldName, "data-of": read.model.name }, el("th", { scope: "row" }, isMemory ? `memory ${name}` : name), cells);
+  const draw = (at, wanted) => {
+    const unit = own(read, wanted);
+    const most = isMemory ? range(read, unit) : 1;
+    cells.forEach((cell, i) => {
+      const now = level(read, fieldName, i + 1, unit);
+      current(cell, i + 1 === at);
+      cell.firstChild.textContent = now.toFixed(2).replace("-", "−");
+      cell.firstChild.style.background = isMemory ? sideways(now / most) : `linear-gradient(to top, var(--bar) ${100 * now}%, transparent 0)`;
+    });
+  };
+  return { node, draw, read };
+}
+
+/** A bar from the middle: to the left below 0, to the right above. */
+function sideways(share) {
+  const from = share < 0 ? 50 + 50 * share : 50, to = share < 0 ? 50 : 50 + 50 * share;
+  return `linear-gradient(to right, transparent ${from}%, var(--bar) ${from}%, var(--bar) ${to}%, transparent ${to}%)`;
+}

@@ -1,0 +1,53 @@
+// A table that is sorted by clicking a heading. Rows come in groups; each group is sorted for itself.
+import { el } from "./dom.js";
+
+const PLAIN = "background:none;border:0;padding:.2rem 0;font-weight:600;white-space:nowrap"; // a heading that can be pressed
+const WHOLE = "position:sticky;left:.6rem;display:inline-block;max-width:75vw;white-space:normal"; // read whole where the table is cut
+
+/**
+ * `draw(columns, groups, first)` fills it: columns are { key, title, show(row) }, groups are { title, rows }; it is sorted
+ * by the key `first` where it has no column of the one that was asked for. `sorted(key, down)` is told of every change.
+ * Rows without a value come last, whichever way it is sorted.
+ */
+export function sortable({ label, sort, down = false, sorted = () => {} }) {
+  const table = el("table", { "aria-label": label });
+  const node = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": label }, table);
+  let held = { columns: [], groups: [] };
+
+  function order(column) {
+    if (column.key === sort) down = !down;
+    else [sort, down] = [column.key, false];
+    sorted(sort, down);
+    fill();
+    table.querySelector(`th[data-key="${sort}"] button`).focus();
+  }
+
+  function fill() {
+    const { columns, groups } = held;
+    const head = el("tr", {}, columns.map((column) => {
+      const now = column.key === sort;
+      return el("th", { scope: "col", "data-key": column.key, "aria-sort": now ? (down ? "descending" : "ascending") : "none" },
+        el("button", { type: "button", style: PLAIN, onclick: () => order(column) },
+          column.title, el("span", { "aria-hidden": "true", style: "font-size:.75em;margin-left:.15rem" }, now ? (down ? "▼" : "▲") : "↕")));
+    }));
+    const bodies = groups.filter((group) => group.rows.length).map((group) => el("tbody", {},
+      group.title ? el("tr", {}, el("th", { scope: "rowgroup", colspan: columns.length, class: "note" }, el("span", { style: WHOLE }, group.title))) : null,
+      group.rows.toSorted(by).map((row) => el("tr", { "data-row": row.name }, columns.map((column, at) => at
+        ? el("td", { "data-key": column.key, style: "white-space:nowrap" }, column.show(row)) : el("th", { scope: "row" }, column.show(row)))))));
+    table.replaceChildren(el("thead", {}, head), ...bodies);
+  }
+
+  function by(a, b) {
+    const [one, other] = [a[sort], b[sort]];
+    if (one == null || other == null) return (one == null) - (other == null);
+    const found = typeof one === "string" ? one.localeCompare(other) : one - other;
+    return down ? -found : found;
+  }
+
+  const draw = (columns, groups, first) => {
+    if (!columns.some((column) => column.key === sort)) [sort, down] = [first, false];
+    held = { columns, groups };
+    fill();
+  };
+  return { node, draw };
+}

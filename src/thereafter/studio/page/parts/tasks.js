@@ -1,0 +1,83 @@
+// Task models: the list of them, a choice among them, and the training of the ready ones where they are not there yet.
+import { field } from "./controls.js";
+import { el, errors } from "./dom.js";
+
+/** Characters of a sentence that are taken. */
+export const MOST_TYPED = 400;
+const EVERY = 400; // milliseconds between two looks at a training
+
+/**
+ * The models of a task. `changed(models)` is called when there are some, and whenever they change; until then `node` offers
+ * to train the ready ones: `offer` is what the button says. `leave` when the panel goes.
+ */
+export function taskModels(context, { task, offer, about, changed }) {
+  let names = null, timer = 0, gone = false, asking = false;
+  const failed = errors();
+  const bar = el("progress", { max: 1, value: 0, "aria-label": "Training" });
+  const said = el("span", { class: "note", role: "status" });
+  const line = el("div", { hidden: true }, el("div", { class: "row middle" }, bar, said));
+  const start = el("button", { type: "button", class: "main", hidden: true, onclick: begin }, offer);
+  const note = el("p", { class: "note" }, "The studio is still loading.");
+  const node = el("div", { class: "making" }, failed.node, note, el("div", { class: "row" }, start), line);
+
+  async function begin() {
+    start.disabled = true;
+    await tell(context.api.post("/api/tasks/train", { task }));
+    start.disabled = false;
+  }
+
+  function look() {
+    if (!asking && names === null) tell(context.api.get("/api/tasks"));
+  }
+
+  async function tell(request) {
+    clearTimeout(timer);
+    asking = true;
+    try {
+      show(await request);
+    } catch (error) {
+      if (error.status !== 503 && !gone) failed.say(context.api.sentence(error)); // it is asked again when it has loaded
+    } finally {
+      asking = false;
+    }
+  }
+
+  function show({ models, making, missing }) {
+    if (gone) return;
+    const mine = models.filter((model) => model.task === task);
+    const busy = making.task === task;
+    const absent = missing.includes(task);
+    failed.say(absent ? making.error : "");
+    note.textContent = absent && !mine.length ? about : "";
+    start.hidden = !absent || busy;
+    start.classList.toggle("main", !mine.length);
+    line.hidden = !busy;
+    node.hidden = !absent && !busy;
+    bar.value = making.share;
+    said.textContent = `training ${making.model}, ${making.share ? `${Math.round(100 * making.share)} %` : "starting"}`;
+    const found = mine.map((model) => model.name).join();
+    if (mine.length && !busy && found !== names) { // while they are trained the list is not whole
+      names = found;
+      changed(mine);
+    }
+    if (making.task) timer = setTimeout(() => tell(context.api.get("/api/tasks")), EVERY);
+  }
+
+  context.watch(look);
+  look();
+  return { node, leave: () => { gone = true; clearTimeout(timer); } };
+}
+
+/** A labelled choice among task models: { node, fill(models), value }. */
+export function taskChoice(label, wanted, changed) {
+  const select = el("select", { onchange: () => { wanted = select.value; changed(select.value); } });
+  const fill = (models) => {
+    select.replaceChildren(...models.map((model) => el("option", { value: model.name }, describe(model))));
+    select.value = models.some((model) => model.name === wanted) ? wanted : models[0]?.name ?? "";
+  };
+  return { node: field(label, select), fill, select, get value() { return select.value; } };
+}
+
+function describe(model) {
+  return `${model.label} (${model.name.startsWith("ready:") ? "ready" : model.source}${model.hidden ? `, ${model.hidden} units` : ""})`;
+}

@@ -1,0 +1,111 @@
+// Walking through a sentence with a recurrent model, a step for each token: what the panels of its state share.
+import { el, visible } from "./dom.js";
+import { tokens } from "./tokens.js";
+
+const KINDS = new Set(["rnn", "gru", "lstm", "awd-lstm", "mingru", "minlstm"]);
+/** Characters of a sentence that are taken, and tokens of it that are read. */
+export const MOST_CHARACTERS = 4000, MOST_STEPS = 60;
+
+/** A whole number that an address gives, else the fallback. */
+export function whole(text, fallback) { return /^-?\d{1,6}$/.test(text) ? Number(text) : fallback; }
+
+/** Whether a model carries a state from word to word. */
+export function recurrent(model) { return KINDS.has(model.kind); }
+
+/**
+ * Buttons that walk from step to step, and the arrow keys: { node, go, set, stop, leave, next, at }. `moved(at, from)` is
+ * called for every move; `set(at, last)` says where one is and how far one can go. `leave` when the panel goes.
+ */
+export function player(moved, { first = 0, wait = 1000 } = {}) {
+  let at = first, last = first, timer = 0;
+  const button = (text, press, look = "") => el("button", { type: "button", class: look, onclick: press }, text);
+  const next = button("Next word", () => walk(at + 1), "main");
+  const back = button("Back", () => walk(at - 1));
+  const again = button("Start again", () => walk(first));
+  const play = button("Play", () => (timer ? stop() : begin()));
+  // it stays in sight while one scrolls through what it changes
+  const node = el("div", { class: "row middle", role: "group", "aria-label": "Walk through the sentence",
+    style: "gap:.4rem; position:sticky; top:0; z-index:2; padding:.5rem 0; margin-bottom:.5rem; background:var(--ground)" }, next, back, again, play);
+
+  function refresh() {
+    next.disabled = at >= last;
+    back.disabled = again.disabled = at <= first;
+    play.disabled = last <= first;
+    play.textContent = timer ? "Pause" : "Play";
+  }
+  function go(to) {
+    const from = at;
+    at = Math.max(first, Math.min(last, to));
+    refresh();
+    if (at !== from) moved(at, from);
+  }
+  function walk(to) { stop(); go(to); }
+  function stop() { clearInterval(timer); timer = 0; refresh(); }
+  function begin() {
+    timer = setInterval(() => { if (at >= last) stop(); else go(at + 1); }, wait);
+    go(at >= last ? first : at + 1);
+  }
+  function pressed(event) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step || event.altKey || event.ctrlKey || event.metaKey || event.target.closest?.("input, textarea, select")) return;
+    event.preventDefault();
+    walk(at + step);
+  }
+  document.addEventListener("keydown", pressed);
+  const set = (now, end) => { at = Math.max(first, Math.min(end, now)); last = end; refresh(); };
+  const leave = () => { stop(); document.removeEventListener("keydown", pressed); };
+  return { node, go: walk, set, stop, leave, next, get at() { return at; } };
+}
+
+/** The words of the steps as chips that lead there: { node, mark }. A word the model does not know is dashed and has a "?". */
+export function chips(steps, chosen) {
+  const node = tokens(steps.map((step) => step.form), { chosen: (i) => chosen(i + 1), label: "The words, in the order they are read" });
+  const all = [...node.querySelectorAll(".token")];
+  all.forEach((chip, i) => {
+    chip.style.minHeight = "2.25rem";
+    if (steps[i].known) return;
+    chip.append(" ?");
+    chip.style.borderStyle = "dashed";
+    chip.title = `${steps[i].form}: unknown to the model, read as ${steps[i].token}`;
+  });
+  return { node, mark: (at) => all.forEach((chip, i) => current(chip, i + 1 === at)) };
+}
+
+/** Say of an element whether it is that of the current step. */
+export function current(element, is) {
+  if (is) element.setAttribute("aria-current", "step");
+  else element.removeAttribute("aria-current");
+}
+
+/** What the model has never met, and what was not read, as a sentence or two; "" where there is nothing to say. */
+export function remarks({ steps, left }) {
+  const unknown = [...new Set(steps.filter((step) => !step.known).map((step) => visible(step.form)))];
+  const said = [];
+  if (unknown.length) said.push(`Unknown to this model, so all read as <unk>: ${unknown.join(", ")}.`);
+  if (left) said.push(`The first ${steps.length} of ${steps.length + left} tokens are read.`);
+  return said.join(" ");
+}
+
+/** The text up to and with the last of some words, which stand in it one after the other. */
+export function textUpTo(text, forms) {
+  const plain = text.toLowerCase();
+  let at = 0;
+  for (const form of forms) {
+    const found = plain.indexOf(form.toLowerCase(), at);
+    if (found >= 0) at = found + form.length;
+  }
+  return text.slice(0, at);
+}
+
+/** Scroll a box sideways until an element in it is seen; the page itself stays where it is. */
+export function bringIntoView(box, element) {
+  const outer = box.getBoundingClientRect(), inner = element.getBoundingClientRect();
+  if (inner.right > outer.right) box.scrollLeft += inner.right - outer.right + 40;
+  if (inner.left < outer.left) box.scrollLeft -= outer.left - inner.left + 40;
+}
+
+/** The size that all but the largest fiftieth of some values have, as the strongest colour: one outlier pales no strip. */
+export function usual(values) {
+  const sizes = Float64Array.from(values, Math.abs).sort();
+  return Math.max(0.05, sizes[Math.ceil(0.98 * sizes.length) - 1] ?? 0);
+}

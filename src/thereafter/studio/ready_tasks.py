@@ -1,0 +1,113 @@
+"""The ready task models: trained when a panel that needs them is opened and somebody asks for it, then kept.
+
+| task | models | on two cores |
+|---|---|---|
+| translate | two translators that differ in one thing: one has attention, the other has not | about half a minute |
+| tag | a tagger that reads words and their letters | some seconds |
+| classify | a classifier of reviews | some seconds |
+
+They learn from generated examples (`ready_examples.py`), since no corpus can be counted on. Beside each lies the recipe
+it was made by, as with the other ready models (`ready.py`).
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from thereafter.storage import write_text
+from thereafter.studio import ready
+from thereafter.studio.ready_examples import FILES, LONGEST, SHORTEST, VERSION
+from thereafter.studio.shelf import TASKS
+
+_LEAST = 120  # examples, however short the training is
+_SEEDS = {"train": 0, "valid": 1, "test": 2}
+_HELD = {"valid": 190, "test": 20 * (LONGEST - SHORTEST + 1)}
+_TRANSLATOR: dict[str, Any] = {
+    "embed": 32,
+    "hidden": 64,
+    "dropout": 0.0,
+    "label_smoothing": 0.0,
+    "tied": False,
+    "tokens": "word",
+    "min_count": 1,
+    "epochs": 5.0,
+    "rate": 0.008,
+}
+_TAGGER: dict[str, Any] = {
+    "embed": 24,
+    "hidden": 24,
+    "layers": 1,
+    "letters": "cnn",
+    "letter_embed": 16,
+    "letter_hidden": 16,
+    "dropout": 0.1,
+    "epochs": 3.0,
+    "rate": 0.01,
+}
+_CLASSIFIER: dict[str, Any] = {
+    "encoder": "gru",
+    "embed": 24,
+    "hidden": 24,
+    "dropout": 0.1,
+    "drop_words": 0.02,
+    "epochs": 3.0,
+    "rate": 0.01,
+}
+
+
+@dataclass(frozen=True)
+class ReadyTask:
+    """A ready task model: its name, its task, how many examples it learns from, and how."""
+
+    name: str
+    task: str
+    examples: int
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def recipe(self) -> str:
+        """All that it depends on, as a text."""
+        return f"{self!r} by the grammars of version {VERSION}\n"
+
+
+READY_TASKS = (
+    ReadyTask("no-attention", "translate", 6_000, _TRANSLATOR | {"attention": "none"}),
+    ReadyTask("attention", "translate", 6_000, _TRANSLATOR | {"attention": "additive"}),
+    ReadyTask("tagger", "tag", 1_500, _TAGGER),
+    ReadyTask("sentiment", "classify", 2_000, _CLASSIFIER),
+)
+
+
+def missing(folder: Path, task: str) -> list[ReadyTask]:
+    """The ready models of a task that are not there yet; `folder` is that of all ready models."""
+    return [one for one in READY_TASKS if one.task == task and not ready.is_there(one, folder / TASKS)]
+
+
+def make(one: ReadyTask, folder: Path, scale: float = 1.0) -> None:
+    """Train a ready task model, or go on with it; `scale` makes it learn from fewer examples, for tests."""
+    from thereafter.task_model import fit, resume_task
+
+    def begin() -> None:
+        files = {part: examples(folder, one, part, scale) for part in ("train", "valid")}
+        run = folder / TASKS / one.name
+        fit(one.task, files["train"], valid=files["valid"], out=run, seed=0, device="cpu", **one.options)
+
+    ready.make_run(one, folder / TASKS, resume_task, begin)
+
+
+def examples(folder: Path, one: ReadyTask, part: str, scale: float = 1.0) -> Path:
+    """A file of examples, written where it is not there yet: train, valid, or the test that no training has seen."""
+    pattern, text_of = FILES[one.task]
+    count = _HELD.get(part) or max(_LEAST, round(scale * one.examples))
+    path = folder / "texts" / f"tasks-{VERSION}-{count}" / pattern.format(part=part)
+    if not path.exists():
+        write_text(path, text_of(random.Random(_SEEDS[part]), count))
+    return path
+
+
+def test_pairs(folder: Path) -> Path:
+    """The sentences that both ready translators are measured on."""
+    return examples(folder, READY_TASKS[0], "test")

@@ -1,0 +1,41 @@
+"""Addresses of the verbs, one file a family: each checks what came and calls one function.
+
+Functions of routes import verbs when they are called: what a model needs takes seconds to import, and the page is up
+before that. They are plain functions, which FastAPI runs on threads, so no model ever holds up the event loop.
+"""
+
+from __future__ import annotations
+
+from thereafter.studio.routes import (
+    backprop,
+    comparison,
+    counting,
+    eigenvalue,
+    events,
+    generation,
+    models,
+    prediction,
+    stepping,
+    tasks,
+    tracing,
+    training,
+    units,
+    window,
+)
+
+ROUTERS = (
+    models.router,
+    prediction.router,
+    counting.router,
+    window.router,
+    stepping.router,
+    tracing.router,
+    generation.router,
+    units.router,
+    comparison.router,
+    tasks.router,
+    training.router,
+    backprop.router,
+    eigenvalue.router,
+    events.router,
+)

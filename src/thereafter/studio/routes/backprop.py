@@ -1,0 +1,62 @@
+"""The gradient of one loss back through a sentence, for several models."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
+
+router = make_router()
+
+
+class BackpropAsked(Asked):
+    models: Annotated[list[ModelName], Field(min_length=1, max_length=6)]
+    text: Prompt
+    limit: Annotated[int, Field(ge=3, le=80)] = 40
+
+
+class DecayAnswer(Answer):
+    """`rate` is the factor a step; from `horizon` steps on less than 1 % is left, null where that never comes."""
+
+    rate: float
+    verdict: Literal["vanishing", "stable", "exploding", "cut off"]
+    horizon: float | None
+    words: str
+    when: str
+
+
+class StateAnswer(Answer):
+    """One field of one layer: the size of the state after every step, and of the gradient of the last loss in it."""
+
+    layer: str
+    field: str
+    size: list[float | None]
+    norm: list[float | None]
+    decay: DecayAnswer | None
+
+
+class BackpropAnswer(Answer):
+    """`tokens[t]` is read before state t; the last state expects `target`. `share[n - 1]` is kept by n steps."""
+
+    model: str
+    tokens: list[str]
+    target: str
+    loss: float | None
+    states: list[StateAnswer]
+    share: list[float | None]
+    left_out: int
+
+
+@router.post("/backprop")
+def backprop(asked: BackpropAsked, studio: LoadedStudio) -> list[BackpropAnswer]:
+    """What the loss at the last token of a text sends back to every state, under each of several recurrent models."""
+    from thereafter.studio.verbs.backprop import backprop as taken_back
+
+    answers = []
+    for name in asked.models:
+        with studio.shelf.held(name) as lm:
+            answers.append(BackpropAnswer(model=name, **taken_back(lm, asked.text, limit=asked.limit)))
+    return answers

@@ -1,0 +1,205 @@
+"""The verb `compare`: models on the same sentences, comparisons that were made before, and curves of any model."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Path as InPath
+from pydantic import Field
+
+from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.schema import Answer, Asked, ModelName
+from thereafter.studio.shelf import READY, RUNS
+from thereafter.studio.studio import Studio
+
+if TYPE_CHECKING:
+    from thereafter.studio.verbs.comparison import Measured
+
+router = make_router()
+_FILES = ("weights.safetensors", "log.jsonl")
+Stamp = tuple[tuple[int, int], ...]
+
+
+class Known:
+    """What was measured, by the folder of the model, for as long as its files stay as they are."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[Stamp, Measured]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, run: Path) -> Measured | None:
+        with self._lock:
+            stamp, measured = self._found.get(str(run.absolute()), (None, None))
+        return measured if stamp == _stamp(run) else None
+
+    def keep(self, run: Path, stamp: Stamp, measured: Measured) -> None:
+        with self._lock:
+            self._found[str(run.absolute())] = stamp, measured
+
+
+_known = Known()
+
+Several = Annotated[list[ModelName], Field(min_length=1, max_length=16)]
+ComparisonName = Annotated[
+    str, InPath(pattern=r"^[^/\\\x00]{1,200}$", description="A comparison of the list, by its name.")
+]
+
+
+class CompareAsked(Asked):
+    models: Several
+
+
+class PointAnswer(Answer):
+    """Verbs in the right number, with so many words between subject and verb; `least` to `most` is the interval."""
+
+    words: str
+    mean: float | None
+    least: float | None
+    most: float | None
+    sentences: int
+
+
+class RunCurveAnswer(Answer):
+    """A point for each validation; `perplexity` is empty where only bits per byte are known."""
+
+    seconds: list[float | None]
+    tokens: list[float | None]
+    bits: list[float | None]
+    perplexity: list[float | None]
+
+
+class LevelAnswer(Answer):
+    """The validation of a model that is not trained in steps."""
+
+    bits: float | None
+    perplexity: float | None
+
+
+class RowAnswer(Answer):
+    """A model of a comparison: means over its seeds, and their standard deviations where there are several.
+
+    `sees`: words back that it can see, where that is fixed. `apart`: its tokens are others than those of most rows, so
+    that only its bits per byte compare.
+    """
+
+    name: str
+    kind: str
+    tokens: str
+    apart: bool
+    bits_per_byte: float | None
+    bits_per_byte_spread: float | None
+    perplexity: float | None
+    perplexity_spread: float | None
+    parameters: int
+    tokens_per_second: float | None
+    next_ms: float | None
+    megabytes: float | None
+    seconds: float | None
+    seeds: int
+    sees: int | None
+    curves: list[RunCurveAnswer]
+    level: LevelAnswer | None
+    agreement: list[PointAnswer]
+
+
+class ComparisonAnswer(Answer):
+    """`advice`: which model to use when. `legend`: what the figures mean."""
+
+    source: str
+    rows: list[RowAnswer]
+    advice: list[str]
+    legend: list[str]
+    notes: list[str]
+
+
+class KeptAnswer(Answer):
+    """A comparison in the runs folder, as `thereafter compare --out` wrote it."""
+
+    name: str
+    source: str
+    models: list[str]
+
+
+class CurveOfAnswer(Answer):
+    """The curves of a model by its log: losses in nats a token, and what each validation said."""
+
+    model: str
+    label: str
+    kind: str
+    step: list[int]
+    seen: list[float | None]
+    loss: list[float | None]
+    valid_step: list[int]
+    valid_seen: list[float | None]
+    valid_seconds: list[float | None]
+    valid_loss: list[float | None]
+    valid_perplexity: list[float | None]
+
+
+@router.post("/compare")
+def compare(asked: CompareAsked, studio: LoadedStudio) -> ComparisonAnswer:
+    """Models measured on the same test sentences; what was measured before is not measured again."""
+    from thereafter.studio.verbs.comparison import compared
+
+    return ComparisonAnswer(**compared([_measured(studio, name) for name in dict.fromkeys(asked.models)]))
+
+
+@router.get("/comparisons")
+def comparisons(studio: LoadedStudio) -> list[KeptAnswer]:
+    """The comparisons in the runs folder."""
+    from thereafter.studio.verbs.comparison import kept
+
+    return [KeptAnswer(**one) for one in kept(studio.shelf.folders[RUNS])]
+
+
+@router.get("/comparisons/{name}")
+def comparison(name: ComparisonName, studio: LoadedStudio) -> ComparisonAnswer:
+    """One of the comparisons in the runs folder."""
+    from thereafter.studio.verbs.comparison import read_kept
+
+    return ComparisonAnswer(**read_kept(studio.shelf.folders[RUNS], name))
+
+
+@router.post("/curves")
+def curves(asked: CompareAsked, studio: LoadedStudio) -> list[CurveOfAnswer]:
+    """How the training of each model went, by its log. One that is counted and not trained in steps has no points."""
+    from thereafter.studio.verbs.curves import curve
+
+    cards = {card.name: card for card in studio.shelf.cards()}
+    answers = []
+    for name in dict.fromkeys(asked.models):
+        found = curve(studio.shelf.place(name))
+        answers.append(CurveOfAnswer(model=name, label=cards[name].label, kind=cards[name].kind, **found))
+    return answers
+
+
+def _measured(studio: Studio, name: str) -> Measured:
+    from thereafter.studio import ready
+    from thereafter.studio.verbs.comparison import measure
+
+    run = studio.shelf.place(name)
+    found = _known.get(run)
+    if found is not None:
+        return found
+    with studio.shelf.held(name) as lm:
+        found = _known.get(run)  # another page may have asked meanwhile
+        if found is None:
+            stamp = _stamp(run)
+            label = name.partition(":")[2] if name.startswith(READY) else name
+            found = measure(lm, label, run, ready.sentences(studio.shelf.folders[READY]))
+            _known.keep(run, stamp, found)
+    return found
+
+
+def _stamp(run: Path) -> Stamp:
+    """Changes when the model or its log does."""
+    facts = []
+    for name in _FILES:
+        try:
+            found = (run / name).stat()
+            facts.append((found.st_mtime_ns, found.st_size))
+        except OSError:
+            facts.append((0, 0))
+    return tuple(facts)

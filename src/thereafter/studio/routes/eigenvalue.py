@@ -1,0 +1,59 @@
+"""Repeated multiplication by a matrix of a given spectral radius, and gradients through networks that have it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from thereafter.studio.routes.backprop import DecayAnswer
+from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
+
+router = make_router()
+
+
+class EigenvalueAsked(Asked):
+    """With a `model`, a trained RNN, its recurrent matrix is scaled too and measured over the `text`."""
+
+    radius: Annotated[float, Field(ge=0.5, le=1.5)]
+    steps: Annotated[int, Field(ge=10, le=100)] = 50
+    units: Annotated[int, Field(ge=2, le=64)] = 32
+    seed: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    model: ModelName | None = None
+    text: Prompt = ""
+
+
+class GainAnswer(Answer):
+    """What is left after 0, 1, 2, ... steps, 1 at the beginning."""
+
+    values: list[float | None]
+    decay: DecayAnswer | None
+
+
+class TrainedAnswer(GainAnswer):
+    """`own` is the spectral radius the model was trained to."""
+
+    own: float
+
+
+class EigenvalueAnswer(Answer):
+    """`power` is |W^k x| / |x|; the others are gradients by distance."""
+
+    power: GainAnswer
+    linear: GainAnswer
+    tanh: GainAnswer
+    trained: TrainedAnswer | None
+
+
+@router.post("/eigenvalue")
+def eigenvalue(asked: EigenvalueAsked, studio: LoadedStudio) -> EigenvalueAnswer:
+    """What multiplying again and again by a matrix of a given spectral radius does to a vector and to gradients."""
+    from thereafter.studio.verbs.eigenvalue import multiplied, trained
+
+    found = multiplied(asked.radius, asked.steps, units=asked.units, seed=asked.seed)
+    scaled = None
+    if asked.model is not None:
+        with studio.shelf.held(asked.model) as lm:
+            scaled = TrainedAnswer(**trained(lm, asked.radius, asked.steps, asked.text))
+    return EigenvalueAnswer(**found, trained=scaled)

@@ -1,0 +1,80 @@
+"""The verb `step`: one more word, and what it did to the state."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.routes.prediction import CandidateAnswer
+from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
+
+router = make_router()
+
+Vectors = dict[str, list[float | None]]
+"""Vectors by the names they have in a trace: "l0.h", "l0.forget"."""
+
+
+class StepAsked(Asked):
+    """`text` is read after `prompt`, of it the first `limit` tokens; `layer` chooses one of several."""
+
+    model: ModelName
+    prompt: Prompt = ""
+    text: Annotated[Prompt, Field(min_length=1, examples=["farmers"])]
+    k: Annotated[int, Field(ge=1, le=50)] = 5
+    limit: Annotated[int, Field(ge=1, le=200)] = 1
+    layer: Annotated[int, Field(ge=0, le=63)] | None = None
+    gates: bool = True
+
+
+class BeforeAnswer(Answer):
+    state: Vectors
+    next: list[CandidateAnswer]
+
+
+class TakenAnswer(Answer):
+    """A step: `token` as the model reads it, `form` as it is written, `log_prob` what the model gave it."""
+
+    token: str
+    form: str
+    known: bool
+    log_prob: float | None
+    state: Vectors
+    gates: Vectors
+    next: list[CandidateAnswer]
+
+
+class GateAnswer(Answer):
+    """`meaning` is what the gate says at 1."""
+
+    name: str
+    meaning: str
+
+
+class StepAnswer(Answer):
+    """`left` tokens of the text were not read."""
+
+    layers: list[str]
+    gates: list[GateAnswer]
+    before: BeforeAnswer
+    steps: list[TakenAnswer]
+    left: int
+
+
+@router.post("/step")
+def step(asked: StepAsked, studio: LoadedStudio) -> StepAnswer:
+    """Read one more word after a prompt: the state before and after, the gates, and what is expected next."""
+    from thereafter.studio.verbs.stepping import step as stepped
+
+    with studio.shelf.held(asked.model) as lm:
+        found = stepped(
+            lm,
+            asked.prompt,
+            asked.text,
+            k=asked.k,
+            limit=asked.limit,
+            layer=asked.layer,
+            gates=asked.gates,
+        )
+    return StepAnswer(**found)

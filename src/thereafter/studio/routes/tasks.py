@@ -1,0 +1,239 @@
+"""The task models: which there are, training the ready ones, and asking them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.schema import Answer, Asked, ModelName
+from thereafter.studio.shelf import READY
+from thereafter.studio.studio import Studio
+
+router = make_router()
+TaskName = Literal["translate", "tag", "classify"]
+Sentence = Annotated[str, Field(min_length=1, max_length=400, examples=["the red house"])]
+Translators = Annotated[list[ModelName], Field(min_length=1, max_length=4)]
+
+
+class TaskModelAnswer(Answer):
+    """A task model of the list; `attention` is "" where its task has none."""
+
+    name: str
+    label: str
+    task: str
+    source: str
+    attention: str
+    hidden: int | None
+
+
+class MakingAnswer(Answer):
+    """`task` is the one whose ready models are being trained, "" when none is; `share` of that is done."""
+
+    task: str
+    model: str
+    share: float
+    error: str
+
+
+class TasksAnswer(Answer):
+    """`missing`: the tasks whose ready models are not trained yet."""
+
+    models: list[TaskModelAnswer]
+    making: MakingAnswer
+    missing: list[TaskName]
+
+
+class TrainTaskAsked(Asked):
+    task: TaskName
+
+
+class SentenceAsked(Asked):
+    model: ModelName
+    text: Sentence
+
+
+class TranslatedAnswer(Answer):
+    """`weights[t][s]`: how much step t of what is said looked at place s of the source; null without attention."""
+
+    source: list[str]
+    said: list[str]
+    weights: list[list[float | None]] | None
+    text: str
+
+
+class QualityAsked(Asked):
+    models: Translators
+
+
+class PointAnswer(Answer):
+    """Of sentences of one length: the share of words in their places, and of sentences right to the letter."""
+
+    length: int
+    sentences: int
+    words: float
+    exact: float
+
+
+class QualityAnswer(Answer):
+    model: str
+    points: list[PointAnswer]
+
+
+class ExampleAsked(Asked):
+    models: Translators
+    length: Annotated[int, Field(ge=1, le=60)]
+    at: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+
+
+class JudgedAnswer(Answer):
+    """`right[t]`: whether the reference has the same word at place t; `missing` words of it have no place."""
+
+    model: str
+    said: list[str]
+    right: list[bool]
+    missing: int
+
+
+class ExampleAnswer(Answer):
+    """A held-out sentence, one of `count` of its length, with its reference and what each model says."""
+
+    length: int
+    count: int
+    source: str
+    target: str
+    answers: list[JudgedAnswer]
+
+
+class TagAnswer(Answer):
+    tag: str
+    p: float | None
+
+
+class TaggedWordAnswer(Answer):
+    """`known`: whether training met the word; of others only the letters speak."""
+
+    word: str
+    tag: str
+    likeliest: list[TagAnswer]
+    known: bool
+
+
+class TaggedAnswer(Answer):
+    words: list[TaggedWordAnswer]
+
+
+class LabelAnswer(Answer):
+    label: str
+    p: float | None
+
+
+class EvidenceAnswer(Answer):
+    """`evidence` above 0 speaks for the label given, below 0 against it; `weight` is its share in what is pooled."""
+
+    word: str
+    evidence: float | None
+    weight: float | None
+
+
+class LabelledAnswer(Answer):
+    label: str
+    probabilities: list[LabelAnswer]
+    words: list[EvidenceAnswer]
+
+
+@router.get("/tasks")
+def tasks(studio: LoadedStudio) -> TasksAnswer:
+    """Every task model that can be picked, and how far the training of the ready ones has got."""
+    return _tasks(studio)
+
+
+@router.post("/tasks/train")
+def train_task(asked: TrainTaskAsked, studio: LoadedStudio) -> TasksAnswer:
+    """Train the ready models of a task from generated examples; what is there already is not trained again."""
+    studio.making.begin(asked.task)
+    return _tasks(studio)
+
+
+@router.post("/tasks/translate")
+def translate(asked: SentenceAsked, studio: LoadedStudio) -> TranslatedAnswer:
+    """A translation token by token, and where each token of it looked."""
+    from thereafter.studio.verbs.tasks import translated
+
+    with studio.tasks.held(asked.model) as model:
+        return TranslatedAnswer(**translated(model, asked.text))
+
+
+@router.post("/tasks/quality")
+def quality(asked: QualityAsked, studio: LoadedStudio) -> list[QualityAnswer]:
+    """How good translators are by the length of the source, on sentences that they have not learned from."""
+    from thereafter.studio.verbs.tasks import quality as by_length
+
+    answers = []
+    for name in dict.fromkeys(asked.models):
+        with studio.tasks.held(name) as model:
+            answers.append(
+                QualityAnswer.model_validate({"model": name, "points": by_length(model, _test(studio, name))})
+            )
+    return answers
+
+
+@router.post("/tasks/example")
+def example(asked: ExampleAsked, studio: LoadedStudio) -> ExampleAnswer:
+    """A held-out sentence of the first model, of about so many words, with what each model makes of it."""
+    from thereafter.studio.verbs import tasks as verbs
+
+    names = list(dict.fromkeys(asked.models))
+    with studio.tasks.held(names[0]) as model:
+        found = verbs.example(verbs.held_out(model, _test(studio, names[0])), asked.length, asked.at)
+    answers = []
+    for name in names:
+        with studio.tasks.held(name) as model:
+            answers.append(JudgedAnswer(model=name, **verbs.judged(model, found["source"], found["target"])))
+    return ExampleAnswer(**found, answers=answers)
+
+
+@router.post("/tasks/tag")
+def tag(asked: SentenceAsked, studio: LoadedStudio) -> TaggedAnswer:
+    """A tag for every word of a sentence, with the likeliest ones."""
+    from thereafter.studio.verbs.tasks import tagged
+
+    with studio.tasks.held(asked.model) as model:
+        return TaggedAnswer.model_validate(tagged(model, asked.text))
+
+
+@router.post("/tasks/classify")
+def classify(asked: SentenceAsked, studio: LoadedStudio) -> LabelledAnswer:
+    """The label of a text, and how much each word spoke for it."""
+    from thereafter.studio.verbs.tasks import labelled
+
+    with studio.tasks.held(asked.model) as model:
+        return LabelledAnswer.model_validate(labelled(model, asked.text))
+
+
+def _tasks(studio: Studio) -> TasksAnswer:
+    from thereafter.studio import ready_tasks
+
+    cards = [
+        TaskModelAnswer(
+            name=card.name,
+            label=card.label,
+            task=card.task,
+            source=card.source,
+            attention=card.attention,
+            hidden=card.hidden,
+        )
+        for card in studio.tasks.cards()
+    ]
+    names: tuple[TaskName, ...] = ("translate", "tag", "classify")
+    missing = [name for name in names if ready_tasks.missing(studio.making.folder, name)]
+    return TasksAnswer(models=cards, making=MakingAnswer(**studio.making.facts()), missing=missing)
+
+
+def _test(studio: Studio, name: str) -> Path | None:
+    """The generated test sentences for a ready model; runs of the user's are measured on their own."""
+    from thereafter.studio import ready_tasks
+
+    return ready_tasks.test_pairs(studio.making.folder) if name.startswith(READY) else None

@@ -1,0 +1,110 @@
+"""The verb `train`: begin, pause, go on with, stop, and the curve of each training."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import Path
+from pydantic import Field
+
+from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.schema import TEXT_LIMIT, Answer, Asked
+
+router = make_router()
+
+Kind = Literal["ngram", "window", "rnn", "gru", "lstm", "awd-lstm", "mingru", "minlstm", "transformer", "average"]
+JobName = Annotated[
+    str,
+    Path(pattern=r"^[^/\\\x00]{1,200}$", description="A training of the list, by its name, which is that of its run."),
+]
+_NEURAL = frozenset({"hidden", "layers", "minutes", "epochs"})
+_OPTIONS = {"ngram": frozenset({"order"}), "window": _NEURAL - {"layers"}, "average": _NEURAL - {"layers", "hidden"}}
+"""Which of the numbers a kind of model has, where it has not those of most."""
+
+
+class TrainAsked(Asked):
+    """A text or the name of a corpus, one of the two. What is left out is chosen by the size of the text.
+
+    `order` is for n-grams alone, `hidden`, `layers`, `minutes` and `epochs` for all others; what a kind of model does
+    not have is not looked at.
+    """
+
+    model: Kind = "lstm"
+    text: Annotated[str, Field(max_length=TEXT_LIMIT)] | None = None
+    source: Literal["agreement", "python-docs", "python-code"] | None = None
+    name: Annotated[str, Field(max_length=60)] = ""
+    tokens: Literal["word", "prose", "char", "byte", "bpe"] | None = None
+    minutes: Annotated[float, Field(gt=0, le=600)] | None = None
+    epochs: Annotated[float, Field(gt=0, le=1000)] | None = None
+    hidden: Annotated[int, Field(ge=1, le=2048)] | None = None
+    layers: Annotated[int, Field(ge=1, le=8)] | None = None
+    order: Annotated[int, Field(ge=1, le=10)] | None = None
+
+
+class JobAnswer(Answer):
+    """A training; `run` is the name of the model it makes, `share` of its budget is used, 0 to 1."""
+
+    name: str
+    model: str
+    state: Literal["running", "pausing", "paused", "stopping", "stopped", "finished", "failed"]
+    share: float
+    status: str
+    note: str
+    error: str
+    run: str
+    resumable: bool
+
+
+class CurveAnswer(Answer):
+    """Losses in nats a token by step and by tokens read (`seen`), while training and on the validation text."""
+
+    step: list[int]
+    seen: list[float | None]
+    loss: list[float | None]
+    valid_step: list[int]
+    valid_seen: list[float | None]
+    valid_seconds: list[float | None]
+    valid_loss: list[float | None]
+    valid_perplexity: list[float | None]
+
+
+@router.get("/jobs")
+def jobs(studio: LoadedStudio) -> list[JobAnswer]:
+    """All trainings: those of this studio, and runs of the folder that were left unfinished."""
+    return [JobAnswer(**facts) for facts in studio.jobs.all()]
+
+
+@router.post("/train")
+def train(asked: TrainAsked, studio: LoadedStudio) -> JobAnswer:
+    """Begin a training in a process of its own."""
+    numbers = _OPTIONS.get(asked.model, _NEURAL)
+    options = asked.model_dump(include=set(numbers), exclude_none=True)
+    return JobAnswer(
+        **studio.jobs.begin(
+            asked.name, asked.model, text=asked.text, source=asked.source, tokens=asked.tokens, options=options
+        )
+    )
+
+
+@router.post("/jobs/{name}/pause")
+def pause(name: JobName, studio: LoadedStudio) -> JobAnswer:
+    """Pause a training: its state is saved."""
+    return JobAnswer(**studio.jobs.pause(name))
+
+
+@router.post("/jobs/{name}/resume")
+def resume(name: JobName, studio: LoadedStudio) -> JobAnswer:
+    """Go on with a training that was paused, stopped or left unfinished."""
+    return JobAnswer(**studio.jobs.resume(name))
+
+
+@router.post("/jobs/{name}/stop")
+def stop(name: JobName, studio: LoadedStudio) -> JobAnswer:
+    """Stop a training for good; the best weights so far stay."""
+    return JobAnswer(**studio.jobs.stop(name))
+
+
+@router.get("/jobs/{name}/curve")
+def curve(name: JobName, studio: LoadedStudio) -> CurveAnswer:
+    """The losses of a training so far."""
+    return CurveAnswer(**studio.jobs.curve(name))

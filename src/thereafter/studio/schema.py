@@ -1,0 +1,61 @@
+"""Shapes of what goes over the wire that several routes share. Whatever is not named here is refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+PROMPT_LIMIT = 20_000
+"""Characters of a text that is read while somebody waits."""
+TEXT_LIMIT = 8_000_000
+"""Characters of a text to train on."""
+
+
+class Asked(BaseModel):
+    """A request: no field is guessed, none is converted. A whole number may be written 7.0, as JSON has it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole_numbers(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: int(one) if isinstance(one, float) and one.is_integer() else one for name, one in given.items()}
+
+
+class Answer(BaseModel):
+    """An answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ErrorAnswer(Answer):
+    """One sentence: what was got, what was expected, what to try."""
+
+    error: str
+
+
+ModelName = Annotated[
+    str,
+    Field(
+        pattern=r"^(ready|runs):[^/\\\x00]{1,200}$",
+        description="A model of the list: ready:NAME, or runs:NAME for a run in the runs folder.",
+        examples=["ready:lstm"],
+    ),
+]
+Prompt = Annotated[str, Field(max_length=PROMPT_LIMIT, examples=["the teacher near the"])]
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {
+        "model": ErrorAnswer,
+        "description": "The request cannot be answered: a sentence says why.",
+    },
+    403: {"model": ErrorAnswer, "description": "Asked by another page, under another name, or without the token."},
+    404: {"model": ErrorAnswer, "description": "There is no such model, training or comparison."},
+    413: {"model": ErrorAnswer, "description": "The body is larger than what is taken."},
+    422: {"model": ErrorAnswer, "description": "A field is missing, unknown or out of its range."},
+    503: {"model": ErrorAnswer, "description": "The studio is still starting."},
+}
+"""What every route may answer beside its own."""

@@ -1,0 +1,236 @@
+"""The models one can pick: the ready ones and the runs of the user's folder, loaded when first asked for.
+
+A model has a name, never a path: `ready:lstm`, `runs:book-lstm`. A name leads only to what a listing of the two folders
+shows, so nothing outside of them can be opened. Loaded models are kept, the least used dropped first; each has a lock,
+since a model has buffers of its own.
+"""
+
+from __future__ import annotations
+
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from thereafter.errors import FormatError, ThereafterError
+from thereafter.studio.errors import NotThereError
+
+if TYPE_CHECKING:
+    from thereafter.language_model import LanguageModel
+    from thereafter.task_model import TaskModel
+
+MOST_LOADED = 12
+READY, RUNS = "ready", "runs"
+TASKS = "tasks"
+"""The folder of the ready task models, in that of the ready ones."""
+_CONFIG, _WEIGHTS = "config.toml", "weights.safetensors"
+# what reading a folder that somebody else wrote, or deletes meanwhile, may raise
+_DAMAGE = (ThereafterError, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the list says of a model without loading it."""
+
+    name: str
+    kind: str
+    tokens: str
+    source: str
+    layers: int | None = None
+    hidden: int | None = None
+
+    @property
+    def label(self) -> str:
+        """What a person reads: "lstm", or the name of the run."""
+        return self.name.partition(":")[2]
+
+
+@dataclass(frozen=True)
+class TaskCard:
+    """What the list says of a task model. `attention` is "" where the task has none."""
+
+    name: str
+    task: str
+    source: str
+    attention: str
+    hidden: int | None = None
+
+    @property
+    def label(self) -> str:
+        """What a person reads."""
+        return self.name.partition(":")[2]
+
+
+ModelT = TypeVar("ModelT")
+CardT = TypeVar("CardT")
+
+
+@dataclass
+class _Held(Generic[ModelT]):
+    """A loaded model. The lock is for loading and using alike: fifty who ask at once load it once."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    model: ModelT | None = None
+    stamp: tuple[int, int] = (0, 0)
+
+
+class Folders(Generic[ModelT, CardT]):
+    """Models of one sort in two folders, `ready` and `runs`; either may not exist yet."""
+
+    def __init__(self, ready: Path, runs: Path) -> None:
+        self.folders = {READY: ready, RUNS: runs}
+        self._held: OrderedDict[str, _Held[ModelT]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._cards: dict[str, tuple[tuple[int, int], CardT]] = {}
+
+    def describe(self, name: str, config: dict[str, Any]) -> CardT:
+        """What a configuration says of a model of this sort; any error where it is one of another."""
+        raise NotImplementedError
+
+    def open(self, path: Path) -> ModelT:
+        """Load the model in a folder."""
+        raise NotImplementedError
+
+    def cards(self) -> list[CardT]:
+        """All models there are, ready ones first; a folder that is no run, or a broken one, is left out."""
+        found = []
+        for shelf, folder in self.folders.items():
+            for path in _runs_in(folder):
+                card = self._card(f"{shelf}:{path.name}", path)
+                if card is not None:
+                    found.append(card)
+        return found
+
+    def place(self, name: str) -> Path:
+        """The folder of a model by its name; one that is not in the list is refused, whatever it looks like."""
+        shelf, _, wanted = name.partition(":")
+        for path in _runs_in(self.folders.get(shelf)):
+            if path.name == wanted:
+                return path
+        raise NotThereError(f"there is no model {name!r} (any more); pick one of the list")
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[ModelT]:
+        """The model of that name, for one thread at a time."""
+        path = self.place(name)
+        with self._lock:
+            held = self._held.setdefault(name, _Held())
+            self._held.move_to_end(name)
+            while len(self._held) > MOST_LOADED:
+                self._held.popitem(last=False)
+        with held.lock:
+            stamp = _stamp(path)
+            if held.model is None or held.stamp != stamp:
+                held.model, held.stamp = self._load(name, path), stamp
+            yield held.model
+
+    def drop(self, name: str) -> None:
+        """Forget a loaded model, for instance because its run goes on."""
+        with self._lock:
+            self._held.pop(name, None)
+
+    def _card(self, name: str, path: Path) -> CardT | None:
+        from thereafter import config as toml
+
+        try:
+            stamp = _stamp(path)
+            known = self._cards.get(name)
+            if known is not None and known[0] == stamp:
+                return known[1]
+            config: dict[str, Any] = toml.loads((path / _CONFIG).read_text(encoding="utf-8"), str(path / _CONFIG))
+            card = self.describe(name, config)
+        except _DAMAGE:
+            return None
+        self._cards[name] = (stamp, card)
+        return card
+
+    def _load(self, name: str, path: Path) -> ModelT:
+        """The model in a folder, whose files may be damaged or may be going away right now."""
+        try:
+            return self.open(path)
+        except _DAMAGE as error:
+            if not (path / _WEIGHTS).exists():
+                raise NotThereError(f"the model {name!r} is no longer there; pick another") from error
+            raise FormatError(f"the model {name!r} cannot be read: {error}; pick another") from error
+
+
+class Shelf(Folders["LanguageModel", Card]):
+    """The language models."""
+
+    def describe(self, name: str, config: dict[str, Any]) -> Card:
+        kind = str(config["model"])
+        sizes = config.get(kind, {})
+        return Card(
+            name,
+            kind,
+            str(config["text"]["tokens"]),
+            str(config["source"]["name"]),
+            _whole(sizes.get("layers")),
+            _whole(sizes.get("hidden")),
+        )
+
+    def open(self, path: Path) -> LanguageModel:
+        from thereafter.api import load  # takes seconds the first time
+
+        return load(path)
+
+
+class TaskShelf(Folders["TaskModel", TaskCard]):
+    """The task models: translators, taggers, classifiers. The ready ones are in a folder of their own."""
+
+    def __init__(self, ready: Path, runs: Path) -> None:
+        super().__init__(ready / TASKS, runs)
+
+    def describe(self, name: str, config: dict[str, Any]) -> TaskCard:
+        task = str(config["task"])
+        settings = config[task]
+        attention = str(settings.get("attention", ""))
+        if settings.get("model") == "transformer":
+            attention = "transformer"
+        source = "generated" if name.startswith(READY) else str(config["source"]["name"])
+        return TaskCard(name, task, source, attention, _whole(settings.get("hidden")))
+
+    def open(self, path: Path) -> TaskModel:
+        from thereafter.task_model import load_task
+
+        return load_task(path)
+
+
+def _runs_in(folder: Path | None) -> list[Path]:
+    """The folders in it that hold a model, by name. Links are not followed: they may lead out of it."""
+    if folder is None:
+        return []
+    try:
+        found = [path for path in folder.iterdir() if _can_be_said(path.name) and not path.is_symlink()]
+    except OSError:
+        return []
+    return sorted(path for path in found if _is_own_file(path / _WEIGHTS) and _is_own_file(path / _CONFIG))
+
+
+def _is_own_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _can_be_said(name: str) -> bool:
+    """Whether a name can go over the wire and come back: some systems allow names that are no text."""
+    return name.isprintable() and "\\" not in name and len(name) <= 200
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Changes when the weights do."""
+    try:
+        facts = (path / _WEIGHTS).stat()
+    except OSError as error:
+        raise NotThereError(f"the run {path.name!r} is no longer there; pick another") from error
+    return facts.st_mtime_ns, facts.st_size
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) else None

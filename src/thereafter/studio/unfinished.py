@@ -1,0 +1,76 @@
+"""Runs of a folder whose training was broken off, by whomever: what `Jobs` lists as paused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_CONFIG, _LOG = "config.toml", "log.jsonl"
+
+
+@dataclass(frozen=True)
+class Left:
+    """A training that can go on: the kind of its model, and the share of its budget that is used."""
+
+    kind: str
+    share: float
+
+
+class Unfinished:
+    """The runs of `folder` that have not finished. Each is read again only when its log has changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, tuple[tuple[int, int], Left | None]] = {}
+
+    def runs(self) -> dict[str, Left]:
+        """By name; links are not followed, and what cannot be read is left out."""
+        try:
+            paths = sorted(path for path in self._folder.iterdir() if not path.is_symlink())
+        except OSError:
+            return {}
+        found: dict[str, Left] = {}
+        for path in paths:
+            left = self._left(path)
+            if left is not None:
+                found[path.name] = left
+        return found
+
+    def _left(self, path: Path) -> Left | None:
+        try:
+            facts = (path / _LOG).stat()
+        except OSError:
+            return None
+        stamp = facts.st_mtime_ns, facts.st_size
+        known = self._known.get(path.name)
+        if known is None or known[0] != stamp:
+            known = self._known[path.name] = stamp, _read(path)
+        return known[1]
+
+
+def _read(path: Path) -> Left | None:
+    from thereafter import config as toml
+    from thereafter.training.run_folder import is_finished
+    from thereafter.training.settings import TrainingSettings
+
+    try:
+        config = toml.loads((path / _CONFIG).read_text(encoding="utf-8"), str(path))
+        if "training" not in config or is_finished(path):
+            return None
+        budget = toml.build(TrainingSettings, config["training"], "training")
+        return Left(str(config["model"]), _used(path / _LOG, budget))
+    except Exception:  # a folder somebody else wrote may hold anything; it is not offered, and that is all
+        return None
+
+
+def _used(log: Path, budget: Any) -> float:
+    """The share of the budget that was used at the last step the log tells of."""
+    from thereafter.training.counters import Counters
+
+    lines = (json.loads(line) for line in reversed(log.read_bytes().splitlines(keepends=True)) if line.endswith(b"\n"))
+    last = next((line for line in lines if line.get("event") == "step"), None)
+    if last is None:
+        return 0.0
+    return Counters(epoch=last["epoch"], seen=last["seen"], seconds=last["seconds"]).used(budget, 1)

@@ -1,0 +1,1 @@
+"""What can be asked of a model here: plain functions that take a LanguageModel and give what JSON can say."""

@@ -1,0 +1,269 @@
+"""The verb `compare`: models measured on the same sentences, and comparisons that `thereafter compare` has written.
+
+Both are a `Comparison` of the library, so both are told by the same function: rows, curves, agreement by distance.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from thereafter.comparing import tables, timing
+from thereafter.comparing.comparison import JSON, Comparison, Row
+from thereafter.comparing.trials import Trial, finite, validation_curve
+from thereafter.errors import FormatError
+from thereafter.evaluation.agreement import measure_agreement
+from thereafter.figures.agreement import accuracy_by_distance
+from thereafter.inspection.agreement import from_tallies
+from thereafter.inspection.reader import Reader
+from thereafter.language_model import LanguageModel
+from thereafter.studio.errors import NotThereError
+from thereafter.text.agreement import read_sentences
+from thereafter.text.sources import Source
+from thereafter.training.kinds import Trained
+from thereafter.training.run_folder import CONFIG, TOKENIZER, WEIGHTS
+
+SOURCE = "the test sentences"
+_TIMED_CHARACTERS = 20_000
+_LARGEST = 64_000_000  # bytes of a file that a comparison is read from
+_NEEDED = (CONFIG, TOKENIZER, WEIGHTS)
+_DAMAGE = (FormatError, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
+"""What comes of reading a file as a comparison that is none."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A model's figures, and its validation perplexities: one a point of its curve, one alone where it has no steps."""
+
+    trial: Trial
+    perplexities: tuple[float, ...]
+
+
+def measure(lm: LanguageModel, name: str, run: Path, texts: Mapping[str, Path]) -> Measured:
+    """All that is compared of a model: score, speed, size and agreement on the test part of `texts`, and its curve."""
+    score = lm.score(texts["test"])
+    reader = Reader.of(lm.model, lm.tokenizer, lm.config)
+    sentences = read_sentences(texts["test"].with_suffix(".jsonl"))
+    agreement = measure_agreement(
+        reader.model, reader.tokenizer, sentences, context=reader.context, prepare=reader.prepare
+    )
+    latency = timing.next_token_latency(lm.model, lm.encode(_opening(texts["test"])))
+    kind = str(lm.config["model"])
+    try:
+        done = timing.last_line(lm.log)
+        curve, perplexities, validation = _validations(lm, texts["valid"])
+        trial = Trial(
+            name=name,
+            model=kind,
+            tokens=lm.tokenizer.name,
+            seed=lm.config.get("training", {}).get("seed"),
+            bits_per_byte=score.bits_per_byte,
+            perplexity=score.perplexity,
+            validation=validation,
+            parameters=_parameters(lm),
+            tokens_per_second=timing.training_speed(lm.log),
+            latency=latency,
+            size=sum((run / file).stat().st_size for file in _NEEDED),
+            seconds=float(done.get("seconds_training", math.nan)),
+            seen=int(done.get("seen", done.get("tokens", 0))),
+            score=score.as_dict(),
+            settings=dict(lm.config[kind]),
+            training=dict(lm.config.get("training", {})),
+            run=run.name,
+            curve=curve,
+            agreement=agreement.as_dict(),
+        )
+    except OSError as error:
+        raise NotThereError(f"the run {run.name!r} is no longer there; pick another") from error
+    except _DAMAGE as error:
+        raise FormatError(f"the log of {run.name!r} is damaged ({error!r}); expected what training writes") from error
+    return Measured(trial, tuple(perplexities))
+
+
+def _validations(lm: LanguageModel, path: Path) -> tuple[list[list[float]], list[float], float]:
+    """The curve of a run by its own log, the perplexities of its points, and the best bits per byte.
+
+    A run that was validated on another text has none. A model without steps has one level, which is measured here.
+    """
+    valid = Source(path.name, (path,))
+    if "training" not in lm.config:
+        level = lm.score(valid)
+        return [], [level.perplexity], level.bits_per_byte
+    if lm.config["source"].get("valid_sha256") != valid.fingerprint():
+        return [], [], math.inf
+    curve = validation_curve(Trained(lm.model, lm.tokenizer, lm.config, lm.log), valid)
+    perplexities = [float(line["perplexity"]) for line in lm.log if line.get("event") == "validation"]
+    return curve, perplexities, min((point[2] for point in curve), default=math.inf)
+
+
+def compared(measured: Sequence[Measured]) -> dict[str, Any]:
+    """What `told` says of models that were measured one by one."""
+    rows = tuple(Row(one.trial.name, (one.trial,)) for one in measured)
+    perplexities = {one.trial.name: one.perplexities for one in measured}
+    return told(Comparison(rows, {"source": SOURCE}), perplexities)
+
+
+def told(comparison: Comparison, perplexities: Mapping[str, Sequence[float]] | None = None) -> dict[str, Any]:
+    """A comparison as plain values: `rows` with figures, curves and agreement; `advice` and `legend` in sentences.
+
+    Perplexity compares only rows with the same tokens: those that have others than most are marked `apart`, and the
+    advice is about the rest.
+    """
+    most = Counter(map(_tokens, comparison.rows)).most_common(1)
+    together = most[0][0] if most else None
+    alike = tuple(row for row in comparison.rows if _tokens(row) == together)
+    agreement = _agreement_points(comparison.rows)
+    rows = [
+        _row(row, (perplexities or {}).get(row.name, ()))
+        | {"apart": row not in alike, "agreement": agreement.get(row.name, [])}
+        for row in comparison.rows
+    ]
+    return dict(
+        finite(
+            {
+                "source": str(comparison.about["source"]),
+                "rows": rows,
+                "advice": replace(comparison, rows=alike).advice() if len(alike) > 1 else [],
+                "legend": tables.legend(comparison) if rows else [],
+                "notes": list(map(str, comparison.notes)),
+            }
+        )
+    )
+
+
+def kept(folder: Path) -> list[dict[str, Any]]:
+    """The comparisons in a folder by name, with what they are about; links are not followed."""
+    found = []
+    for path in _comparisons(folder):
+        try:
+            stored = _stored(path)
+            names = [str(row["name"]) for row in stored["rows"]]
+            found.append({"name": path.name, "source": str(stored["source"]), "models": names})
+        except _DAMAGE:
+            continue  # a folder somebody else wrote may hold anything; it is not offered, and that is all
+    return found
+
+
+def read_kept(folder: Path, name: str) -> dict[str, Any]:
+    """What `told` says of the comparison of that name; one that is not listed is refused, whatever it looks like."""
+    path = next((path for path in _comparisons(folder) if path.name == name), None)
+    if path is None:
+        raise NotThereError(f"there is no comparison {name!r} (any more); pick one of the list")
+    stored = _stored(path)
+    try:
+        rows = tuple(
+            Row(str(row["name"]), tuple(Trial.from_dict(trial) for trial in row["trials"])) for row in stored["rows"]
+        )
+        return told(Comparison(rows, {"source": str(stored["source"])}, tuple(stored.get("notes", ()))))
+    except _DAMAGE as error:
+        raise FormatError(
+            f"{path.name}/{JSON} is not a comparison ({error}); expected what thereafter compare writes"
+        ) from error
+
+
+def _row(row: Row, perplexities: Sequence[float]) -> dict[str, Any]:
+    first = row.first
+    return {
+        "name": row.name,
+        "kind": first.model,
+        "tokens": first.tokens,
+        "bits_per_byte": row.bits_per_byte.mean,
+        "bits_per_byte_spread": row.bits_per_byte.spread,
+        "perplexity": row.perplexity.mean,
+        "perplexity_spread": row.perplexity.spread,
+        "parameters": first.parameters,
+        "tokens_per_second": row.tokens_per_second,
+        "next_ms": 1e3 * row.latency,
+        "megabytes": first.size / 1e6,
+        "seconds": row.seconds,
+        "seeds": len(row.trials),
+        "sees": _sees(first),
+        "curves": [_curve(trial, perplexities) for trial in row.trials if trial.curve],
+        "level": None if any(trial.curve for trial in row.trials) else _level(row, perplexities),
+    }
+
+
+def _curve(trial: Trial, perplexities: Sequence[float]) -> dict[str, Any]:
+    seconds, tokens, bits = (list(column) for column in zip(*trial.curve, strict=True))
+    return {"seconds": seconds, "tokens": tokens, "bits": bits, "perplexity": list(perplexities)}
+
+
+def _level(row: Row, perplexities: Sequence[float]) -> dict[str, Any] | None:
+    """Where a model that is not trained in steps lies among the curves."""
+    bits = row.figure(lambda trial: trial.validation).mean
+    if not math.isfinite(bits):
+        return None
+    return {"bits": bits, "perplexity": perplexities[0] if perplexities else None}
+
+
+def _sees(trial: Trial) -> int | None:
+    """How many words back a model sees, where that is fixed: an n-gram of order n sees n - 1."""
+    if trial.model == "ngram":
+        return int(trial.settings["order"]) - 1
+    window = trial.settings.get("window")
+    return window if isinstance(window, int) else None
+
+
+def _tokens(row: Row) -> tuple[str, Any]:
+    """What must be the same for two perplexities to compare."""
+    return row.first.tokens, row.first.score.get("vocabulary")
+
+
+def _agreement_points(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
+    """Accuracy by the words between subject and verb, for each model; nothing where the text is another."""
+    about = {"trained_on": "", "text": ""}
+    found = [from_tallies(one, about | {"model": row.name}) for row in rows for one in row.agreements]
+    if not found:
+        return {}
+    reached = max(int(one["distance"].max()) for one in found)
+    table = accuracy_by_distance(found).table
+    points: dict[str, list[dict[str, Any]]] = {}
+    columns = ("model", "words between", "mean", "least", "most", "sentences")
+    for model, words, mean, least, most, sentences in zip(*(table[name] for name in columns), strict=True):
+        point = {"words": _bin(words, reached), "mean": mean, "least": least, "most": most, "sentences": sentences}
+        points.setdefault(str(model), []).append(point)
+    return points
+
+
+def _bin(words: str, reached: int) -> str:
+    """A bin as far as there are sentences in it: "6-10" is "6" where the longest has 6."""
+    low, _, high = words.partition("-")
+    end = min(int(high or low), reached)
+    return low if end == int(low) else f"{low}-{end}"
+
+
+def _parameters(lm: LanguageModel) -> int:
+    """What a model has learned, in numbers: those of an n-gram are the probabilities it stores."""
+    count = getattr(lm.model, "parameters_count", None)
+    return int(count()) if count is not None else int(sum(lm.summary().get("ngrams", ())))
+
+
+def _opening(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        return file.read(_TIMED_CHARACTERS)
+
+
+def _comparisons(folder: Path) -> list[Path]:
+    try:
+        paths = [path for path in folder.iterdir() if not path.is_symlink() and not (path / JSON).is_symlink()]
+        return sorted(path for path in paths if (path / JSON).is_file())
+    except OSError:
+        return []
+
+
+def _stored(path: Path) -> dict[str, Any]:
+    try:
+        size = (path / JSON).stat().st_size
+        if size > _LARGEST:
+            raise FormatError(f"{path.name}/{JSON} has {size:,} bytes; expected at most {_LARGEST:,}")
+        stored = json.loads((path / JSON).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise FormatError(f"{path.name}/{JSON} cannot be read: {error}; try making the comparison again") from error
+    if not isinstance(stored, dict):
+        raise FormatError(f"{path.name}/{JSON} is not a comparison; expected what thereafter compare writes")
+    return stored

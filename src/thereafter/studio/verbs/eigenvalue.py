@@ -1,0 +1,68 @@
+"""The verb behind the eigenvalue panel: what multiplying by the same matrix does to a vector and to a gradient."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import torch
+
+from thereafter.errors import OptionError
+from thereafter.inspection.gradients import gradient_flow
+from thereafter.inspection.stability import repeated_multiplication
+from thereafter.language_model import LanguageModel
+from thereafter.models.recurrent import RnnModel
+from thereafter.studio.verbs.backprop import decay_of
+from thereafter.studio.verbs.tracing import plain
+
+_ROWS = 4  # places of the text at which the gradient through a trained model is measured
+
+
+def multiplied(radius: float, steps: int, *, units: int, seed: int) -> dict[str, Any]:
+    """|W^k x| / |x| as `power`, and the gradient by distance through a `linear` and a `tanh` RNN, k = 0 ... `steps`.
+
+    W is a random matrix whose eigenvalues all have the size `radius`: `inspection.stability.repeated_multiplication`.
+    """
+    found = repeated_multiplication((radius,), steps=steps + 1, hidden=units, seed=seed)
+    return {name: _curve(found[name][0]) for name in ("power", "linear", "tanh")}
+
+
+def trained(lm: LanguageModel, radius: float, steps: int, text: str) -> dict[str, Any]:
+    """The gradient by distance through a trained RNN whose recurrent matrices are scaled to a spectral radius.
+
+    The norm of d loss_T / d h_{T-d} in the last layer over that at d = 0, a mean over a few places of the text, which
+    is read again and again where it is short. `own`: the spectral radius the last layer was trained to.
+    """
+    if not isinstance(lm.model, RnnModel):
+        raise OptionError(
+            f"a recurrent matrix is scaled in a simple recurrent network and the model is {lm.config['model']!r}; "
+            "try a run of: rnn"
+        )
+    ids = lm.encode(text)
+    if not len(ids):
+        raise OptionError("the text is empty; expected at least one token; try: the farmers are old")
+    scaled = deepcopy(lm.model)
+    own = 0.0
+    with torch.no_grad():
+        for W_HH in (weight for name, weight in scaled.layers.named_parameters() if "weight_hh" in name):
+            own = _radius(W_HH)
+            W_HH.mul_(radius / own)
+    starts = np.linspace(0, len(ids), _ROWS, endpoint=False).astype(int)
+    rows = np.stack([np.resize(np.roll(ids, -start), steps + 1) for start in starts])
+    flow = gradient_flow(scaled, rows, distance=steps, ends=1, rows=_ROWS)
+    norm_D = flow["norm"][-1, :, flow["field"].tolist().index("h")]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _curve(norm_D / norm_D[0]) | {"own": own}
+
+
+def _radius(W_HH: torch.Tensor) -> float:
+    """The size of the largest eigenvalue."""
+    found = float(torch.linalg.eigvals(W_HH.double()).abs().max()) if W_HH.isfinite().all() else 0.0
+    if not found > 0:
+        raise OptionError("the recurrent matrix of the model has no eigenvalue to scale; try another model")
+    return found
+
+
+def _curve(norm_D: Any) -> dict[str, Any]:
+    return {"values": plain(norm_D), "decay": decay_of(norm_D)}

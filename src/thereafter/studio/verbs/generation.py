@@ -1,0 +1,94 @@
+"""The verb `generate`: a text that grows token by token, with what the model knows and expects at each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from thereafter.decoding.sampling import draw, generators
+from thereafter.decoding.warping import Warping
+from thereafter.decoding.writing import Written
+from thereafter.language_model import LanguageModel
+from thereafter.models.recurrent import RecurrentModel
+from thereafter.studio.verbs.tracing import plain
+
+MOST_UNITS = 512
+"""Units of a layer that are shown: more than a strip on a screen has pixels for."""
+_DIGITS = 3
+_TOP = 10
+
+
+class Writer:
+    """A model that goes on from a prompt, for as long as somebody asks; how it draws may change between two tokens.
+
+    With settings that stay the same it says what `lm.generate` says with them.
+    """
+
+    def __init__(
+        self,
+        lm: LanguageModel,
+        prompt: str,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        begin = lm._prompted(prompt)
+        self.lm = lm
+        self.tokens = 0
+        """How many were drawn so far."""
+        self.ended = False
+        """Nothing can follow, or `end` was called."""
+        self._state, self._forbidden = begin.state, begin.forbidden
+        self._logp_V = np.asarray(lm.model.predict(begin.state))[0]
+        self._written = Written(lm.tokenizer, last=prompt[-1:])
+        self._rng = generators(seed, 1)[0]
+        self.set(temperature, top_k)
+
+    def set(self, temperature: float, top_k: int | None) -> None:
+        """Draw so from the next token on."""
+        self._warping = Warping(temperature=temperature, top_k=top_k)
+
+    def step(self) -> str:
+        """Draw one token and read it: the text that is certain by it, which may be none."""
+        warping = self._warping
+        weights_V = None if self.ended else warping.weights(self._logp_V, forbidden=self._forbidden)
+        if weights_V is None:
+            return self.end()
+        token = int(np.argmax(weights_V)) if warping.temperature == 0 else draw(weights_V, self._rng)
+        text, self._written = self._written.add(token)
+        logp, self._state = self.lm.model.step(np.array([token]), self._state)
+        self._logp_V = np.asarray(logp)[0]
+        self.tokens += 1
+        return text
+
+    def end(self) -> str:
+        """What was held back, since no more tokens come: the bytes of a character that was not finished."""
+        rest = "" if self.ended else self._written.end()
+        self.ended = True
+        return rest
+
+    def write(self, count: int) -> list[dict[str, Any]]:
+        """`count` tokens, each as `shown` says it; fewer where the text ends."""
+        pieces: list[dict[str, Any]] = []
+        while len(pieces) < count and not self.ended:
+            text = self.step()
+            if text or not self.ended:
+                pieces.append(self.shown(text))
+        return pieces
+
+    def shown(self, text: str = "") -> dict[str, Any]:
+        """What there is to see now: `number` of tokens drawn, `text` that came with the last of them, `state` a row of
+        h for each layer (no rows where the model has none), `top` the likeliest next tokens."""
+        top = self.lm.likeliest(self._logp_V, _TOP)
+        said = [{"text": self.lm.tokenizer.piece(token), "p": plain(p)} for token, p in top]
+        return {"number": self.tokens, "text": text, "state": self._rows(), "top": said}
+
+    def _rows(self) -> list[list[float]]:
+        model = self.lm.model
+        if not isinstance(model, RecurrentModel):
+            return []
+        rows = [self._state.memory[f"{model.fields[0]}_{lane.name}"][0, :MOST_UNITS] for lane in model.layers.lanes]
+        # in float64, where 0.1 is written as 0.1
+        return [plain(np.round(row.double().cpu().numpy(), _DIGITS)) for row in rows]

@@ -1,0 +1,122 @@
+"""The verb `step`: a model reads one more word after a prompt, and one sees what that did to its state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.cells.base import Cell
+from thereafter.cells.gru import GRU
+from thereafter.errors import OptionError
+from thereafter.language_model import LanguageModel
+from thereafter.layers.lanes import Lane
+from thereafter.models.recurrent import RecurrentModel
+from thereafter.studio.verbs.prediction import candidate
+from thereafter.studio.verbs.tracing import plain
+
+MOST_NUMBERS = 400_000
+"""Of states and gates in one answer, which is some megabytes: of a large model fewer steps are shown."""
+GATES = {
+    "forget": "how much of the old cell state is kept",
+    "input": "how much of the new is written",
+    "output": "how much of the cell state is shown",
+    "reset": "how much of the old state the new one is made from",
+    "update": "",  # depends on the cell: see `_meaning`
+}
+"""The gates in the order in which they are explained; what each says at 1."""
+
+
+def step(
+    lm: LanguageModel,
+    prompt: str,
+    text: str,
+    *,
+    k: int = 5,
+    limit: int = 1,
+    layer: int | None = None,
+    gates: bool = True,
+) -> dict[str, Any]:
+    """Read the first `limit` tokens of a text after a prompt, a step for each.
+
+    `before`: the `state` before the first step and what is expected `next`. `steps`, for each token: `token` as the
+    model reads it and `form` as it is written, which differ where the word is not `known`; `log_prob`, what the model
+    gave it; the `state` after it, the `gates` of the step, and what is expected `next`. States and gates go by their
+    names in `lm.trace` ("l0.h", "l0.forget") and have its values; `layer` chooses one layer, `gates=False` leaves
+    them out. A model that does not recur has neither. `layers` are all there are; `left` tokens were not read.
+    """
+    ids = lm.encode(text)
+    if not len(ids):
+        raise OptionError("the text to read is empty; expected at least one token; try a word")
+    lanes = _lanes(lm, layer)
+    shown = max(1, sum(_numbers(lane.cell, gates) for lane in lanes))
+    count = min(limit, len(ids), max(1, MOST_NUMBERS // shown))
+    state = lm._after(lm.encode(prompt))
+    recorded = {name: array for name, (_, array) in lm.model.record(ids[:count], state).items()}
+    fields = {f"{lane.name}.{field}": f"{field}_{lane.name}" for lane in lanes for field in lane.cell.state_sizes()}
+    opened = [gate for gate in GATES if gates and lanes and f"{lanes[0].name}.{gate}" in recorded]
+    levels = [f"{lane.name}.{gate}" for lane in lanes for gate in opened]
+    before = {
+        "state": {name: plain(state.memory[key][0].float().cpu().numpy()) for name, key in fields.items()},
+        "next": _expected(lm, lm.model.predict(state), prompt, k),
+    }
+    steps = []
+    for t, (token, form) in enumerate(zip(ids[:count].tolist(), _forms(lm, text, ids)[:count], strict=True)):
+        logp_1V, state = lm.model.step(np.array([token]), state)
+        steps.append(
+            {
+                "token": lm.tokenizer.piece(token),
+                "form": form,
+                "known": token != lm.tokenizer.unknown_id,
+                "log_prob": plain(recorded["log_prob"][t]),
+                "state": {name: plain(recorded[name][t]) for name in fields},
+                "gates": {name: plain(recorded[name][t]) for name in levels},
+                "next": _expected(lm, logp_1V, form, k),
+            }
+        )
+    return {
+        "layers": [lane.name for lane in _lanes(lm, None)],
+        "gates": [{"name": gate, "meaning": _meaning(lanes[0].cell, gate)} for gate in opened],
+        "before": before,
+        "steps": steps,
+        "left": len(ids) - count,
+    }
+
+
+def _lanes(lm: LanguageModel, layer: int | None) -> list[Lane]:
+    """The layers that are shown; a model that does not recur has none."""
+    if not isinstance(lm.model, RecurrentModel):
+        return []
+    lanes = list(lm.model.layers.lanes)
+    if layer is not None and layer >= len(lanes):
+        raise OptionError(f"layer is {layer} and the model has {len(lanes)}; expected 0 to {len(lanes) - 1}")
+    return lanes if layer is None else [lanes[layer]]
+
+
+def _numbers(cell: Cell, gates: bool) -> int:
+    """How many numbers a layer shows in a step, at most."""
+    return sum(cell.state_sizes().values()) + (len(cell.gates) * cell.hidden_size if gates else 0)
+
+
+def _forms(lm: LanguageModel, text: str, ids: NDArray[np.int32]) -> list[str]:
+    """The tokens of a text as they are written there: what the model does not know keeps its spelling."""
+    forms = [lm.tokenizer.piece(token) for token in ids.tolist()]
+    places = [at for at, token in enumerate(ids.tolist()) if token == lm.tokenizer.unknown_id]
+    spelled = lm.tokenizer.measured(lm._as_trained(text), False).unknown_forms
+    if len(places) == len(spelled):  # a literal <unk> has no spelling, and then none is told
+        for at, form in zip(places, spelled, strict=True):
+            forms[at] = form
+    return forms
+
+
+def _expected(lm: LanguageModel, logp_1V: Any, before: str, k: int) -> list[dict[str, Any]]:
+    return [candidate(lm, before, token, p) for token, p in lm.likeliest(np.asarray(logp_1V)[0], k)]
+
+
+def _meaning(cell: Cell, gate: str) -> str:
+    """What a gate says at 1; of an update gate it depends on the cell, and in a GRU on its settings."""
+    if gate != "update":
+        return GATES[gate]
+    keeps = isinstance(cell, GRU) and cell.update == "old"
+    return "how much of the old state is kept" if keeps else "how much of the state is made new"

@@ -1,0 +1,169 @@
+"""Units of a recurrent model: which follow a property of the text, and what one of them does over a text.
+
+Shapes: T tokens, N characters.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import OptionError, UnknownNameError
+from thereafter.figures.units import scale
+from thereafter.inspection.excerpt import PARTS
+from thereafter.inspection.properties import PROPERTIES, Property, named, token_ends
+from thereafter.inspection.streaming import read_states, recurrent
+from thereafter.inspection.units import search
+from thereafter.language_model import LanguageModel
+from thereafter.models.recurrent import RecurrentModel
+from thereafter.studio.verbs.tracing import plain
+from thereafter.text import corpora
+from thereafter.text.sources import Source, resolve
+from thereafter.text.tokenizers.base import Tokenizer
+
+LIMIT = 30_000
+"""Tokens a search reads: enough for a ranking, and a few seconds."""
+SHOWN = 1_500
+"""Tokens that are shown in colours."""
+_WORD = 6  # characters a token has at most, on an average over prose or code
+_SAMPLE = 1_200  # characters of the sample of a model's own text
+
+
+def properties() -> list[dict[str, Any]]:
+    """What units can be ranked by: `name`, `meaning`, and whether it holds or not (`yes_no`) or is a number."""
+    return [
+        {"name": one.name, "meaning": one.meaning, "yes_no": one.of("a").dtype == np.bool_}
+        for one in PROPERTIES.values()
+    ]
+
+
+def separate(lm: LanguageModel) -> RecurrentModel:
+    """A copy of the model that can be read with for seconds while others ask the model itself."""
+    return deepcopy(recurrent(lm.model))
+
+
+def ranked(model: RecurrentModel, tokenizer: Tokenizer, text: str, property: str, top: int) -> dict[str, Any]:
+    """The `top` units that follow a property of a text best: chosen on its first half, measured on its second.
+
+    Figures are AUCs where the property holds or does not (`yes_no`), else correlations; `control` is what luck reaches.
+    """
+    found = search(model, tokenizer, text, [named(property)], top=top, limit=LIMIT)
+    columns = [plain(found[name][0]) for name in ("unit", "chosen", "held_out", "direction")]
+    return {
+        "yes_no": bool(found["yes_no"][0]),
+        "control": plain(found["control"][0]),
+        "tokens": int(found.about["tokens"]),
+        "ranked": [
+            {"unit": unit, "chosen": chosen, "held_out": held_out, "direction": direction}
+            for unit, chosen, held_out, direction in zip(*columns, strict=True)
+        ],
+    }
+
+
+def shown(
+    lm: LanguageModel, *, unit: str | None = None, text: str | None = None, property: str | None = None
+) -> dict[str, Any]:
+    """What a unit ("l0.c[17]"; by default the first) does over a text, by default a sample of the model's own.
+
+    `tokens` are the stretches of the text that the tokens are; `values` the states after each, those of `lm.trace`;
+    `shades` the same from -1 to 1, ends being the 5th and 95th percentiles; `truth` what the property is at each.
+    """
+    recurrent(lm.model)
+    follows = None if property is None else named(property)
+    source = "the text given"
+    if text is None:
+        text, source = own_text(lm)
+        text = sample(text, follows or PROPERTIES["quotes-or-comment"])
+    about = lm.config["text"]
+    text = Source.of_text(text, lower=about["lower"], letters_only=about["letters_only"]).text()
+    ids, ends = token_ends(text, lm.tokenizer)
+    if not len(ids):
+        raise OptionError("the text is empty; expected at least one token; try a sentence, or the model's own text")
+    cut = len(ids) > SHOWN
+    ids, ends = ids[:SHOWN], ends[:SHOWN]
+    fields = _states(lm, ids)
+    name, number = _unit(unit, fields)
+    values_T = fields[name][:, number]
+    begins = [0, *(ends[:-1] + 1).tolist()]
+    return {
+        "source": source,
+        "unit": f"{name}[{number}]",
+        "fields": {field: array.shape[1] for field, array in fields.items()},
+        "tokens": [text[begin : end + 1] for begin, end in zip(begins, ends.tolist(), strict=True)],
+        "values": plain(values_T),
+        "shades": plain(np.round(scale(values_T), 3)),
+        "truth": None if follows is None else plain(follows.of(text)[ends].astype(np.float64)),
+        "cut": cut,
+    }
+
+
+def own_text(lm: LanguageModel) -> tuple[str, str]:
+    """The beginning of a text of the model's own, held out where there is such a part, and its name.
+
+    It is as long as a search may read. A corpus that is not on this machine is not downloaded for a picture.
+    """
+    source, about = lm.config["source"], lm.config["text"]
+    characters = LIMIT * (1 if lm.tokenizer.name in ("char", "byte") else _WORD)
+    options = (bool(about["lower"]), bool(about["letters_only"]), characters)
+    files = source.get("valid_files") or source.get("files")
+    name = str(source.get("valid_source") or source["name"])
+    if not files and name.partition(":")[0] in corpora.names():
+        return _corpus(name, *options)
+    return _beginning(files or name, *options)
+
+
+@lru_cache(maxsize=8)
+def _corpus(name: str, lower: bool, letters_only: bool, characters: int) -> tuple[str, str]:
+    """A corpus does not change, and some are built from many files each time they are looked for."""
+    corpora.locate(name.partition(":")[0], download=False)
+    return _beginning(name, lower, letters_only, characters)
+
+
+def _beginning(source: str | list[str], lower: bool, letters_only: bool, characters: int) -> tuple[str, str]:
+    texts = resolve(source, lower=lower, letters_only=letters_only)
+    part = texts.parts[next((name for name in PARTS if name in texts.parts), next(iter(texts.parts)))]
+    read = ""
+    for chunk in part.chunks():
+        read += chunk
+        if len(read) >= characters:
+            break
+    return read[:characters], part.name.replace("\\", "/").rpartition("/")[2]
+
+
+def sample(text: str, follows: Property) -> str:
+    """A stretch of a text, from the beginning of a line, in which a property changes much: typical, not the wildest.
+
+    A stretch that looks another by itself, since it begins inside a string, is passed over.
+    """
+    truth_N = follows.of(text)
+    begins = sorted({text.rfind("\n", 0, at) + 1 for at in range(0, max(1, len(text) - _SAMPLE), _SAMPLE // 2)})
+    by_spread = sorted(begins, key=lambda at: float(np.std(truth_N[at : at + _SAMPLE].astype(np.float64))))
+    for begin in reversed(by_spread[: int(0.9 * len(by_spread)) + 1]):
+        found = text[begin : begin + _SAMPLE]
+        if np.array_equal(follows.of(found), truth_N[begin : begin + _SAMPLE]):
+            return found
+    return text[:_SAMPLE]
+
+
+def _states(lm: LanguageModel, ids: NDArray[np.integer[Any]]) -> dict[str, NDArray[np.float32]]:
+    """Every layer's state fields, [T, U] each: one row is the text as a trace reads it."""
+    pieces = list(read_states(lm.model, ids, rows=1))
+    return {field: np.concatenate([piece.fields[field] for piece in pieces]) for field in pieces[0].fields}
+
+
+def _unit(unit: str | None, fields: dict[str, NDArray[np.float32]]) -> tuple[str, int]:
+    """A unit's field and number; without a name the first there is."""
+    if unit is None:
+        return next(iter(fields)), 0
+    name, _, rest = unit.partition("[")
+    if name not in fields:
+        raise UnknownNameError("field of units", name, list(fields))
+    number = int(rest.removesuffix("]"))
+    size = fields[name].shape[1]
+    if number >= size:
+        raise OptionError(f"{name} has no unit {number}; expected 0 to {size - 1}; try {name}[0]")
+    return name, number

@@ -1,0 +1,152 @@
+"""The program that trains, in a process of its own: the page stays quick, and a training outlives its visitors.
+
+    python -m thereafter.studio.worker < order.json
+
+It reads one order as JSON and says what happens as lines of JSON: {"task", "share", "status"}, {"note"}, {"making"} and
+{"ready"} for each ready model, and at the end {"done"} or {"error"} with a sentence.
+
+It stops when it is interrupted (SIGINT), or when nobody listens any more. A training is broken off only between two of
+its steps, where its last snapshot is whole; a second interrupt does not wait for that.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from thereafter import progress
+from thereafter.errors import ThereafterError
+from thereafter.progress import Advance
+
+TRAINING = "training"  # the task whose steps can be gone back to
+_EVERY = 0.2  # seconds between two lines about the same task
+_BYTES_A_TOKEN = {"word": 5.5, "prose": 5.0, "bpe": 4.0}  # about; letters and bytes have one
+_ROW = 35  # tokens of a row in one step, about
+_SHARE, _LEAST_STEPS = 0.2, 20  # of the text, and of steps, between two validations
+_SNAPSHOT_STEPS = 10  # between two states that a pause can save: so many steps are lost at most
+
+
+class Lines:
+    """Reports progress as lines of JSON."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._training = self._asked = False
+
+    def say(self, **facts: Any) -> None:
+        """One line, at once. Where nobody listens any more the studio is gone: then there is nothing to go on for."""
+        try:
+            self._out.write(json.dumps(facts) + "\n")
+            self._out.flush()
+        except BrokenPipeError as error:
+            raise KeyboardInterrupt from error
+
+    def interrupt(self, number: int, frame: Any) -> None:
+        """Stop: at once, or between two steps where the first interrupt comes in the middle of a training."""
+        if self._asked or not self._training:
+            raise KeyboardInterrupt
+        self._asked = True
+
+    def begin(self, label: str, total: float | None, unit: str) -> Advance:
+        done, said = 0.0, 0.0
+        self._training = self._training or label == TRAINING
+        self.say(task=label, share=None, status="")
+
+        def advance(amount: float, status: str = "") -> None:
+            nonlocal done, said
+            done += amount
+            if time.monotonic() - said >= _EVERY:
+                said = time.monotonic()
+                self.say(task=label, share=min(1.0, done / total) if total else None, status=status)
+            if self._asked and label == TRAINING:
+                raise KeyboardInterrupt
+
+        return advance
+
+    def end(self, label: str) -> None:
+        self._training = self._training and label != TRAINING
+
+    def note(self, message: str) -> None:
+        self.say(note=message)
+
+
+def obey(order: dict[str, Any], lines: Lines) -> bool:
+    """Do what an order says: make the ready models, those of a task, train a new model, or go on with a run.
+
+    False where some failed.
+    """
+    if order["do"] in ("ready", "tasks"):
+        return _make_ready(order, lines)
+    from thereafter.api import resume, train
+
+    if order["do"] == "resume":
+        resume(Path(order["run"]))
+        return True
+    source, model, tokens, options = (order[name] for name in ("source", "model", "tokens", "options"))
+    if model != "ngram":
+        options = {"checkpoint_every": _SNAPSHOT_STEPS} | options
+    if "minutes" in options:
+        options = {"validate_every": _validate_every(source, tokens)} | options
+    train(source, model=model, tokens=tokens, out=Path(order["run"]), **options)
+    return True
+
+
+def _validate_every(source: str, tokens: str | None) -> int:
+    """Steps between two validations where somebody watches: about a fifth of the text, so that the curve is seen to
+    grow and the first weights come soon, and the held-out twentieth takes less than a tenth of the time."""
+    from thereafter.text.sources import resolve
+    from thereafter.training.defaults import tier_of
+    from thereafter.training.protocol import part_of
+
+    texts = resolve(source)
+    count = part_of(texts, "train").size / _BYTES_A_TOKEN.get(tokens or texts.tokens, 1)
+    return max(_LEAST_STEPS, round(_SHARE * count / (tier_of(int(count)).batch * _ROW)))
+
+
+def _make_ready(order: dict[str, Any], lines: Lines) -> bool:
+    """Train what is missing; one that fails does not keep the others from their panels."""
+    from thereafter.studio import ready, ready_tasks
+
+    folder, scale = Path(order["folder"]), float(order["scale"])
+    make: Any = ready_tasks.make if order["do"] == "tasks" else ready.make
+    failed = False
+    for one in ready_tasks.missing(folder, order["task"]) if order["do"] == "tasks" else ready.missing(folder):
+        lines.say(making=one.name)
+        try:
+            make(one, folder, scale)
+        except ThereafterError as error:
+            failed = True
+            lines.say(error=f"the ready model {one.name} could not be made: {error}")
+            continue
+        lines.say(ready=one.name)
+    return not failed
+
+
+def main() -> None:
+    """Obey the order on the standard input."""
+    lines = Lines(sys.stdout)
+    signal.signal(signal.SIGINT, lines.interrupt)
+    try:
+        with progress.reporting(lines):
+            if not obey(json.loads(sys.stdin.read()), lines):
+                sys.exit(2)
+        lines.say(done=True)
+    except ThereafterError as error:
+        lines.say(error=str(error))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OSError as error:
+        lines.say(error=f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        sys.exit(2)
+    except MemoryError:
+        lines.say(error="there is not enough memory for this training; try a smaller hidden size or a shorter text")
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""A studio over small ready models, served for real; a browser that visits it.
+
+The tests of a process share one set of models, one server and one browser.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thereafter.studio import ready, ready_tasks
+from thereafter.studio.app import PAGE
+from thereafter.studio.serve import listen, make_server
+from thereafter.studio.studio import Studio
+
+SCALE = 0.05
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def _panels() -> list[str]:
+    """The names of the panels, in the order of their tabs."""
+    page = PAGE / "panels"
+    files = re.findall(r'from "\./(\w+)\.js"', (page / "index.js").read_text(encoding="utf-8"))
+    named = [re.search(r'\bid: "(\w+)"', (page / f"{name}.js").read_text(encoding="utf-8")) for name in files]
+    return [found[1] for found in named if found]
+
+
+PANELS = _panels()
+
+
+@pytest.fixture(scope="session")
+def ready_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ready models, trained for a twentieth of their time."""
+    import torch
+
+    folder = tmp_path_factory.mktemp("ready")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # tests run side by side
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("THEREAFTER_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        for one in ready.READY:
+            ready.make(one, folder, SCALE)
+        for task in ready_tasks.READY_TASKS:
+            ready_tasks.make(task, folder, SCALE)
+    torch.set_num_threads(threads)
+    return folder
+
+
+@dataclass(frozen=True)
+class Served:
+    """A studio and its address."""
+
+    studio: Studio
+    address: str
+
+    @property
+    def runs(self) -> Path:
+        return self.studio.jobs.folder
+
+
+def served(studio: Studio, token: str | None = None, port: int = 0) -> Iterator[Served]:
+    """A studio behind a real server, on a thread, for as long as the generator is open."""
+    listening = listen("127.0.0.1", port)
+    server = make_server(studio, token=token)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        wait_for(lambda: server.started and studio.stage.loaded)
+        yield Served(studio, f"http://127.0.0.1:{listening.getsockname()[1]}")
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listening.close()
+    assert not thread.is_alive(), "the server did not end"
+
+
+@pytest.fixture(scope="session")
+def server(ready_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The studio all tests visit that do not change it for good."""
+    yield from served(Studio(tmp_path_factory.mktemp("runs"), ready_folder, scale=SCALE))
+
+
+@pytest.fixture
+def untrained(ready_folder: Path, tmp_path: Path) -> Iterator[Served]:
+    """A studio that has no task models yet."""
+    shutil.copytree(ready_folder, tmp_path / "ready", ignore=shutil.ignore_patterns("tasks"))
+    yield from served(Studio(tmp_path / "runs", tmp_path / "ready", scale=SCALE))
+
+
+def wait_for(happened: Any, seconds: float = 60.0) -> None:
+    """Wait until something has happened; fail where it does not."""
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real headless Chromium."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        if os.environ.get("CI"):
+            pytest.fail("no chromium in CI; make browser installs it")
+        pytest.skip("SKIPPED LOUDLY: no chromium, so no panel was tested; try: make browser")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser: Any, server: Served) -> Iterator[Any]:
+    """A tab of 1280 pixels at the studio; a test fails where the page logged an error.
+
+    The page forbids evaluating strings, so `wait_for_function` takes a function: "() => location.hash.includes('x')".
+    """
+    with visiting(browser, server.address) as tab:
+        yield tab
+
+
+@contextmanager
+def visiting(browser: Any, address: str, **options: Any) -> Iterator[Any]:
+    """A tab of a visitor of its own; answers of 4xx are part of what is tested, other errors are not."""
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, "base_url": address} | options)
+    tab = context.new_page()
+    tab.set_default_timeout(15_000)
+    faults: list[str] = []
+    tab.on("pageerror", lambda error: faults.append(str(error)))
+    tab.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
+    try:
+        yield tab
+    finally:
+        context.close()
+    assert not [fault for fault in faults if "status of 4" not in fault], faults
+
+
+def settle(tab: Any) -> None:
+    """Wait until nothing is asked any more and nothing changes any more."""
+    tab.wait_for_function("() => document.querySelectorAll('.place *').length > 5")
+    tab.wait_for_load_state("networkidle")
+    tab.evaluate("window.seen = -1")
+    tab.wait_for_function(
+        """() => {
+          const now = document.querySelector('.place').innerHTML.length, before = window.seen;
+          window.seen = now;
+          return now === before;
+        }""",
+        polling=300,
+    )

@@ -1,0 +1,174 @@
+"""Backpropagation: the numbers under the states are the library's, forward and backward play, truncation cuts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thereafter
+from thereafter.inspection.decay import fit_decay
+from thereafter.inspection.gradients import last_loss
+
+TEXT = "the farmers near the author are old"
+STEPS = 7
+LINK = f"/#backprop?model=ready:gru&text={TEXT.replace(' ', '+')}"
+STAGE = '[data-panel="backprop"] [role="group"][tabindex="0"]'
+FILLED = """() => [2, 1].map((row) => [...document.querySelectorAll('[data-step]')]
+  .filter((step) => [...step.querySelectorAll('text')].at(-row).textContent !== '').length).join()"""
+"""How many states show a size, and how many a gradient."""
+
+
+def truth(server: Any, name: str) -> Any:
+    lm = thereafter.load(server.studio.shelf.place(name))
+    return last_loss(lm.model, lm.encode(TEXT))
+
+
+def shown(page: Any) -> list[list[str]]:
+    """For each step what is read, the size of the state, the gradient."""
+    return page.locator("[data-step]").evaluate_all(
+        "steps => steps.map(step => [...step.querySelectorAll('text')].map(text => text.lastChild?.textContent ?? ''))"
+    )
+
+
+def opened(page: Any, link: str = LINK) -> None:
+    page.goto(link)
+    page.wait_for_selector("#distances .main-svg")
+
+
+def filled(page: Any, size: int, gradient: int) -> None:
+    page.wait_for_function(f"wanted => ({FILLED})() === wanted", arg=f"{size},{gradient}")
+
+
+def test_the_numbers_under_the_states_are_those_of_the_library(page: Any, server: Any) -> None:
+    opened(page)
+    found = truth(server, "ready:gru")
+    numbers = page.locator(STAGE).evaluate("stage => stage.numbers")
+    np.testing.assert_allclose(numbers["sent"], found["norm"][1, :, 1], rtol=1e-9)
+    np.testing.assert_allclose(numbers["size"], found["size"][1, :, 1], rtol=1e-9)
+    assert numbers["share"] == 1.0
+    for step, (_, size, gradient) in enumerate(shown(page)):
+        assert float(size) == pytest.approx(found["size"][1, step, 1], rel=0.051)
+        mantissa, _, power = gradient.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")).partition("·10")
+        assert float(mantissa) * 10 ** int(power or 0) == pytest.approx(found["norm"][1, step, 1], rel=0.051)
+    assert page.locator("[data-step] title").all_text_contents() == ["<s>", *TEXT.split()[:-1]]
+    assert "of “old”" in page.locator(f"{STAGE} svg").text_content()
+
+
+def test_forward_fills_from_the_left_and_backward_from_the_right(page: Any) -> None:
+    opened(page)
+    filled(page, STEPS, STEPS)
+    page.get_by_role("button", name="Forward").click()
+    filled(page, 2, 0)
+    assert [size != "" for _, size, _ in shown(page)][-1] is False
+    filled(page, STEPS, 0)
+    assert page.locator("#now").inner_text().startswith(f"Forward, step {STEPS} of {STEPS}: after “are”")
+    page.get_by_role("button", name="Backward").click()
+    filled(page, STEPS, 2)
+    assert [gradient != "" for _, _, gradient in shown(page)] == [False] * (STEPS - 2) + [True, True]
+    filled(page, STEPS, STEPS)
+
+
+def test_it_pauses_and_steps_by_the_keyboard_alone(page: Any) -> None:
+    opened(page)
+    page.get_by_role("button", name="Play").focus()
+    page.keyboard.press("Enter")
+    filled(page, 3, 0)
+    page.keyboard.press("Enter")  # the same button pauses now
+    page.wait_for_selector('button:text-is("Play")')
+    before = page.locator("#now").inner_text()
+    page.wait_for_timeout(1000)
+    assert page.locator("#now").inner_text() == before
+    page.locator(STAGE).focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowLeft")
+    filled(page, 1, 0)
+    for _ in range(STEPS):
+        page.keyboard.press("ArrowRight")
+    filled(page, STEPS, 1)
+    page.keyboard.press(" ")
+    filled(page, STEPS, STEPS)
+
+
+def test_truncation_cuts_the_early_states_off_and_says_what_is_kept(page: Any, server: Any) -> None:
+    opened(page)
+    found = truth(server, "ready:gru")
+    assert "every state gets its gradient" in page.locator("#kept").inner_text()
+    cut = page.get_by_role("slider", name="Truncation")
+    cut.focus()
+    page.keyboard.press("Home")
+    for n in range(1, STEPS):
+        page.wait_for_function(
+            "n => document.querySelector('#kept').textContent.startsWith(`Cut after ${n} step`)", arg=n
+        )
+        sent = page.locator(STAGE).evaluate("stage => stage.numbers.sent")
+        np.testing.assert_allclose(sent[STEPS - n :], found["norm"][1, STEPS - n :, 1], rtol=1e-9)
+        assert sent[: STEPS - n] == [0] * (STEPS - n)
+        assert [gradient for _, _, gradient in shown(page)][: STEPS - n] == ["0"] * (STEPS - n)
+        said = page.locator("#kept").inner_text()
+        assert f"{STEPS - n} of {STEPS} states" in said
+        share = float(said.partition("keeps ")[2].partition(" %")[0]) / 100
+        assert share == pytest.approx(found["share"][n - 1], rel=0.006)
+        page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => document.querySelector('#kept').textContent.includes('the whole one')")
+    sent = page.locator(STAGE).evaluate("stage => stage.numbers.sent")
+    np.testing.assert_allclose(sent, found["norm"][1, :, 1], rtol=1e-9)
+
+
+def test_models_stand_beside_each_other_with_their_verdicts(page: Any, server: Any) -> None:
+    opened(page)
+    page.wait_for_function("() => document.querySelector('#distances').numbers?.length === 3")
+    curves = {one["name"]: one for one in page.locator("#distances").evaluate("chart => chart.numbers")}
+    for name in ("gru", "rnn", "lstm"):
+        norm_D = truth(server, f"ready:{name}")["norm"][1, ::-1, 1]
+        assert curves[name]["x"] == list(range(STEPS))
+        np.testing.assert_allclose(curves[name]["y"], norm_D, rtol=1e-9)
+        row = page.locator(f'#verdicts [data-model="ready:{name}"]').inner_text()
+        assert fit_decay(norm_D).verdict in row
+        assert fit_decay(norm_D).when() in row
+    page.get_by_role("checkbox", name="rnn (ready").uncheck()
+    page.wait_for_function("() => document.querySelector('#distances').numbers.length === 2")
+    assert page.locator("#verdicts tbody tr").count() == 2
+
+
+def test_another_state_and_another_text(page: Any, server: Any) -> None:
+    opened(page, LINK.replace("gru", "lstm"))
+    page.locator("label:has-text('State') select").select_option(label="cell state c")
+    found = truth(server, "ready:lstm")
+    c = found["field"].tolist().index("c")
+    sent = page.locator(STAGE).evaluate("stage => stage.numbers.sent")
+    np.testing.assert_allclose(sent, found["norm"][1, :, c], rtol=1e-9)
+    page.get_by_label("Text: the loss").fill("the farmers")
+    page.wait_for_function("() => document.querySelector('.error').textContent.includes('expected at least 3')")
+    page.get_by_label("Text: the loss").fill("the <img src=x onerror=alert(1)> \U0001f600 is")
+    page.wait_for_function("() => document.querySelector('.error').textContent === ''")
+    page.wait_for_function("() => document.querySelectorAll('[data-step]').length === 6")
+    assert page.locator("[data-step] title").all_text_contents() == ["<s>", "the", *["<unk>"] * 4]
+    assert page.locator("main img").count() == 0
+
+
+def test_a_link_shows_the_same_again(page: Any) -> None:
+    opened(page)
+    page.get_by_role("slider", name="Truncation").fill("4")
+    for _ in range(3):
+        page.get_by_role("button", name="Step back").click()
+    filled(page, STEPS, STEPS - 3)
+    before, link = shown(page), page.url
+    page.goto("about:blank")
+    opened(page, link)
+    filled(page, STEPS, STEPS - 3)
+    assert shown(page) == before
+    assert page.get_by_role("slider", name="Truncation").input_value() == "4"
+    assert page.locator("label:has-text('Model') select").input_value() == "ready:gru"
+
+
+def test_nothing_moves_for_whoever_asked_for_no_motion(browser: Any, server: Any) -> None:
+    context = browser.new_context(base_url=server.address, reduced_motion="reduce")
+    page = context.new_page()
+    opened(page)
+    page.get_by_role("button", name="Forward").click()
+    assert page.evaluate(FILLED) == f"{STEPS},0"
+    page.get_by_role("button", name="Backward").click()
+    assert page.evaluate(FILLED) == f"{STEPS},{STEPS}"
+    context.close()

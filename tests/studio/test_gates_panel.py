@@ -1,0 +1,189 @@
+"""Gates: the levels shown are those of the trace file that the panel saves, for every kind of cell."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thereafter
+from thereafter.inspection.trace import Trace
+
+TEXT = "the teacher near the farmers is old ."
+AT = "/#gates?text=" + TEXT.replace(" ", "+")
+RUNNING = "the cat , which the family adopted from the shelter last summer , was happy ."
+
+
+def at_step(page: Any, step: int) -> None:
+    page.wait_for_selector(f'.levels th[aria-current="step"] button[aria-label^="Step {step}:"]')
+
+
+def tanks(page: Any, model: str) -> dict[str, float]:
+    """The number over every tank of a model."""
+    found = page.locator(f'[data-model="{model}"] .tank')
+    return dict(
+        found.evaluate_all("all => all.map(one => [one.dataset.field, +one.querySelector('.number').textContent])")
+    )
+
+
+def memory(page: Any, model: str) -> tuple[str, float]:
+    place = page.locator(f'[data-model="{model}"] .memory')
+    return place.get_attribute("data-field"), float(place.locator(".number").inner_text())
+
+
+def table(page: Any, model: str, field: str) -> list[float]:
+    row = page.locator(f'.levels tr[data-of="{model}"][data-field="{field}"] td')
+    return [float(text.replace("−", "-")) for text in row.all_inner_texts()]
+
+
+def choose_unit(page: Any, unit: int) -> None:
+    page.get_by_role("slider", name="Unit").fill(str(unit))
+
+
+def saved(page: Any, folder: Path) -> Trace:
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the trace").click()
+    download.value.save_as(folder / "trace.npz")
+    return Trace.load(folder / "trace.npz")
+
+
+@pytest.fixture
+def mingru(server: Any) -> Iterator[str]:
+    """A run of the user's: two layers of another kind of cell."""
+    thereafter.train(
+        text="the teacher near the farmers is old .\n" * 20,
+        model="mingru",
+        tokens="word",
+        out=server.runs / "my-mingru",
+        hidden=7,
+        layers=2,
+        tokens_budget=200,
+        seed=0,
+    )
+    yield "runs:my-mingru"
+    shutil.rmtree(server.runs / "my-mingru")
+
+
+@pytest.mark.parametrize(("kind", "gates"), [("lstm", ["forget", "input", "output"]), ("gru", ["reset", "update"])])
+def test_the_gates_shown_are_those_of_the_trace_file(
+    page: Any, server: Any, tmp_path: Path, kind: str, gates: list[str]
+):
+    model = f"ready:{kind}"
+    page.goto(f"{AT}&model={model}&step=1")
+    at_step(page, 1)
+    file = saved(page, tmp_path)
+    lm = thereafter.load(server.studio.shelf.place(model))
+    names = [f"l0.{gate}" for gate in gates]
+    held = "l0.c" if kind == "lstm" else "l0.h"
+    for name in [*names, held]:
+        np.testing.assert_array_equal(file[name], lm.trace(TEXT)[name])
+    for step in range(1, len(file.tokens) + 1):
+        at_step(page, step)
+        shown = tanks(page, model)
+        assert list(shown) == names
+        for name in names:
+            assert shown[name] == pytest.approx(file[name][step - 1].mean(dtype=float), abs=6e-4)
+        assert memory(page, model) == (held, pytest.approx(np.abs(file[held][step - 1]).mean(dtype=float), abs=6e-4))
+        if step < len(file.tokens):
+            page.get_by_role("button", name="Next word").click()
+    for name in names:
+        assert table(page, model, name) == pytest.approx(file[name].mean(axis=1, dtype=float).tolist(), abs=6e-3)
+
+
+def test_a_single_unit_can_be_followed(page: Any, server: Any):
+    page.goto(f"{AT}&step=5")
+    at_step(page, 5)
+    trace = thereafter.load(server.studio.shelf.place("ready:lstm")).trace(TEXT)
+    choose_unit(page, 17)
+    page.wait_for_function("() => document.querySelector('.memory h4').textContent.includes('unit 17')")
+    for name, shown in tanks(page, "ready:lstm").items():
+        assert shown == pytest.approx(float(trace[name][4, 17]), abs=6e-4)
+        assert table(page, "ready:lstm", name) == pytest.approx(trace[name][:, 17].tolist(), abs=6e-3)
+    assert memory(page, "ready:lstm") == ("l0.c", pytest.approx(float(trace["l0.c"][4, 17]), abs=6e-4))
+    fill = page.locator('[data-model="ready:lstm"] .signed .fill')
+    assert ("below" in fill.get_attribute("class")) == (trace["l0.c"][4, 17] < 0)
+    strip = page.locator('[data-model="ready:lstm"] .strip')
+    strip.click(position={"x": strip.bounding_box()["width"] * 40.5 / 96, "y": 8})
+    page.wait_for_function("() => document.querySelector('.memory h4').textContent.includes('unit 40')")
+    assert page.get_by_role("slider", name="Unit").input_value() == "40"
+    assert "unit=40" in page.url
+
+
+def test_a_vanilla_rnn_stands_beside_it_without_gates(page: Any, server: Any):
+    page.goto(f"{AT}&step=4")
+    at_step(page, 4)
+    trace = thereafter.load(server.studio.shelf.place("ready:rnn")).trace(TEXT)
+    assert tanks(page, "ready:rnn") == {}
+    assert "No gates" in page.locator('[data-model="ready:rnn"]').inner_text()
+    for step in (4, 7):
+        page.get_by_role("slider", name="Word").fill(str(step))
+        at_step(page, step)
+        h = trace["l0.h"].astype(float)
+        assert memory(page, "ready:rnn") == ("l0.h", pytest.approx(np.abs(h[step - 1]).mean(), abs=6e-4))
+        moved = np.abs(h[step - 1] - h[step - 2]).mean()
+        assert f"moved it by {moved:.3f}" in page.locator('[data-model="ready:rnn"]').inner_text()
+
+
+def test_the_running_example_says_which_words_are_unknown(page: Any, server: Any):
+    page.goto(AT)
+    at_step(page, 5)
+    page.get_by_role("button", name="the running example").click()
+    page.wait_for_selector(".token:has-text('adopted')")
+    lm = thereafter.load(server.studio.shelf.place("ready:lstm"))
+    unknown = [word for word in RUNNING.split() if lm.encode(word).tolist() == [lm.tokenizer.unknown_id]]
+    assert "family" in unknown
+    page.wait_for_selector(f"text=Unknown to this model, so all read as <unk>: {', '.join(unknown)}.")
+    marked = [text for text in page.locator(".token").all_inner_texts() if text.endswith("?")]
+    assert marked == [f"{word} ?" for word in unknown]
+
+
+def test_every_kind_of_cell_and_every_layer(page: Any, server: Any, mingru: str, tmp_path: Path):
+    page.goto(f"{AT}&model={mingru}&beside=ready:gru&step=3")
+    at_step(page, 3)
+    file = saved(page, tmp_path)
+    assert tanks(page, mingru) == {"l0.update": pytest.approx(file["l0.update"][2].mean(dtype=float), abs=6e-4)}
+    assert "made new" in page.locator(f'[data-model="{mingru}"]').inner_text()
+    assert list(tanks(page, "ready:gru")) == ["l0.reset", "l0.update"]
+    page.get_by_label("Layer").select_option(label="2")
+    page.wait_for_selector('[data-field="l1.update"]')
+    assert tanks(page, mingru) == {"l1.update": pytest.approx(file["l1.update"][2].mean(dtype=float), abs=6e-4)}
+    assert memory(page, mingru) == ("l1.h", pytest.approx(np.abs(file["l1.h"][2]).mean(dtype=float), abs=6e-4))
+
+
+def test_play_goes_on_and_a_word_of_the_table_leads_to_its_step(page: Any):
+    page.goto(f"{AT}&step=1")
+    at_step(page, 1)
+    page.get_by_role("button", name="Play").click()
+    at_step(page, 3)
+    page.get_by_role("button", name="Pause").click()
+    page.locator('.levels button[aria-label="Step 6: is"]').click()
+    at_step(page, 6)
+    assert page.locator('[data-model="ready:lstm"] h3').inner_text() == "lstm reads “is”"
+    page.keyboard.press("ArrowLeft")
+    at_step(page, 5)
+
+
+def test_models_of_other_tokens_are_not_laid_side_by_side(page: Any):
+    page.goto(f"{AT}&beside=ready:letters")
+    page.wait_for_selector("text=so their steps are not the same")
+    assert page.locator(".levels tr[data-of]").count() == 4
+
+
+def test_a_link_shows_the_same_again_and_nothing_is_wider_than_a_phone(page: Any):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{AT}&model=ready:gru&step=2")
+    at_step(page, 2)
+    page.get_by_role("button", name="Next word").click()
+    choose_unit(page, 3)
+    page.wait_for_function("() => document.querySelector('.memory h4').textContent.includes('unit 3')")
+    link, shown = page.url, tanks(page, "ready:gru")
+    page.goto("about:blank")
+    page.goto(link)
+    at_step(page, 3)
+    assert tanks(page, "ready:gru") == shown
+    assert page.get_by_role("slider", name="Unit").input_value() == "3"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

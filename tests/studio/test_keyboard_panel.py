@@ -1,0 +1,97 @@
+"""The keyboard: clicking a word changes the bars, and a link shows the same again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import thereafter
+
+
+def words(page: Any, model: str) -> list[str]:
+    return page.locator(f'[data-model="{model}"] .bar').evaluate_all("bars => bars.map(bar => bar.dataset.word)")
+
+
+def wait_for_words(page: Any, model: str, expected: list[str]) -> None:
+    page.wait_for_function(
+        "([model, words]) => JSON.stringify([...document.querySelectorAll(`[data-model='${model}'] .bar`)]"
+        ".map(bar => bar.dataset.word)) === JSON.stringify(words)",
+        arg=[model, expected],
+    )
+
+
+def test_clicking_a_word_writes_it_and_changes_the_bars(page: Any, server: Any):
+    page.goto("/#keyboard?text=the+nurse")
+    page.wait_for_selector('[data-model="ready:lstm"] .bar')
+    before = words(page, "ready:lstm")
+    word = before[0]
+    page.locator('[data-model="ready:lstm"] .bar').first.click()
+    page.wait_for_function("before => document.querySelector('textarea').value !== before", arg="the nurse")
+    assert page.locator("textarea").input_value() == f"the nurse {word}"
+    lm = thereafter.load(server.studio.shelf.place("ready:lstm"))
+    expected = [text for text, _ in lm.next(f"the nurse {word}", 8)]
+    wait_for_words(page, "ready:lstm", expected)
+    assert expected != before
+
+
+def test_several_models_stand_side_by_side_and_a_link_shows_the_same(page: Any, server: Any):
+    page.goto("/#keyboard?text=the+nurse&models=ready:ngram,ready:gru")
+    page.wait_for_selector('[data-model="ready:gru"] .bar')
+    assert page.locator("[data-model]").count() == 2
+    page.locator("textarea").fill("the nurses near the")
+    page.wait_for_function("() => location.hash.includes('near')")
+    link = page.url
+    lm = thereafter.load(server.studio.shelf.place("ready:gru"))
+    wait_for_words(page, "ready:gru", [text for text, _ in lm.next("the nurses near the", 8)])
+    shown = words(page, "ready:gru")
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_selector('[data-model="ready:gru"] .bar')
+    assert page.locator("textarea").input_value() == "the nurses near the"
+    assert words(page, "ready:gru") == shown
+
+
+def test_the_numbers_are_the_models_own_and_all_bars_have_one_scale(page: Any, server: Any):
+    models = ["ready:ngram", "ready:rnn", "ready:lstm", "ready:transformer"]  # those shown at first
+    page.goto("/#keyboard?text=the+nurse")
+    page.wait_for_selector('[data-model="ready:transformer"] .bar')
+    assert page.locator("[data-model]").evaluate_all("all => all.map(one => one.dataset.model)") == models
+    expected = {name: thereafter.load(server.studio.shelf.place(name)).next("the nurse", 8) for name in models}
+    most = max(p for found in expected.values() for _, p in found)
+    for name, found in expected.items():
+        column = page.locator(f'[data-model="{name}"]')
+        said = column.locator(".value").all_text_contents()
+        assert [float(one.removesuffix(" %")) for one in said] == pytest.approx([100 * p for _, p in found], abs=0.5)
+        widths = column.locator(".fill").evaluate_all("all => all.map(one => parseFloat(one.style.width))")
+        assert widths == pytest.approx([100 * p / most for _, p in found], rel=0.01)
+
+
+def test_by_keys_alone_word_after_word_is_added_in_one_column(page: Any, server: Any):
+    page.goto("/#keyboard?text=the+nurse&models=ready:ngram,ready:lstm")
+    page.wait_for_selector('[data-model="ready:lstm"] .bar')
+    page.locator("textarea").focus()
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.closest('[data-model]')?.dataset.model") == "ready:lstm":
+            break
+    lm, text = thereafter.load(server.studio.shelf.place("ready:lstm")), "the nurse"
+    for _ in range(3):
+        page.keyboard.press("Enter")
+        text = f"{text} {lm.next(text, 1)[0][0]}"
+        wait_for_words(page, "ready:lstm", [word for word, _ in lm.next(text, 8)])
+        assert page.locator("textarea").input_value() == text
+        assert page.evaluate("document.activeElement.matches('[data-model=\"ready:lstm\"] li:first-child .bar')")
+
+
+def test_taking_back_and_starting_again(page: Any, server: Any):
+    page.goto("/#keyboard?text=the+nurse+near&models=ready:lstm")
+    page.wait_for_selector('[data-model="ready:lstm"] .bar')
+    lm = thereafter.load(server.studio.shelf.place("ready:lstm"))
+    page.get_by_role("button", name="Take back a word").click()
+    wait_for_words(page, "ready:lstm", [text for text, _ in lm.next("the nurse", 8)])
+    page.get_by_role("button", name="Start again").click()
+    wait_for_words(page, "ready:lstm", [text for text, _ in lm.next("", 8)])
+    page.reload()  # an empty text is a state too
+    wait_for_words(page, "ready:lstm", [text for text, _ in lm.next("", 8)])
+    assert page.locator("textarea").input_value() == ""

@@ -1,0 +1,189 @@
+"""Recurrence: a step changes the state and the prediction that are shown, and both are the library's own."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thereafter
+
+TEXT = "the teacher near the farmers is old ."
+WORDS = TEXT.split()
+AT = "/#recurrence?text=" + TEXT.replace(" ", "+")
+
+
+def at_step(page: Any, step: int) -> None:
+    page.wait_for_selector(f'.unrolled button[data-step="{step}"][aria-current="step"]')
+
+
+def size(page: Any, row: str) -> float:
+    """The mean size that is written beside a strip."""
+    return float(page.locator(f'[data-row="{row}"]').inner_text().split("mean size")[1])
+
+
+def bars(page: Any) -> list[str]:
+    return page.locator(".place .bar").evaluate_all("bars => bars.map(bar => bar.dataset.word)")
+
+
+@pytest.fixture(params=["rnn", "lstm"])
+def lm(server: Any, request: pytest.FixtureRequest) -> Any:
+    return thereafter.load(server.studio.shelf.place(f"ready:{request.param}"))
+
+
+def test_every_step_shows_the_state_and_the_prediction_of_the_library(page: Any, lm: Any):
+    page.goto(f"{AT}&model=ready:{lm.config['model']}&step=0")
+    at_step(page, 0)
+    trace = lm.trace(TEXT)
+    for step in range(1, len(WORDS) + 1):
+        if step % 2:
+            page.get_by_role("button", name="Next word").click()
+        else:
+            page.keyboard.press("ArrowRight")
+        at_step(page, step)
+        assert page.locator('.token[aria-current="step"]').inner_text().split()[0] == WORDS[step - 1]
+        h = trace["l0.h"][step - 1].astype(float)
+        assert size(page, "h after") == pytest.approx(np.abs(h).mean(), abs=6e-4)
+        if step > 1:
+            before = trace["l0.h"][step - 2].astype(float)
+            assert size(page, "h before") == pytest.approx(np.abs(before).mean(), abs=6e-4)
+            assert size(page, "h change") == pytest.approx(np.abs(h - before).mean(), abs=6e-4)
+        if "l0.c" in trace.arrays:
+            assert size(page, "c after") == pytest.approx(np.abs(trace["l0.c"][step - 1]).mean(), abs=6e-4)
+        assert bars(page) == [word for word, _ in lm.next(" ".join(WORDS[:step]), 8)]
+    assert page.get_by_role("button", name="Next word").is_disabled()
+
+
+def test_a_unit_of_the_strip_says_its_value(page: Any, server: Any):
+    page.goto(f"{AT}&model=ready:gru&step=4")
+    at_step(page, 4)
+    strip = page.locator('[data-row="h after"] + dd canvas')
+    strip.hover(position={"x": strip.bounding_box()["width"] * 20.5 / 96, "y": 8})
+    unit, value = re.fullmatch(r"unit (\d+): (-?[\d.]+)", strip.get_attribute("title")).groups()
+    trace = thereafter.load(server.studio.shelf.place("ready:gru")).trace(TEXT)
+    assert float(value) == pytest.approx(float(trace["l0.h"][3, int(unit)]), abs=6e-4)
+    assert abs(int(unit) - 20) <= 1
+
+
+def test_the_unrolled_view_has_a_column_a_word_and_leads_back(page: Any, server: Any):
+    page.goto(f"{AT}&model=ready:rnn&step=6")
+    at_step(page, 6)
+    lm = thereafter.load(server.studio.shelf.place("ready:rnn"))
+    columns = page.locator(".unrolled button")
+    assert columns.count() == len(WORDS) + 1
+    for step in (0, 3, 6):
+        word, p = lm.next(" ".join(WORDS[:step]), 1)[0]
+        label = page.locator(f'.unrolled button[data-step="{step}"]').get_attribute("aria-label")
+        shown = re.fullmatch(rf"Step {step}: reads (\S+), expects (\S+), ([\d.]+) %", label)
+        assert shown, label
+        assert (shown[1], shown[2]) == (["start", *WORDS][step], word.replace("\n", "⏎"))
+        assert float(shown[3]) == pytest.approx(100 * p, abs=0.51)
+    assert page.locator(".unrolled button.later").count() == len(WORDS) - 6
+    page.locator('.unrolled button[data-step="2"]').click()
+    at_step(page, 2)
+    assert page.locator(".unrolled button.later").count() == len(WORDS) - 2
+    assert page.locator(".loop .word").first.text_content() == WORDS[1]
+    page.keyboard.press("ArrowLeft")
+    at_step(page, 1)
+    page.get_by_role("button", name="Start again").click()
+    at_step(page, 0)
+    assert page.get_by_role("button", name="Back").is_disabled()
+
+
+def test_play_walks_on_by_itself_and_pause_stops_it(page: Any):
+    page.goto(f"{AT}&step=0")
+    at_step(page, 0)
+    page.get_by_role("button", name="Play").click()
+    at_step(page, 2)
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Play").wait_for()
+    stopped = page.url
+    page.wait_for_timeout(1300)  # longer than a step lasts
+    assert page.url == stopped
+
+
+def test_the_state_goes_round_the_loop_unless_less_motion_is_wanted(page: Any):
+    places = "() => new Promise(done => { const seen = new Set(); const start = performance.now(); const look = () => {"
+    places += "seen.add(document.querySelector('.loop g').getAttribute('transform'));"
+    places += "if (performance.now() - start < 500) requestAnimationFrame(look); else done(seen.size); }; look(); })"
+    for motion, moves in (("no-preference", True), ("reduce", False)):
+        page.emulate_media(reduced_motion=motion)
+        page.goto("about:blank")
+        page.goto(f"{AT}&step=1")
+        at_step(page, 1)
+        page.get_by_role("button", name="Next word").click()
+        assert (page.evaluate(places) > 2) == moves
+
+
+def test_a_word_that_is_expected_can_be_read_instead(page: Any, server: Any):
+    page.goto(f"{AT}&model=ready:lstm&step=3")
+    at_step(page, 3)
+    word = bars(page)[1]
+    page.locator(".place .bar").nth(1).click()
+    page.wait_for_function("text => document.querySelector('textarea').value === text", arg=f"the teacher near {word}")
+    at_step(page, 4)
+    lm = thereafter.load(server.studio.shelf.place("ready:lstm"))
+    expected = [text for text, _ in lm.next(f"the teacher near {word}", 8)]
+    page.wait_for_function(
+        "words => JSON.stringify([...document.querySelectorAll('.place .bar')].map(bar => bar.dataset.word))"
+        " === JSON.stringify(words)",
+        arg=expected,
+    )
+
+
+def test_a_link_shows_model_sentence_step_and_view_again(page: Any):
+    page.goto(AT)
+    at_step(page, 3)
+    page.get_by_role("combobox", name="Model").select_option("ready:gru")
+    page.get_by_role("combobox", name="View").select_option("unrolled")
+    page.locator("textarea").fill("the farmers are old .")
+    page.wait_for_function("() => document.querySelectorAll('.unrolled button').length === 6")
+    page.get_by_role("button", name="Next word").click()
+    at_step(page, 4)
+    link, shown = page.url, bars(page)
+    page.goto("about:blank")
+    page.goto(link)
+    at_step(page, 4)
+    assert page.get_by_role("combobox", name="Model").input_value() == "ready:gru"
+    assert page.locator("textarea").input_value() == "the farmers are old ."
+    assert not page.locator(".loop").is_visible()
+    assert bars(page) == shown
+
+
+def test_markup_and_emoji_are_words_like_others_and_a_long_text_is_cut(page: Any):
+    page.goto(f"{AT}&model=ready:rnn")
+    at_step(page, 3)
+    page.locator("textarea").fill("the <img src=x onerror=alert(1)> 😀 is old")
+    page.wait_for_selector(".token:has-text('😀')")
+    assert page.locator(".place img").count() == 0
+    assert "Unknown to this model" in page.locator(".place .note").all_inner_texts()[1]
+    page.locator("textarea").fill("the farmer " * 300)
+    page.wait_for_selector("text=The first 60 of")
+    assert page.locator(".token").count() == 60
+
+
+def test_letters_are_read_one_by_one_and_nothing_is_wider_than_a_phone(page: Any):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("/#recurrence?model=ready:letters&text=def+main(self):&step=15")
+    at_step(page, 15)
+    assert page.locator(".loop").get_attribute("aria-label").startswith("The lstm cell reads :")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    small = page.locator(".place button:visible:not(.bar)").evaluate_all(
+        "all => all.filter(one => one.getBoundingClientRect().height < 36).map(one => one.textContent)"
+    )
+    assert small == []
+
+
+def test_an_answer_that_comes_when_another_panel_is_shown_leaves_the_address_alone(page: Any):
+    held: list[Any] = []
+    page.route("**/api/step", lambda route: held.append(route))
+    with page.expect_request("**/api/step"):
+        page.goto(AT)
+    page.get_by_role("link", name="Keyboard").click()
+    page.wait_for_selector("#columns")
+    with page.expect_response("**/api/step"):
+        held[0].continue_()
+    page.wait_for_selector("#columns .bar")
+    assert "#keyboard" in page.url

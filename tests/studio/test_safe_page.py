@@ -1,0 +1,93 @@
+"""Texts are shown and never run; nothing is fetched from elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from conftest import PANELS, Served, settle, visiting, wait_for
+
+MARKUP = "<img src=x onerror=\"document.title='run'; alert('run')\"><script>alert('run')</script>"
+
+
+def test_markup_is_shown_as_text_and_never_run(browser: Any, server: Served, ready_folder: Path):
+    name = "<img src=x onerror=alert(1)>"
+    run = server.runs / name
+    shutil.copytree(ready_folder / "ngram", run)
+    dialogs: list[str] = []
+    try:
+        with visiting(browser, server.address) as tab:
+            tab.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+            tab.goto("/#keyboard?text=the+nurse")
+            tab.get_by_label(name).check()
+            tab.wait_for_selector(".card h3:text('onerror')")
+            tab.get_by_label("The sentence so far").fill(MARKUP)
+            tab.wait_for_function("() => location.hash.includes('script')")
+            link = tab.url
+            tab.goto("about:blank")
+            tab.goto(link)
+            tab.wait_for_selector(".card h3:text('onerror')")
+            assert tab.get_by_label("The sentence so far").input_value() == MARKUP
+            assert tab.locator("main img, main script").count() == 0
+            tab.goto(f"/#keyboard?models={MARKUP}")
+            tab.goto(f"/#{MARKUP}")
+            tab.wait_for_selector("main h2")
+            assert tab.locator("main img, main script").count() == 0
+            assert "run" not in tab.title()
+    finally:
+        shutil.rmtree(run)
+        wait_for(lambda: all(name not in model for model in server.studio.snapshot()["models"]))
+    assert not dialogs
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_no_panel_runs_markup(browser: Any, server: Served, panel: str):
+    """In every text one can write, and in every value an address can give."""
+    dialogs: list[str] = []
+    with visiting(browser, server.address) as tab:
+        tab.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+        tab.goto(f"/#{panel}")
+        settle(tab)
+        for box in tab.locator("main :is(textarea, input[type=text]):visible:enabled").all():
+            box.fill(MARKUP)
+        settle(tab)
+        assert tab.locator("main :is(img, script, iframe)").count() == 0
+        hostile = quote(MARKUP)
+        names = (
+            "text",
+            "model",
+            "models",
+            "beside",
+            "unit",
+            "property",
+            "of",
+            "name",
+            "corpus",
+            "state",
+            "part",
+            "seed",
+        )
+        tab.goto("about:blank")
+        tab.goto(f"/#{panel}?" + "&".join(f"{name}={hostile}" for name in names))
+        settle(tab)
+        assert tab.locator("main :is(img, script, iframe)").count() == 0
+        assert "run" not in tab.title().split()
+    assert not dialogs
+
+
+def test_nothing_is_fetched_from_elsewhere(browser: Any, server: Served):
+    asked: list[str] = []
+    with visiting(browser, server.address) as tab:
+        tab.context.on("request", lambda request: asked.append(request.url))
+        tab.on("websocket", lambda line: asked.append(line.url))
+        tab.goto("/")
+        for panel in tab.locator("#tabs a").evaluate_all("tabs => tabs.map(tab => tab.hash)"):
+            tab.goto(f"/{panel}")
+            tab.wait_for_load_state("networkidle")
+    own = server.address.partition("://")[2]
+    assert len(asked) > 5
+    assert {url.split("/")[2] for url in asked if not url.startswith(("data:", "blob:"))} == {own}

@@ -1,0 +1,203 @@
+"""Task models without a browser: what is asked of them is what the library says, and the ready ones can be made."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from conftest import SCALE, Served, wait_for
+from thereafter.errors import FormatError, OptionError
+from thereafter.evaluation.pairs import measure_pairs
+from thereafter.studio import ready_examples, ready_tasks
+from thereafter.studio.making import Making
+from thereafter.studio.shelf import TASKS, TaskShelf
+from thereafter.studio.turn import take
+from thereafter.studio.verbs import tasks as verbs
+from thereafter.task_model import TaskModel, load_task
+from thereafter.text.pairs import SentencePair
+
+ENGLISH = "the red house hides the black cat"
+
+
+@pytest.fixture(scope="module")
+def models(ready_folder: Path) -> dict[str, TaskModel]:
+    return {one.name: load_task(ready_folder / TASKS / one.name) for one in ready_tasks.READY_TASKS}
+
+
+def ask(server: Served, path: str, **asked: Any) -> Any:
+    answer = httpx.post(f"{server.address}/api/tasks/{path}", json=asked, timeout=60)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_generated_sentences_have_the_length_asked_for_and_their_french():
+    rng = random.Random(0)
+    for length in range(ready_examples.SHORTEST, ready_examples.LONGEST + 1):
+        for _ in range(50):
+            source, target = ready_examples.pair(rng, length)
+            assert len(source.split()) == len(target.split()) == length
+            assert source.split().count("the") == sum(word in ("le", "la") for word in target.split())
+    nouns = {english: (french, gender) for english, french, gender in ready_examples._NOUNS}
+    source, target = next(p for p in iter(lambda: ready_examples.pair(rng, 3), None) if p[0].split()[2] in nouns)
+    french, gender = nouns[source.split()[2]]
+    assert target.split()[:2] == ["la" if gender == "f" else "le", french]  # the adjective follows
+
+
+def test_a_review_turned_round_has_the_other_label():
+    rng = random.Random(3)
+    seen = set()
+    for _ in range(300):
+        text, label = ready_examples.review(rng)
+        last = text.rpartition(" but ")[2].rpartition(" and ")[2].split()
+        turned = bool({"not", "never", "hardly"} & set(last))
+        seen.add(turned)
+        assert label == ("good" if (last[-2] in ready_examples._GOOD) != turned else "bad")
+    assert seen == {True, False}
+
+
+def test_many_words_are_tagged_by_where_they_stand():
+    rng, tags = random.Random(0), dict[str, set[str]]()
+    for _ in range(500):
+        for word, tag in ready_examples.tagged(rng):
+            tags.setdefault(word, set()).add(tag)
+    assert all(tags[word] == {"NOUN", "VERB"} for word in ready_examples._BOTH)
+    assert tags["early"] == {"ADJ", "ADV"}
+    assert tags["the"] == {"DET"}
+
+
+def test_a_translation_shows_where_each_word_looked(models: dict[str, TaskModel]):
+    found = verbs.translated(models["attention"], ENGLISH)
+    own = models["attention"].explain(ENGLISH)
+    assert found["text"] == models["attention"].predict(ENGLISH) == own.answer
+    assert found["source"] == own.source
+    assert found["said"] == own.said
+    assert [word.strip() for word in found["source"]] == [*ENGLISH.split(), "</s>"]
+    assert found["weights"] == own.weights.tolist()
+    assert [sum(row) for row in found["weights"]] == pytest.approx([1.0] * len(found["said"]), abs=1e-5)
+
+
+def test_without_attention_there_are_words_and_no_weights(models: dict[str, TaskModel]):
+    found = verbs.translated(models["no-attention"], ENGLISH)
+    assert found["weights"] is None
+    assert found["text"] == models["no-attention"].predict(ENGLISH)
+    assert [word.strip() for word in found["said"]] == [*found["text"].split(), "</s>"]
+
+
+def test_quality_is_counted_by_the_words_of_the_source(models: dict[str, TaskModel], ready_folder: Path):
+    model, test = models["no-attention"], ready_tasks.test_pairs(ready_folder)
+    points = {point["length"]: point for point in verbs.quality(model, test)}
+    assert list(points) == list(range(ready_examples.SHORTEST, ready_examples.LONGEST + 1))
+    lines = [line.split("\t") for line in test.read_text(encoding="utf-8").splitlines()]
+    for length in (2, 7, 20):
+        group = [(source, target) for source, target in lines if len(source.split()) == length]
+        sources, targets = zip(*group, strict=True)
+        expected = measure_pairs(model.predict(list(sources)), targets, sources, lowercase=True)
+        assert points[length]["sentences"] == len(group) == verbs.EACH
+        assert (points[length]["words"], points[length]["exact"]) == pytest.approx((expected.words, expected.exact))
+
+
+def test_a_run_of_the_users_is_measured_on_what_validated_it(ready_folder: Path):
+    model = load_task(ready_folder / TASKS / "attention")
+    points = verbs.quality(model)
+    assert sum(point["sentences"] for point in points) == 190  # the validation sentences, ten of each length
+
+
+def test_an_example_is_of_the_nearest_length_and_pages_turn():
+    pairs = {2: [SentencePair("a b", "c d")], 5: [SentencePair(f"a b c d {n}", "e") for n in range(3)]}
+    assert verbs.example(pairs, 5, 0)["source"] == "a b c d 0"
+    assert verbs.example(pairs, 9, 4) == {"length": 5, "count": 3, "source": "a b c d 1", "target": "e"}
+    assert verbs.example(pairs, 3, 0)["length"] == 2
+
+
+def test_words_are_judged_place_by_place(models: dict[str, TaskModel]):
+    said = models["attention"].predict(ENGLISH).split()
+    other = ["autre", *said[1:], "encore"]
+    found = verbs.judged(models["attention"], ENGLISH, " ".join(other))
+    assert found == {"said": said, "right": [False] + [True] * (len(said) - 1), "missing": 1}
+
+
+def test_tags_and_labels_are_the_librarys_own(models: dict[str, TaskModel]):
+    tagger, classifier = models["tagger"], models["sentiment"]
+    found = verbs.tagged(tagger, "they fish near the blorp .")
+    own = tagger.explain("they fish near the blorp .")
+    assert [word["tag"] for word in found["words"]] == list(own.tags) == tagger.predict("they fish near the blorp .")
+    assert [word["known"] for word in found["words"]] == [True, True, True, True, False, True]
+    assert [(one["tag"], one["p"]) for one in found["words"][1]["likeliest"]] == list(own.likeliest[1])
+    text = "the film was not good ."
+    found, mine = verbs.labelled(classifier, text), classifier.explain(text)
+    assert found["label"] == mine.label == classifier.predict(text)
+    assert [word["evidence"] for word in found["words"]] == pytest.approx(mine.evidence)
+    assert {one["label"]: one["p"] for one in found["probabilities"]} == pytest.approx(mine.probabilities)
+
+
+def test_a_model_of_another_task_is_refused_with_a_sentence(models: dict[str, TaskModel]):
+    with pytest.raises(OptionError, match="trained to tag; expected one trained to translate"):
+        verbs.translated(models["tagger"], "the cat")
+    with pytest.raises(OptionError, match="no words"):
+        verbs.tagged(models["tagger"], "   ")
+
+
+def test_the_list_says_what_there_is_and_names_lead_nowhere_else(server: Served, ready_folder: Path, tmp_path: Path):
+    answer = httpx.get(f"{server.address}/api/tasks").json()
+    assert {one["name"]: (one["task"], one["attention"]) for one in answer["models"]} == {
+        "ready:attention": ("translate", "additive"),
+        "ready:no-attention": ("translate", "none"),
+        "ready:sentiment": ("classify", ""),
+        "ready:tagger": ("tag", ""),
+    }
+    assert answer["missing"] == []
+    assert answer["making"]["task"] == ""
+    for name in ("ready:lstm", "ready:..", "runs:nothing"):
+        refused = httpx.post(f"{server.address}/api/tasks/tag", json={"model": name, "text": "a"})
+        assert refused.status_code == 404
+        assert "pick one of the list" in refused.json()["error"]
+    shutil.copytree(ready_folder / TASKS / "tagger", tmp_path / "mine")
+    (tmp_path / "linked").symlink_to(ready_folder / TASKS / "tagger")
+    shelf = TaskShelf(ready_folder, tmp_path)
+    assert [card.name for card in shelf.cards() if card.name.startswith("runs:")] == ["runs:mine"]
+    (tmp_path / "mine" / "weights.safetensors").write_bytes(b"damaged")
+    with pytest.raises(FormatError, match="cannot be read"), shelf.held("runs:mine"):
+        pass
+
+
+def test_over_the_wire_the_same_figures(server: Served, models: dict[str, TaskModel]):
+    found = ask(server, "quality", models=["ready:no-attention", "ready:attention"])
+    assert [one["model"] for one in found] == ["ready:no-attention", "ready:attention"]
+    example = ask(server, "example", models=["ready:attention"], length=6, at=1)
+    assert len(example["source"].split()) == 6
+    assert example["answers"][0]["said"] == models["attention"].predict(example["source"]).split()
+    assert ask(server, "train", task="tag")["making"]["task"] == ""  # nothing is missing
+
+
+def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
+    def listed() -> Any:
+        return httpx.get(f"{untrained.address}/api/tasks").json()
+
+    assert listed()["missing"] == ["translate", "tag", "classify"]
+    assert ask(untrained, "train", task="classify")["making"]["task"] == "classify"
+    assert ask(untrained, "train", task="classify")["making"]["task"] == "classify"  # asked twice, made once
+    busy = httpx.post(f"{untrained.address}/api/tasks/train", json={"task": "tag"})
+    assert busy.status_code == 400
+    assert "are being trained" in busy.json()["error"]
+    wait_for(lambda: not listed()["making"]["task"], 120)
+    assert listed()["making"]["error"] == ""
+    assert listed()["missing"] == ["translate", "tag"]
+    found = ask(untrained, "classify", model="ready:sentiment", text="the film was dull .")
+    assert found["words"][1]["word"] == "film"
+
+
+def test_another_studio_at_it_is_told_and_nothing_begins_while_closing(tmp_path: Path):
+    making = Making(tmp_path, SCALE)
+    turn = take(tmp_path / TASKS / "lock")
+    assert turn is not None
+    with pytest.raises(OptionError, match="another studio"):
+        making.begin("tag")
+    turn.close()
+    making.close()
+    with pytest.raises(OptionError, match="closing"):
+        making.begin("tag")

@@ -1,0 +1,133 @@
+"""Units: what is shown of one is what the trace says, and the ranking is the library's own search."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+import thereafter
+from thereafter.errors import CorpusError, OptionError, SourceError, UnknownNameError
+from thereafter.inspection.properties import PROPERTIES
+from thereafter.inspection.units import search
+from thereafter.studio.routes.units import PropertyName
+from thereafter.studio.verbs import units
+
+CODE = 'def f(a):\n    # say "so"\n    return "é🙂" + a\n'
+
+
+def test_values_are_those_of_the_trace(ready_folder: Path):
+    lm = thereafter.load(ready_folder / "letters")
+    known = lm.trace(CODE)
+    for unit, field, number in (("l0.h[3]", "l0.h", 3), ("l0.c[127]", "l0.c", 127)):
+        found = units.shown(lm, unit=unit, text=CODE, property="quotes")
+        assert "".join(found["tokens"]) == CODE
+        assert found["values"] == pytest.approx(known[field][:, number].tolist(), abs=1e-6)
+        assert found["truth"] == PROPERTIES["quotes"].of(CODE).astype(float).tolist()
+        assert (min(found["shades"]), max(found["shades"])) == (-1.0, 1.0)
+        assert found["fields"] == {"l0.h": 128, "l0.c": 128}
+        # the colour follows the value
+        order = np.argsort(found["values"], kind="stable")
+        assert (np.diff(np.array(found["shades"])[order]) >= 0).all()
+
+
+def test_words_are_shown_as_they_stand_in_the_text(ready_folder: Path):
+    lm = thereafter.load(ready_folder / "lstm")
+    text = "the nurse  near\nthe qwertz farmers ."
+    found = units.shown(lm, unit="l0.h[0]", text=text, property="line-position")
+    assert found["tokens"] == ["the", " nurse", "  near", "\n", "the", " qwertz", " farmers", " ."]
+    assert found["values"] == pytest.approx(lm.trace(text)["l0.h"][:, 0].tolist(), abs=1e-6)
+    assert found["truth"] == [3.0, 9.0, 15.0, 0.0, 3.0, 10.0, 18.0, 20.0]
+
+
+def test_a_long_text_is_cut_and_says_so(ready_folder: Path):
+    lm = thereafter.load(ready_folder / "letters")
+    found = units.shown(lm, text="x = 1\n" * 400)
+    assert (len(found["tokens"]), found["cut"], found["truth"]) == (units.SHOWN, True, None)
+    assert not units.shown(lm, text="x = 1\n")["cut"]
+
+
+def test_the_sample_is_of_text_the_model_was_not_trained_on(ready_folder: Path):
+    lm = thereafter.load(ready_folder / "letters")
+    for name in ("quotes-or-comment", "line-position"):
+        found = units.shown(lm, property=name)
+        shown = "".join(found["tokens"])
+        assert found["source"] == "python-code:test"
+        assert shown in units.own_text(lm)[0]
+        assert len(set(found["truth"])) > 1
+        # read by itself it has the property where it has it in its place
+        whole, _ = units.own_text(lm)
+        at = whole.index(shown)
+        there = PROPERTIES[name].of(whole)[at : at + len(shown)].astype(float)
+        assert found["truth"] == there.tolist()
+    assert units.shown(thereafter.load(ready_folder / "gru"))["source"] == "agreement.valid.txt"
+
+
+def test_the_ranking_is_that_of_the_search(ready_folder: Path):
+    lm = thereafter.load(ready_folder / "letters")
+    text, _ = units.own_text(lm)
+    for name, yes_no in (("quotes-or-comment", True), ("line-position", False)):
+        found = units.ranked(units.separate(lm), lm.tokenizer, text, name, 4)
+        known = search(lm.model, lm.tokenizer, text, [PROPERTIES[name]], top=4, limit=units.LIMIT)
+        assert [one["unit"] for one in found["ranked"]] == known["unit"][0].tolist()
+        assert [one["held_out"] for one in found["ranked"]] == known["held_out"][0].tolist()
+        assert (found["yes_no"], found["tokens"], found["control"]) == (yes_no, units.LIMIT, known["control"][0])
+
+
+def test_a_copy_of_the_model_reads_alike_and_is_another(ready_folder: Path):
+    lm = thereafter.load(ready_folder / "lstm")
+    lm.next("the nurse")  # leaves buffers behind
+    apart = units.separate(lm)
+    assert apart is not lm.model
+    ids = lm.encode("the nurse near the")
+    assert np.array_equal(
+        apart.log_probs(ids[None], apart.start(1))[0], lm.model.log_probs(ids[None], lm.model.start(1))[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "error", "sentence"),
+    [
+        ("ngram", {}, OptionError, "has no recurrent units; expected rnn, gru, lstm"),
+        ("transformer", {}, OptionError, "has no recurrent units"),
+        (
+            "lstm",
+            {"unit": "l0.h[96]", "text": "the"},
+            OptionError,
+            r"l0.h has no unit 96; expected 0 to 95; try l0.h\[0\]",
+        ),
+        ("lstm", {"unit": "l7.h[0]", "text": "the"}, UnknownNameError, "l7.h"),
+        ("lstm", {"text": "   "}, OptionError, "the text is empty; expected at least one token"),
+        ("lstm", {"text": "the", "property": "none"}, UnknownNameError, "property"),
+    ],
+)
+def test_errors_are_sentences(ready_folder: Path, name: str, asked: dict, error: type, sentence: str):
+    with pytest.raises(error, match=sentence):
+        units.shown(thereafter.load(ready_folder / name), **asked)
+
+
+def test_a_text_that_is_gone_or_not_here_is_not_looked_for_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "book.txt"
+    path.write_text("one two three four five\n" * 60)
+    lm = thereafter.train(path, model="rnn", tokens="word", hidden=4, tokens_budget=100, seed=0)
+    assert units.own_text(lm)[0].startswith("one two")
+    path.unlink()
+    with pytest.raises(SourceError, match=r"book\.txt"):
+        units.own_text(lm)
+    monkeypatch.setenv("THEREAFTER_DATA", str(tmp_path))
+    monkeypatch.setenv("THEREAFTER_CACHE", str(tmp_path))
+    lm.config["source"] = {"name": "wikitext-2"}
+    with pytest.raises(CorpusError, match="thereafter data get wikitext-2"):
+        units.own_text(lm)
+
+
+def test_every_property_can_be_asked_for(server: Any):
+    assert list(get_args(PropertyName)) == list(PROPERTIES)
+    with urllib.request.urlopen(server.address + "/api/units/properties", timeout=20) as answer:
+        found = json.loads(answer.read())
+    assert [one["name"] for one in found] == list(PROPERTIES)
+    assert {one["name"]: one["yes_no"] for one in found}["line-position"] is False
