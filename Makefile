@@ -51,7 +51,7 @@ bench: $(READY) .oracles/.ready
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 -c constraints.txt -e ".[dev]"
 	touch $@
 
 .oracles/.ready: constraints.txt
