@@ -38,7 +38,18 @@ def generated(page: Any) -> None:
     page.get_by_role("button", name="Pause").click()
 
 
-ACTS: dict[str, Callable[[Any], None]] = {"generator": generated}
+def trained(page: Any) -> None:
+    """The models of a task are trained when they are asked for, and kept."""
+    offer = page.get_by_role("button", name="Train the")
+    if offer.is_visible():
+        offer.click()
+        page.locator("main progress").wait_for()
+        page.locator("main progress").wait_for(state="detached", timeout=300_000)
+
+
+ACTS: dict[str, Callable[[Any], None]] = {"generator": generated} | dict.fromkeys(
+    ("bottleneck", "attention", "tagging", "sentiment"), trained
+)
 """What is done in a panel before it is taken."""
 
 
@@ -105,7 +116,7 @@ def take(browser: Any, address: str, panel: str, theme: str, width: int, path: P
     """One panel, as long as it is, or what a screen shows of it."""
     page = browser.new_page(
         base_url=address,
-        viewport={"width": width, "height": 1000},
+        viewport={"width": width, "height": 940},
         color_scheme=theme,
         reduced_motion="reduce",
     )

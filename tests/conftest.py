@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from thereafter.folders import cache_folder
+from where import find_data
 
 collect_ignore = ["oracles"]  # scripts for the oracles' own interpreter
 
@@ -20,13 +21,6 @@ settings.load_profile("house")
 
 # Compiled kernels are slow to make: tests keep them where the user's own are, whatever cache a test is given.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "numba"))
-
-
-def find_data() -> Path | None:
-    named = os.environ.get("THEREAFTER_DATA")
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    folder = Path(named).expanduser() if named else beside
-    return folder if folder.is_dir() else None
 
 
 @pytest.fixture(autouse=True)

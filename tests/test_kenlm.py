@@ -24,7 +24,7 @@ def oracle_python() -> Path | None:
 
 @pytest.fixture(scope="module")
 def ptb5(tmp_path_factory: pytest.TempPathFactory):
-    from conftest import find_data
+    from where import find_data
 
     folder = find_data()
     if folder is None:

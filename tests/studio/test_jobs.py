@@ -27,6 +27,7 @@ from thereafter.studio.errors import NotThereError
 from thereafter.studio.jobs import MOST_RUNNING, TEXTS, Jobs
 from thereafter.studio.unfinished import Unfinished
 from thereafter.studio.verbs.curves import curve
+from thereafter.training.run_folder import is_finished
 
 WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "or", "which", "old", "small", ".", ",", "it", "was"]
 SMALL: dict[str, Any] = {"hidden": 8, "batch": 4, "steps": 8, "dropout": 0.2, "validate_every": 50, "min_count": 1}
@@ -135,10 +136,13 @@ def test_stop_close_and_what_was_not_begun_yet(jobs: Jobs):
     with pytest.raises(OptionError, match="closing"):
         jobs.begin("late", "rnn", text=book())
     later = Jobs(jobs.folder)
-    assert {job["name"]: job["state"] for job in later.all()} == dict.fromkeys((stopped, closed, waiting), "paused")
+    left = {job["name"]: job["state"] for job in later.all()}
+    assert left | {waiting: "paused"} == dict.fromkeys((stopped, closed, waiting), "paused")
     assert all(job["resumable"] for job in later.all())
-    later.resume(waiting)  # its process was ended while it was still importing torch: it begins again from its text
-    wait_for_state(later, waiting, "finished")
+    if waiting in left:  # its process was ended while it was still importing torch: it begins again from its text
+        later.resume(waiting)
+        wait_for_state(later, waiting, "finished")
+    assert is_finished(jobs.folder / waiting)  # or it was so short that it came to its end before it was told
     assert sorted(path.name for path in (jobs.folder / TEXTS).iterdir()) == [
         f"{name}.txt" for name in sorted((stopped, closed, waiting))
     ]

@@ -203,6 +203,39 @@ def test_a_body_that_grows_too_large_is_refused(server: Served):
     assert "bytes were sent" in answer.json()["error"]
 
 
+def test_a_body_that_says_it_is_huge_is_refused_before_it_comes(server: Served):
+    with socket_to(server) as line:
+        line.settimeout(10)
+        line.sendall(b"POST /api/train HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000000\r\n\r\n")
+        assert line.recv(4096).startswith(b"HTTP/1.1 413")
+
+
+def test_whoever_sends_too_much_hears_the_sentence(browser: Any, server: Served):
+    """Not only that the line was cut off while it was busy sending."""
+    send = """async size => {
+      const answer = await fetch("/api/train", { method: "POST", body: "x".repeat(size) });
+      return [answer.status, (await answer.json()).error];
+    }"""
+    with visiting(browser, server.address) as tab:
+        tab.goto("/")
+        for size in (12_000_000, 40_000_000):
+            status, sentence = tab.evaluate(send, size)
+            assert status == 413
+            assert "bytes were sent" in sentence
+    megabyte = b" " * 0x100000
+    for said, before, after in [
+        (b"Transfer-Encoding: chunked", b"100000\r\n", b"\r\n"),
+        (b"Content-Length: %d" % (30 * len(megabyte)), b"", b""),
+    ]:
+        with socket_to(server) as line:
+            line.settimeout(30)
+            line.sendall(b"POST /api/next HTTP/1.1\r\nHost: localhost\r\n" + said + b"\r\n\r\n")
+            for _ in range(30):
+                line.sendall(before + megabyte + after)
+            line.sendall(b"0\r\n\r\n" if before else b"")
+            assert line.recv(4096).startswith(b"HTTP/1.1 413")
+
+
 def test_a_body_without_end_is_cut_off(server: Served):
     """It is not read for ever, and nothing of it is kept."""
     sent = 0

@@ -98,7 +98,7 @@ def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Pa
         assert torch.equal(weight, resumed.net.state_dict()[name]), name
 
 
-def test_mistakes_are_sentences(tmp_path: Path, keyword: Path):
+def test_mistakes_are_sentences(tmp_path: Path, keyword: Path, data: Path):
     model = thereafter.load_task(keyword)
     other = tmp_path / "other.tsv"
     other.write_text("a fine film\tgood\na strange film\tstrange\n", encoding="utf-8")

@@ -95,9 +95,7 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"] if part != "body") or "the request"
-    sentence = f"{where[:80]}: {first['msg']}"
-    # the name of a field comes from outside and may hold halves of characters, which cannot be sent
-    return JSONResponse({"error": sentence.encode("utf-8", "replace").decode()}, 422)
+    return JSONResponse({"error": f"{where[:80]}: {first['msg']}"}, 422)
 
 
 def _plain(request: Request, error: Exception) -> JSONResponse:

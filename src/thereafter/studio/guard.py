@@ -65,7 +65,8 @@ class Guard:
         elif self._token is not None and scope["method"] == "GET" and _asked_token(scope):
             await _answer(send, 303, b"", [(b"location", _without_token(scope)), (b"set-cookie", self._cookie(scope))])
         elif _size(headers) > self._most:
-            await _discard(receive)
+            if _size(headers) <= _DISCARDED:
+                await _discard(receive)
             await _say(scope, receive, send, 413, self._too_much())
         else:
             await self._limited(scope, receive, send)
