@@ -44,7 +44,7 @@ def trained(page: Any) -> None:
     if offer.is_visible():
         offer.click()
         page.locator("main progress").wait_for()
-        page.locator("main progress").wait_for(state="detached", timeout=300_000)
+        page.locator("main progress").wait_for(state="hidden", timeout=300_000)
 
 
 ACTS: dict[str, Callable[[Any], None]] = {"generator": generated} | dict.fromkeys(
