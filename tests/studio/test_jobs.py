@@ -27,7 +27,6 @@ from thereafter.studio.errors import NotThereError
 from thereafter.studio.jobs import MOST_RUNNING, TEXTS, Jobs
 from thereafter.studio.unfinished import Unfinished
 from thereafter.studio.verbs.curves import curve
-from thereafter.training.run_folder import is_finished
 
 WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "or", "which", "old", "small", ".", ",", "it", "was"]
 SMALL: dict[str, Any] = {"hidden": 8, "batch": 4, "steps": 8, "dropout": 0.2, "validate_every": 50, "min_count": 1}
@@ -128,7 +127,7 @@ def test_stop_close_and_what_was_not_begun_yet(jobs: Jobs):
     assert (jobs.folder / stopped / "weights.safetensors").is_file()  # validated at step 50
     with pytest.raises(OptionError, match="is stopped; expected one that runs"):
         jobs.pause(stopped)
-    waiting = jobs.begin("waiting", "rnn", text=book(), tokens="word", options=SMALL | {"epochs": 1.0})["name"]
+    waiting = jobs.begin("waiting", "rnn", text=book(), tokens="word", options=ENDLESS)["name"]
     pids.append(pid_of(jobs, waiting))
 
     jobs.close()
@@ -136,18 +135,35 @@ def test_stop_close_and_what_was_not_begun_yet(jobs: Jobs):
     with pytest.raises(OptionError, match="closing"):
         jobs.begin("late", "rnn", text=book())
     later = Jobs(jobs.folder)
-    left = {job["name"]: job["state"] for job in later.all()}
-    assert left | {waiting: "paused"} == dict.fromkeys((stopped, closed, waiting), "paused")
+    assert {job["name"]: job["state"] for job in later.all()} == dict.fromkeys((stopped, closed, waiting), "paused")
     assert all(job["resumable"] for job in later.all())
-    if waiting in left:  # its process was ended while it was still importing torch: it begins again from its text
-        later.resume(waiting)
-        wait_for_state(later, waiting, "finished")
-    assert is_finished(jobs.folder / waiting)  # or it was so short that it came to its end before it was told
+    later.resume(waiting)  # its process was ended while it was still importing torch: it begins again from its text
+    wait_for_steps(later, waiting, 10)
+    later.stop(waiting)
+    wait_for_state(later, waiting, "stopped")
     assert sorted(path.name for path in (jobs.folder / TEXTS).iterdir()) == [
         f"{name}.txt" for name in sorted((stopped, closed, waiting))
     ]
     later.stop(closed)
     assert told(later, closed)["state"] == "stopped"
+    later.close()
+
+
+def test_a_training_ended_while_its_folder_was_being_made_begins_again(jobs: Jobs):
+    """The tokenizer is there and the configuration is not: no run yet, but the order says what was wanted."""
+    name = jobs.begin("half", "rnn", text=book(), tokens="word", options=ENDLESS)["name"]
+    jobs.close()
+    folder = jobs.folder / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
+    order = {"do": "train", "source": str((jobs.folder / TEXTS / f"{name}.txt").absolute()), "model": "rnn"}
+    order |= {"tokens": "word", "options": ENDLESS, "run": str(folder.absolute())}
+    write_text(jobs.folder / TEXTS / f"{name}.json", json.dumps(order))
+    later = Jobs(jobs.folder)
+    assert told(later, name)["resumable"]
+    later.resume(name)
+    wait_for_steps(later, name, 10)
     later.close()
 
 

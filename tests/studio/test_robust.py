@@ -197,9 +197,7 @@ def test_fifty_requests_at_once_are_answered_and_the_page_is_never_held_up(serve
             assert [one["text"] for one in found["candidates"]] == [word for word, _ in want]
             assert [one["p"] for one in found["candidates"]] == pytest.approx([p for _, p in want], rel=1e-4)
     assert len(waits) >= 3
-    # one answer may wait for a core on a busy machine; a loop that was held up would make nearly all of them late
-    slow = statistics.quantiles(waits, n=10)[-1]
-    assert slow < 1.0, f"{lasted:.1f} s for all, nine of ten looks took less than {slow:.3f} s"
+    assert max(waits) < 1.0, f"{lasted:.1f} s for all, median {statistics.median(waits):.3f} s"
 
 
 def test_a_model_is_loaded_once_however_many_ask(ready_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

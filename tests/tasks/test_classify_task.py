@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from toys import keyword_of, labelled, parity_of
+from toys import breaks_off_and_goes_on, keyword_of, labelled, parity_of
 
 import thereafter
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError
@@ -77,25 +77,9 @@ def test_saved_and_loaded_it_answers_the_same(tmp_path: Path, keyword: Path):
 
 
 def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from thereafter.training.loop import Loop
-
     source = labelled(tmp_path / "train.tsv", 60)
-    options = SMALL | {"epochs": 4, "batch": 8, "checkpoint_every": 5, "checkpoint_seconds": 0.0}
-    whole = thereafter.fit("classify", source, **options)
-    own = Loop._step
-
-    def broken(loop: Loop) -> bool:
-        if loop.at.step == 12:
-            raise KeyboardInterrupt
-        return own(loop)
-
-    monkeypatch.setattr(Loop, "_step", broken)
-    with pytest.raises(KeyboardInterrupt):
-        thereafter.fit("classify", source, out=tmp_path / "run", **options)
-    monkeypatch.setattr(Loop, "_step", own)
-    resumed = thereafter.resume_task(tmp_path / "run")
-    for name, weight in whole.net.state_dict().items():
-        assert torch.equal(weight, resumed.net.state_dict()[name]), name
+    options = SMALL | {"epochs": 4, "batch": 8}
+    breaks_off_and_goes_on(monkeypatch, tmp_path / "run", "classify", source, **options)
 
 
 def test_mistakes_are_sentences(tmp_path: Path, keyword: Path, data: Path):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from toys import tag_of, tagged
+from toys import breaks_off_and_goes_on, tag_of, tagged
 
 import thereafter
 from thereafter.errors import FormatError, OptionError, SourceError
@@ -44,26 +44,9 @@ def test_saved_and_loaded_it_answers_the_same(tmp_path: Path):
 
 
 def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from thereafter.training.loop import Loop
-
     source = tagged(tmp_path / "train.txt", 60)
-    options = SMALL | {"epochs": 6, "seed": 3, "batch": 8, "checkpoint_every": 5, "checkpoint_seconds": 0.0}
-    whole = thereafter.fit("tag", source, **options)
-    own = Loop._step
-
-    def broken(loop: Loop) -> bool:
-        if loop.at.step == 17:
-            raise KeyboardInterrupt
-        return own(loop)
-
-    monkeypatch.setattr(Loop, "_step", broken)
-    with pytest.raises(KeyboardInterrupt):
-        thereafter.fit("tag", source, out=tmp_path / "run", **options)
-    monkeypatch.setattr(Loop, "_step", own)
-    resumed = thereafter.resume_task(tmp_path / "run")
-    for name, weight in whole.net.state_dict().items():
-        assert torch.equal(weight, resumed.net.state_dict()[name]), name
-    assert thereafter.resume_task(tmp_path / "run").log[-1]["event"] == "trained"
+    options = SMALL | {"epochs": 6, "seed": 3, "batch": 8}
+    breaks_off_and_goes_on(monkeypatch, tmp_path / "run", "tag", source, **options)
 
 
 @pytest.mark.parametrize("settings", [{"crf": True}, {"letters": "cnn"}, {"letters": "none", "cell": "elman"}])

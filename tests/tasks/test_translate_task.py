@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from toys import LETTERS, reversed_pairs
+from toys import LETTERS, breaks_off_and_goes_on, reversed_pairs
 
 import thereafter
 from thereafter import progress
@@ -88,28 +88,12 @@ def test_saved_and_loaded_it_answers_the_same(tmp_path: Path, options: dict[str,
 
 
 def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from thereafter.training.loop import Loop
-
     pairs = [line.split("\t") for line in reversed_pairs(tmp_path / "all.tsv", 60).read_text().splitlines()]
     for side, name in enumerate(("a.de", "a.en")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
     source = f"{tmp_path / 'a.de'},{tmp_path / 'a.en'}"
-    options = TINY | {"epochs": 4, "batch": 8, "checkpoint_every": 5, "checkpoint_seconds": 0.0, "own_words": 0.3}
-    whole = thereafter.fit("translate", source, **options)
-    own = Loop._step
-
-    def broken(loop: Loop) -> bool:
-        if loop.at.step == 17:
-            raise KeyboardInterrupt
-        return own(loop)
-
-    monkeypatch.setattr(Loop, "_step", broken)
-    with pytest.raises(KeyboardInterrupt):
-        thereafter.fit("translate", source, out=tmp_path / "run", **options)
-    monkeypatch.setattr(Loop, "_step", own)
-    resumed = thereafter.resume_task(tmp_path / "run")
-    for name, weight in whole.net.state_dict().items():
-        assert torch.equal(weight, resumed.net.state_dict()[name]), name
+    options = TINY | {"epochs": 4, "batch": 8, "own_words": 0.3}
+    breaks_off_and_goes_on(monkeypatch, tmp_path / "run", "translate", source, **options)
 
 
 def test_pairs_come_in_one_file_or_two_and_in_either_direction(tmp_path: Path):

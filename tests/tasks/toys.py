@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import thereafter
+from thereafter.training.loop import Loop
 
 LETTERS = "abdeklmostu"
 
@@ -80,3 +87,24 @@ def sentences(path: Path, lines: int = 300, seed: int = 1) -> Path:
         rows.append(" and ".join(f"the {ANIMALS[verb]} {verb}" for verb in verbs))
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return path
+
+
+def breaks_off_and_goes_on(monkeypatch: pytest.MonkeyPatch, run: Path, task: str, source: Any, **options: Any) -> None:
+    """A training interrupted at step 17 and resumed has, to the bit, the weights of one that never was."""
+    options |= {"checkpoint_every": 5, "checkpoint_seconds": 0.0}
+    whole = thereafter.fit(task, source, **options)
+    own = Loop._step
+
+    def broken(loop: Loop) -> bool:
+        if loop.at.step == 17:
+            raise KeyboardInterrupt
+        return own(loop)
+
+    monkeypatch.setattr(Loop, "_step", broken)
+    with pytest.raises(KeyboardInterrupt):
+        thereafter.fit(task, source, out=run, **options)
+    monkeypatch.setattr(Loop, "_step", own)
+    resumed = thereafter.resume_task(run)
+    for name, weight in whole.net.state_dict().items():
+        assert torch.equal(weight, resumed.net.state_dict()[name]), name
+    assert thereafter.resume_task(run).log[-1]["event"] == "trained"

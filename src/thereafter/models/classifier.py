@@ -24,10 +24,9 @@ from thereafter.errors import OptionError
 from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
-from thereafter.models.tagger import PAD, UNKNOWN
-from thereafter.models.task_net import TaskNet
+from thereafter.models.task_net import CELLS, PAD, TaskNet, read_as_unknown
 
-ENCODERS = ("elman", "gru", "lstm", "cnn")
+ENCODERS = (*CELLS, "cnn")
 POOLINGS = ("last", "mean", "max", "attention")
 _WIDTHS = (3, 4, 5)
 
@@ -117,8 +116,7 @@ class Classifier(TaskNet):
         """The vector of each word, [B, T, E]."""
         words_BT = batch.words_BT
         if self.training and self.settings.drop_words:
-            dropped_BT = torch.rand(words_BT.shape, device=words_BT.device) < self.settings.drop_words
-            words_BT = words_BT.masked_fill(dropped_BT & (words_BT != PAD), UNKNOWN)
+            words_BT = read_as_unknown(words_BT, self.settings.drop_words)
         found: Tensor = self.words(words_BT)
         return found
 

@@ -32,8 +32,7 @@ from thereafter.layers.embedding import Embedding
 from thereafter.layers.recurrent import Recurrent
 from thereafter.layers.softmax import Softmax, rows_at_once
 from thereafter.models.settings import check_choice, check_share, check_size
-from thereafter.models.tagger import CELLS, UNKNOWN
-from thereafter.models.task_net import TaskNet
+from thereafter.models.task_net import CELLS, UNKNOWN, TaskNet
 
 SIDES = ("both", "left", "right")
 

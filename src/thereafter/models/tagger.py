@@ -23,11 +23,8 @@ from thereafter.layers.crf import Crf
 from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
-from thereafter.models.task_net import TaskNet
+from thereafter.models.task_net import CELLS, PAD, TaskNet, read_as_unknown
 
-PAD, UNKNOWN = 0, 1
-"""The ids that every lexicon of a task begins with."""
-CELLS = ("elman", "gru", "lstm")
 LETTERS = ("lstm", "cnn", "none")
 _WIDTH = 3  # letters that a convolution sees at once
 
@@ -125,8 +122,7 @@ class Tagger(TaskNet):
         """What the layers read of each word, x [B, T, E]."""
         words_BT = batch.words_BT
         if self.training and self.settings.drop_words:
-            dropped_BT = torch.rand(words_BT.shape, device=words_BT.device) < self.settings.drop_words
-            words_BT = words_BT.masked_fill(dropped_BT & (words_BT != PAD), UNKNOWN)
+            words_BT = read_as_unknown(words_BT, self.settings.drop_words)
         x_BTE = self.words(words_BT)
         if self.speller is None:
             return x_BTE  # type: ignore[no-any-return]

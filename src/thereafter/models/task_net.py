@@ -13,6 +13,17 @@ from torch import Tensor, nn
 from thereafter.layers.counting import count_parameters
 from thereafter.models.state import NeuralState
 
+PAD, UNKNOWN = 0, 1
+"""The ids that every lexicon of a task begins with."""
+CELLS = ("elman", "gru", "lstm")
+"""Cells that read a sentence in both directions."""
+
+
+def read_as_unknown(words_BT: Tensor, share: float) -> Tensor:
+    """The words with a share of them drawn to be the unknown one, so that it is learned; padding stays what it is."""
+    drawn_BT = torch.rand(words_BT.shape, device=words_BT.device) < share
+    return words_BT.masked_fill(drawn_BT & (words_BT != PAD), UNKNOWN)
+
 
 class TaskNet(nn.Module):
     """A network that learns from whole examples: it says `nats`, the sum of -log p of all targets of a batch."""

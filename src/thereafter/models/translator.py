@@ -30,11 +30,10 @@ from thereafter.errors import OptionError
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.softmax import Softmax, rows_at_once
 from thereafter.models.settings import check_choice, check_share, check_size
-from thereafter.models.task_net import TaskNet
+from thereafter.models.task_net import CELLS, TaskNet
 
 END = 0
 """Ends a sentence, and fills rows behind their end."""
-CELLS = ("elman", "gru", "lstm")
 MODELS = ("recurrent", "transformer")
 ATTENTIONS = ("none", "dot", "bilinear", "additive")
 TOKENS = ("word", "prose", "bpe", "char")

@@ -169,6 +169,8 @@ class Jobs:
 
     def _left(self) -> list[Job]:
         """What earlier studios, or anybody else, left unfinished."""
+        from thereafter.training.run_folder import is_run
+
         found = {
             name: Job(name, left.kind, "paused", left.share, note="left unfinished")
             for name, left in self._unfinished.runs().items()
@@ -176,7 +178,8 @@ class Jobs:
         for path in _files(self.folder / TEXTS, ".json"):
             name = path.stem
             order = _read_order(path, self.folder / name)
-            if order is not None and not (self.folder / name).exists():
+            # a folder without its configuration, which is written last, is no run yet
+            if order is not None and not is_run(self.folder / name):
                 found[name] = Job(name, str(order["model"]), "paused", note="it had not begun yet", order=order)
         return [job for name, job in found.items() if name not in self._jobs]
 

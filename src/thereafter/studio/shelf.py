@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import stat
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -78,7 +79,7 @@ class _Held(Generic[ModelT]):
     stamp: tuple[int, int] = (0, 0)
 
 
-class Folders(Generic[ModelT, CardT]):
+class Folders(ABC, Generic[ModelT, CardT]):
     """Models of one sort in two folders, `ready` and `runs`; either may not exist yet."""
 
     def __init__(self, ready: Path, runs: Path) -> None:
@@ -87,13 +88,13 @@ class Folders(Generic[ModelT, CardT]):
         self._lock = threading.Lock()
         self._cards: dict[str, tuple[tuple[int, int], CardT]] = {}
 
+    @abstractmethod
     def describe(self, name: str, config: dict[str, Any]) -> CardT:
         """What a configuration says of a model of this sort; any error where it is one of another."""
-        raise NotImplementedError
 
+    @abstractmethod
     def open(self, path: Path) -> ModelT:
         """Load the model in a folder."""
-        raise NotImplementedError
 
     def cards(self) -> list[CardT]:
         """All models there are, ready ones first; a folder that is no run, or a broken one, is left out."""

@@ -10,6 +10,7 @@ from fastapi import Path as InPath
 from pydantic import Field
 
 from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.routes.training import CurveAnswer
 from thereafter.studio.schema import Answer, Asked, ModelName
 from thereafter.studio.shelf import READY, RUNS
 from thereafter.studio.studio import Studio
@@ -122,20 +123,12 @@ class KeptAnswer(Answer):
     models: list[str]
 
 
-class CurveOfAnswer(Answer):
-    """The curves of a model by its log: losses in nats a token, and what each validation said."""
+class CurveOfAnswer(CurveAnswer):
+    """The curves of a model by its log."""
 
     model: str
     label: str
     kind: str
-    step: list[int]
-    seen: list[float | None]
-    loss: list[float | None]
-    valid_step: list[int]
-    valid_seen: list[float | None]
-    valid_seconds: list[float | None]
-    valid_loss: list[float | None]
-    valid_perplexity: list[float | None]
 
 
 @router.post("/compare")
