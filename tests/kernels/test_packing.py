@@ -47,7 +47,8 @@ def test_columns_by_panels_of_up_to_four_vectors(size: tuple[int, int, int], dty
     weight = np.random.default_rng(0).standard_normal((width, columns)).astype(dtype)
     lanes = int(recurrence.lanes_of(weight))
     packed = np.full(recurrence.packed_size(width, columns, units, weight.itemsize), np.nan, dtype)
-    recurrence.pack_columns(weight, packed, 0, columns)
+    for packer in range(3):
+        recurrence.pack_columns(weight, packed, 0, columns, packer, 3)
     for index in range(recurrence._panels(0, columns, lanes)):
         column, vectors = recurrence._panel(0, columns, lanes, index)
         own, there = vectors * lanes, min(vectors * lanes, columns - column)

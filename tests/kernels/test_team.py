@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,8 +28,12 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
 
 
 @pytest.fixture(autouse=True)
-def always_a_team(monkeypatch: pytest.MonkeyPatch) -> None:
+def always_a_team(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(products, "_WORTH_A_TEAM", 0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
 
 
 def both_ways(layer: nn.LSTM, x: torch.Tensor, lengths: torch.Tensor | None, **walk: Any) -> list[torch.Tensor]:
@@ -48,7 +54,6 @@ def layer_and_input(size: tuple[int, int, int, int], options: dict[str, Any], dt
     return layer, torch.randn(batch, steps, inputs, dtype=dtype, requires_grad=True)
 
 
-@pytest.mark.parametrize("fewest", [1, 10**9], ids=["input in the steps", "input hoisted"])
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("ragged", [False, True], ids=["whole", "lengths"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -58,18 +63,21 @@ def test_a_team_equals_the_reference(
     options: dict[str, Any],
     ragged: bool,
     dtype: torch.dtype,
-    fewest: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lstm, "_FEWEST_ROWS", fewest)
+    """However the work is shared: by rows or by units, the input's product inside the steps or before them."""
     layer, x = layer_and_input(size, options, dtype)
     lengths = torch.arange(size[0]) % size[1] + 1 if ragged else None
     layer.kernel = "reference"
     expected = both_ways(layer, x, lengths)
     layer.kernel = "cpu"
-    for got, want in zip(both_ways(layer, x, lengths), expected, strict=True):
-        scale = max(1.0, float(want.abs().max()))
-        assert float((got - want).abs().max()) <= TOLERANCE[dtype] * scale
+    for threads, by_rows, inside in itertools.product([2, 3], [True, False], [True, False]):
+        torch.set_num_threads(threads)
+        monkeypatch.setattr(lstm, "_FEWEST_ROWS", 1 if inside else 10**9)
+        monkeypatch.setattr(lstm, "_FEWEST_EACH", 0 if by_rows else 10**9)
+        for got, want in zip(both_ways(layer, x, lengths), expected, strict=True):
+            scale = max(1.0, float(want.abs().max()))
+            assert float((got - want).abs().max()) <= TOLERANCE[dtype] * scale, (threads, by_rows, inside)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

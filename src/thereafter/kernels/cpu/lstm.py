@@ -18,11 +18,9 @@ from thereafter.cells.lstm import LSTM
 from thereafter.kernels.cpu.lstm_norm import LstmNormScan
 from thereafter.kernels.cpu.lstm_projected import ProjectedLstmScan
 from thereafter.kernels.cpu.products import (
-    as_array,
     hoisted,
     place_for_gradient,
     refuse_second_derivative,
-    row_ends,
     run_team,
     team_packing,
     team_spares,
@@ -32,7 +30,10 @@ from thereafter.kernels.cpu.workspace import give, give_all, take
 from thereafter.kernels.jobs import Job
 
 _CACHED = 1 << 19  # bytes of [W, U] a thread can keep at hand beside what it works on
-_FEWEST_ROWS = 8  # of a batch, for the input's product to be worth while in a step
+_WHOLE = 1 << 21  # bytes of U that every thread can keep at hand, where each has its own rows
+_WHOLE_BOTH = 1 << 20
+_FEWEST_EACH = 2  # rows of a thread
+_FEWEST_ROWS = 16  # of a batch, for the input's product to be worth while in a step
 
 
 class LstmScan(torch.autograd.Function):
@@ -56,69 +57,91 @@ class LstmScan(torch.autograd.Function):
 
         rows, steps, inputs = x_BTI.shape
         width, units = weight_hh.shape
-        xh = take(x_BTI, steps + 1, rows, inputs + units)
-        xh[:-1, :, :inputs] = x_BTI.transpose(0, 1)
-        xh[0, :, inputs:] = h_BH
-        c, y = take(x_BTI, steps + 1, rows, units), x_BTI.new_empty(rows, steps, units)
-        c[0] = c_BH
+        by_rows = _by_rows(rows, width * units * x_BTI.element_size())
+        inside = _inside(rows, width * (inputs + units) * x_BTI.element_size(), by_rows)
         bias = bias_ih if bias_hh is None or bias_ih is None else bias_ih + bias_hh
-        inside = _inside(rows, width * (inputs + units) * x_BTI.element_size())
-        gates = take(x_BTI, steps, rows, width)
+        gates, c = take(x_BTI, steps, rows, width), take(x_BTI, steps + 1, rows, units)
+        y = x_BTI.new_empty(rows, steps, units)
+        read = inputs if inside else 0
+        xh = take(x_BTI, steps + 1, rows, read + units)
+        xh[0, :, read:], c[0] = h_BH, c_BH
+        x_TBI = x_BTI.transpose(0, 1)
         if inside:
+            xh[:-1, :, :inputs] = x_TBI
+            x_TBI = xh
             weight = torch.cat((weight_ih, weight_hh), 1)
             start = x_BTI.new_zeros(width) if bias is None else bias.contiguous()
         else:
-            flat = xh[:-1].view(steps * rows, -1)[:, :inputs]
-            hoisted(flat, weight_ih, bias, gates.view(steps * rows, width))
+            x_TBI = x_TBI if x_TBI.is_contiguous() else take(x_BTI, steps, rows, inputs).copy_(x_TBI)
+            hoisted(x_TBI.view(-1, inputs), weight_ih, bias, gates.view(-1, width))
             weight, start = weight_hh.contiguous(), x_BTI.new_empty(0)
         packed = team_packing(weight, units)
-        arrays = [a.numpy() for a in (gates, c, xh, y, weight, packed, team_spares(gates), start)]
-        run_team(forward_task, gates, [*arrays, as_array(peephole_3H, gates), row_ends(lengths)], [coupled])
-        last = xh[steps, :, inputs:].clone(), c[steps].clone()
+        arrays = gates, c, xh, y, weight, packed, team_spares(gates), start
+        run_team(forward_task, arrays, peephole_3H, lengths, [coupled, by_rows])
+        last = xh[steps, :, read:].clone(), c[steps].clone()
         give(packed)
+        kept = (gates, c, xh) if x_TBI.data_ptr() in (x_BTI.data_ptr(), xh.data_ptr()) else (gates, c, xh, x_TBI)
         if any(ctx.needs_input_grad):
-            ctx.save_for_backward(gates, c, xh, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths)
-            ctx.coupled, ctx.inside = coupled, inside
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths, *kept)
+            ctx.coupled, ctx.inside, ctx.by_rows = coupled, inside, by_rows
         else:
-            give_all(gates, c, xh)
+            give_all(*kept)
         return y, *last
 
     @staticmethod
-    def backward(ctx: Any, dy_BTH: Tensor, dh_BH: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any, dy_BTH: Tensor | None, dh_BH: Tensor | None, dc_BH: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
         refuse_second_derivative()
         from thereafter.kernels.loops.lstm_team import backward_task
 
-        gates, c, xh, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths = ctx.saved_tensors
+        x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths, *kept = ctx.saved_tensors
+        gates, c, xh = kept[:3]
         steps, rows, width = gates.shape
-        units = c.shape[2]
-        inputs = xh.shape[2] - units
+        units, inputs = c.shape[2], weight_ih.shape[1]
         dz = place_for_gradient(gates)
-        dh, dc = (d.clone(memory_format=torch.contiguous_format) for d in (dh_BH, dc_BH))
-        d_peephole = c.new_zeros(3 if peephole_3H is not None else 0, units)
+        dy = c.new_zeros(rows, steps, units) if dy_BTH is None else dy_BTH.contiguous()
+        dh, dc = (torch.zeros_like(c[0]) if d is None else _copy(d) for d in (dh_BH, dc_BH))
+        threads = torch.get_num_threads()
+        d_bias = c.new_zeros(threads, width)
+        d_peephole = c.new_zeros(threads, 3 if peephole_3H is not None else 0, units)
         inside = ctx.inside and ctx.needs_input_grad[0]
-        dx = c.new_zeros(rows, steps, inputs if inside else 0)
+        dx = c.new_empty(rows, steps, inputs if inside else 0)
         w, u = (weight_ih if inside else weight_ih[:0]).contiguous(), weight_hh.contiguous()
         packed = team_packing(u, units), team_packing(w, units) if inside else c.new_empty(0)
-        filled = (gates, c, dy_BTH.contiguous(), dh, dc, dz, dx, d_peephole, u, w, *packed, team_spares(gates))
-        arrays = [*(a.numpy() for a in filled), as_array(peephole_3H, gates), row_ends(lengths)]
-        run_team(backward_task, gates, arrays, [ctx.coupled])
+        arrays = gates, c, dy, dh, dc, dz, dx, d_bias, d_peephole, u, w, *packed, team_spares(gates)
+        run_team(backward_task, arrays, peephole_3H, lengths, [ctx.coupled, ctx.by_rows])
         give_all(*packed)
-        flat, read = dz.view(steps * rows, width), xh[:-1].view(steps * rows, -1)
+        flat = dz.view(steps * rows, width)
         if ctx.needs_input_grad[0] and not inside:
             dx = flat.mm(weight_ih).view(steps, rows, inputs).transpose(0, 1)
+        if ctx.inside:
+            d_ih, d_hh = weight_gradients(flat, xh[:-1].view(steps * rows, -1), inputs)
+        else:
+            d_ih, d_hh = flat.t().mm(x_TBI.view(-1, inputs)), flat.t().mm(xh[:-1].view(-1, units))
         given = dx if ctx.needs_input_grad[0] else None
-        bias = flat.sum(0) if bias_ih is not None else None
+        bias = d_bias.sum(0) if bias_ih is not None else None
         second = bias if bias_hh is not None else None
-        peepholes = d_peephole if peephole_3H is not None else None
-        d_ih, d_hh = weight_gradients(flat, read, inputs)
+        peepholes = d_peephole.sum(0) if peephole_3H is not None else None
         if dz is gates:  # nobody will walk this way again
-            give_all(gates, c, xh)
+            give_all(*kept)
         return given, dh, dc, d_ih, d_hh, bias, second, peepholes, None, None
 
 
-def _inside(rows: int, size: int) -> bool:
+def _copy(array: Tensor) -> Tensor:
+    """What the loops may work on in place."""
+    return array.clone(memory_format=torch.contiguous_format)
+
+
+def _by_rows(rows: int, size: int) -> bool:
+    """Whether each thread should take rows of the batch, and all of U."""
+    return rows >= _FEWEST_EACH * torch.get_num_threads() and size <= _WHOLE
+
+
+def _inside(rows: int, size: int, by_rows: bool) -> bool:
     """Whether the input's product belongs into the steps."""
-    return rows >= _FEWEST_ROWS and size <= _CACHED * torch.get_num_threads()
+    return rows >= _FEWEST_ROWS and size <= (_WHOLE_BOTH if by_rows else _CACHED * torch.get_num_threads())
 
 
 def run_lstm(job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:

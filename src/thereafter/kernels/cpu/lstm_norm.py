@@ -11,10 +11,8 @@ import torch
 from torch import Tensor
 
 from thereafter.kernels.cpu.products import (
-    as_array,
     place_for_gradient,
     refuse_second_derivative,
-    row_ends,
     run_team,
     team_packing,
     team_spares,
@@ -46,11 +44,10 @@ class LstmNormScan(torch.autograd.Function):
         scale, scale_c = z_TBG.new_empty(steps, rows), z_TBG.new_empty(steps, rows)
         c, h = z_TBG.new_empty(steps + 1, rows, units), z_TBG.new_empty(steps + 1, rows, units)
         c[0], h[0] = c_BH, h_BH
-        arrays = [a.numpy() for a in (gates, c, h, hat, scale, hat_c, scale_c)]
-        arrays += [as_array(a, gates) for a in (gain_G.view(1, width), gain_c_2H, weight_hh)]
-        arrays += [a.numpy() for a in (team_packing(weight_hh, units), team_spares(gates), _rooms(gates, units))]
-        arrays += [as_array(peephole_3H, gates)]
-        run_team(forward_task, gates, [*arrays, row_ends(lengths)], [coupled])
+        gains = gain_G.view(1, width).contiguous(), gain_c_2H.contiguous()
+        work = team_packing(weight_hh, units), team_spares(gates), _rooms(gates, units)
+        arrays = [gates, c, h, hat, scale, hat_c, scale_c, *gains, weight_hh.contiguous(), *work]
+        run_team(forward_task, arrays, peephole_3H, lengths, [coupled])
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(
                 gates, c, h, hat, scale, hat_c, scale_c, weight_hh, peephole_3H, lengths, gain_G, gain_c_2H
@@ -69,11 +66,10 @@ class LstmNormScan(torch.autograd.Function):
         dz, du = place_for_gradient(gates), place_for_gradient(hat)
         dc, dh = dc_BH.clone(memory_format=torch.contiguous_format), torch.empty_like(h[0])
         sums = gates.new_zeros(torch.get_num_threads(), width + 5 * units)
-        arrays = [a.numpy() for a in (gates, c, dy_TBH.contiguous(), dh, dc, dz, du, hat, scale, hat_c, scale_c)]
-        arrays += [as_array(a, gates) for a in (gain.view(1, width), gain_c, weight_hh)]
-        arrays += [a.numpy() for a in (team_packing(weight_hh, units), team_spares(gates), _rooms(gates, units), sums)]
-        arrays += [as_array(peephole, gates)]
-        run_team(backward_task, gates, [*arrays, row_ends(lengths)], [ctx.coupled])
+        gains = gain.view(1, width).contiguous(), gain_c.contiguous()
+        work = team_packing(weight_hh, units), team_spares(gates), _rooms(gates, units), sums
+        arrays = [gates, c, dy_TBH.contiguous(), dh, dc, dz, du, hat, scale, hat_c, scale_c, *gains]
+        run_team(backward_task, [*arrays, weight_hh.contiguous(), *work], peephole, lengths, [ctx.coupled])
         d_hh = du.view(steps * rows, width).t().mm(h[:-1].reshape(steps * rows, -1))
         d_gain, d_gain_c, d_peephole = sums.sum(0).split([width, 2 * units, 3 * units])
         given = d_peephole.view(3, units) if peephole is not None else None

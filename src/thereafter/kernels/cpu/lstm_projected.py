@@ -63,7 +63,9 @@ class ProjectedLstmScan(torch.autograd.Function):
         projection = Projection(weight_hr, m, h[0], lengths, h)
         dh, dm = projection.start_backward(dy_TBO)
         d_peephole = c.new_zeros(3 if peephole_3H is not None else 0, c.shape[2])
-        views = [a.numpy() for a in (gates, c, c.new_zeros(rows, steps, c.shape[2]), dm, dc, dz, d_peephole)]
+        # the biases' gradients come from dz, through the product that made z
+        d_bias, dy = c.new_zeros(width), c.new_zeros(rows, steps, c.shape[2])
+        views = [a.numpy() for a in (gates, c, dy, dm, dc, dz, d_bias, d_peephole)]
         seen, ends = as_array(peephole_3H, gates), row_ends(lengths)
         dz_steps = dz.unbind(0)
         for t in range(steps - 1, -1, -1):

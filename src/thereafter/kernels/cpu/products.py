@@ -5,6 +5,7 @@ Shapes: T steps, B rows, H units, O outputs, G gate units.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from thereafter.kernels.cpu.workspace import take
 _WORTH_A_TEAM = (
     1_000_000  # floating-point operations of a sequence; waking a thread costs as much as a hundred thousand
 )
+
+
+_NO_LENGTHS = torch.empty(0, dtype=torch.int64)
 
 
 def recurrent_matrix(weight_hh: Tensor, rows: int) -> Tensor:
@@ -127,10 +131,7 @@ def hoisted(x_NI: Tensor, weight_ih: Tensor, bias_G: Tensor | None, out_NG: Tens
 
 def weight_gradients(dz_NG: Tensor, xh_NK: Tensor, inputs: int) -> tuple[Tensor, Tensor]:
     """dW = dz' x and dU = dz' h of all steps, from x and h side by side."""
-    turned = dz_NG.t()
-    if len(dz_NG) < dz_NG.shape[1]:  # copying the results would be more than what it saves
-        return turned.mm(xh_NK[:, :inputs]), turned.mm(xh_NK[:, inputs:])
-    both = turned.mm(xh_NK)  # dz is read once for both
+    both = dz_NG.t().mm(xh_NK)  # dz is read once for both
     return both[:, :inputs].contiguous(), both[:, inputs:].contiguous()
 
 
@@ -150,12 +151,18 @@ def team_spares(gates_TBG: Tensor) -> Tensor:
     return gates_TBG.new_empty(torch.get_num_threads(), size)
 
 
-def run_team(task: Any, gates_TBG: Tensor, arrays: list[NDArray[Any]], numbers: list[int]) -> None:
-    """Run a task of `loops` over a sequence on all threads, or on this one where there is too little to share."""
-    from thereafter.kernels.loops.team import call
+def run_team(
+    task: Any, arrays: Sequence[Tensor], peephole_3H: Tensor | None, lengths: Tensor | None, numbers: Sequence[int]
+) -> None:
+    """Run a task of `loops` over a sequence, all its gates and cells first among the arrays, on all threads, or on this
+    one where there is too little to share. What is not there is empty."""
+    from thereafter.kernels.loops.team import NUMPY, call
 
-    products = 2 * gates_TBG.numel() * arrays[1].shape[-1]
-    call(task(arrays[0].dtype), arrays, numbers, alone=products < _WORTH_A_TEAM)
+    gates_TBG, c_TBH = arrays[:2]
+    seen = gates_TBG.new_empty(0, 0) if peephole_3H is None else peephole_3H.contiguous()
+    ends = _NO_LENGTHS if lengths is None else lengths.contiguous()
+    alone = 2 * gates_TBG.numel() * c_TBH.shape[-1] < _WORTH_A_TEAM
+    call(task(NUMPY[gates_TBG.dtype]), [*arrays, seen, ends], numbers, alone=alone)
 
 
 def place_for_gradient(gates_TBG: Tensor) -> Tensor:

@@ -85,8 +85,10 @@ def _backward_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
         shown, dm = tanh(v["new"]), v["dm"] + v["dy"]
         _back(v, dm, v["dc"] + dm * v["o"] * (1.0 - shown * shown), shown, peephole, coupled)
         v["dm"] = v.constant(0.0)  # room for what comes from the step before
+        for gate in ("i", "g", "o") if coupled else _GATES:
+            v[f"sum_{gate}"] = v[f"sum_{gate}"] + v[f"d{gate}"]
 
-    return row_loop(formula, *_BACK)
+    return row_loop(formula, *_BACK, *_SUMS)
 
 
 def cell_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
@@ -108,6 +110,7 @@ def gates_back_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
 
 
 _BACK = (*_GATES, "old", "new", "shown", "dm", "dy", "dc", "di", "df", "dg", "do", *_SEEN, "to_i", "to_f", "to_o")
+_SUMS = ("sum_i", "sum_f", "sum_g", "sum_o")
 _plain, _coupled = _forward_loop(False, False), _forward_loop(False, True)
 _seeing, _seeing_coupled = _forward_loop(True, False), _forward_loop(True, True)
 _plain_back, _coupled_back = _backward_loop(False, False), _backward_loop(False, True)
@@ -142,13 +145,14 @@ def lstm_forward(
 
 @jit()
 def lstm_backward(
-    t: int, gates: Any, c: Any, dy: Any, dm: Any, dc: Any, dz: Any, d_peephole: Any, peephole: Any, coupled: bool,
-    lengths: Any, first: int, last: int,
+    t: int, gates: Any, c: Any, dy: Any, dm: Any, dc: Any, dz: Any, d_bias: Any, d_peephole: Any, peephole: Any,
+    coupled: bool, lengths: Any, first: int, last: int,
 ) -> None:  # fmt: skip
     """The gradient of step t's pre-activations, `dz[t]`, and in `dc` [B, H] that of c before the step.
 
     The gradient of o tanh(c) of this step is `dm` [B, H] and `dy[:, t]` together; `dm` is 0 afterwards. Rows that are
-    over get dz = 0 and keep their dc and dm. `d_peephole` is added to. `dz` may be the gates themselves.
+    over get dz = 0 and keep their dc and dm. `d_bias` [G] and `d_peephole` are added to. `dz` may be the gates
+    themselves.
     """
     for b in range(c.shape[1]):
         if len(lengths) and t >= lengths[b]:
@@ -157,7 +161,7 @@ def lstm_backward(
             row, new = gates[t, b], c[t + 1, b]
             places = backward_places(
                 row, c[t, b], new, new, dm[b], dy[b, t], dc[b], dz[t, b], d_peephole, peephole, first
-            )
+            ) + gate_places(d_bias, c.shape[2], first)
             if len(peephole) and coupled:
                 _seeing_coupled_back(gates, last - first, places)
             elif len(peephole):
@@ -176,20 +180,34 @@ def copy_row(given: Any, to: Any, first: int, last: int) -> None:
 
 
 @jit()
+def clear_row(row: Any, first: int, last: int) -> None:
+    """A part of a row to 0."""
+    for j in range(first, last):
+        row[j] = 0
+
+
+@jit()
 def clear_gates(row: Any, units: int, first: int, last: int) -> None:
     """Own units of every gate of a row to 0."""
     for block in range(len(row) // units):
-        row[block * units + first : block * units + last] = 0
+        clear_row(row, block * units + first, block * units + last)
+
+
+@jit()
+def gate_places(row: Any, units: int, first: int) -> Any:
+    """The addresses of a row's gates; one that it has not got is anything."""
+    size = row.itemsize
+    blocks, i = len(row) // units, row.ctypes.data + first * size
+    return i, i + units * size, i + (blocks - 2) * units * size, i + (blocks - 1) * units * size
 
 
 @jit()
 def forward_places(row: Any, old: Any, new: Any, m: Any, y: Any, peephole: Any, first: int) -> Any:
     """The addresses a forward loop takes."""
     units, size = len(old), row.itemsize
-    blocks = len(row) // units
-    i, seen = row.ctypes.data + first * size, peephole.ctypes.data + first * size
+    seen = peephole.ctypes.data + first * size
     return (
-        i, i + units * size, i + (blocks - 2) * units * size, i + (blocks - 1) * units * size,
+        *gate_places(row, units, first),
         old.ctypes.data + first * size, new.ctypes.data + first * size, m.ctypes.data + first * size,
         y.ctypes.data + first * size, seen, seen + units * size, seen + 2 * units * size,
     )  # fmt: skip
@@ -202,13 +220,11 @@ def backward_places(
 ) -> Any:  # fmt: skip
     """The addresses a backward loop takes."""
     units, size = len(old), row.itemsize
-    blocks = len(row) // units
-    second, third, fourth = units * size, (blocks - 2) * units * size, (blocks - 1) * units * size
-    i, di = row.ctypes.data + first * size, dz.ctypes.data + first * size
+    second = units * size
     seen, to = peephole.ctypes.data + first * size, d_peephole.ctypes.data + first * size
     return (
-        i, i + second, i + third, i + fourth, old.ctypes.data + first * size, new.ctypes.data + first * size,
+        *gate_places(row, units, first), old.ctypes.data + first * size, new.ctypes.data + first * size,
         shown.ctypes.data + first * size, dm.ctypes.data + first * size, dy.ctypes.data + first * size,
-        dc.ctypes.data + first * size, di, di + second, di + third, di + fourth, seen, seen + second, seen + 2 * second,
-        to, to + second, to + 2 * second,
+        dc.ctypes.data + first * size, *gate_places(dz, units, first), seen, seen + second, seen + 2 * second, to,
+        to + second, to + 2 * second,
     )  # fmt: skip

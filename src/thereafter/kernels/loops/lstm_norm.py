@@ -151,8 +151,7 @@ def backward(
     of gain, of gain and shift of c, and of the peepholes. `du` may be `hat`, and `dz` the gates."""
     size, own = members(task), member(task)
     units = c.shape[2]
-    first, last = own_units(units, lanes_of(gates), own, size)
-    pack_columns(weight, packed, first, last)
+    pack_columns(weight, packed, 0, units, own, size)
     meet(task, 0, size)
     top, end = share(gates.shape[1], own, size)
     for b in range(top, end):

@@ -1,4 +1,9 @@
-"""All steps of the LSTM, forward and backward, by a team of threads: one call a sequence, one meeting a step."""
+"""All steps of the LSTM, forward and backward, by a team of threads: one call a sequence.
+
+Either a thread owns rows of the batch: then it reads all of the matrix at every step, and once that is packed no thread
+waits for another. Or it owns units, and with them a part of the matrix: then all of them meet at every step, and each
+reads what the others have just made. The first is faster where the matrix fits into the cache of each core.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +13,24 @@ from typing import Any
 import numpy as np
 
 from thereafter.compiled import c_function, jit
-from thereafter.kernels.loops.lstm import lstm_backward, lstm_forward
+from thereafter.kernels.loops.lstm import clear_row, lstm_backward, lstm_forward
 from thereafter.kernels.loops.recurrence import (
     columns_product,
+    fetch_row,
     gates_product,
     lanes_of,
     own_units,
     pack_columns,
     pack_gates,
 )  # fmt: skip
-from thereafter.kernels.loops.team import array_1, array_2, array_3, meet, member, members, number, task_at
+from thereafter.kernels.loops.team import array_1, array_2, array_3, meet, member, members, number, share, task_at
 from thereafter.kernels.loops.tiles import types
 
 
 @jit()
 def forward(
     task: Any, gates: Any, c: Any, xh: Any, y: Any, weight: Any, packed: Any, spares: Any, bias: Any, peephole: Any,
-    lengths: Any, coupled: bool,
+    lengths: Any, coupled: bool, by_rows: bool,
 ) -> None:  # fmt: skip
     """All gates, cells and outputs from xh [T + 1, B, I + H], the inputs with the outputs before them; c[0] and h of
     xh[0] are given, y [B, T, H] is made.
@@ -37,46 +43,71 @@ def forward(
     inputs, read_from = xh.shape[2] - units, xh.shape[2] - weight.shape[1]
     first, last = own_units(units, lanes_of(gates), own, size)
     pack_gates(weight, units, packed, first, last)
-    meetings = 0
+    meetings, top, end = 0, 0, gates.shape[1]
+    if by_rows:
+        meetings = meet(task, meetings, size)  # the matrix is packed
+        top, end = share(end, own, size)
+        first, last = 0, units
+    gates, c, xh, y = gates[:, top:end], c[:, top:end], xh[:, top:end], y[top:end]
+    lengths = lengths[top:end]
     for t in range(len(gates)):
         gates_product(task, t, xh[t, :, read_from:], units, packed, bias, gates[t], first, last, spares[own])
         lstm_forward(t, gates, c, xh[:, :, inputs:], y, peephole, coupled, lengths, first, last)
-        meetings = meet(task, meetings, size)
+        if not by_rows:
+            meetings = meet(task, meetings, size)
+            fetch_row(xh[t + 1, 0, inputs:])
 
 
 @jit()
 def backward(
-    task: Any, gates: Any, c: Any, dy: Any, dh: Any, dc: Any, dz: Any, dx: Any, d_peephole: Any, weight: Any,
-    weight_x: Any, packed: Any, packed_x: Any, spares: Any, peephole: Any, lengths: Any, coupled: bool,
+    task: Any, gates: Any, c: Any, dy: Any, dh: Any, dc: Any, dz: Any, dx: Any, d_bias: Any, d_peephole: Any,
+    weight: Any, weight_x: Any, packed: Any, packed_x: Any, spares: Any, peephole: Any, lengths: Any, coupled: bool,
+    by_rows: bool,
 ) -> None:  # fmt: skip
     """dz of all steps from dy [B, T, H] and, in dh and dc [B, H], the gradients of the last state, which become those
-    of the first; dx [B, T, I], zeros before, where it has columns and is to be made step by step."""
+    of the first; dx [B, T, I] where it has columns and is to be made step by step. To d_bias [threads, G] and
+    d_peephole [threads, 3, H] each thread adds its share."""
     size, own = members(task), member(task)
     units, inputs = c.shape[2], dx.shape[2]
-    first, last = own_units(units, lanes_of(gates), own, size)
-    first_x, last_x = own_units(inputs, lanes_of(gates), own, size)
-    pack_columns(weight, packed, first, last)
+    meetings, top, end = 0, 0, gates.shape[1]
+    if by_rows:
+        top, end = share(end, own, size)
+        first, last, first_x, last_x = 0, units, 0, inputs
+    else:
+        first, last = own_units(units, lanes_of(gates), own, size)
+        first_x, last_x = own_units(inputs, lanes_of(gates), own, size)
+    packer, packers = (own, size) if by_rows else (0, 1)
+    pack_columns(weight, packed, first, last, packer, packers)
     if inputs:
-        pack_columns(weight_x, packed_x, first_x, last_x)
-    meetings = 0
-    for t in range(len(gates) - 1, -1, -1):
-        lstm_backward(t, gates, c, dy, dh, dc, dz, d_peephole, peephole, coupled, lengths, first, last)
+        pack_columns(weight_x, packed_x, first_x, last_x, packer, packers)
+    if by_rows:
         meetings = meet(task, meetings, size)
+    gates, c, dz, dx, dy = gates[:, top:end], c[:, top:end], dz[:, top:end], dx[top:end], dy[top:end]
+    dh, dc, lengths = dh[top:end], dc[top:end], lengths[top:end]
+    for t in range(len(gates) - 1, -1, -1):
+        lstm_backward(
+            t, gates, c, dy, dh, dc, dz, d_bias[own], d_peephole[own], peephole, coupled, lengths, first, last
+        )
+        if not by_rows:
+            meetings = meet(task, meetings, size)
+            fetch_row(dz[t, 0])
         columns_product(task, t, dz[t], packed, dh, first, last, spares[own])
         if inputs:
+            for b in range(end - top):
+                clear_row(dx[b, t], first_x, last_x)
             columns_product(task, t, dz[t], packed_x, dx[:, t], first_x, last_x, spares[own])
 
 
 @cache
 def forward_task(dtype: Any) -> Any:
-    """`forward` as a function of a task, its arrays in the order of `forward`'s; told: coupled."""
+    """`forward` as a function of a task, its arrays in the order of `forward`'s; told: coupled, by rows."""
 
     def lstm_forward_task(address: Any) -> None:
         task = task_at(address)
         forward(
             task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_3(task, 3, dtype),
             array_2(task, 4, dtype), array_1(task, 5, dtype), array_2(task, 6, dtype), array_1(task, 7, dtype),
-            array_2(task, 8, dtype), array_1(task, 9, np.int64), number(task, 0) != 0,
+            array_2(task, 8, dtype), array_1(task, 9, np.int64), number(task, 0) != 0, number(task, 1) != 0,
         )  # fmt: skip
 
     return c_function(types.void(types.voidptr), lstm_forward_task)
@@ -84,15 +115,16 @@ def forward_task(dtype: Any) -> Any:
 
 @cache
 def backward_task(dtype: Any) -> Any:
-    """`backward` as a function of a task, its arrays in the order of `backward`'s; told: coupled."""
+    """`backward` as a function of a task, its arrays in the order of `backward`'s; told: coupled, by rows."""
 
     def lstm_backward_task(address: Any) -> None:
         task = task_at(address)
         backward(
             task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_2(task, 3, dtype),
             array_2(task, 4, dtype), array_3(task, 5, dtype), array_3(task, 6, dtype), array_2(task, 7, dtype),
-            array_2(task, 8, dtype), array_2(task, 9, dtype), array_1(task, 10, dtype), array_1(task, 11, dtype),
-            array_2(task, 12, dtype), array_2(task, 13, dtype), array_1(task, 14, np.int64), number(task, 0) != 0,
+            array_3(task, 8, dtype), array_2(task, 9, dtype), array_2(task, 10, dtype), array_1(task, 11, dtype),
+            array_1(task, 12, dtype), array_2(task, 13, dtype), array_2(task, 14, dtype), array_1(task, 15, np.int64),
+            number(task, 0) != 0, number(task, 1) != 0,
         )  # fmt: skip
 
     return c_function(types.void(types.voidptr), lstm_backward_task)

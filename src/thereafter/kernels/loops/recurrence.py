@@ -13,7 +13,7 @@ from typing import Any
 
 from thereafter.compiled import jit
 from thereafter.kernels.loops.team import PRODUCT, share
-from thereafter.kernels.loops.tiles import LANES32, LANES64, MOST_VECTORS, copy, multiply, turn
+from thereafter.kernels.loops.tiles import LANES32, LANES64, LINE, MOST_VECTORS, copy, fetch, multiply, turn
 
 
 @jit()
@@ -86,6 +86,14 @@ def gates_product(
 
 
 @jit()
+def fetch_row(row: Any) -> None:
+    """Ask for a row at once, part of which another thread has just written: one line after the other would be waited
+    for."""
+    for place in range(row.ctypes.data, row.ctypes.data + len(row) * row.itemsize, LINE):
+        fetch(place)
+
+
+@jit()
 def _turned(index: int, count: int, t: int) -> int:
     """The place in line at step t: from the front at even steps, from the back at odd ones."""
     return index if t % 2 == 0 else count - 1 - index
@@ -106,11 +114,13 @@ def _panel(first: int, last: int, lanes: int, index: int) -> tuple[int, int]:
 
 
 @jit()
-def pack_columns(weight_GK: Any, packed: Any, first: int, last: int) -> None:
-    """A matrix for `columns_product`: panels [G, up to 4, L] of neighbouring columns, zeros beyond the last."""
+def pack_columns(weight_GK: Any, packed: Any, first: int, last: int, packer: int, packers: int) -> None:
+    """A matrix for `columns_product` of the columns `first` to `last`: panels [G, up to 4, L] of neighbouring columns,
+    zeros beyond the last. Of these panels this is the share of one packer."""
     width, columns = weight_GK.shape
     lanes, size = lanes_of(weight_GK), weight_GK.itemsize
-    for index in range(_panels(first, last, lanes)):
+    begin, end = share(_panels(first, last, lanes), packer, packers)
+    for index in range(begin, end):
         column, vectors = _panel(first, last, lanes, index)
         own = vectors * lanes
         here = min(own, columns - column)

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
 from thereafter.compiled import intrinsic, jit
-from thereafter.kernels.loops.tiles import ir, product, types
+from thereafter.kernels.loops.tiles import LINE, ir, product, types
 from thereafter.packages import require
 
 carray = require("numba", "a compiled loop").carray
@@ -28,7 +28,10 @@ _SPINS = 4000  # looks at the barrier before the core is offered to somebody els
 # and three axes (the last ones 1 where it has fewer).
 _BARRIER, _MEMBER, _MEMBERS, _YIELD, _ALONE, PRODUCT, _HEAD = range(7)
 NUMBERS = 4
-_ARRAYS, _EACH, _MOST = _HEAD + NUMBERS, 4, 24
+_ARRAYS, _EACH, _MOST, _ONES = _HEAD + NUMBERS, 4, 24, (1, 1, 1)
+_LENGTH = _ARRAYS + _EACH * _MOST
+_APART = LINE // 8  # places of a line
+NUMPY = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
 
 
 class Pool:
@@ -69,24 +72,32 @@ def pool() -> Pool:
     return Pool()
 
 
-def call(function: Any, arrays: Sequence[NDArray[Any]], numbers: Sequence[int] = (), *, alone: bool = False) -> None:
+def call(function: Any, arrays: Sequence[Tensor], numbers: Sequence[int] = (), *, alone: bool = False) -> None:
     """Run a compiled `function(task)` on all of torch's threads, or on this one `alone`. The arrays are contiguous."""
-    if len(arrays) > _MOST or not all(array.flags.c_contiguous for array in arrays):
+    if len(arrays) > _MOST or not all(array.is_contiguous() for array in arrays):
         raise ValueError("a task takes a few arrays that lie in one piece each")  # only addresses cross over
     threads = pool()
-    barrier = np.zeros(16, np.int64)
-    task = np.ones(_ARRAYS + _EACH * _MOST, np.int64)
     team = 1 if alone or threads.parallel is None else torch.get_num_threads()
-    task[:PRODUCT] = barrier.ctypes.data, threads.member, threads.members, threads.give_way, int(team == 1)
-    task[PRODUCT] = product(arrays[0].dtype).address
-    task[_HEAD : _HEAD + len(numbers)] = numbers
-    for place, array in zip(range(_ARRAYS, len(task), _EACH), arrays, strict=False):
-        task[place] = array.__array_interface__["data"][0]
-        task[place + 1 : place + 1 + array.ndim] = array.shape
+    task = (ctypes.c_int64 * (_LENGTH + (team + 1) * _APART))()
+    address = ctypes.addressof(task)
+    barrier = -(-(address + 8 * _LENGTH) // LINE) * LINE  # behind the task, on lines of its own
+    told = [
+        barrier,
+        threads.member,
+        threads.members,
+        threads.give_way,
+        int(team == 1),
+        product(NUMPY[arrays[0].dtype]).address,
+    ]
+    told += numbers
+    told += [0] * (_ARRAYS - len(told))
+    for array in arrays:
+        told += [array.data_ptr(), *array.shape, *_ONES[array.dim() :]]
+    task[: len(told)] = told
     if team == 1:
-        function.ctypes(task.ctypes.data)
+        function.ctypes(address)
     else:
-        threads.parallel(function.address, task.ctypes.data, team, 0)
+        threads.parallel(function.address, address, team, 0)
 
 
 @intrinsic
@@ -110,19 +121,18 @@ def _pointer(typing: Any, address: Any) -> Any:
 
 
 @intrinsic
-def _arrive(typing: Any, address: Any) -> Any:
-    """Add 1 to the number at an address, visibly to all threads together with all that was written before."""
+def _say(typing: Any, address: Any, value: Any) -> Any:
+    """Set the number at an address, visibly to all threads together with all that was written before."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
-        builder.atomic_rmw("add", place, ir.IntType(64)(1), "acq_rel")
+        builder.store_atomic(args[1], builder.inttoptr(args[0], ir.IntType(64).as_pointer()), "release", 8)
         return context.get_dummy_value()
 
-    return types.void(types.int64), generate
+    return types.void(types.int64, types.int64), generate
 
 
 @intrinsic
-def _arrived(typing: Any, address: Any) -> Any:
+def _said(typing: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load_atomic(builder.inttoptr(args[0], ir.IntType(64).as_pointer()), "acquire", 8)
 
@@ -146,19 +156,22 @@ def meet(task: Any, meetings: int, size: int) -> int:
     """Wait until all threads have come here `meetings + 1` times; returns that number."""
     meetings += 1
     if size > 1:
-        _arrive(task[_BARRIER])
-        spins = 0
-        while _arrived(task[_BARRIER]) < meetings * size:
-            spins += 1
-            if spins > _SPINS:
-                _whole_number_from(task[_YIELD])
+        # Each thread counts on a line that nobody else writes to: one number for all would have to travel to each of
+        # them to be added to, and back to be read.
+        _say(task[_BARRIER] + member(task) * LINE, meetings)
+        for other in range(size):
+            spins = 0
+            while _said(task[_BARRIER] + other * LINE) < meetings:
+                spins += 1
+                if spins > _SPINS:
+                    _whole_number_from(task[_YIELD])
     return meetings
 
 
 @jit()
 def task_at(address: Any) -> Any:
     """The task whose address a compiled function was called with."""
-    return carray(address, _ARRAYS + _EACH * _MOST, np.int64)
+    return carray(address, _LENGTH, np.int64)
 
 
 @jit()

@@ -22,7 +22,7 @@ ir, binding = (require(f"llvmlite.{name}", "a compiled loop") for name in ("ir",
 types, cgutils = (require(f"numba.{name}", "a compiled loop") for name in ("types", "core.cgutils"))
 
 MOST_VECTORS = 4  # in a panel
-_LINE = 64  # bytes that come from memory together
+LINE = 64  # bytes that come from memory together
 _DEPTH = 128  # rows of a panel at a time: 32 KB where vectors are longest
 
 
@@ -109,7 +109,7 @@ def _write_tile(builder: Any, rows: int, vectors: int, size: int, args: Any) -> 
         numbers = [
             builder.load(at(builder.add(row, _I64(v * VECTOR_BYTES)), vector), align=size) for v in range(vectors)
         ]
-        fetched = builder.inttoptr(moved(ahead, _LINE, k), byte)
+        fetched = builder.inttoptr(moved(ahead, LINE, k), byte)
         builder.call(prefetch, [fetched, _I32(0), _I32(2), _I32(1)])  # a read, into the second cache
         for r in range(rows):
             one = builder.load(at(moved(moved(a, r, a_row), size, k), number))
@@ -142,7 +142,7 @@ def product(dtype: Any) -> Any:
                 a_at += height * a_row
                 s_at += height * s_row
                 c_at += height * c_row
-                fetch += deep * _LINE  # the tiles of this part of the panel fetch the next part together
+                fetch += deep * LINE  # the tiles of this part of the panel fetch the next part together
                 left -= height
                 tiles -= 1
             a += deep * size
@@ -209,3 +209,17 @@ def copy(typing: Any, source: Any, to: Any, size: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 3), generate
+
+
+@intrinsic
+def fetch(typing: Any, address: Any) -> Any:
+    """Ask for the line of memory at an address, and do not wait for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(prefetch, [builder.inttoptr(args[0], byte), _I32(0), _I32(3), _I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
