@@ -74,7 +74,7 @@ def test_a_team_equals_the_reference(
     for threads, by_rows, inside in itertools.product([2, 3], [True, False], [True, False]):
         torch.set_num_threads(threads)
         monkeypatch.setattr(lstm, "_FEWEST_ROWS", 1 if inside else 10**9)
-        monkeypatch.setattr(lstm, "_FEWEST_EACH", 0 if by_rows else 10**9)
+        monkeypatch.setattr(products, "_FEWEST_EACH", 0 if by_rows else 10**9)
         for got, want in zip(both_ways(layer, x, lengths), expected, strict=True):
             scale = max(1.0, float(want.abs().max()))
             assert float((got - want).abs().max()) <= TOLERANCE[dtype] * scale, (threads, by_rows, inside)

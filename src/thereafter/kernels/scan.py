@@ -105,9 +105,26 @@ def turn(x_BT: Tensor, lengths: Tensor | None) -> Tensor:
     """Reverse each row within its own length; what lies beyond stays where it is."""
     if lengths is None:
         return x_BT.flip(1)
-    steps = torch.arange(x_BT.shape[1], device=x_BT.device)
+    batch, steps = x_BT.shape[:2]
+    step = torch.arange(steps, device=x_BT.device)
     ends = lengths.to(x_BT.device).unsqueeze(1)
-    index_BT = torch.where(steps < ends, ends - 1 - steps, steps)
-    if x_BT.dim() == 3:
-        return x_BT.gather(1, index_BT.unsqueeze(-1).expand_as(x_BT))
-    return x_BT.gather(1, index_BT)
+    start = steps * torch.arange(batch, device=x_BT.device).unsqueeze(1)
+    places_N = (start + torch.where(step < ends, ends - 1 - step, step)).flatten()
+    rearranged: Any = _Rearranged
+    turned: Tensor = rearranged.apply(x_BT, places_N)
+    return turned
+
+
+class _Rearranged(torch.autograd.Function):
+    """The places of all rows in another order that is its own inverse: the way back is the same, and copies too, where
+    autograd's own would add."""
+
+    @staticmethod
+    def forward(ctx: Any, x_BT: Tensor, places_N: Tensor) -> Tensor:
+        ctx.save_for_backward(places_N)
+        return x_BT.flatten(0, 1).index_select(0, places_N).view(x_BT.shape)
+
+    @staticmethod
+    def backward(ctx: Any, dy_BT: Tensor) -> tuple[Tensor, None]:
+        rearranged: Any = _Rearranged
+        return rearranged.apply(dy_BT, *ctx.saved_tensors), None

@@ -26,6 +26,7 @@ from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import CELLS, PAD, TaskNet, read_as_unknown
 
 LETTERS = ("lstm", "cnn", "none")
+_SPREAD = 2.2  # of the lengths of words that are spelled together
 _WIDTH = 3  # letters that a convolution sees at once
 
 
@@ -162,14 +163,42 @@ class Speller(nn.Module):
             self.reader = nn.Conv1d(size, self.width, _WIDTH, padding=_WIDTH // 2)
 
     def forward(self, letters_UL: Tensor, lengths_U: Tensor) -> Tensor:
-        x_ULE = locked(self.embedding(letters_UL), self.dropout, self.training)
         if isinstance(self.reader, Recurrent):
-            _, state = self.reader(x_ULE, lengths=lengths_U)
-            last_2UH: Any = state[0]
-            return torch.cat((last_2UH[0], last_2UH[1]), -1)
+            return self._read(letters_UL, lengths_U)
+        x_ULE = locked(self.embedding(letters_UL), self.dropout, self.training)
         y_UWL: Tensor = self.reader(x_ULE.transpose(1, 2))
         outside_UL = torch.arange(letters_UL.shape[1]) >= lengths_U[:, None]
         return y_UWL.masked_fill(outside_UL.to(y_UWL.device)[:, None], -torch.inf).amax(-1)
+
+
+    def _read(self, letters_UL: Tensor, lengths_U: Tensor) -> Tensor:
+        """The last states of both directions. On a CPU words of about the same length are read together: filled up to
+        the longest word of a batch, most of what is read would be filling."""
+        groups = _about_as_long(lengths_U) if letters_UL.device.type == "cpu" else [torch.arange(len(lengths_U))]
+        spelled = []
+        for group_G in groups:
+            ends_G = lengths_U[group_G]
+            x_GLE = self.embedding(letters_UL[group_G.to(letters_UL.device), : int(ends_G.max())])
+            _, state = self.reader(locked(x_GLE, self.dropout, self.training), lengths=ends_G)
+            last_2GH: Any = state[0]
+            spelled.append(torch.cat((last_2GH[0], last_2GH[1]), -1))
+        if len(groups) == 1:
+            return spelled[0]
+        return torch.cat(spelled).index_select(0, torch.cat(groups).argsort())
+
+
+def _about_as_long(lengths_U: Tensor) -> list[Tensor]:
+    """Places in groups of falling length, in each of which the longest has at most _SPREAD more than the shortest times
+    that."""
+    order_U = lengths_U.argsort(descending=True)
+    sizes, longest = [0], 0
+    for length in lengths_U[order_U].tolist():
+        if sizes[-1] and longest > _SPREAD * length + 1:
+            sizes.append(0)
+        if not sizes[-1]:
+            longest = length
+        sizes[-1] += 1
+    return list(order_U.split(sizes))
 
 
 def _inside(batch: TagBatch, device: torch.device) -> Tensor:

@@ -22,6 +22,7 @@ from thereafter.kernels.cpu.products import (
     place_for_gradient,
     refuse_second_derivative,
     run_team,
+    shares_rows,
     team_packing,
     team_spares,
     weight_gradients,
@@ -30,9 +31,8 @@ from thereafter.kernels.cpu.workspace import give, give_all, take
 from thereafter.kernels.jobs import Job
 
 _CACHED = 1 << 19  # bytes of [W, U] a thread can keep at hand beside what it works on
-_WHOLE = 1 << 21  # bytes of U that every thread can keep at hand, where each has its own rows
-_WHOLE_BOTH = 1 << 20
-_FEWEST_EACH = 2  # rows of a thread
+_WHOLE = 1 << 20  # the same where every thread reads all of it
+_FULL = 0.9  # of all places taken: then rows are left in the order they are in
 _FEWEST_ROWS = 16  # of a batch, for the input's product to be worth while in a step
 
 
@@ -57,7 +57,9 @@ class LstmScan(torch.autograd.Function):
 
         rows, steps, inputs = x_BTI.shape
         width, units = weight_hh.shape
-        by_rows = _by_rows(rows, width * units * x_BTI.element_size())
+        order = _longest_first(lengths, steps)
+        h_BH, c_BH, lengths = (_taken(a, order) for a in (h_BH, c_BH, lengths))
+        by_rows = shares_rows(rows, weight_hh)
         inside = _inside(rows, width * (inputs + units) * x_BTI.element_size(), by_rows)
         bias = bias_ih if bias_hh is None or bias_ih is None else bias_ih + bias_hh
         gates, c = take(x_BTI, steps, rows, width), take(x_BTI, steps + 1, rows, units)
@@ -66,8 +68,12 @@ class LstmScan(torch.autograd.Function):
         xh = take(x_BTI, steps + 1, rows, read + units)
         xh[0, :, read:], c[0] = h_BH, c_BH
         x_TBI = x_BTI.transpose(0, 1)
+        if order is not None:
+            x_TBI = torch.index_select(x_TBI, 1, order, out=take(x_BTI, steps, rows, inputs))
         if inside:
             xh[:-1, :, :inputs] = x_TBI
+            if order is not None:
+                give(x_TBI)
             x_TBI = xh
             weight = torch.cat((weight_ih, weight_hh), 1)
             start = x_BTI.new_zeros(width) if bias is None else bias.contiguous()
@@ -83,11 +89,12 @@ class LstmScan(torch.autograd.Function):
         kept = (gates, c, xh) if x_TBI.data_ptr() in (x_BTI.data_ptr(), xh.data_ptr()) else (gates, c, xh, x_TBI)
         if any(ctx.needs_input_grad):
             ctx.set_materialize_grads(False)
-            ctx.save_for_backward(x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths, *kept)
+            ctx.save_for_backward(x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths, order, *kept)
             ctx.coupled, ctx.inside, ctx.by_rows = coupled, inside, by_rows
         else:
             give_all(*kept)
-        return y, *last
+        back = None if order is None else order.argsort()
+        return tuple(_taken(a, back) for a in (y, *last))
 
     @staticmethod
     def backward(
@@ -96,13 +103,13 @@ class LstmScan(torch.autograd.Function):
         refuse_second_derivative()
         from thereafter.kernels.loops.lstm_team import backward_task
 
-        x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths, *kept = ctx.saved_tensors
+        x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths, order, *kept = ctx.saved_tensors
         gates, c, xh = kept[:3]
         steps, rows, width = gates.shape
         units, inputs = c.shape[2], weight_ih.shape[1]
         dz = place_for_gradient(gates)
-        dy = c.new_zeros(rows, steps, units) if dy_BTH is None else dy_BTH.contiguous()
-        dh, dc = (torch.zeros_like(c[0]) if d is None else _copy(d) for d in (dh_BH, dc_BH))
+        dy = c.new_zeros(rows, steps, units) if dy_BTH is None else _taken(dy_BTH, order).contiguous()
+        dh, dc = (torch.zeros_like(c[0]) if d is None else _copy(d, order) for d in (dh_BH, dc_BH))
         threads = torch.get_num_threads()
         d_bias = c.new_zeros(threads, width)
         d_peephole = c.new_zeros(threads, 3 if peephole_3H is not None else 0, units)
@@ -120,28 +127,37 @@ class LstmScan(torch.autograd.Function):
             d_ih, d_hh = weight_gradients(flat, xh[:-1].view(steps * rows, -1), inputs)
         else:
             d_ih, d_hh = flat.t().mm(x_TBI.view(-1, inputs)), flat.t().mm(xh[:-1].view(-1, units))
-        given = dx if ctx.needs_input_grad[0] else None
+        back = None if order is None else order.argsort()
+        given = _taken(dx, back) if ctx.needs_input_grad[0] else None
         bias = d_bias.sum(0) if bias_ih is not None else None
         second = bias if bias_hh is not None else None
         peepholes = d_peephole.sum(0) if peephole_3H is not None else None
         if dz is gates:  # nobody will walk this way again
             give_all(*kept)
-        return given, dh, dc, d_ih, d_hh, bias, second, peepholes, None, None
+        return given, _taken(dh, back), _taken(dc, back), d_ih, d_hh, bias, second, peepholes, None, None
 
 
-def _copy(array: Tensor) -> Tensor:
+def _longest_first(lengths: Tensor | None, steps: int) -> Tensor | None:
+    """The order of rows in which those that are over come last, so that steps leave them out; None where there is
+    little to leave out, or they are in that order."""
+    if lengths is None or float(lengths.sum()) > _FULL * len(lengths) * steps or bool((lengths.diff() <= 0).all()):
+        return None
+    return lengths.argsort(descending=True, stable=True)
+
+
+def _taken(array: Any, order: Tensor | None) -> Any:
+    """The rows in another order, if one is given."""
+    return array if order is None or array is None else array.index_select(0, order)
+
+
+def _copy(array: Tensor, order: Tensor | None) -> Tensor:
     """What the loops may work on in place."""
-    return array.clone(memory_format=torch.contiguous_format)
-
-
-def _by_rows(rows: int, size: int) -> bool:
-    """Whether each thread should take rows of the batch, and all of U."""
-    return rows >= _FEWEST_EACH * torch.get_num_threads() and size <= _WHOLE
+    return array.clone(memory_format=torch.contiguous_format) if order is None else array.index_select(0, order)
 
 
 def _inside(rows: int, size: int, by_rows: bool) -> bool:
     """Whether the input's product belongs into the steps."""
-    return rows >= _FEWEST_ROWS and size <= (_WHOLE_BOTH if by_rows else _CACHED * torch.get_num_threads())
+    return rows >= _FEWEST_ROWS and size <= (_WHOLE if by_rows else _CACHED * torch.get_num_threads())
 
 
 def run_lstm(job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:

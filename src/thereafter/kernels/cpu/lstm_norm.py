@@ -14,6 +14,7 @@ from thereafter.kernels.cpu.products import (
     place_for_gradient,
     refuse_second_derivative,
     run_team,
+    shares_rows,
     team_packing,
     team_spares,
 )
@@ -39,6 +40,7 @@ class LstmNormScan(torch.autograd.Function):
 
         steps, rows, width = z_TBG.shape
         units = c_BH.shape[1]
+        by_rows = shares_rows(rows, weight_hh)
         gates = z_TBG  # in place of z, as in `cpu.lstm`
         hat, hat_c = torch.empty_like(gates), z_TBG.new_empty(steps, rows, units)
         scale, scale_c = z_TBG.new_empty(steps, rows), z_TBG.new_empty(steps, rows)
@@ -47,12 +49,12 @@ class LstmNormScan(torch.autograd.Function):
         gains = gain_G.view(1, width).contiguous(), gain_c_2H.contiguous()
         work = team_packing(weight_hh, units), team_spares(gates), _rooms(gates, units)
         arrays = [gates, c, h, hat, scale, hat_c, scale_c, *gains, weight_hh.contiguous(), *work]
-        run_team(forward_task, arrays, peephole_3H, lengths, [coupled])
+        run_team(forward_task, arrays, peephole_3H, lengths, [coupled, by_rows])
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(
                 gates, c, h, hat, scale, hat_c, scale_c, weight_hh, peephole_3H, lengths, gain_G, gain_c_2H
             )
-            ctx.coupled = coupled
+            ctx.coupled, ctx.by_rows = coupled, by_rows
         return h[1:], c[steps].clone()
 
     @staticmethod
@@ -69,7 +71,7 @@ class LstmNormScan(torch.autograd.Function):
         gains = gain.view(1, width).contiguous(), gain_c.contiguous()
         work = team_packing(weight_hh, units), team_spares(gates), _rooms(gates, units), sums
         arrays = [gates, c, dy_TBH.contiguous(), dh, dc, dz, du, hat, scale, hat_c, scale_c, *gains]
-        run_team(backward_task, [*arrays, weight_hh.contiguous(), *work], peephole, lengths, [ctx.coupled])
+        run_team(backward_task, [*arrays, weight_hh.contiguous(), *work], peephole, lengths, [ctx.coupled, ctx.by_rows])
         d_hh = du.view(steps * rows, width).t().mm(h[:-1].reshape(steps * rows, -1))
         d_gain, d_gain_c, d_peephole = sums.sum(0).split([width, 2 * units, 3 * units])
         given = d_peephole.view(3, units) if peephole is not None else None
@@ -77,5 +79,5 @@ class LstmNormScan(torch.autograd.Function):
 
 
 def _rooms(gates_TBG: Tensor, units: int) -> Tensor:
-    """For each thread room for two rows of units and what is known of a row."""
-    return gates_TBG.new_empty(torch.get_num_threads(), 2 * units + 3)
+    """For each thread room for two rows of units and what is known of a row; and zeros for all gates."""
+    return gates_TBG.new_zeros(torch.get_num_threads(), 2 * units + 3 + gates_TBG.shape[2])

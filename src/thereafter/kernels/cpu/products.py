@@ -21,6 +21,8 @@ _WORTH_A_TEAM = (
 )
 
 
+_WHOLE = 1 << 21  # bytes of U that every thread can keep at hand beside what it works on
+_FEWEST_EACH = 2  # rows of a thread
 _NO_LENGTHS = torch.empty(0, dtype=torch.int64)
 
 
@@ -133,6 +135,11 @@ def weight_gradients(dz_NG: Tensor, xh_NK: Tensor, inputs: int) -> tuple[Tensor,
     """dW = dz' x and dU = dz' h of all steps, from x and h side by side."""
     both = dz_NG.t().mm(xh_NK)  # dz is read once for both
     return both[:, :inputs].contiguous(), both[:, inputs:].contiguous()
+
+
+def shares_rows(rows: int, weight_hh: Tensor) -> bool:
+    """Whether each thread should take rows of the batch, and all of U; else it takes units, and its part of U."""
+    return rows >= _FEWEST_EACH * torch.get_num_threads() and weight_hh.nbytes <= _WHOLE
 
 
 def team_packing(weight_GK: Tensor, units: int) -> Tensor:

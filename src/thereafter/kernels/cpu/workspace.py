@@ -39,7 +39,10 @@ def take(like: Tensor, *shape: int) -> Tensor:
         found = held.pop() if held else None
         if found is not None:
             _shelf.bytes -= found.nbytes
-    return like.new_empty(shape) if found is None else found.view(shape)
+    if found is not None:
+        return found.view(shape)
+    with torch.inference_mode(False):  # what is made in inference mode could never be part of a training step
+        return torch.empty(shape, dtype=like.dtype)
 
 
 def give_all(*arrays: Tensor) -> None:
@@ -51,7 +54,6 @@ def give_all(*arrays: Tensor) -> None:
 def give(array: Tensor) -> None:
     """Give an array up: nobody will look at it again."""
     size = array.nbytes
-    # what was made in inference mode can never be part of a training step
     if not _SMALLEST <= size <= _MOST_BYTES or array.is_inference():
         return
     key = array.dtype, array.numel()

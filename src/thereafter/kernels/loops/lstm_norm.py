@@ -1,8 +1,9 @@
 """All steps of the layer-norm LSTM by a team of threads: `loops.lstm` with U h and c normalised row by row.
 
-What is normalised is a whole row, so here a thread owns rows, not units: after the matrix is packed no thread waits for
-another. `hat` [T, B, 4H] and `hat_c` [T, B, H] are normalised values, `scale` and `scale_c` [T, B] one over their
-deviations, `gain` [1, 4H] and `gain_c` [2, H] (gain and shift) the weights of the norms.
+What is normalised is a whole row, so a thread owns rows of the batch, and once the matrix is packed no thread waits for
+another; but where the matrix does not fit into the cache of each core, the product is shared by units, and the threads
+meet before and after it. `hat` [T, B, 4H] and `hat_c` [T, B, H] are normalised values, `scale` and `scale_c` [T, B] one
+over their deviations, `gain` [1, 4H] and `gain_c` [2, H] (gain and shift) the weights of the norms.
 """
 
 from __future__ import annotations
@@ -92,19 +93,23 @@ _add_loop, _add_scaled_loop = row_loop(_add, "x", "y"), row_loop(_add_scaled, "x
 @jit(**FAST)
 def forward(
     task: Any, gates: Any, c: Any, m: Any, hat: Any, scale: Any, hat_c: Any, scale_c: Any, gain: Any, gain_c: Any,
-    weight: Any, packed: Any, spares: Any, rooms: Any, peephole: Any, lengths: Any, coupled: bool,
+    weight: Any, packed: Any, spares: Any, rooms: Any, peephole: Any, lengths: Any, coupled: bool, by_rows: bool,
 ) -> None:  # fmt: skip
-    """`gates` hold z and become gates; c[0] and m[0] are given; `rooms` [threads, 2H + 3] is room for a row of each."""
+    """`gates` hold z and become gates; c[0] and m[0] are given; `rooms` [threads, 2H + 3 + G] is
+    room for a row of each, then zeros."""
     size, own = members(task), member(task)
     units = c.shape[2]
     first, last = own_units(units, lanes_of(gates), own, size)
     pack_gates(weight, units, packed, first, last)
-    meet(task, 0, size)
+    meetings = meet(task, 0, size)
     top, end = share(gates.shape[1], own, size)
-    nothing = packed[:0]  # no bias: hat is cleared and added to
+    zeros = rooms[own, 2 * units + 3 :]  # no bias
     for t in range(len(gates)):
-        hat[t, top:end] = 0
-        gates_product(task, t, m[t, top:end], units, packed, nothing, hat[t, top:end], 0, units, spares[own])
+        if by_rows:
+            gates_product(task, t, m[t, top:end], units, packed, zeros, hat[t, top:end], 0, units, spares[own])
+        else:
+            gates_product(task, t, m[t], units, packed, zeros, hat[t], first, last, spares[own])
+            meetings = meet(task, meetings, size)
         for b in range(top, end):
             if len(lengths) and t >= lengths[b]:
                 copy_row(c[t, b], c[t + 1, b], 0, units)
@@ -114,6 +119,8 @@ def forward(
                 gates[t, b], c[t, b], c[t + 1, b], m[t + 1, b], hat[t, b], scale[t], hat_c[t, b], scale_c[t], b, gain,
                 gain_c, rooms[own], peephole, coupled,
             )  # fmt: skip
+        if not by_rows:
+            meetings = meet(task, meetings, size)
 
 
 @jit(**FAST)
@@ -145,14 +152,15 @@ def _forward_row(
 def backward(
     task: Any, gates: Any, c: Any, dy: Any, dh: Any, dc: Any, dz: Any, du: Any, hat: Any, scale: Any, hat_c: Any,
     scale_c: Any, gain: Any, gain_c: Any, weight: Any, packed: Any, spares: Any, rooms: Any, sums: Any, peephole: Any,
-    lengths: Any, coupled: bool,
+    lengths: Any, coupled: bool, by_rows: bool,
 ) -> None:  # fmt: skip
     """dz and du (that of U h) of all steps; to `sums` [threads, 4H + 5H] is added each thread's share of the gradients
     of gain, of gain and shift of c, and of the peepholes. `du` may be `hat`, and `dz` the gates."""
     size, own = members(task), member(task)
     units = c.shape[2]
-    pack_columns(weight, packed, 0, units, own, size)
-    meet(task, 0, size)
+    first, last = (0, units) if by_rows else own_units(units, lanes_of(gates), own, size)
+    pack_columns(weight, packed, first, last, own if by_rows else 0, size if by_rows else 1)
+    meetings = meet(task, 0, size)
     top, end = share(gates.shape[1], own, size)
     for b in range(top, end):
         copy_row(dy[len(gates) - 1, b], dh[b], 0, units)
@@ -170,7 +178,12 @@ def backward(
                 dh[b] = 0
             if t:
                 _add_loop(dh, units, (dy[t - 1, b].ctypes.data, dh[b].ctypes.data))
-        columns_product(task, t, du[t, top:end], packed, dh[top:end], 0, units, spares[own])
+        if by_rows:
+            columns_product(task, t, du[t, top:end], packed, dh[top:end], 0, units, spares[own])
+        else:
+            meetings = meet(task, meetings, size)
+            columns_product(task, t, du[t], packed, dh, first, last, spares[own])
+            meetings = meet(task, meetings, size)
 
 
 @jit(**FAST)
@@ -234,7 +247,7 @@ def _means(d: Any, gain: Any, hat: Any, scale: Any, known: Any) -> Any:
 
 @cache
 def forward_task(dtype: Any) -> Any:
-    """`forward` as a function of a task, its arrays in the order of `forward`'s; told: coupled."""
+    """`forward` as a function of a task, its arrays in the order of `forward`'s; told: coupled, by rows."""
 
     def lstm_norm_forward_task(address: Any) -> None:
         task = task_at(address)
@@ -242,7 +255,8 @@ def forward_task(dtype: Any) -> Any:
             task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_3(task, 3, dtype),
             array_2(task, 4, dtype), array_3(task, 5, dtype), array_2(task, 6, dtype), array_2(task, 7, dtype),
             array_2(task, 8, dtype), array_2(task, 9, dtype), array_1(task, 10, dtype), array_2(task, 11, dtype),
-            array_2(task, 12, dtype), array_2(task, 13, dtype), array_1(task, 14, np.int64), number(task, 0) != 0,
+            array_2(task, 12, dtype), array_2(task, 13, dtype), array_1(task, 14, np.int64),
+            number(task, 0) != 0, number(task, 1) != 0,
         )  # fmt: skip
 
     return c_function(types.void(types.voidptr), lstm_norm_forward_task)
@@ -250,7 +264,7 @@ def forward_task(dtype: Any) -> Any:
 
 @cache
 def backward_task(dtype: Any) -> Any:
-    """`backward` as a function of a task, its arrays in the order of `backward`'s; told: coupled."""
+    """`backward` as a function of a task, its arrays in the order of `backward`'s; told: coupled, by rows."""
 
     def lstm_norm_backward_task(address: Any) -> None:
         task = task_at(address)
@@ -260,7 +274,7 @@ def backward_task(dtype: Any) -> Any:
             array_2(task, 8, dtype), array_3(task, 9, dtype), array_2(task, 10, dtype), array_2(task, 11, dtype),
             array_2(task, 12, dtype), array_2(task, 13, dtype), array_1(task, 14, dtype), array_2(task, 15, dtype),
             array_2(task, 16, dtype), array_2(task, 17, dtype), array_2(task, 18, dtype), array_1(task, 19, np.int64),
-            number(task, 0) != 0,
+            number(task, 0) != 0, number(task, 1) != 0,
         )  # fmt: skip
 
     return c_function(types.void(types.voidptr), lstm_norm_backward_task)

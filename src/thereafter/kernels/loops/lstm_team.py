@@ -3,6 +3,9 @@
 Either a thread owns rows of the batch: then it reads all of the matrix at every step, and once that is packed no thread
 waits for another. Or it owns units, and with them a part of the matrix: then all of them meet at every step, and each
 reads what the others have just made. The first is faster where the matrix fits into the cache of each core.
+
+Rows that are over take no part in a step's product where no longer row comes after them: `lengths` fall best. A thread
+takes every so many rows, so that each has long ones and short ones.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from thereafter.kernels.loops.recurrence import (
     pack_columns,
     pack_gates,
 )  # fmt: skip
-from thereafter.kernels.loops.team import array_1, array_2, array_3, meet, member, members, number, share, task_at
+from thereafter.kernels.loops.team import array_1, array_2, array_3, meet, member, members, number, task_at
 from thereafter.kernels.loops.tiles import types
 
 
@@ -43,15 +46,19 @@ def forward(
     inputs, read_from = xh.shape[2] - units, xh.shape[2] - weight.shape[1]
     first, last = own_units(units, lanes_of(gates), own, size)
     pack_gates(weight, units, packed, first, last)
-    meetings, top, end = 0, 0, gates.shape[1]
+    meetings = 0
     if by_rows:
         meetings = meet(task, meetings, size)  # the matrix is packed
-        top, end = share(end, own, size)
         first, last = 0, units
-    gates, c, xh, y = gates[:, top:end], c[:, top:end], xh[:, top:end], y[top:end]
-    lengths = lengths[top:end]
+    top, step = (own, size) if by_rows else (0, 1)
+    gates, c, xh, y = gates[:, top::step], c[:, top::step], xh[:, top::step], y[top::step]
+    lengths = lengths[top::step]
+    live = gates.shape[1]
     for t in range(len(gates)):
-        gates_product(task, t, xh[t, :, read_from:], units, packed, bias, gates[t], first, last, spares[own])
+        while len(lengths) and live and lengths[live - 1] <= t:
+            live -= 1
+        a, z = xh[t, :live, read_from:], gates[t, :live]
+        gates_product(task, t, a, units, packed, bias, z, first, last, spares[own])
         lstm_forward(t, gates, c, xh[:, :, inputs:], y, peephole, coupled, lengths, first, last)
         if not by_rows:
             meetings = meet(task, meetings, size)
@@ -69,33 +76,37 @@ def backward(
     d_peephole [threads, 3, H] each thread adds its share."""
     size, own = members(task), member(task)
     units, inputs = c.shape[2], dx.shape[2]
-    meetings, top, end = 0, 0, gates.shape[1]
-    if by_rows:
-        top, end = share(end, own, size)
-        first, last, first_x, last_x = 0, units, 0, inputs
-    else:
+    first, last, first_x, last_x = 0, units, 0, inputs
+    if not by_rows:
         first, last = own_units(units, lanes_of(gates), own, size)
         first_x, last_x = own_units(inputs, lanes_of(gates), own, size)
     packer, packers = (own, size) if by_rows else (0, 1)
     pack_columns(weight, packed, first, last, packer, packers)
     if inputs:
         pack_columns(weight_x, packed_x, first_x, last_x, packer, packers)
+    meetings = 0
     if by_rows:
         meetings = meet(task, meetings, size)
-    gates, c, dz, dx, dy = gates[:, top:end], c[:, top:end], dz[:, top:end], dx[top:end], dy[top:end]
-    dh, dc, lengths = dh[top:end], dc[top:end], lengths[top:end]
+    top, step = (own, size) if by_rows else (0, 1)
+    gates, c, dz, dx, dy = gates[:, top::step], c[:, top::step], dz[:, top::step], dx[top::step], dy[top::step]
+    dh, dc, lengths = dh[top::step], dc[top::step], lengths[top::step]
+    rows = gates.shape[1]
+    live = 0 if len(lengths) else rows
     for t in range(len(gates) - 1, -1, -1):
+        for b in range(live, rows):
+            if lengths[b] > t:
+                live = b + 1
         lstm_backward(
             t, gates, c, dy, dh, dc, dz, d_bias[own], d_peephole[own], peephole, coupled, lengths, first, last
         )
         if not by_rows:
             meetings = meet(task, meetings, size)
             fetch_row(dz[t, 0])
-        columns_product(task, t, dz[t], packed, dh, first, last, spares[own])
+        columns_product(task, t, dz[t, :live], packed, dh[:live], first, last, spares[own])
         if inputs:
-            for b in range(end - top):
+            for b in range(rows):
                 clear_row(dx[b, t], first_x, last_x)
-            columns_product(task, t, dz[t], packed_x, dx[:, t], first_x, last_x, spares[own])
+            columns_product(task, t, dz[t, :live], packed_x, dx[:live, t], first_x, last_x, spares[own])
 
 
 @cache

@@ -110,7 +110,8 @@ def _write_tile(builder: Any, rows: int, vectors: int, size: int, args: Any) -> 
             builder.load(at(builder.add(row, _I64(v * VECTOR_BYTES)), vector), align=size) for v in range(vectors)
         ]
         fetched = builder.inttoptr(moved(ahead, LINE, k), byte)
-        builder.call(prefetch, [fetched, _I32(0), _I32(2), _I32(1)])  # a read, into the second cache
+        if rows > 1:  # one row does little else than read B, as fast as the second cache gives it
+            builder.call(prefetch, [fetched, _I32(0), _I32(2), _I32(1)])  # a read, into the second cache
         for r in range(rows):
             one = builder.load(at(moved(moved(a, r, a_row), size, k), number))
             spread = builder.insert_element(ir.Constant(vector, ir.Undefined), one, _I32(0))
