@@ -170,7 +170,6 @@ class Speller(nn.Module):
         outside_UL = torch.arange(letters_UL.shape[1]) >= lengths_U[:, None]
         return y_UWL.masked_fill(outside_UL.to(y_UWL.device)[:, None], -torch.inf).amax(-1)
 
-
     def _read(self, letters_UL: Tensor, lengths_U: Tensor) -> Tensor:
         """The last states of both directions. On a CPU words of about the same length are read together: filled up to
         the longest word of a batch, most of what is read would be filling."""
@@ -198,7 +197,7 @@ def _about_as_long(lengths_U: Tensor) -> list[Tensor]:
         if not sizes[-1]:
             longest = length
         sizes[-1] += 1
-    return list(order_U.split(sizes))
+    return list(torch.split(order_U, sizes))
 
 
 def _inside(batch: TagBatch, device: torch.device) -> Tensor:

@@ -61,38 +61,42 @@ class LstmScan(torch.autograd.Function):
         h_BH, c_BH, lengths = (_taken(a, order) for a in (h_BH, c_BH, lengths))
         by_rows = shares_rows(rows, weight_hh)
         inside = _inside(rows, width * (inputs + units) * x_BTI.element_size(), by_rows)
+        learning = any(ctx.needs_input_grad)
         bias = bias_ih if bias_hh is None or bias_ih is None else bias_ih + bias_hh
-        gates, c = take(x_BTI, steps, rows, width), take(x_BTI, steps + 1, rows, units)
-        y = x_BTI.new_empty(rows, steps, units)
         read = inputs if inside else 0
-        xh = take(x_BTI, steps + 1, rows, read + units)
+        # without a way back a step's gates and cells are given up for the next one's
+        gates = take(x_BTI, steps if learning else 1, rows, width)
+        c = take(x_BTI, steps + 1 if learning else 2, rows, units)
+        xh = take(x_BTI, steps + 1 if learning or inside else 2, rows, read + units)
+        y = x_BTI.new_empty(rows, steps, units)
         xh[0, :, read:], c[0] = h_BH, c_BH
-        x_TBI = x_BTI.transpose(0, 1)
-        if order is not None:
-            x_TBI = torch.index_select(x_TBI, 1, order, out=take(x_BTI, steps, rows, inputs))
+        x_TBI, own = _time_first(x_BTI, order), [gates, c, xh]
         if inside:
             xh[:-1, :, :inputs] = x_TBI
-            if order is not None:
-                give(x_TBI)
-            x_TBI = xh
             weight = torch.cat((weight_ih, weight_hh), 1)
-            start = x_BTI.new_zeros(width) if bias is None else bias.contiguous()
+            z = (x_BTI.new_zeros(width) if bias is None else bias.contiguous()).view(1, 1, width)
         else:
-            x_TBI = x_TBI if x_TBI.is_contiguous() else take(x_BTI, steps, rows, inputs).copy_(x_TBI)
-            hoisted(x_TBI.view(-1, inputs), weight_ih, bias, gates.view(-1, width))
-            weight, start = weight_hh.contiguous(), x_BTI.new_empty(0)
+            if not x_TBI.is_contiguous():
+                x_TBI = take(x_BTI, steps, rows, inputs).copy_(x_TBI)
+                own.append(x_TBI)
+            z = gates
+            if not learning:
+                z = take(x_BTI, steps, rows, width)
+                own.append(z)
+            hoisted(x_TBI.view(-1, inputs), weight_ih, bias, z.view(-1, width))
+            weight = weight_hh.contiguous()
         packed = team_packing(weight, units)
-        arrays = gates, c, xh, y, weight, packed, team_spares(gates), start
-        run_team(forward_task, arrays, peephole_3H, lengths, [coupled, by_rows])
-        last = xh[steps, :, read:].clone(), c[steps].clone()
+        arrays = gates, c, xh, z, y, weight, packed, team_spares(gates)
+        run_team(forward_task, steps * rows, arrays, peephole_3H, lengths, [coupled, by_rows])
+        last = xh[steps % len(xh), :, read:].clone(), c[steps % len(c)].clone()
         give(packed)
-        kept = (gates, c, xh) if x_TBI.data_ptr() in (x_BTI.data_ptr(), xh.data_ptr()) else (gates, c, xh, x_TBI)
-        if any(ctx.needs_input_grad):
+        if learning:
             ctx.set_materialize_grads(False)
-            ctx.save_for_backward(x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths, order, *kept)
+            saved = weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths, order
+            ctx.save_for_backward(None if inside else x_TBI, *saved, *own)
             ctx.coupled, ctx.inside, ctx.by_rows = coupled, inside, by_rows
         else:
-            give_all(*kept)
+            give_all(*own)
         back = None if order is None else order.argsort()
         return tuple(_taken(a, back) for a in (y, *last))
 
@@ -103,8 +107,8 @@ class LstmScan(torch.autograd.Function):
         refuse_second_derivative()
         from thereafter.kernels.loops.lstm_team import backward_task
 
-        x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths, order, *kept = ctx.saved_tensors
-        gates, c, xh = kept[:3]
+        x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths, order, *own = ctx.saved_tensors
+        gates, c, xh = own[:3]
         steps, rows, width = gates.shape
         units, inputs = c.shape[2], weight_ih.shape[1]
         dz = place_for_gradient(gates)
@@ -118,7 +122,7 @@ class LstmScan(torch.autograd.Function):
         w, u = (weight_ih if inside else weight_ih[:0]).contiguous(), weight_hh.contiguous()
         packed = team_packing(u, units), team_packing(w, units) if inside else c.new_empty(0)
         arrays = gates, c, dy, dh, dc, dz, dx, d_bias, d_peephole, u, w, *packed, team_spares(gates)
-        run_team(backward_task, arrays, peephole_3H, lengths, [ctx.coupled, ctx.by_rows])
+        run_team(backward_task, steps * rows, arrays, peephole_3H, lengths, [ctx.coupled, ctx.by_rows])
         give_all(*packed)
         flat = dz.view(steps * rows, width)
         if ctx.needs_input_grad[0] and not inside:
@@ -133,8 +137,14 @@ class LstmScan(torch.autograd.Function):
         second = bias if bias_hh is not None else None
         peepholes = d_peephole.sum(0) if peephole_3H is not None else None
         if dz is gates:  # nobody will walk this way again
-            give_all(*kept)
+            give_all(*own)
         return given, _taken(dh, back), _taken(dc, back), d_ih, d_hh, bias, second, peepholes, None, None
+
+
+def _time_first(x_BTI: Tensor, order: Tensor | None) -> Tensor:
+    """The inputs as [T, B, I], in the order of rows that is given."""
+    x_TBI = x_BTI.transpose(0, 1)
+    return x_TBI if order is None else x_TBI.index_select(1, order)
 
 
 def _longest_first(lengths: Tensor | None, steps: int) -> Tensor | None:

@@ -49,7 +49,7 @@ class LstmNormScan(torch.autograd.Function):
         gains = gain_G.view(1, width).contiguous(), gain_c_2H.contiguous()
         work = team_packing(weight_hh, units), team_spares(gates), _rooms(gates, units)
         arrays = [gates, c, h, hat, scale, hat_c, scale_c, *gains, weight_hh.contiguous(), *work]
-        run_team(forward_task, arrays, peephole_3H, lengths, [coupled, by_rows])
+        run_team(forward_task, steps * rows, arrays, peephole_3H, lengths, [coupled, by_rows])
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(
                 gates, c, h, hat, scale, hat_c, scale_c, weight_hh, peephole_3H, lengths, gain_G, gain_c_2H
@@ -71,7 +71,8 @@ class LstmNormScan(torch.autograd.Function):
         gains = gain.view(1, width).contiguous(), gain_c.contiguous()
         work = team_packing(weight_hh, units), team_spares(gates), _rooms(gates, units), sums
         arrays = [gates, c, dy_TBH.contiguous(), dh, dc, dz, du, hat, scale, hat_c, scale_c, *gains]
-        run_team(backward_task, [*arrays, weight_hh.contiguous(), *work], peephole, lengths, [ctx.coupled, ctx.by_rows])
+        arrays += [weight_hh.contiguous(), *work]
+        run_team(backward_task, steps * rows, arrays, peephole, lengths, [ctx.coupled, ctx.by_rows])
         d_hh = du.view(steps * rows, width).t().mm(h[:-1].reshape(steps * rows, -1))
         d_gain, d_gain_c, d_peephole = sums.sum(0).split([width, 2 * units, 3 * units])
         given = d_peephole.view(3, units) if peephole is not None else None

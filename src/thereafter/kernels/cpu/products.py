@@ -159,17 +159,22 @@ def team_spares(gates_TBG: Tensor) -> Tensor:
 
 
 def run_team(
-    task: Any, arrays: Sequence[Tensor], peephole_3H: Tensor | None, lengths: Tensor | None, numbers: Sequence[int]
+    task: Any,
+    places: int,
+    arrays: Sequence[Tensor],
+    peephole_3H: Tensor | None,
+    lengths: Tensor | None,
+    numbers: Sequence[int],
 ) -> None:
-    """Run a task of `loops` over a sequence, all its gates and cells first among the arrays, on all threads, or on this
-    one where there is too little to share. What is not there is empty."""
+    """Run a task of `loops` over so many places of sequences, gates and cells first among the arrays, on all threads,
+    or on this one where there is too little to share. What is not there is empty."""
     from thereafter.kernels.loops.team import NUMPY, call
 
     gates_TBG, c_TBH = arrays[:2]
+    products = 2 * places * gates_TBG.shape[-1] * c_TBH.shape[-1]
     seen = gates_TBG.new_empty(0, 0) if peephole_3H is None else peephole_3H.contiguous()
     ends = _NO_LENGTHS if lengths is None else lengths.contiguous()
-    alone = 2 * gates_TBG.numel() * c_TBH.shape[-1] < _WORTH_A_TEAM
-    call(task(NUMPY[gates_TBG.dtype]), [*arrays, seen, ends], numbers, alone=alone)
+    call(task(NUMPY[gates_TBG.dtype]), [*arrays, seen, ends], numbers, alone=products < _WORTH_A_TEAM)
 
 
 def place_for_gradient(gates_TBG: Tensor) -> Tensor:

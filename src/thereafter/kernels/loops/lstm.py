@@ -124,15 +124,17 @@ def lstm_forward(
     """Turn the pre-activations of step t into gates, cell and output.
 
     `gates[t]` is worked on in place; `c[t]` is read and `c[t + 1]` written; `m[t + 1]` and `y[:, t]` get o tanh(c), for
-    rows that are over (t >= lengths) the value before and 0.
+    rows that are over (t >= lengths) the value before and 0. Arrays of fewer steps are gone through again and again.
     """
+    rows, old, new = gates[t % len(gates)], c[t % len(c)], c[(t + 1) % len(c)]
+    before, after = m[t % len(m)], m[(t + 1) % len(m)]
     for b in range(c.shape[1]):
         if len(lengths) and t >= lengths[b]:
-            copy_row(c[t, b], c[t + 1, b], first, last)
-            copy_row(m[t, b], m[t + 1, b], first, last)
-            y[b, t, first:last] = 0
+            copy_row(old[b], new[b], first, last)
+            copy_row(before[b], after[b], first, last)
+            clear_row(y[b, t], first, last)
         else:
-            places = forward_places(gates[t, b], c[t, b], c[t + 1, b], m[t + 1, b], y[b, t], peephole, first)
+            places = forward_places(rows[b], old[b], new[b], after[b], y[b, t], peephole, first)
             if len(peephole) and coupled:
                 _seeing_coupled(gates, last - first, places)
             elif len(peephole):

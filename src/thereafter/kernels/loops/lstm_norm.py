@@ -103,7 +103,7 @@ def forward(
     pack_gates(weight, units, packed, first, last)
     meetings = meet(task, 0, size)
     top, end = share(gates.shape[1], own, size)
-    zeros = rooms[own, 2 * units + 3 :]  # no bias
+    zeros = rooms[own, 2 * units + 3 :].reshape(1, gates.shape[2])  # no bias
     for t in range(len(gates)):
         if by_rows:
             gates_product(task, t, m[t, top:end], units, packed, zeros, hat[t, top:end], 0, units, spares[own])

@@ -32,14 +32,15 @@ from thereafter.kernels.loops.tiles import types
 
 @jit()
 def forward(
-    task: Any, gates: Any, c: Any, xh: Any, y: Any, weight: Any, packed: Any, spares: Any, bias: Any, peephole: Any,
+    task: Any, gates: Any, c: Any, xh: Any, z: Any, y: Any, weight: Any, packed: Any, spares: Any, peephole: Any,
     lengths: Any, coupled: bool, by_rows: bool,
 ) -> None:  # fmt: skip
     """All gates, cells and outputs from xh [T + 1, B, I + H], the inputs with the outputs before them; c[0] and h of
     xh[0] are given, y [B, T, H] is made.
 
-    `weight` is [G, I + H] where the input's product is part of each step; `bias` [G] then stands in for what is not
-    there. Or it is [G, H], the gates hold the rest of their pre-activations already, and `bias` is empty.
+    `weight` is [G, I + H] where the input's product is part of each step, or [G, H]; z [T, B, G] is the rest of the
+    pre-activations, and may be the gates. Arrays of fewer steps are gone through again and again: what nobody will ask
+    for then stays in the caches. One row of z stands for all.
     """
     size, own = members(task), member(task)
     units = c.shape[2]
@@ -53,16 +54,18 @@ def forward(
     top, step = (own, size) if by_rows else (0, 1)
     gates, c, xh, y = gates[:, top::step], c[:, top::step], xh[:, top::step], y[top::step]
     lengths = lengths[top::step]
+    if z.shape[1] > 1:
+        z = z[:, top::step]
     live = gates.shape[1]
-    for t in range(len(gates)):
+    for t in range(y.shape[1]):
         while len(lengths) and live and lengths[live - 1] <= t:
             live -= 1
-        a, z = xh[t, :live, read_from:], gates[t, :live]
-        gates_product(task, t, a, units, packed, bias, z, first, last, spares[own])
+        read, start, made = xh[t % len(xh), :live, read_from:], z[t % len(z), :live], gates[t % len(gates), :live]
+        gates_product(task, t, read, units, packed, start, made, first, last, spares[own])
         lstm_forward(t, gates, c, xh[:, :, inputs:], y, peephole, coupled, lengths, first, last)
         if not by_rows:
             meetings = meet(task, meetings, size)
-            fetch_row(xh[t + 1, 0, inputs:])
+            fetch_row(xh[(t + 1) % len(xh), 0, inputs:])
 
 
 @jit()
@@ -117,7 +120,7 @@ def forward_task(dtype: Any) -> Any:
         task = task_at(address)
         forward(
             task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_3(task, 3, dtype),
-            array_2(task, 4, dtype), array_1(task, 5, dtype), array_2(task, 6, dtype), array_1(task, 7, dtype),
+            array_3(task, 4, dtype), array_2(task, 5, dtype), array_1(task, 6, dtype), array_2(task, 7, dtype),
             array_2(task, 8, dtype), array_1(task, 9, np.int64), number(task, 0) != 0, number(task, 1) != 0,
         )  # fmt: skip
 

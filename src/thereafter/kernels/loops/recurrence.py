@@ -13,7 +13,7 @@ from typing import Any
 
 from thereafter.compiled import jit
 from thereafter.kernels.loops.team import PRODUCT, share
-from thereafter.kernels.loops.tiles import LANES32, LANES64, LINE, MOST_VECTORS, copy, fetch, multiply, turn
+from thereafter.kernels.loops.tiles import LANES32, LANES64, LINE, MOST_VECTORS, copy, fetch, move, multiply, turn
 
 
 @jit()
@@ -51,16 +51,16 @@ def pack_gates(weight_GK: Any, units: int, packed: Any, first: int, last: int) -
 
 @jit()
 def gates_product(
-    task: Any, t: int, a_BK: Any, units: int, packed: Any, bias_G: Any, z_BG: Any, first: int, last: int, spare: Any
+    task: Any, t: int, a_BK: Any, units: int, packed: Any, start_BG: Any, z_BG: Any, first: int, last: int, spare: Any
 ) -> None:
-    """z[:, own units of every gate] = a W' + bias, or += a W' where the bias is empty; W [G, K] is packed.
+    """z[:, own units of every gate] = start + a W'; W [G, K] is packed. One row of `start` stands for all; it may be z.
 
     Panels are taken from the first to the last at one step t and back again at the next: what does not fit into the
     second cache is read anew at every step, but the panels used last are still there.
     """
     rows, depth = a_BK.shape
     width, lanes, size = z_BG.shape[1], lanes_of(z_BG), z_BG.itemsize
-    vectors, biased = width // units, len(bias_G) > 0
+    vectors = width // units
     deep = depth * vectors * size
     a, z, panels, room = a_BK.ctypes.data, z_BG.ctypes.data, packed.ctypes.data, spare.ctypes.data
     count = (last - first + lanes - 1) // lanes
@@ -70,13 +70,11 @@ def gates_product(
         whole = unit + lanes <= units
         if whole:
             to, row, vector = z + unit * size, z_BG.strides[0], units * size
+            start, start_row = start_BG.ctypes.data + unit * size, start_BG.strides[0] if len(start_BG) > 1 else 0
         else:  # the last vector is not whole: it is made in spare room
             to, row, vector = room, vectors * lanes * size, lanes * size
-            if biased:
-                _copy_vectors(bias_G.reshape(1, width), rows, unit, units, spare, lanes, True)
-            else:
-                _copy_vectors(z_BG, rows, unit, units, spare, lanes, True)
-        start, start_row = (bias_G.ctypes.data + unit * size, 0) if biased and whole else (to, row)
+            start, start_row = to, row
+            _copy_vectors(start_BG, rows, unit, units, spare, lanes, True)
         multiply(
             task[PRODUCT], vectors, rows, depth, a, a_BK.strides[0], panels + unit * deep, start, start_row, to, row,
             vector, ahead,
@@ -162,16 +160,17 @@ def _copy_vectors(c: Any, rows: int, unit: int, units: int, spare: Any, room: in
 
     A C of one row goes to all rows of the spare room.
     """
-    gates = c.shape[1] // units
+    gates, lanes, size = c.shape[1] // units, lanes_of(c), c.itemsize
     for b in range(rows):
+        row = c[min(b, len(c) - 1)].ctypes.data
         for gate in range(gates):
-            outside = c[min(b, len(c) - 1), gate * units + unit : (gate + 1) * units]
-            inside = spare[(b * gates + gate) * room :]
-            for j in range(len(outside)):
+            outside, inside = row + (gate * units + unit) * size, spare[(b * gates + gate) * room :].ctypes.data
+            for j in range(0, units - unit, lanes):
+                count = min(lanes, units - unit - j)
                 if out:
-                    inside[j] = outside[j]
+                    move(c, outside + j * size, inside + j * size, count)
                 else:
-                    outside[j] = inside[j]
+                    move(c, inside + j * size, outside + j * size, count)
 
 
 def packed_size(width: int, columns: int, units: int, itemsize: int) -> int:

@@ -224,3 +224,41 @@ def fetch(typing: Any, address: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64), generate
+
+
+def first_lanes(builder: Any, count: Any, lanes: int) -> Any:
+    """A mask of the first `count` numbers of a vector."""
+    order = ir.VectorType(_I64, lanes)
+    spread = builder.insert_element(ir.Constant(order, ir.Undefined), count, _I32(0))
+    spread = builder.shuffle_vector(spread, spread, ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes))
+    return builder.icmp_signed("<", ir.Constant(order, list(range(lanes))), spread)
+
+
+def masked_load(builder: Any, place: Any, mask: Any, vector: Any, size: int) -> Any:
+    """The numbers of a vector that the mask names, 0 for the others, which are not read."""
+    kind = ir.FunctionType(vector, [place.type, _I32, mask.type, vector])
+    load = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{vector.count}f{8 * size}.p0")
+    return builder.call(load, [place, _I32(size), mask, ir.Constant(vector, [0.0] * vector.count)])
+
+
+def masked_store(builder: Any, value: Any, place: Any, mask: Any, size: int) -> None:
+    """Write the numbers of a vector that the mask names."""
+    kind = ir.FunctionType(ir.VoidType(), [value.type, place.type, _I32, mask.type])
+    name = f"llvm.masked.store.v{value.type.count}f{8 * size}.p0"
+    builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [value, place, _I32(size), mask])
+
+
+@intrinsic
+def move(typing: Any, like: Any, source: Any, to: Any, count: Any) -> Any:
+    """Copy up to a vector of numbers, of the type of the array `like`, from one address to another."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number = context.get_data_type(signature.args[0].dtype)
+        size = 8 if isinstance(number, ir.DoubleType) else 4
+        vector = ir.VectorType(number, VECTOR_BYTES // size)
+        mask = first_lanes(builder, args[3], vector.count)
+        place, to = (builder.inttoptr(address, vector.as_pointer()) for address in args[1:3])
+        masked_store(builder, masked_load(builder, place, mask, vector, size), to, mask, size)
+        return context.get_dummy_value()
+
+    return types.void(like, *[types.int64] * 3), generate

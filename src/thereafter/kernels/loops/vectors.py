@@ -2,7 +2,7 @@
 
 The compiler's own vectoriser must prove, or check at run time, that no two arrays overlap, and gives up beyond a few.
 Here a formula is a Python function of `Lanes`, written once with plain operators; it is compiled for whole vectors, and
-once more for the numbers that are left over.
+once more for a vector of which only some numbers are left.
 
     def doubled(v: Lanes) -> None:
         v["y"] = v["x"] * 2.0 + tanh(v["x"])
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from thereafter.compiled import intrinsic
-from thereafter.kernels.loops.tiles import VECTOR_BYTES, cgutils, ir, types
+from thereafter.kernels.loops.tiles import VECTOR_BYTES, cgutils, first_lanes, ir, masked_load, masked_store, types
 
 _FUSED = ("contract", "nsz", "arcp")  # a product and a sum may become one instruction; a NaN stays a NaN
 
@@ -73,8 +73,10 @@ class Number:
 class Lanes:
     """The arrays of a formula by name, at the place the loop has come to."""
 
-    def __init__(self, builder: Any, starts: dict[str, Any], places: dict[str, Any], number: Any, lanes: int) -> None:
-        self.builder, self.exact = builder, isinstance(number, ir.DoubleType)
+    def __init__(
+        self, builder: Any, starts: dict[str, Any], places: dict[str, Any], number: Any, lanes: int, mask: Any = None
+    ) -> None:
+        self.builder, self.exact, self._mask = builder, isinstance(number, ir.DoubleType), mask
         self._starts, self._places, self._number, self._lanes = starts, places, number, lanes
         self._size = 8 if self.exact else 4
         self._kind = ir.VectorType(number, lanes) if lanes > 1 else number
@@ -84,9 +86,14 @@ class Lanes:
         return Number(self, ir.Constant(self._kind, [exact] * self._lanes if self._lanes > 1 else exact))
 
     def __getitem__(self, name: str) -> Number:
+        if self._mask is not None:
+            return Number(self, masked_load(self.builder, self._at(name), self._mask, self._kind, self._size))
         return Number(self, self.builder.load(self._at(name), align=self._size))
 
     def __setitem__(self, name: str, number: Number) -> None:
+        if self._mask is not None:
+            masked_store(self.builder, number.value, self._at(name), self._mask, self._size)
+            return
         self.builder.store(number.value, self._at(name), align=self._size)
 
     def same(self, name: str) -> Number:
@@ -117,12 +124,15 @@ def row_loop(formula: Formula, *names: str) -> Callable[..., None]:
             number = context.get_data_type(signature.args[0].dtype)
             starts = [builder.extract_value(args[2], index) for index in range(len(names))]
             lanes = 1 if isinstance(number, ir.DoubleType) else VECTOR_BYTES // 4
-            done = ir.IntType(64)(0)
+            whole = builder.sdiv(args[1], ir.IntType(64)(lanes))
+            size = (8 if isinstance(number, ir.DoubleType) else 4) * lanes
+            with cgutils.for_range(builder, whole, intp=ir.IntType(64)) as loop:
+                formula(_lanes_at(builder, names, starts, loop.index, size, number, lanes))
             if lanes > 1:
-                whole = builder.sdiv(args[1], ir.IntType(64)(lanes))
-                _loop(builder, formula, names, starts, number, lanes, done, whole)
-                done = builder.mul(whole, ir.IntType(64)(lanes))
-            _loop(builder, formula, names, starts, number, 1, done, args[1])
+                left = builder.srem(args[1], ir.IntType(64)(lanes))
+                with builder.if_then(builder.icmp_signed(">", left, ir.IntType(64)(0))):
+                    mask = first_lanes(builder, left, lanes)
+                    formula(_lanes_at(builder, names, starts, whole, size, number, lanes, mask))
             return context.get_dummy_value()
 
         return types.void(like, types.int64, addresses), generate
@@ -131,21 +141,14 @@ def row_loop(formula: Formula, *names: str) -> Callable[..., None]:
     return found
 
 
-def _loop(
-    builder: Any,
-    formula: Formula,
-    names: Sequence[str],
-    starts: list[Any],
-    number: Any,
-    lanes: int,
-    first: Any,
-    last: Any,
-) -> None:
-    size = 8 if isinstance(number, ir.DoubleType) else 4
-    with cgutils.for_range(builder, last, start=first, intp=ir.IntType(64)) as loop:
-        moved = builder.mul(loop.index, ir.IntType(64)(size * lanes))
-        places = {name: builder.add(start, moved) for name, start in zip(names, starts, strict=True)}
-        formula(Lanes(builder, dict(zip(names, starts, strict=True)), places, number, lanes))
+def _lanes_at(
+    builder: Any, names: Sequence[str], starts: list[Any], index: Any, size: int, number: Any, lanes: int,
+    mask: Any = None,
+) -> Lanes:  # fmt: skip
+    """The arrays at the vector `index`, each of `size` bytes."""
+    moved = builder.mul(index, ir.IntType(64)(size))
+    places = {name: builder.add(start, moved) for name, start in zip(names, starts, strict=True)}
+    return Lanes(builder, dict(zip(names, starts, strict=True)), places, number, lanes, mask)
 
 
 # tanh in float32 is the quotient of two polynomials, x (a1 + a3 x^2 + ... + a13 x^12) / (b0 + b2 x^2 + ... + b6 x^6),
