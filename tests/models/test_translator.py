@@ -207,12 +207,24 @@ def test_own_words_are_mixed_in_behind_the_start_mark():
     net.train()
     with torch.no_grad():
         inputs_BT = net._inputs(batch.target_BT)
-        mixed_BT = net._mixed(inputs_BT, net.read(batch))
+        mixed_BT = net._mixed(inputs_BT, net.read(batch), 0.5)
         own_BT = net.scores(batch).argmax(-1)
     assert (mixed_BT[:, 0] == net.start).all()
     taken = mixed_BT[:, 1:] != inputs_BT[:, 1:]
     assert 0.3 < float(taken.float().mean()) < 0.6
     assert (mixed_BT[:, 1:][taken] == own_BT[:, :-1][taken]).all()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "shares"),
+    [("constant", [0.4, 0.4, 0.4]), ("linear", [0.0, 0.2, 0.4]), ("sigmoid", [0.4 * 0.00247, 0.2, 0.4 * 0.99753])],
+)
+def test_the_share_of_own_words_follows_its_schedule(schedule: str, shares: list[float]):
+    net = made({"own_words": 0.4, "own_words_schedule": schedule})
+    found = []
+    for net.trained in (0.0, 0.5, 1.0):
+        found.append(net._own_share())
+    assert found == pytest.approx(shares, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -222,6 +234,7 @@ def test_own_words_are_mixed_in_behind_the_start_mark():
         ({"hidden": 7}, r"hidden is 7 and the encoder bidirectional.*even"),
         ({"model": "transformer", "hidden": 10, "heads": 4}, r"heads is 4; expected a multiple"),
         ({"own_words": 1.0}, "own_words is 1.0; expected a share"),
+        ({"own_words_schedule": "linaer"}, "own_words_schedule is 'linaer'; expected 'constant'"),
         ({"vocabulary": -1}, "vocabulary is -1"),
     ],
 )

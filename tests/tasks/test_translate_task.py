@@ -92,7 +92,7 @@ def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Pa
     for side, name in enumerate(("a.de", "a.en")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
     source = f"{tmp_path / 'a.de'},{tmp_path / 'a.en'}"
-    options = TINY | {"epochs": 4, "batch": 8, "own_words": 0.3}
+    options = TINY | {"epochs": 4, "batch": 8, "own_words": 0.5, "own_words_schedule": "linear"}
     breaks_off_and_goes_on(monkeypatch, tmp_path / "run", "translate", source, **options)
 
 

@@ -13,6 +13,7 @@ from thereafter.errors import OptionError
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
     from thereafter.task_model import TaskModel
+    from thereafter.tasks.finding import AnySource
     from thereafter.training.recipes import Recipe
 
 _MISTAKES = 5  # the most frequent ones that are shown
@@ -149,14 +150,15 @@ def train(
     for name in ("source", "task", "model", "out", "resume", "recipe", "valid", "split", "arpa", "settings", "cutoffs"):
         own.pop(name, None)
     options: dict[str, Any] = own | ({} if cutoffs is None else {"cutoffs": _numbers(cutoffs)})
-    if resume is not None:
-        _resume(resume, [source, task, model, out, recipe, valid, split, arpa, settings, *options.values()])
-        return
     simple = not options.pop("no_baselines", False)
+    if resume is not None:
+        _resume(resume, [source, task, model, out, recipe, valid, split, arpa, settings, *options.values()], simple)
+        return
     asked = None if recipe is None else _task_of(recipe)
     if asked is not None and asked.task == (task or asked.task):
         given = asked.options | options
-        _fit(str(asked.task), source or asked.source, out, valid, [model, split, arpa], given, settings or [], simple)
+        source, valid = source or asked.source, valid or asked.valid
+        _fit(str(asked.task), source, out, valid, [model, split, arpa], given, settings or [], simple)
         return
     if task is not None:
         _fit(task, source, out, valid, [model, recipe, split, arpa], options, settings or [], simple)
@@ -184,7 +186,6 @@ def _fit(
 ) -> None:
     """Train for a task, and measure on the test part where the source has one, simple models beside it."""
     import thereafter
-    from thereafter.tasks import finding
     from thereafter.training import protocol, recipes, run_folder
 
     if source is None:
@@ -193,16 +194,24 @@ def _fit(
         raise OptionError("--task takes none of --model, --recipe, --split and --arpa; leave them out")
     folder = out or run_folder.free_folder(Path("runs"), protocol.run_name(source, task))
     fitted = thereafter.fit(task, source, valid=valid, out=folder, **options | recipes.parse_settings(settings))
+    _report(fitted, source, baselines)
+    typer.echo(f"saved      {folder}")
+
+
+def _report(fitted: TaskModel, source: AnySource, baselines: bool) -> None:
+    """What was trained, and how good it is on the parts of the source that were held out."""
+    from thereafter.tasks import finding
+
     last = fitted.log[-1]
-    typer.echo(f"task       {task}, {last['parameters']:,} parameters, {last['seconds_training']:.1f} s")
+    seconds = f"{last['seconds_training']:.1f} s"
+    typer.echo(f"task       {fitted.config['task']}, {last['parameters']:,} parameters, {seconds}")
     if finding.has(fitted.task, source, "valid"):
         typer.echo(f"valid      {fitted.score(source, part='valid')}")
     if finding.has(fitted.task, source, "test"):
         _beside(fitted, source, baselines)
-    typer.echo(f"saved      {folder}")
 
 
-def _beside(fitted: TaskModel, source: str, baselines: bool) -> None:
+def _beside(fitted: TaskModel, source: AnySource, baselines: bool) -> None:
     """The result on the test part as a table: this model, the simple ones below it; then its usual mistakes."""
     found = fitted.score(source, part="test")
     rows = [("this model", found)] + (fitted.baselines(source) if baselines else [])
@@ -215,15 +224,18 @@ def _beside(fitted: TaskModel, source: str, baselines: bool) -> None:
         typer.echo(f"mistakes   {listed}")
 
 
-def _resume(run: Path, others: list[Any]) -> None:
+def _resume(run: Path, others: list[Any], baselines: bool) -> None:
     import thereafter
     from thereafter.tasks import store
 
     if any(other is not None for other in others):
         raise OptionError("--resume goes on with the text and the options of the run itself; leave the others out")
     if store.is_task(run):
-        thereafter.resume_task(run)
-        typer.echo(f"saved      {run}")
+        ended = store.is_finished(run)  # then it is loaded, and nothing is read
+        fitted = thereafter.resume_task(run)
+        if not ended:
+            _report(fitted, store.source_of(fitted.config), baselines)
+        typer.echo(f"{'finished' if ended else 'saved':<11}{run}")
         return
     lm = thereafter.resume(run)
     finished = lm.texts is None  # a run that had come to its end is loaded, and nothing is read

@@ -41,6 +41,8 @@ class NeuralModel(nn.Module):
 
     embedding: Embedding
     head: Softmax | AdaptiveSoftmax
+    trained: float = 0.0
+    """The share of its training that is done, which the loop tells it at every step."""
 
     def __init__(
         self,

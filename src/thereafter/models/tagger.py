@@ -11,6 +11,8 @@ Shapes: B rows, T words, U distinct words, L letters, E word vector, K tags.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -130,6 +132,17 @@ class Tagger(TaskNet):
         spelled_UE = self.speller(batch.letters_UL, batch.letter_lengths_U)
         return torch.cat((x_BTE, F.embedding(batch.spelled_BT, spelled_UE)), -1)
 
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        if self.speller is None:
+            yield
+            return
+        self.speller.known = {}
+        try:
+            yield
+        finally:
+            self.speller.known = None
+
     def probabilities(self, batch: TagBatch) -> Tensor:
         """p of each tag of each word whatever the other tags are, [B, T, K]; 0 beyond a row's end."""
         with self.quietly():
@@ -149,7 +162,10 @@ class Tagger(TaskNet):
 
 
 class Speller(nn.Module):
-    """A vector for a word from its letters, [U, width]."""
+    """A vector for a word from its letters, [U, width].
+
+    `known`: the vectors of words spelled before, by their letters, where one may remember them.
+    """
 
     def __init__(self, settings: TaggerSettings, letters: int) -> None:
         super().__init__()
@@ -157,12 +173,25 @@ class Speller(nn.Module):
         self.width = 2 * hidden
         self.embedding = nn.Embedding(letters, size, padding_idx=PAD)
         self.dropout = settings.dropout
+        self.known: dict[bytes, Tensor] | None = None
         if settings.letters == "lstm":
             self.reader: nn.Module = Recurrent("lstm", size, hidden, batch_first=True, bidirectional=True)
         else:
             self.reader = nn.Conv1d(size, self.width, _WIDTH, padding=_WIDTH // 2)
 
     def forward(self, letters_UL: Tensor, lengths_U: Tensor) -> Tensor:
+        known = self.known
+        if known is None or self.training or torch.is_grad_enabled():
+            return self._spell(letters_UL, lengths_U)
+        rows, ends = letters_UL.cpu().numpy(), lengths_U.tolist()
+        words = [row[:end].tobytes() for row, end in zip(rows, ends, strict=True)]
+        new_N = torch.tensor([place for place, word in enumerate(words) if word not in known], dtype=torch.int64)
+        if len(new_N):
+            spelled_NE = self._spell(letters_UL[new_N.to(letters_UL.device)], lengths_U[new_N])
+            known.update(zip((words[place] for place in new_N.tolist()), spelled_NE, strict=True))
+        return torch.stack([known[word] for word in words])
+
+    def _spell(self, letters_UL: Tensor, lengths_U: Tensor) -> Tensor:
         if isinstance(self.reader, Recurrent):
             return self._read(letters_UL, lengths_U)
         x_ULE = locked(self.embedding(letters_UL), self.dropout, self.training)

@@ -26,7 +26,12 @@ def read_as_unknown(words_BT: Tensor, share: float) -> Tensor:
 
 
 class TaskNet(nn.Module):
-    """A network that learns from whole examples: it says `nats`, the sum of -log p of all targets of a batch."""
+    """A network that learns from whole examples: it says `nats`, the sum of -log p of all targets of a batch.
+
+    `trained`: the share of its training that is done, which the loop tells it at every step.
+    """
+
+    trained: float = 0.0
 
     @abstractmethod
     def nats(self, batch: Any) -> Tensor:
@@ -50,6 +55,11 @@ class TaskNet(nn.Module):
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """While many batches are answered with the same weights: what is worked out for one may serve the next."""
+        yield
 
     @contextmanager
     def quietly(self) -> Iterator[None]:

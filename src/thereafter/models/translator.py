@@ -9,7 +9,8 @@ same function writes.
 Label smoothing (Szegedy et al. 2016) puts the share e of the target on all words alike. Since the mean of the scores z
 is f . mean(W) + mean(b), it costs no second softmax: (1 - e) nll + e mean_v(-log p_v) = nll + e (z_target - mean z).
 Own words (Mihaylova and Martins 2019, after Bengio et al. 2015): a share of what the decoder reads while it is trained
-is what it would have said itself, found by a first pass over the known target.
+is what it would have said itself, found by a first pass over the known target. Of a schedule, `own_words` is the share
+at the end of the training: it rises to it in a straight line ("linear"), or slowly, fast and slowly ("sigmoid").
 
 Ids: `END` is 0 and stands also where rows are padded, tokens follow, and the start mark is the row below all words.
 Shapes: B rows, S places of the source, T steps of the target, N targets without padding, E vectors, F features,
@@ -36,7 +37,9 @@ END = 0
 """Ends a sentence, and fills rows behind their end."""
 MODELS = ("recurrent", "transformer")
 ATTENTIONS = ("none", "dot", "bilinear", "additive")
+SCHEDULES = ("constant", "linear", "sigmoid")
 TOKENS = ("word", "prose", "bpe", "char")
+_STEEP = 12.0  # of the sigmoid schedule: from 0.2 % of the share to 99.8 %
 Held = dict[str, Tensor]
 """Tensors by name, each with the rows as its first axis: a memory of the source, or the state of a decoder."""
 
@@ -49,7 +52,7 @@ class TranslatorSettings:
     Transformer: `heads`, `feedforward` units (0 means four times `hidden`); word vectors have `hidden` numbers.
     `tied`: the head's matrix is that of the target's word vectors; `shared`: source and target have one vocabulary and
     one table of vectors. `dropout` is locked in recurrent layers; `drop_words`: so many words lose their vectors.
-    `label_smoothing`, `own_words`: see the module.
+    `label_smoothing`, `own_words`, `own_words_schedule`: see the module.
     Text: `tokens` word, prose, bpe or char; `vocabulary` forms at most, `min_count`; `lower` case; sentences are read
     up to `longest` tokens. `languages`, as in "de-en": which of a corpus' languages; columns of a file, as in "2-1".
     """
@@ -70,6 +73,7 @@ class TranslatorSettings:
     shared: bool = False
     label_smoothing: float = 0.1
     own_words: float = 0.0
+    own_words_schedule: str = "constant"
     tokens: str = "prose"
     vocabulary: int = 0
     min_count: int = 2
@@ -82,6 +86,7 @@ class TranslatorSettings:
         check_choice("cell", self.cell, CELLS)
         check_choice("attention", self.attention, ATTENTIONS)
         check_choice("tokens", self.tokens, TOKENS)
+        check_choice("own_words_schedule", self.own_words_schedule, SCHEDULES)
         for name in ("embed", "hidden", "layers", "heads", "min_count", "longest"):
             check_size(name, getattr(self, name))
         for name in ("dropout", "drop_words", "label_smoothing", "own_words"):
@@ -167,8 +172,9 @@ class Translator(TaskNet):
             raise OptionError("a batch without targets has no loss; expected targets")
         memory = self.read(batch)
         inputs_BT = self._inputs(batch.target_BT)
-        if self.training and self.settings.own_words:
-            inputs_BT = self._mixed(inputs_BT, memory)
+        own = self._own_share() if self.training else 0.0
+        if own:
+            inputs_BT = self._mixed(inputs_BT, memory, own)
         x_BTE, table_RE = self.words.lookup(inputs_BT)
         f_BTF, _ = self.unrolled(self._scale * x_BTE, memory, self.begin(memory))
         f_NF = f_BTF.flatten(0, 1).index_select(0, batch.at_N)
@@ -253,7 +259,12 @@ class Translator(TaskNet):
         """What the decoder reads: the start mark, then every word but the last."""
         return torch.cat((torch.full_like(target_BT[:, :1], self.start), target_BT[:, :-1]), 1)
 
-    def _mixed(self, inputs_BT: Tensor, memory: Held) -> Tensor:
+    def _own_share(self) -> float:
+        """How many of the words it reads are its own at this point of its training."""
+        risen = {"constant": 1.0, "linear": self.trained, "sigmoid": 1 / (1 + math.exp(_STEEP * (0.5 - self.trained)))}
+        return self.settings.own_words * risen[self.settings.own_words_schedule]
+
+    def _mixed(self, inputs_BT: Tensor, memory: Held, share: float) -> Tensor:
         """The inputs with a share of own words among them, never the start mark."""
         with torch.no_grad():
             f_BTF, _ = self.unrolled(self._vectors(inputs_BT), memory, self.begin(memory))
@@ -263,7 +274,7 @@ class Translator(TaskNet):
             pieces = (f_NF[begin : begin + rows] for begin in range(0, len(f_NF), rows))
             own_N = torch.cat([F.linear(piece, matrix, bias).argmax(-1) for piece in pieces])
             before_BT = own_N.view_as(inputs_BT)[:, :-1]
-            drawn_BT = torch.rand(before_BT.shape, device=before_BT.device) < self.settings.own_words
+            drawn_BT = torch.rand(before_BT.shape, device=before_BT.device) < share
             mixed_BT = torch.where(drawn_BT, before_BT, inputs_BT[:, 1:])
         return torch.cat((inputs_BT[:, :1], mixed_BT), 1)
 

@@ -35,7 +35,7 @@ def explanations(fitted: Fitted, examples: Sequence[Any]) -> list[Explained]:
 def _asked(fitted: Fitted, examples: Sequence[Any], ask: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
     plan = batching.batches(fitted.task.lengths(examples, fitted.lexicons), _ROWS, _PLACES, shuffle=False)
     found: list[Any] = [None] * len(examples)
-    with progress.task("answering", total=len(examples)) as advance:
+    with progress.task("answering", total=len(examples)) as advance, fitted.net.remembering():
         for k in range(len(plan)):
             places = plan.examples(k).tolist()
             chosen = [examples[place] for place in places]

@@ -58,8 +58,9 @@ def settle(task: Task, options: Mapping[str, Any]) -> tuple[Any, TrainingSetting
             training[name] = value
         else:
             raise OptionError(f"the task {task.name!r} has no option {spelled!r}; {nearest(name, sorted(own | known))}")
-    if {"tokens_budget", "minutes"} & options.keys() and "epochs" not in options:
-        training.pop("epochs", None)
+    said = {name.rpartition(".")[2] for name in options}
+    if {"tokens_budget", "minutes"} & said and "epochs" not in said:
+        training.pop("epochs", None)  # the task's own would end it earlier than was asked for
     settings = toml.build(task.settings, model, task.name)
     return settings, _completed(toml.build(TrainingSettings, training, "training"))
 
@@ -225,7 +226,7 @@ class HeldOut:
     def measure(self, net: TaskNet) -> float:
         """Nats a target."""
         total, count = 0.0, 0
-        with net.quietly():
+        with net.quietly(), net.remembering():
             for k in range(len(self._plan)):
                 block = self._examples.cut(self._plan, k)
                 total, count = total + float(net.nats(block.inputs_BT)), count + block.count

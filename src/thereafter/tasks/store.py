@@ -67,11 +67,10 @@ def load(folder: Path) -> Fitted:
 def resume(folder: Path) -> Fitted:
     """Train a run to its end; one that is there already is loaded."""
     config, _, task = _read(folder)
-    state = folder / STATE
-    snapshot = checkpoint.read(state) if run_folder.is_file(state) else None
-    if run_folder.is_finished(folder) or (snapshot is not None and snapshot.facts.get("finished")):
+    if is_finished(folder):
         progress.note(f"{folder} had come to its end already")
         return load(folder)
+    snapshot = _snapshot(folder)
     training = training_of(config)
     train, valid = learned_from(task, config, f"the run {folder}")
     lexicons = _lexicons(folder)
@@ -84,6 +83,17 @@ def resume(folder: Path) -> Fitted:
     return run(task, lexicons, config, examples, valid, settings, training, journal, writer, snapshot)
 
 
+def is_finished(folder: Path) -> bool:
+    """Whether a run has come to its end."""
+    snapshot = None if run_folder.is_finished(folder) else _snapshot(folder)
+    return run_folder.is_finished(folder) or (snapshot is not None and bool(snapshot.facts.get("finished")))
+
+
+def _snapshot(folder: Path) -> checkpoint.Snapshot | None:
+    state = folder / STATE
+    return checkpoint.read(state) if run_folder.is_file(state) else None
+
+
 def training_of(config: Mapping[str, Any]) -> TrainingSettings:
     """How a run was trained; without its GPU on a machine that has none."""
     training = toml.build(TrainingSettings, config["training"], "training")
@@ -93,17 +103,17 @@ def training_of(config: Mapping[str, Any]) -> TrainingSettings:
 def learned_from(task: Task, config: Mapping[str, Any], whose: str) -> tuple[Part, Part]:
     """The examples that a run is trained and validated on, found again."""
     source = config["source"]
-    train, valid, _ = finding.train_and_valid(task, _again(source, "files"), _again(source, "valid_files"))
+    held = list(source["valid_files"]) if source.get("valid_files") else source.get("valid_name")
+    train, valid, _ = finding.train_and_valid(task, source_of(config), held)
     if train.fingerprint != source.get("sha256"):
         raise SourceError(f"{train.name} has changed since {whose} began; try training anew with another --out")
     return train, valid
 
 
-def _again(source: Mapping[str, Any], key: str) -> Any:
-    """A source as it was given: a corpus by its name, else files."""
-    if key == "files":
-        return list(source["files"]) if source.get("files") else source["name"]
-    return list(source[key]) if source.get(key) else source.get("valid_name")
+def source_of(config: Mapping[str, Any]) -> Any:
+    """What a run learned from, as it was given: a corpus by its name, else files."""
+    source = config["source"]
+    return list(source["files"]) if source.get("files") else source["name"]
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], Task]:

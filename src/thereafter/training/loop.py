@@ -310,7 +310,7 @@ class Loop:
 
     def _rate(self, plan: Plan, block: Block) -> float:
         at = self.at
-        used = at.used(self.settings, len(plan), 1, block.count)
+        used = self.model.trained = at.used(self.settings, len(plan), 1, block.count)
         rate = self._schedule.rate(Position(at.step + 1, at.epoch + at.block / len(plan), used)) * self._guard.factor
         if self.settings.jitter and self.settings.steps:
             rate *= block.inputs_BT.shape[1] / self.settings.steps

@@ -4,8 +4,9 @@ Either a thread owns rows of the batch: then it reads all of the matrix at every
 waits for another. Or it owns units, and with them a part of the matrix: then all of them meet at every step, and each
 reads what the others have just made. The first is faster where the matrix fits into the cache of each core.
 
-Rows that are over take no part in a step's product where no longer row comes after them: `lengths` fall best. A thread
-takes every so many rows, so that each has long ones and short ones.
+Rows that are over take no part in a step's product where no longer row comes after them: `lengths` fall best. Where
+there are any a thread takes every so many rows, so that each has long ones and short ones; else rows that lie together,
+since what is fetched beyond a row's end is then its own.
 """
 
 from __future__ import annotations
@@ -26,8 +27,19 @@ from thereafter.kernels.loops.recurrence import (
     pack_columns,
     pack_gates,
 )  # fmt: skip
-from thereafter.kernels.loops.team import array_1, array_2, array_3, meet, member, members, number, task_at
+from thereafter.kernels.loops.team import array_1, array_2, array_3, meet, member, members, number, share, task_at
 from thereafter.kernels.loops.tiles import types
+
+
+@jit()
+def _own_rows(rows: int, ragged: bool, by_rows: bool, own: int, size: int) -> tuple[int, int, int]:
+    """From, to and step of a thread's rows."""
+    if not by_rows:
+        return 0, rows, 1
+    if ragged:
+        return own, rows, size
+    first, last = share(rows, own, size)
+    return first, last, 1
 
 
 @jit()
@@ -51,11 +63,11 @@ def forward(
     if by_rows:
         meetings = meet(task, meetings, size)  # the matrix is packed
         first, last = 0, units
-    top, step = (own, size) if by_rows else (0, 1)
-    gates, c, xh, y = gates[:, top::step], c[:, top::step], xh[:, top::step], y[top::step]
-    lengths = lengths[top::step]
+    top, end, step = _own_rows(gates.shape[1], len(lengths) > 0, by_rows, own, size)
+    gates, c, xh, y = gates[:, top:end:step], c[:, top:end:step], xh[:, top:end:step], y[top:end:step]
+    lengths = lengths[top:end:step]
     if z.shape[1] > 1:
-        z = z[:, top::step]
+        z = z[:, top:end:step]
     live = gates.shape[1]
     for t in range(y.shape[1]):
         while len(lengths) and live and lengths[live - 1] <= t:
@@ -90,9 +102,10 @@ def backward(
     meetings = 0
     if by_rows:
         meetings = meet(task, meetings, size)
-    top, step = (own, size) if by_rows else (0, 1)
-    gates, c, dz, dx, dy = gates[:, top::step], c[:, top::step], dz[:, top::step], dx[top::step], dy[top::step]
-    dh, dc, lengths = dh[top::step], dc[top::step], lengths[top::step]
+    top, end, step = _own_rows(gates.shape[1], len(lengths) > 0, by_rows, own, size)
+    gates, c, dz = gates[:, top:end:step], c[:, top:end:step], dz[:, top:end:step]
+    dx, dy, dh, dc = dx[top:end:step], dy[top:end:step], dh[top:end:step], dc[top:end:step]
+    lengths = lengths[top:end:step]
     rows = gates.shape[1]
     live = 0 if len(lengths) else rows
     for t in range(len(gates) - 1, -1, -1):

@@ -1,0 +1,83 @@
+"""`thereafter train` for tasks: what a recipe says is done, and a resumed run ends like one that never stopped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toys import tagged
+
+import thereafter
+from thereafter.cli import main
+from thereafter.tasks import fitting
+from thereafter.tasks.translating import TRANSLATING
+from thereafter.training.loop import Loop
+
+Shell = Callable[..., tuple[list[str], int]]
+SMALL = ("--hidden", 8, "--set", "embed=8", "--set", "letter_hidden=4", "--set", "letter_embed=4", "--batch", 8)
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Runs a command: the lines it printed, and its exit code."""
+
+    def run(*words: object) -> tuple[list[str], int]:
+        monkeypatch.setattr(sys, "argv", ["thereafter", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        code: Any = stop.value.code or 0
+        return capsys.readouterr().out.splitlines(), code
+
+    return run
+
+
+@pytest.mark.parametrize("spelled", ["minutes", "training.minutes", "tokens_budget", "training.tokens_budget"])
+def test_a_budget_takes_the_place_of_the_epochs_a_task_has_of_its_own(spelled: str):
+    assert TRANSLATING.defaults["epochs"]
+    assert fitting.settle(TRANSLATING, {spelled: 3})[1].epochs is None
+    assert fitting.settle(TRANSLATING, {spelled: 3, "training.epochs": 2.0})[1].epochs == 2.0
+    assert fitting.settle(TRANSLATING, {})[1].epochs == TRANSLATING.defaults["epochs"]
+
+
+def test_a_recipe_names_the_examples_to_validate_on(shell: Shell, tmp_path: Path):
+    train, valid = tagged(tmp_path / "train.conll", 40), tagged(tmp_path / "valid.conll", 30, seed=2)
+    recipe = tmp_path / "tagger.toml"
+    recipe.write_text(
+        f"""
+task = "tag"
+[source]
+files = ["{train}"]
+valid_files = ["{valid}"]
+[training]
+epochs = 1
+"""
+    )
+    assert shell("train", "--recipe", recipe, "--out", tmp_path / "run", *SMALL)[1] == 0
+    began = thereafter.load_task(tmp_path / "run").log[0]
+    assert (began["examples"], began["validation_examples"]) == (40, 30)
+
+
+def test_a_resumed_run_reports_what_an_unbroken_one_does(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    source, run = tagged(tmp_path / "train.conll", 80), tmp_path / "run"
+    command = ("train", source, "--task", "tag", "--epochs", 2, "--checkpoint-every", 3, *SMALL)
+    command += ("--set", "checkpoint_seconds=0", "--out")
+    whole, _ = shell(*command, tmp_path / "whole")
+    own = Loop._step
+
+    def broken(loop: Loop) -> bool:
+        if loop.at.step == 7:
+            raise KeyboardInterrupt
+        return own(loop)
+
+    monkeypatch.setattr(Loop, "_step", broken)
+    assert shell(*command, run)[1] != 0
+    monkeypatch.setattr(Loop, "_step", own)
+    resumed, code = shell("train", "--resume", run)
+    assert code == 0
+    assert resumed[0].rpartition(",")[0] == whole[0].rpartition(",")[0]  # but for the seconds
+    assert resumed[1:-1] == whole[1:-1]
+    assert resumed[-1] == f"saved      {run}"
+    assert shell("train", "--resume", run) == ([f"finished   {run}"], 0)
