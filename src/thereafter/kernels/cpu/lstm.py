@@ -70,9 +70,13 @@ class LstmScan(torch.autograd.Function):
         xh = take(x_BTI, steps + 1 if learning or inside else 2, rows, read + units)
         y = x_BTI.new_empty(rows, steps, units)
         xh[0, :, read:], c[0] = h_BH, c_BH
-        x_TBI, own = _time_first(x_BTI, order), [gates, c, xh]
+        x_BTI, own = _taken(x_BTI, order), [gates, c, xh]
+        x_TBI, taken = x_BTI.transpose(0, 1), x_BTI.new_empty(0, 0, 0)
         if inside:
-            xh[:-1, :, :inputs] = x_TBI
+            if by_rows:
+                taken = x_BTI.contiguous()  # laid beside h step by step
+            else:
+                xh[:-1, :, :inputs] = x_TBI
             weight = torch.cat((weight_ih, weight_hh), 1)
             z = (x_BTI.new_zeros(width) if bias is None else bias.contiguous()).view(1, 1, width)
         else:
@@ -86,7 +90,7 @@ class LstmScan(torch.autograd.Function):
             hoisted(x_TBI.view(-1, inputs), weight_ih, bias, z.view(-1, width))
             weight = weight_hh.contiguous()
         packed = team_packing(weight, units)
-        arrays = gates, c, xh, z, y, weight, packed, team_spares(gates)
+        arrays = gates, c, xh, z, taken, y, weight, packed, team_spares(gates)
         run_team(forward_task, steps * rows, arrays, peephole_3H, lengths, [coupled, by_rows])
         last = xh[steps % len(xh), :, read:].clone(), c[steps % len(c)].clone()
         give(packed)
@@ -139,12 +143,6 @@ class LstmScan(torch.autograd.Function):
         if dz is gates:  # nobody will walk this way again
             give_all(*own)
         return given, _taken(dh, back), _taken(dc, back), d_ih, d_hh, bias, second, peepholes, None, None
-
-
-def _time_first(x_BTI: Tensor, order: Tensor | None) -> Tensor:
-    """The inputs as [T, B, I], in the order of rows that is given."""
-    x_TBI = x_BTI.transpose(0, 1)
-    return x_TBI if order is None else x_TBI.index_select(1, order)
 
 
 def _longest_first(lengths: Tensor | None, steps: int) -> Tensor | None:

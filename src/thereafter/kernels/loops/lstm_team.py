@@ -28,7 +28,7 @@ from thereafter.kernels.loops.recurrence import (
     pack_gates,
 )  # fmt: skip
 from thereafter.kernels.loops.team import array_1, array_2, array_3, meet, member, members, number, share, task_at
-from thereafter.kernels.loops.tiles import types
+from thereafter.kernels.loops.tiles import copy, types
 
 
 @jit()
@@ -44,11 +44,12 @@ def _own_rows(rows: int, ragged: bool, by_rows: bool, own: int, size: int) -> tu
 
 @jit()
 def forward(
-    task: Any, gates: Any, c: Any, xh: Any, z: Any, y: Any, weight: Any, packed: Any, spares: Any, peephole: Any,
-    lengths: Any, coupled: bool, by_rows: bool,
+    task: Any, gates: Any, c: Any, xh: Any, z: Any, x: Any, y: Any, weight: Any, packed: Any, spares: Any,
+    peephole: Any, lengths: Any, coupled: bool, by_rows: bool,
 ) -> None:  # fmt: skip
     """All gates, cells and outputs from xh [T + 1, B, I + H], the inputs with the outputs before them; c[0] and h of
-    xh[0] are given, y [B, T, H] is made.
+    xh[0] are given, y [B, T, H] is made. Where x [B, T, I] is not empty the inputs are still to be taken from it; then
+    a thread must have rows of its own.
 
     `weight` is [G, I + H] where the input's product is part of each step, or [G, H]; z [T, B, G] is the rest of the
     pre-activations, and may be the gates. Arrays of fewer steps are gone through again and again: what nobody will ask
@@ -66,12 +67,15 @@ def forward(
     top, end, step = _own_rows(gates.shape[1], len(lengths) > 0, by_rows, own, size)
     gates, c, xh, y = gates[:, top:end:step], c[:, top:end:step], xh[:, top:end:step], y[top:end:step]
     lengths = lengths[top:end:step]
+    x = x[top:end:step]
     if z.shape[1] > 1:
         z = z[:, top:end:step]
     live = gates.shape[1]
     for t in range(y.shape[1]):
         while len(lengths) and live and lengths[live - 1] <= t:
             live -= 1
+        for b in range(len(x)):
+            copy(x[b, t].ctypes.data, xh[t, b].ctypes.data, inputs * x.itemsize)
         read, start, made = xh[t % len(xh), :live, read_from:], z[t % len(z), :live], gates[t % len(gates), :live]
         gates_product(task, t, read, units, packed, start, made, first, last, spares[own])
         lstm_forward(t, gates, c, xh[:, :, inputs:], y, peephole, coupled, lengths, first, last)
@@ -133,8 +137,9 @@ def forward_task(dtype: Any) -> Any:
         task = task_at(address)
         forward(
             task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_3(task, 3, dtype),
-            array_3(task, 4, dtype), array_2(task, 5, dtype), array_1(task, 6, dtype), array_2(task, 7, dtype),
-            array_2(task, 8, dtype), array_1(task, 9, np.int64), number(task, 0) != 0, number(task, 1) != 0,
+            array_3(task, 4, dtype), array_3(task, 5, dtype), array_2(task, 6, dtype), array_1(task, 7, dtype),
+            array_2(task, 8, dtype), array_2(task, 9, dtype), array_1(task, 10, np.int64), number(task, 0) != 0,
+            number(task, 1) != 0,
         )  # fmt: skip
 
     return c_function(types.void(types.voidptr), lstm_forward_task)
