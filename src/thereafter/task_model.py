@@ -9,9 +9,10 @@ from typing import Any
 
 from thereafter import config as toml
 from thereafter.errors import OptionError
+from thereafter.inspection.trace import Trace
 from thereafter.language_model import visible
 from thereafter.storage import replacing, write_arrays, write_text
-from thereafter.tasks import answering, baselines, finding, fitting, store
+from thereafter.tasks import answering, baselines, finding, fitting, store, tracing
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.task import TASKS, Measured, Task
 from thereafter.text import corpora
@@ -66,6 +67,10 @@ class TaskModel:
         """
         explained = answering.explanations(self._fitted, self._examples(given))
         return explained if isinstance(given, list | tuple) else explained[0]
+
+    def trace(self, given: Any) -> Trace:
+        """What the network did with one input, step by step: see `tasks/tracing.py` and `Trace`."""
+        return tracing.trace(self._fitted, self.task.example(given))
 
     def score(self, source: finding.AnySource, *, part: str = "test", **options: Any) -> Measured:
         """How good its answers are on examples with their answers; of a corpus on its test part. As in `predict`."""

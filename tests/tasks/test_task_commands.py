@@ -62,9 +62,10 @@ epochs = 1
 
 def test_a_resumed_run_reports_what_an_unbroken_one_does(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     source, run = tagged(tmp_path / "train.conll", 80), tmp_path / "run"
-    command = ("train", source, "--task", "tag", "--epochs", 2, "--checkpoint-every", 3, *SMALL)
+    command = ("train", source, "--task", "tag", "--epochs", 2, *SMALL, "--set", "checkpoint_every=3")
     command += ("--set", "checkpoint_seconds=0", "--out")
-    whole, _ = shell(*command, tmp_path / "whole")
+    whole, code = shell(*command, tmp_path / "whole")
+    assert code == 0
     own = Loop._step
 
     def broken(loop: Loop) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -26,6 +27,9 @@ def predict(
     explain: Annotated[
         bool, typer.Option("--explain", help="Also how likely each answer was, and which words spoke for it.")
     ] = False,
+    trace: Annotated[
+        Path | None, typer.Option(help="Save what the network did with one text, step by step, as a .npz file.")
+    ] = None,
 ) -> None:
     """Answers of a model that was trained for a task.
 
@@ -39,6 +43,16 @@ def predict(
     found = thereafter.load_task(run)
     if score is not None:
         typer.echo(found.score(score, **options))
+        return
+    if trace is not None:
+        if texts is None or len(texts) != 1 or explain or beam is not None:
+            raise OptionError(
+                f"--trace follows one text; got {len(texts or [])}, or other options; try: predict {run} 'a text'"
+            )
+        recorded = found.trace(texts[0])
+        answer = recorded.about["answer"]
+        typer.echo(_shown(answer))
+        typer.echo(f"saved {recorded.save(trace)}")
         return
     given = texts or [line.rstrip("\n") for line in sys.stdin if line.strip()]
     if explain:

@@ -232,6 +232,15 @@ class Translator(TaskNet):
         """
         if self.settings.model == "recurrent" and self.settings.attention == "none":
             raise OptionError("this translator has no attention to show; try one trained with attention='additive'")
+        said, weights_BTS = self.followed(batch)
+        if weights_BTS is None:
+            raise RuntimeError("a translator with attention that shows none")
+        cut = zip(said, weights_BTS.float().cpu(), batch.lengths_B.tolist(), strict=True)
+        return [(row, weights_TS[: len(row), :length]) for row, weights_TS, length in cut]
+
+    def followed(self, batch: PairBatch) -> tuple[list[list[int]], Tensor | None]:
+        """What `decide` says, END included, then all of its steps once more in one pass: the attention of every step,
+        [B, T, S], where there is any."""
         said = [[*row, END] for row in self.decide(batch)]
         longest = max(map(len, said))
         rows_BT = torch.tensor([row + [END] * (longest - len(row)) for row in said], device=self.device)
@@ -239,8 +248,7 @@ class Translator(TaskNet):
         with self.quietly():
             memory = self.read(batch)
             self.unrolled(self._vectors(self._inputs(rows_BT)), memory, self.begin(memory), shown)
-        cut = zip(said, shown[0].float().cpu(), batch.lengths_B.tolist(), strict=True)
-        return [(row, weights_TS[: len(row), :length]) for row, weights_TS, length in cut]
+        return said, shown[0] if shown else None
 
     def source_vectors(self, source_BS: Tensor) -> Tensor:
         """The vectors of a source, [B, S, E]: as those of the target sqrt(E) times their rows of the table.

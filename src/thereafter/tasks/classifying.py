@@ -18,6 +18,7 @@ from thereafter.models.classifier import ClassBatch, Classifier, ClassifierSetti
 from thereafter.tasks.explaining import LabelExplained
 from thereafter.tasks.lexicon import Lexicon, padded
 from thereafter.tasks.task import Lexicons, PlainTask
+from thereafter.tasks.tracing import Fields, Shown
 from thereafter.text.labelled import LabelledText, read_labelled, require_known_labels
 
 _WORDS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[^\w\s]+|_+")
@@ -31,6 +32,7 @@ class Classifying(PlainTask):
     kind = "labelled"
     settings = ClassifierSettings
     defaults: Mapping[str, Any] = {"epochs": 10.0, "batch": 32, "rate": 2e-3, "steps": 64}
+    reads: Mapping[str, tuple[str, str]] = {"reader": ("", "step")}
 
     def read(self, files: Sequence[Path]) -> list[LabelledText]:
         return [text for path in files for text in read_labelled(path)]
@@ -83,6 +85,15 @@ class Classifying(PlainTask):
                 )
             )
         return found
+
+    def shown(self, net: Classifier, batch: ClassBatch, example: LabelledText, lexicons: Lexicons) -> Shown:
+        (found,) = self.explain(net, batch, [example], lexicons)
+        fields: Fields = {
+            "evidence": (("step",), np.array(found.evidence, np.float32)),
+            "weight": (("step",), np.array(found.weights, np.float32)),
+        }
+        about = {"answer": found.label, "probabilities": found.probabilities}
+        return Shown(list(found.words), list(lexicons["labels"].forms), fields, about)
 
     def example(self, given: Any) -> LabelledText:
         """A text; or a `LabelledText`, whose label is not looked at."""

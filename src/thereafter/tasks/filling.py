@@ -29,6 +29,7 @@ from thereafter.errors import OptionError
 from thereafter.models.filler import FillBatch, Filler, FillerSettings
 from thereafter.tasks.lexicon import UNKNOWN, Lexicon, padded
 from thereafter.tasks.task import Lexicons, PlainTask
+from thereafter.tasks.tracing import Fields, Shown
 from thereafter.text.lines import read_lines
 
 BLANK = "___"
@@ -114,6 +115,8 @@ class Filling(PlainTask):
     kind = "text"
     settings = FillerSettings
     defaults: Mapping[str, Any] = {"epochs": 8.0, "batch": 32, "rate": 5e-3, "steps": 40}
+    # what comes after a word is read from the last one on: its steps are mirrored
+    reads: Mapping[str, tuple[str, str]] = {"before": ("before.", "step"), "after": ("after.", "mirrored")}
 
     def read(self, files: Sequence[Path]) -> list[Sentence]:
         rows = (words_of(line) for path in files for line in read_lines(path))
@@ -155,6 +158,11 @@ class Filling(PlainTask):
             [(forms[word], p) for word, p in zip(words, ps, strict=True)]
             for words, ps in zip(top.indices.tolist(), top.values.tolist(), strict=True)
         ]
+
+    def shown(self, net: Filler, batch: FillBatch, example: Sentence, lexicons: Lexicons) -> Shown:
+        (answer,) = self.answers(net, batch, lexicons)
+        fields: Fields = {"p": (("word",), net.fill(batch)[0].cpu().numpy())}
+        return Shown(list(example.words), list(lexicons["words"].forms), fields, {"answer": answer})
 
     def example(self, given: Any) -> Sentence:
         """A sentence as a text, with one blank."""

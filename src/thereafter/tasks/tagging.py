@@ -18,6 +18,7 @@ from thereafter.models.tagger import TagBatch, Tagger, TaggerSettings
 from thereafter.tasks.explaining import TagsExplained
 from thereafter.tasks.lexicon import PAD, Lexicon, padded
 from thereafter.tasks.task import Lexicons, PlainTask
+from thereafter.tasks.tracing import Shown
 from thereafter.text.conll import TaggedSentence, read_tagged, require_known_tags
 
 _RARE = 2  # words met less often are learned as the unknown one
@@ -31,6 +32,7 @@ class Tagging(PlainTask):
     kind = "tagged"
     settings = TaggerSettings
     defaults: Mapping[str, Any] = {"epochs": 12.0, "batch": 32, "rate": 2e-3, "steps": 40}
+    reads: Mapping[str, tuple[str, str]] = {"layers": ("", "step")}
 
     def read(self, files: Sequence[Path]) -> list[TaggedSentence]:
         return [sentence for path in files for sentence in read_tagged(path)]
@@ -99,6 +101,12 @@ class Tagging(PlainTask):
             )
             for one, tags, p_TK, best_TK in rows
         ]
+
+    def shown(self, net: Tagger, batch: TagBatch, example: TaggedSentence, lexicons: Lexicons) -> Shown:
+        tags = lexicons["tags"].forms
+        p_TK = net.probabilities(batch)[0].cpu().numpy()
+        (answer,) = self.answers(net, batch, lexicons)
+        return Shown(list(example.words), list(tags), {"p": (("step", "tag"), p_TK)}, {"answer": answer})
 
     def example(self, given: Any) -> TaggedSentence:
         """A sentence as a text whose words stand apart; or a `TaggedSentence`, whose tags are not looked at."""

@@ -20,6 +20,7 @@ from thereafter.models.transformer_translator import TransformerTranslator
 from thereafter.models.translator import PairBatch, Translator, TranslatorSettings
 from thereafter.tasks.lexicon import padded
 from thereafter.tasks.task import Lexicons
+from thereafter.tasks.tracing import Fields, Shown
 from thereafter.tasks.wording import Wording
 from thereafter.text.pairs import SentencePair, read_pairs, read_two
 from thereafter.text.sources import Source, Texts
@@ -62,6 +63,7 @@ class Translating:
     settings = TranslatorSettings
     defaults: Mapping[str, Any] = {"epochs": 12.0, "batch": 64, "rate": 1.5e-3, "steps": 40}
     asked: Mapping[str, Any] = {"beam": 1, "length_penalty": 1.0}
+    reads: Mapping[str, tuple[str, str]] = {"encoder": ("encoder.", "source"), "decoder": ("", "step")}
 
     def __init__(self, chosen: TranslatorSettings | None = None) -> None:
         self.chosen = chosen or TranslatorSettings()
@@ -179,6 +181,15 @@ class Translating:
             )
             for one, (said, weights_TS) in zip(examples, net.alignment(batch), strict=True)
         ]
+
+    def shown(self, net: Translator, batch: PairBatch, example: SentencePair, lexicons: Lexicons) -> Shown:
+        source, target = lexicons["source"], lexicons["target"]
+        (said,), weights_BTS = net.followed(batch)
+        read = source.forms(source.ids(example.source))
+        fields: Fields = {}
+        if weights_BTS is not None:
+            fields["attention"] = (("step", "source"), weights_BTS[0, : len(said), : len(read)].float().cpu().numpy())
+        return Shown(list(target.forms(said)), [], fields, {"answer": target.text(said), "source": list(read)})
 
     def _wording(self, sentences: Sequence[str]) -> Wording:
         chosen = self.chosen
