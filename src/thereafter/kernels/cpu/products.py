@@ -6,6 +6,8 @@ Shapes: T steps, B rows, H units, O outputs, G gate units.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ _WORTH_A_TEAM = (
 )
 
 
-_WHOLE = 1 << 21  # bytes of U that every thread can keep at hand beside what it works on
+_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")  # Linux tells how large the second cache is: "2048K"
 _FEWEST_EACH = 2  # rows of a thread
 _NO_LENGTHS = torch.empty(0, dtype=torch.int64)
 
@@ -139,7 +141,16 @@ def weight_gradients(dz_NG: Tensor, xh_NK: Tensor, inputs: int) -> tuple[Tensor,
 
 def shares_rows(rows: int, weight_hh: Tensor) -> bool:
     """Whether each thread should take rows of the batch, and all of U; else it takes units, and its part of U."""
-    return rows >= _FEWEST_EACH * torch.get_num_threads() and weight_hh.nbytes <= _WHOLE
+    return rows >= _FEWEST_EACH * torch.get_num_threads() and weight_hh.nbytes <= _second_cache()
+
+
+@cache
+def _second_cache() -> int:
+    """Bytes of the cache that a core has for itself; where nobody tells, that of a usual processor."""
+    try:
+        return int(_CACHE.read_text().strip().removesuffix("K")) << 10
+    except (OSError, ValueError):
+        return 1 << 20
 
 
 def team_packing(weight_GK: Tensor, units: int) -> Tensor:
