@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -278,11 +279,22 @@ def test_a_curve_is_read_from_whatever_a_log_holds(tmp_path: Path):
     assert (found["valid_loss"], found["valid_perplexity"], found["valid_seconds"]) == ([2.0], [None], [3.5])
 
 
+def test_an_interrupt_that_python_ignored_is_heard_where_the_next_task_begins_or_goes_on():
+    lines = worker.Lines(io.StringIO())
+    reading = lines.begin("reading", None, "")
+    with contextlib.suppress(KeyboardInterrupt):  # as a callback of an import would
+        lines.interrupt(signal.SIGINT, None)
+    with pytest.raises(KeyboardInterrupt):
+        reading(1.0)
+    with pytest.raises(KeyboardInterrupt):
+        lines.begin(worker.TRAINING, 100, "%")
+
+
 def test_a_worker_stops_between_two_steps_and_at_once_when_asked_again():
+    with pytest.raises(KeyboardInterrupt):
+        worker.Lines(io.StringIO()).interrupt(signal.SIGINT, None)  # nothing is being trained
     out = io.StringIO()
     lines = worker.Lines(out)
-    with pytest.raises(KeyboardInterrupt):
-        lines.interrupt(signal.SIGINT, None)  # nothing is being trained
     advance = lines.begin("training", 100, "%")
     lines.interrupt(signal.SIGINT, None)
     with pytest.raises(KeyboardInterrupt):

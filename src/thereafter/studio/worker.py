@@ -46,13 +46,19 @@ class Lines:
             raise KeyboardInterrupt from error
 
     def interrupt(self, number: int, frame: Any) -> None:
-        """Stop: at once, or between two steps where the first interrupt comes in the middle of a training."""
-        if self._asked or not self._training:
+        """Stop: at once, or between two steps where the first interrupt comes in the middle of a training.
+
+        What is raised here may be lost: Python ignores an exception in a callback, of which importing has many. So it
+        is raised again where the next task begins or goes on.
+        """
+        again, self._asked = self._asked, True
+        if again or not self._training:
             raise KeyboardInterrupt
-        self._asked = True
 
     def begin(self, label: str, total: float | None, unit: str) -> Advance:
         done, said = 0.0, 0.0
+        if self._asked and not self._training:
+            raise KeyboardInterrupt
         self._training = self._training or label == TRAINING
         self.say(task=label, share=None, status="")
 
@@ -62,7 +68,7 @@ class Lines:
             if time.monotonic() - said >= _EVERY:
                 said = time.monotonic()
                 self.say(task=label, share=min(1.0, done / total) if total else None, status=status)
-            if self._asked and label == TRAINING:
+            if self._asked and (label == TRAINING or not self._training):
                 raise KeyboardInterrupt
 
         return advance
