@@ -186,3 +186,20 @@ def test_a_fresh_forget_gate_remembers():
     assert not torch.equal(nn.LSTM(3, 4, forget_bias=None).bias_ih_l0[4:8], torch.ones(4))
     assert torch.equal(nn.GRU(3, 4, update_bias=2.0).bias_ih_l0[4:8], torch.full((4,), 2.0))
     assert torch.equal(nn.GRU(3, 4, update="new", update_bias=2.0).bias_ih_l0[4:8], torch.full((4,), -2.0))
+
+
+def test_reversed_rows_of_unequal_length_go_through_torch_func():
+    layer = nn.GRU(3, 4, batch_first=True, bidirectional=True, kernel="reference", dtype=torch.float64)
+    lengths = torch.tensor([5, 2, 3])
+    x = torch.randn(3, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+    def size(x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = layer(x, lengths=lengths)[0].square().sum()
+        return found
+
+    wanted = x.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(size(wanted), wanted)
+    torch.testing.assert_close(torch.func.grad(size)(x), slope)
+    ahead = torch.func.jvp(size, (x,), (torch.ones_like(x),))[1]
+    torch.testing.assert_close(ahead, slope.sum())
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(size))(torch.stack((x, x)))[1], slope)

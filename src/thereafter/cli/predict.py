@@ -37,8 +37,8 @@ def predict(
     """
     import thereafter
 
-    if score is not None and (texts or explain):
-        raise OptionError("--score measures on examples; expected neither texts nor --explain beside it")
+    if score is not None and (texts or explain or trace):
+        raise OptionError("--score measures on examples; expected neither texts nor --explain nor --trace beside it")
     options: dict[str, Any] = {} if beam is None else {"beam": beam}
     found = thereafter.load_task(run)
     if score is not None:

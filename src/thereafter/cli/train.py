@@ -237,6 +237,8 @@ def _resume(run: Path, others: list[Any], baselines: bool) -> None:
             _report(fitted, store.source_of(fitted.config), baselines)
         typer.echo(f"{'finished' if ended else 'saved':<11}{run}")
         return
+    if not baselines:
+        raise OptionError("--no-baselines is for tasks, and this is the run of a language model; leave it out")
     lm = thereafter.resume(run)
     finished = lm.texts is None  # a run that had come to its end is loaded, and nothing is read
     if "training" in lm.config:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.errors import FormatError
+from thereafter.errors import FormatError, OptionError
 from thereafter.inspection import arrays as stored
 from thereafter.models.base import SequenceModel
 
@@ -21,8 +21,9 @@ _KEY = "trace"
 class Trace:
     """Tokens and what was recorded at each of them.
 
-    `arrays[name]` has the axes `axes[name]`; the first is always "step", one for each token. For every model:
+    `arrays[name]` has the axes `axes[name]`; the first is "step", one for each token. For every language model:
     `log_prob` [step] of what came; `top_token`, `top_log_prob` [step, rank] the likeliest tokens *before* it was read.
+    The traces of other tasks (`tasks/tracing.py`) have their own arrays instead, some of them along another axis.
     n-grams add `order` [step], the length of the n-gram used, and `context` [step], the length of the known context.
     """
 
@@ -37,6 +38,8 @@ class Trace:
 
     def top(self, step: int) -> list[tuple[str, float]]:
         """The likeliest tokens before a step, with their probabilities."""
+        if "top_token" not in self.arrays:
+            raise OptionError(f"this trace has no likeliest tokens; it has {', '.join(self.arrays)}")
         ids, logs = self.arrays["top_token"][step], self.arrays["top_log_prob"][step]
         return [(self.vocabulary[i], float(p)) for i, p in zip(ids, np.exp(logs), strict=True)]
 

@@ -117,14 +117,27 @@ def turn(x_BT: Tensor, lengths: Tensor | None) -> Tensor:
 
 class _Rearranged(torch.autograd.Function):
     """The places of all rows in another order that is its own inverse: the way back is the same, and copies too, where
-    autograd's own would add."""
+    autograd's own would add. For `torch.func` as well."""
 
     @staticmethod
-    def forward(ctx: Any, x_BT: Tensor, places_N: Tensor) -> Tensor:
-        ctx.save_for_backward(places_N)
+    def forward(x_BT: Tensor, places_N: Tensor) -> Tensor:
         return x_BT.flatten(0, 1).index_select(0, places_N).view(x_BT.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+        ctx.save_for_forward(inputs[1])
 
     @staticmethod
     def backward(ctx: Any, dy_BT: Tensor) -> tuple[Tensor, None]:
         rearranged: Any = _Rearranged
         return rearranged.apply(dy_BT, *ctx.saved_tensors), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int, None], x: Tensor, places_N: Tensor) -> tuple[Tensor, int]:
+        rearranged: Any = _Rearranged
+        return rearranged.apply(x.movedim(in_dims[0], -1), places_N), x.dim() - 1  # one more axis behind all others
+
+    @staticmethod
+    def jvp(ctx: Any, dx_BT: Tensor, _: None) -> Tensor:
+        return _Rearranged.forward(dx_BT, *ctx.saved_tensors)

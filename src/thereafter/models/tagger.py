@@ -137,11 +137,11 @@ class Tagger(TaskNet):
         if self.speller is None:
             yield
             return
-        self.speller.known = {}
+        before, self.speller.known = self.speller.known, {}
         try:
             yield
         finally:
-            self.speller.known = None
+            self.speller.known = before
 
     def probabilities(self, batch: TagBatch) -> Tensor:
         """p of each tag of each word whatever the other tags are, [B, T, K]; 0 beyond a row's end."""

@@ -30,7 +30,8 @@ class Child:
         self, order: Mapping[str, Any], hear: Callable[[dict[str, Any]], None], ended: Callable[[int], None]
     ) -> None:
         self._hear, self._ended = hear, ended
-        self._asked = False
+        self._asked = self._listens = False
+        self._lock = threading.Lock()
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "thereafter.studio.worker"],
@@ -69,10 +70,15 @@ class Child:
         return self._last
 
     def interrupt(self) -> None:
-        """Ask it to save what it has and to stop; returns at once, and asks only once."""
-        if not self._asked:
-            self._asked = True
-            self._signal()
+        """Ask it to save what it has and to stop; returns at once, and asks only once.
+
+        While it is still starting nobody listens there: Python would raise an exception somewhere in an import, which
+        may be lost. So it is asked when it has said hello.
+        """
+        with self._lock:
+            first, self._asked = not self._asked, True
+            if first and self._listens:
+                self._signal()
 
     def end(self) -> None:
         """Interrupt it, wait for it, hurry it, and end it where it does not listen."""
@@ -99,7 +105,14 @@ class Child:
                     said = json.loads(line)
                 except ValueError:
                     continue  # some library printed something
-                if isinstance(said, dict):
+                if not isinstance(said, dict):
+                    continue
+                if "hello" in said:
+                    with self._lock:
+                        self._listens = True
+                        if self._asked:
+                            self._signal()
+                else:
                     self._hear(said)
         self._ended(self._process.wait())
 

@@ -2,8 +2,9 @@
 
     python -m thereafter.studio.worker < order.json
 
-It reads one order as JSON and says what happens as lines of JSON: {"task", "share", "status"}, {"note"}, {"making"} and
-{"ready"} for each ready model, and at the end {"done"} or {"error"} with a sentence.
+It says {"hello"} when it listens, reads one order as JSON and says what happens as lines of JSON: {"task", "share",
+"status"}, {"note"}, {"making"} and {"ready"} for each ready model, and at the end {"done"} or {"error"} with a
+sentence.
 
 It stops when it is interrupted (SIGINT), or when nobody listens any more. A training is broken off only between two of
 its steps, where its last snapshot is whole; a second interrupt does not wait for that.
@@ -137,6 +138,7 @@ def main() -> None:
     lines = Lines(sys.stdout)
     signal.signal(signal.SIGINT, lines.interrupt)
     try:
+        lines.say(hello=True)
         with progress.reporting(lines):
             if not obey(json.loads(sys.stdin.read()), lines):
                 sys.exit(2)

@@ -115,7 +115,7 @@ class Filling(PlainTask):
     kind = "text"
     settings = FillerSettings
     defaults: Mapping[str, Any] = {"epochs": 8.0, "batch": 32, "rate": 5e-3, "steps": 40}
-    # what comes after a word is read from the last one on: its steps are mirrored
+    # at each step the words before it are read, and not yet its own; what comes after from the last one on: mirrored
     reads: Mapping[str, tuple[str, str]] = {"before": ("before.", "step"), "after": ("after.", "mirrored")}
 
     def read(self, files: Sequence[Path]) -> list[Sentence]:

@@ -2,7 +2,7 @@
 LSTM runs its whole sequence in one compiled call. float32 and float64; no compiler on the user's machine.
 
 Products over all steps are torch's. In the LSTM the recurrent product and all that is between two of them run on the
-same OpenMP threads (`loops.team`), each with its own units of the layer or, where a row is normalised, its own rows.
+same OpenMP threads (`loops.team`), each with its own rows of the batch, or its own units of the layer.
 The GRU and Elman cells take torch's product a step, with a loop compiled for one thread between. No pool of threads is
 made: it would fight torch's for the cores.
 """

@@ -44,7 +44,7 @@ def take(like: Tensor, *shape: int) -> Tensor:
     if found is not None:
         return found.view(shape)
     with torch.inference_mode(False):  # what is made in inference mode could never be part of a training step
-        return torch.empty(shape, dtype=like.dtype)
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
 
 
 def give_all(*arrays: Tensor) -> None:

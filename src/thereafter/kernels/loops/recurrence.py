@@ -1,8 +1,8 @@
 """The recurrent products of a sequence, C += A B with the same B at every step, shared by the threads of a team.
 
-Forward a thread owns units: of a W' it makes the columns of its units in every gate. Backward it owns columns of dz W.
-In both cases it packs its part of W once (`tiles` says how), and what it makes is what it goes on with: the threads
-meet once a step.
+A thread that owns rows makes all of a W', and dz W, for them. One that owns units makes of a W' the columns of its
+units in every gate, and of dz W its columns; what it makes is what it goes on with, so that the threads meet once a
+step. W is packed once (`tiles` says how).
 
 Shapes: B rows, H units, G gate units, K columns of a matrix W [G, K], L numbers in a vector.
 """

@@ -1,8 +1,8 @@
 """Several cores at work on one sequence, with torch's own threads.
 
-A recurrent step is too short to hand out work anew: the threads are called once for a whole sequence, each keeps its
-share of the units, and they meet at a barrier at every step. They are the threads that torch's own products run on
-(OpenMP's, through the library torch has loaded), so no second pool fights the first for the cores.
+A recurrent step is too short to hand out work anew: the threads are called once for a whole sequence, and each keeps
+its share of the rows, or of the units; then they meet at a barrier at every step. They are the threads that torch's own
+products run on (OpenMP's, through the library torch has loaded), so no second pool fights the first for the cores.
 """
 
 from __future__ import annotations
@@ -74,8 +74,10 @@ def pool() -> Pool:
 
 def call(function: Any, arrays: Sequence[Tensor], numbers: Sequence[int] = (), *, alone: bool = False) -> None:
     """Run a compiled `function(task)` on all of torch's threads, or on this one `alone`. The arrays are contiguous."""
-    if len(arrays) > _MOST or not all(array.is_contiguous() for array in arrays):
-        raise ValueError("a task takes a few arrays that lie in one piece each")  # only addresses cross over
+    if len(arrays) > _MOST or not all(array.is_contiguous() and array.is_cpu for array in arrays):
+        raise ValueError(
+            "a task takes a few arrays that lie in one piece each, on the CPU"
+        )  # only addresses cross over
     threads = pool()
     team = 1 if alone or threads.parallel is None else torch.get_num_threads()
     task = (ctypes.c_int64 * (_LENGTH + (team + 1) * _APART))()
