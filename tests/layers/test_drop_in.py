@@ -188,6 +188,7 @@ def test_a_fresh_forget_gate_remembers():
     assert torch.equal(nn.GRU(3, 4, update="new", update_bias=2.0).bias_ih_l0[4:8], torch.full((4,), -2.0))
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # torch's own use of it
 def test_reversed_rows_of_unequal_length_go_through_torch_func():
     layer = nn.GRU(3, 4, batch_first=True, bidirectional=True, kernel="reference", dtype=torch.float64)
     lengths = torch.tensor([5, 2, 3])
