@@ -95,8 +95,8 @@ def forward(
     task: Any, gates: Any, c: Any, m: Any, hat: Any, scale: Any, hat_c: Any, scale_c: Any, gain: Any, gain_c: Any,
     weight: Any, packed: Any, spares: Any, rooms: Any, peephole: Any, lengths: Any, coupled: bool, by_rows: bool,
 ) -> None:  # fmt: skip
-    """`gates` hold z and become gates; c[0] and m[0] are given; `rooms` [threads, 2H + 3 + G] is
-    room for a row of each, then zeros."""
+    """`gates` hold z and become gates; c[0] and m[0] are given; `rooms` [threads, 2H + 3 + G] is room for a row of
+    each, then zeros."""
     size, own = members(task), member(task)
     units = c.shape[2]
     first, last = own_units(units, lanes_of(gates), own, size)

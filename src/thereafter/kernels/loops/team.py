@@ -74,10 +74,9 @@ def pool() -> Pool:
 
 def call(function: Any, arrays: Sequence[Tensor], numbers: Sequence[int] = (), *, alone: bool = False) -> None:
     """Run a compiled `function(task)` on all of torch's threads, or on this one `alone`. The arrays are contiguous."""
+    # only addresses cross over
     if len(arrays) > _MOST or not all(array.is_contiguous() and array.is_cpu for array in arrays):
-        raise ValueError(
-            "a task takes a few arrays that lie in one piece each, on the CPU"
-        )  # only addresses cross over
+        raise ValueError("a task takes a few arrays that lie in one piece each, on the CPU")
     threads = pool()
     team = 1 if alone or threads.parallel is None else torch.get_num_threads()
     task = (ctypes.c_int64 * (_LENGTH + (team + 1) * _APART))()
