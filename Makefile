@@ -21,7 +21,7 @@ types: $(READY)
 
 # the tests of a file share servers and models: --dist loadfile keeps them in one process. -rs says what was skipped
 tests: $(READY) browser
-	$(BIN)/pytest -n 2 --dist loadfile -rs
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -rs
 
 # minutes and gigabytes: the 1 GB file, the 100 MB line
 test-slow: $(READY)

@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, settings
 from thereafter.folders import cache_folder
 from where import find_data
 
+# Tests are handed out by files. Those of a few slow tests come first: at the end a core would wait for one of them.
+FIRST = ("test_kill.py", "test_team.py", "test_train_panel.py", "test_recipes.py", "test_jobs.py", "test_start.py")
 collect_ignore = ["oracles"]  # scripts for the oracles' own interpreter
 
 settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -21,6 +23,10 @@ settings.load_profile("house")
 
 # Compiled kernels are slow to make: tests keep them where the user's own are, whatever cache a test is given.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "numba"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in FIRST)
 
 
 @pytest.fixture(autouse=True)

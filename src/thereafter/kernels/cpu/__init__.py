@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from thereafter.cells.base import Cell, normalise
+from thereafter.cells.base import Cell
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
@@ -64,18 +64,18 @@ class Cpu:
         from thereafter.kernels.cpu.elman import run_elman
         from thereafter.kernels.cpu.gru import run_gru
         from thereafter.kernels.cpu.linear import run_linear
-        from thereafter.kernels.cpu.lstm import run_lstm, run_lstm_of
+        from thereafter.kernels.cpu.lstm import run_lstm, run_projected_lstm
 
         cell = job.cell
         if not torch.is_grad_enabled():
             job = _detached(job)  # a function of autograd's cannot see that nothing will be asked of it
         parts: tuple[Tensor, ...]
-        if isinstance(cell, LSTM) and not cell.layer_norm and cell.output_size == cell.hidden_size:
+        if isinstance(cell, LSTM) and cell.output_size == cell.hidden_size:
             y_BTO, parts = run_lstm(job)
             return Unrolled(y_BTO, type(job.state)(*parts))
         z_TBG = _project(job)
         if isinstance(cell, LSTM):
-            h_TBO, parts = run_lstm_of(job, z_TBG)
+            h_TBO, parts = run_projected_lstm(job, z_TBG)
         elif isinstance(cell, GRU):
             h_TBO, parts = run_gru(job, z_TBG)
         elif isinstance(cell, Elman):
@@ -112,9 +112,7 @@ def _project(job: Job) -> Tensor:
     bias = weights.get("bias_ih")
     if "bias_hh" in weights and _hoists_second_bias(job.cell):
         bias = bias + weights["bias_hh"]
-    if not job.cell.layer_norm:
-        return F.linear(x_TBI, weights["weight_ih"], bias)
-    return normalise(F.linear(x_TBI, weights["weight_ih"]), weights["norm_ih"], bias)  # one pass for norm and bias
+    return F.linear(x_TBI, weights["weight_ih"], bias)
 
 
 def _hoists_second_bias(cell: Cell) -> bool:

@@ -169,25 +169,24 @@ def _inside(rows: int, size: int, by_rows: bool) -> bool:
 
 
 def run_lstm(job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """y of every step [B, T, H], and the last h and c."""
+    """y of every step [B, T, H], and the last h and c, with layer norm or without."""
     weights = job.weights
     read = (weights["weight_ih"], weights["weight_hh"], weights.get("bias_ih"), weights.get("bias_hh"))
+    given: tuple[Any, ...] = (job.x_BTI, job.state.h, job.state.c, *read, *_shared(job))
     scan: Any = LstmScan
-    y_BTH, h_BH, c_BH = scan.apply(job.x_BTI, job.state.h, job.state.c, *read, *_shared(job))
+    if job.cell.layer_norm:
+        scan = LstmNormScan
+        given += weights["norm_ih"], weights["norm_hh"], torch.stack([weights["norm_c"], weights["shift_c"]])
+    y_BTH, h_BH, c_BH = scan.apply(*given)
     return y_BTH, (h_BH, c_BH)
 
 
-def run_lstm_of(job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """The same for an LSTM with layer norm or a projection, from its projected input: h of every step [T, B, O]."""
+def run_projected_lstm(job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """The same for an LSTM whose output is projected, from its projected input: h of every step [T, B, O]."""
     weights = job.weights
-    given: tuple[Any, ...] = (z_TBG, job.state.h, job.state.c, weights["weight_hh"])
-    scan: Any = LstmNormScan
-    if job.cell.layer_norm:
-        given += (*_shared(job), weights["norm_hh"], torch.stack([weights["norm_c"], weights["shift_c"]]))
-    else:
-        scan = ProjectedLstmScan
-        given += (weights["weight_hr"], *_shared(job))
-    h_TBO, c_BH = scan.apply(*given)
+    scan: Any = ProjectedLstmScan
+    given = z_TBG, job.state.h, job.state.c, weights["weight_hh"], weights["weight_hr"]
+    h_TBO, c_BH = scan.apply(*given, *_shared(job))
     return h_TBO, (h_TBO[-1], c_BH)
 
 

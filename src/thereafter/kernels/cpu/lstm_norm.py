@@ -1,6 +1,8 @@
 """The layer-norm LSTM on a CPU; `cpu.lstm` says how it is built.
 
-Shapes: T steps, B rows, H units, G = 4 H (3 H coupled).
+The norm of the input's product is part of the scan: a row of it is in the cache there, and all of them are megabytes.
+
+Shapes: T steps, B rows, I inputs, H units, G = 4 H (3 H coupled).
 """
 
 from __future__ import annotations
@@ -18,67 +20,99 @@ from thereafter.kernels.cpu.products import (
     team_packing,
     team_spares,
 )
+from thereafter.kernels.cpu.workspace import give, give_all, take
 
 
 class LstmNormScan(torch.autograd.Function):
-    """All steps from the normalised, projected input z. Inputs as `cpu.lstm.LstmScan`, then the gains."""
+    """All steps of a layer-norm LSTM. Inputs and outputs as `cpu.lstm.LstmScan`, then the weights of the norms."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        z_TBG: Tensor,
+        x_BTI: Tensor,
         h_BH: Tensor,
         c_BH: Tensor,
+        weight_ih: Tensor,
         weight_hh: Tensor,
+        bias_ih: Tensor | None,
+        bias_hh: Tensor | None,
         peephole_3H: Tensor | None,
         lengths: Tensor | None,
         coupled: bool,
-        gain_G: Tensor,
-        gain_c_2H: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+        gain_ih: Tensor,
+        gain_hh: Tensor,
+        norm_c_2H: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         from thereafter.kernels.loops.lstm_norm import forward_task
 
-        steps, rows, width = z_TBG.shape
-        units = c_BH.shape[1]
+        rows, steps, inputs = x_BTI.shape
+        width, units = weight_hh.shape
         by_rows = shares_rows(rows, weight_hh)
-        gates = z_TBG  # in place of z, as in `cpu.lstm`
-        hat, hat_c = torch.empty_like(gates), z_TBG.new_empty(steps, rows, units)
-        scale, scale_c = z_TBG.new_empty(steps, rows), z_TBG.new_empty(steps, rows)
-        c, h = z_TBG.new_empty(steps + 1, rows, units), z_TBG.new_empty(steps + 1, rows, units)
+        x_TBI = x_BTI.transpose(0, 1).contiguous()
+        gates, hat_x, hat = (take(x_BTI, steps, rows, width) for _ in range(3))
+        c, h = (take(x_BTI, steps + 1, rows, units) for _ in range(2))
+        hat_c, scales = take(x_BTI, steps, rows, units), x_BTI.new_empty(3, steps, rows)
+        y = x_BTI.new_empty(rows, steps, units)
         c[0], h[0] = c_BH, h_BH
-        gains = gain_G.view(1, width).contiguous(), gain_c_2H.contiguous()
-        work = team_packing(weight_hh, units), team_spares(gates), _rooms(gates, units)
-        arrays = [gates, c, h, hat, scale, hat_c, scale_c, *gains, weight_hh.contiguous(), *work]
+        torch.mm(x_TBI.view(-1, inputs), weight_ih.t(), out=hat_x.view(-1, width))
+        no_bias = x_BTI.new_zeros(width)
+        bias = (no_bias if bias_ih is None else bias_ih) + (no_bias if bias_hh is None else bias_hh)
+        norms, norm_c = torch.stack((gain_ih, gain_hh, bias)), norm_c_2H.contiguous()
+        packed = team_packing(weight_hh, units)
+        arrays = [gates, c, h, y, hat_x, hat, hat_c, scales, norms, norm_c, weight_hh.contiguous(), packed]
+        arrays += [team_spares(gates), _rooms(gates, units)]
         run_team(forward_task, steps * rows, arrays, peephole_3H, lengths, [coupled, by_rows])
+        last = h[steps].clone(), c[steps].clone()
+        own = gates, c, h, hat_x, hat, hat_c
+        give(packed)
         if any(ctx.needs_input_grad):
-            ctx.save_for_backward(
-                gates, c, h, hat, scale, hat_c, scale_c, weight_hh, peephole_3H, lengths, gain_G, gain_c_2H
-            )
+            ctx.set_materialize_grads(False)
+            read = x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths
+            ctx.save_for_backward(*read, norms, norm_c, scales, *own)
             ctx.coupled, ctx.by_rows = coupled, by_rows
-        return h[1:], c[steps].clone()
+        else:
+            give_all(*own)
+        return y, *last
 
     @staticmethod
-    def backward(ctx: Any, dy_TBH: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any, dy_BTH: Tensor | None, dh_BH: Tensor | None, dc_BH: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
         refuse_second_derivative()
         from thereafter.kernels.loops.lstm_norm import backward_task
 
-        gates, c, h, hat, scale, hat_c, scale_c, weight_hh, peephole, lengths, gain, gain_c = ctx.saved_tensors
+        x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole, lengths, *rest = ctx.saved_tensors
+        norms, norm_c, scales, *own = rest
+        gates, c, h, hat_x, hat, hat_c = own
         steps, rows, width = gates.shape
-        units = c.shape[2]
-        dz, du = place_for_gradient(gates), place_for_gradient(hat)
-        dc, dh = dc_BH.clone(memory_format=torch.contiguous_format), torch.empty_like(h[0])
-        sums = gates.new_zeros(torch.get_num_threads(), width + 5 * units)
-        gains = gain.view(1, width).contiguous(), gain_c.contiguous()
-        work = team_packing(weight_hh, units), team_spares(gates), _rooms(gates, units), sums
-        arrays = [gates, c, dy_TBH.contiguous(), dh, dc, dz, du, hat, scale, hat_c, scale_c, *gains]
-        arrays += [weight_hh.contiguous(), *work]
+        units, inputs = c.shape[2], x_TBI.shape[2]
+        dx, du = place_for_gradient(hat_x), place_for_gradient(hat)
+        dy = c.new_zeros(rows, steps, units) if dy_BTH is None else dy_BTH.contiguous()
+        dh, dc = (
+            torch.zeros_like(c[0]) if d is None else d.clone(memory_format=torch.contiguous_format)
+            for d in (dh_BH, dc_BH)
+        )
+        sums = gates.new_zeros(torch.get_num_threads(), 3 * width + 5 * units)
+        packed = team_packing(weight_hh, units)
+        arrays = [gates, c, dy, dh, dc, dx, du, hat_x, hat, hat_c, scales, norms, norm_c, weight_hh.contiguous()]
+        arrays += [packed, team_spares(gates), _rooms(gates, units), sums]
         run_team(backward_task, steps * rows, arrays, peephole, lengths, [ctx.coupled, ctx.by_rows])
-        d_hh = du.view(steps * rows, width).t().mm(h[:-1].reshape(steps * rows, -1))
-        d_gain, d_gain_c, d_peephole = sums.sum(0).split([width, 2 * units, 3 * units])
-        given = d_peephole.view(3, units) if peephole is not None else None
-        return dz, dh, dc, d_hh, given, None, None, d_gain, d_gain_c.view(2, units)
+        give(packed)
+        flat, flat_u = dx.view(-1, width), du.view(-1, width)
+        given = flat.mm(weight_ih).view(steps, rows, inputs).transpose(0, 1) if ctx.needs_input_grad[0] else None
+        d_ih, d_hh = flat.t().mm(x_TBI.view(-1, inputs)), flat_u.t().mm(h[:-1].view(-1, units))
+        if du is hat:  # nobody will walk this way again
+            give_all(*own)
+        sizes = [width, width, width, 2 * units, 3 * units]
+        d_gain_ih, d_gain_hh, bias, d_norm_c, d_peephole = sums.sum(0).split(sizes)
+        biases = bias if bias_ih is not None else None, bias if bias_hh is not None else None
+        peepholes = d_peephole.view(3, units) if peephole is not None else None
+        d_norms = d_gain_ih, d_gain_hh, d_norm_c.view(2, units)
+        return given, dh, dc, d_ih, d_hh, *biases, peepholes, None, None, *d_norms
 
 
 def _rooms(gates_TBG: Tensor, units: int) -> Tensor:
-    """For each thread room for two rows of units and what is known of a row; and zeros for all gates."""
-    return gates_TBG.new_zeros(torch.get_num_threads(), 2 * units + 3 + gates_TBG.shape[2])
+    """Room for each thread, zeros."""
+    from thereafter.kernels.loops.lstm_norm import rooms_size
+
+    return gates_TBG.new_zeros(torch.get_num_threads(), rooms_size(gates_TBG.shape[2], units))

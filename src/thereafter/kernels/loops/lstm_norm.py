@@ -1,9 +1,10 @@
-"""All steps of the layer-norm LSTM by a team of threads: `loops.lstm` with U h and c normalised row by row.
+"""All steps of the layer-norm LSTM by a team of threads: `loops.lstm` with W x, U h and c normalised row by row.
 
 What is normalised is a whole row, so a thread owns rows of the batch, and once the matrix is packed no thread waits for
 another; but where the matrix does not fit into the cache of each core, the product is shared by units, and the threads
-meet before and after it. `hat` [T, B, 4H] and `hat_c` [T, B, H] are normalised values, `scale` and `scale_c` [T, B] one
-over their deviations, `gain` [1, 4H] and `gain_c` [2, H] (gain and shift) the weights of the norms.
+meet before and after it. Of what is normalised `hat_x`, `hat` [T, B, 4H] and `hat_c` [T, B, H] are the values, `scales`
+[3, T, B] one over their deviations. `norms` [3, 4H] are the gains of W x and U h and the bias, `norm_c` [2, H] gain and
+shift of c.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ import numpy as np
 from thereafter.cells.base import EPSILON
 from thereafter.compiled import c_function, jit
 from thereafter.kernels.loops.activation import FAST
-from thereafter.kernels.loops.lstm import backward_places, cell_loop, copy_row, forward_places, gates_back_loop
+from thereafter.kernels.loops.lstm import (
+    backward_places,
+    cell_loop,
+    clear_row,
+    copy_row,
+    forward_places,
+    gates_back_loop,
+)
 from thereafter.kernels.loops.recurrence import (
     columns_product,
     gates_product,
@@ -40,9 +48,13 @@ def _shown(v: Lanes) -> Number:
     return v["gain"] * v["hat"] + v["shift"]
 
 
+def _preactivation(v: Lanes) -> None:
+    v["z"] = v["gain_x"] * v["hat_x"] + v["gain"] * v["hat"] + v["bias"]
+
+
 def _output(v: Lanes) -> None:
-    v["shown"] = _shown(v)
-    v["m"] = v["o"] * tanh(v["shown"])
+    m = v["o"] * tanh(_shown(v))
+    v["m"], v["y"] = m, m
 
 
 def _cell_gradient(v: Lanes) -> None:
@@ -59,51 +71,50 @@ def _add(v: Lanes) -> None:
     v["y"] = v["y"] + v["x"]
 
 
-def _add_scaled(v: Lanes) -> None:
-    v["y"] = v["y"] + v["x"] * v["gain"]
-
-
-def _through(v: Lanes) -> Number:
+def _through(v: Lanes, part: str) -> Number:
     """The gradient of x from d, that of gain hat, where hat = (x - mean(x)) scale: `mean` and `slope` are the means of
     gain d and of gain d hat along the row."""
-    return v.same("scale") * (v["d"] * v["gain"] - v.same("mean") - v["hat"] * v.same("slope"))
+    mean, slope, scale = (v.same(f"{name}{part}") for name in ("mean", "slope", "scale"))
+    return scale * (v["d"] * v[f"gain{part}"] - mean - v[f"hat{part}"] * slope)
 
 
 def _through_cell(v: Lanes) -> None:
-    v["dx"] = v["dx"] + _through(v)
+    v["dx"] = v["dx"] + _through(v, "")
 
 
 def _through_gates(v: Lanes) -> None:
-    hat = v["hat"]
-    dx = _through(v)
-    v["to_gain"] = v["to_gain"] + v["d"] * hat
-    v["dx"] = dx  # which may take the place of hat
+    d = v["d"]
+    v["to_bias"] = v["to_bias"] + d
+    for part in ("_x", ""):
+        v[f"to_gain{part}"] = v[f"to_gain{part}"] + d * v[f"hat{part}"]
+        v[f"dx{part}"] = _through(v, part)  # which may take the place of hat
 
 
-_SHARED = ("d", "gain", "hat", "mean", "slope", "scale", "dx")
-_output_loop = row_loop(_output, "o", "hat", "gain", "shift", "shown", "m")
+_NORM = ("gain", "hat", "mean", "slope", "scale", "dx")
+_preactivation_loop = row_loop(_preactivation, "gain_x", "hat_x", "gain", "hat", "bias", "z")
+_output_loop = row_loop(_output, "o", "hat", "gain", "shift", "m", "y")
 _cell_gradient_loop = row_loop(_cell_gradient, "o", "hat", "gain", "shift", "dm", "to_gain", "to_shift", "d", "shown")
-_through_cell_loop, _through_gates_loop = (
-    row_loop(_through_cell, *_SHARED),
-    row_loop(_through_gates, *_SHARED, "to_gain"),
+_through_cell_loop = row_loop(_through_cell, "d", *_NORM)
+_through_gates_loop = row_loop(
+    _through_gates, "d", *(f"{name}_x" for name in _NORM), *_NORM, "to_gain_x", "to_gain", "to_bias"
 )
-_add_loop, _add_scaled_loop = row_loop(_add, "x", "y"), row_loop(_add_scaled, "x", "gain", "y")
+_add_loop = row_loop(_add, "x", "y")
 
 
 @jit(**FAST)
 def forward(
-    task: Any, gates: Any, c: Any, m: Any, hat: Any, scale: Any, hat_c: Any, scale_c: Any, gain: Any, gain_c: Any,
-    weight: Any, packed: Any, spares: Any, rooms: Any, peephole: Any, lengths: Any, coupled: bool, by_rows: bool,
+    task: Any, gates: Any, c: Any, m: Any, y: Any, hat_x: Any, hat: Any, hat_c: Any, scales: Any, norms: Any,
+    norm_c: Any, weight: Any, packed: Any, spares: Any, rooms: Any, peephole: Any, lengths: Any, coupled: bool,
+    by_rows: bool,
 ) -> None:  # fmt: skip
-    """`gates` hold z and become gates; c[0] and m[0] are given; `rooms` [threads, 2H + 3 + G] is room for a row of
-    each, then zeros."""
+    """`hat_x` holds W x; c[0] and m[0] are given; y [B, T, H] is made. `rooms` is what `rooms_size` says."""
     size, own = members(task), member(task)
     units = c.shape[2]
     first, last = own_units(units, lanes_of(gates), own, size)
     pack_gates(weight, units, packed, first, last)
     meetings = meet(task, 0, size)
     top, end = share(gates.shape[1], own, size)
-    zeros = rooms[own, 2 * units + 3 :].reshape(1, gates.shape[2])  # no bias
+    zeros = rooms[own, : gates.shape[2]].reshape(1, gates.shape[2])  # no bias
     for t in range(len(gates)):
         if by_rows:
             gates_product(task, t, m[t, top:end], units, packed, zeros, hat[t, top:end], 0, units, spares[own])
@@ -114,10 +125,11 @@ def forward(
             if len(lengths) and t >= lengths[b]:
                 copy_row(c[t, b], c[t + 1, b], 0, units)
                 copy_row(m[t, b], m[t + 1, b], 0, units)
+                clear_row(y[b, t], 0, units)
                 continue
             _forward_row(
-                gates[t, b], c[t, b], c[t + 1, b], m[t + 1, b], hat[t, b], scale[t], hat_c[t, b], scale_c[t], b, gain,
-                gain_c, rooms[own], peephole, coupled,
+                gates[t, b], c[t, b], c[t + 1, b], m[t + 1, b], y[b, t], hat_x[t, b], hat[t, b], hat_c[t, b],
+                scales[:, t, b], norms, norm_c, peephole, coupled,
             )  # fmt: skip
         if not by_rows:
             meetings = meet(task, meetings, size)
@@ -125,12 +137,13 @@ def forward(
 
 @jit(**FAST)
 def _forward_row(
-    row: Any, old: Any, new: Any, m: Any, hat: Any, scale: Any, hat_c: Any, scale_c: Any, b: int, gain: Any,
-    gain_c: Any, room: Any, peephole: Any, coupled: bool,
+    row: Any, old: Any, new: Any, m: Any, y: Any, hat_x: Any, hat: Any, hat_c: Any, scales: Any, norms: Any,
+    norm_c: Any, peephole: Any, coupled: bool,
 ) -> None:  # fmt: skip
     units = len(old)
-    scale[b] = _normalise(hat)
-    _add_scaled_loop(row, len(row), (hat.ctypes.data, gain.ctypes.data, row.ctypes.data))
+    scales[0], scales[1] = _normalise(hat_x), _normalise(hat)
+    gain_x, gain, bias = norms[0].ctypes.data, norms[1].ctypes.data, norms[2].ctypes.data
+    _preactivation_loop(row, len(row), (gain_x, hat_x.ctypes.data, gain, hat.ctypes.data, bias, row.ctypes.data))
     places = forward_places(row, old, new, m, m, peephole, 0)
     if len(peephole) and coupled:
         _seeing_coupled_cell(row, units, places)
@@ -141,43 +154,38 @@ def _forward_row(
     else:
         _cell(row, units, places)
     copy_row(new, hat_c, 0, units)
-    scale_c[b] = _normalise(hat_c)
-    o = row[len(row) - units :].ctypes.data
-    gains = gain_c.ctypes.data
-    shift = gains + units * row.itemsize
-    _output_loop(row, units, (o, hat_c.ctypes.data, gains, shift, room.ctypes.data, m.ctypes.data))
+    scales[2] = _normalise(hat_c)
+    o, gain_c, shift = row[len(row) - units :].ctypes.data, norm_c[0].ctypes.data, norm_c[1].ctypes.data
+    _output_loop(row, units, (o, hat_c.ctypes.data, gain_c, shift, m.ctypes.data, y.ctypes.data))
 
 
 @jit(**FAST)
 def backward(
-    task: Any, gates: Any, c: Any, dy: Any, dh: Any, dc: Any, dz: Any, du: Any, hat: Any, scale: Any, hat_c: Any,
-    scale_c: Any, gain: Any, gain_c: Any, weight: Any, packed: Any, spares: Any, rooms: Any, sums: Any, peephole: Any,
+    task: Any, gates: Any, c: Any, dy: Any, dh: Any, dc: Any, dx: Any, du: Any, hat_x: Any, hat: Any, hat_c: Any,
+    scales: Any, norms: Any, norm_c: Any, weight: Any, packed: Any, spares: Any, rooms: Any, sums: Any, peephole: Any,
     lengths: Any, coupled: bool, by_rows: bool,
 ) -> None:  # fmt: skip
-    """dz and du (that of U h) of all steps; to `sums` [threads, 4H + 5H] is added each thread's share of the gradients
-    of gain, of gain and shift of c, and of the peepholes. `du` may be `hat`, and `dz` the gates."""
+    """dx and du, the gradients of W x and U h at all steps, from dy [B, T, H] and, in dh and dc [B, H], those of the
+    last state, which become those of the first. To `sums` [threads, 3 x 4H + 5H] each thread adds its share of the
+    gradients of `norms`, `norm_c` and the peepholes. `dx` may be `hat_x`, and `du` `hat`."""
     size, own = members(task), member(task)
     units = c.shape[2]
     first, last = (0, units) if by_rows else own_units(units, lanes_of(gates), own, size)
     pack_columns(weight, packed, first, last, own if by_rows else 0, size if by_rows else 1)
     meetings = meet(task, 0, size)
     top, end = share(gates.shape[1], own, size)
-    for b in range(top, end):
-        copy_row(dy[len(gates) - 1, b], dh[b], 0, units)
     for t in range(len(gates) - 1, -1, -1):
         for b in range(top, end):
-            over = len(lengths) > 0 and t >= lengths[b]
-            if over:
-                dz[t, b] = 0
-                du[t, b] = 0
-            else:
-                _backward_row(
-                    gates[t, b], c[t, b], c[t + 1, b], dh[b], dc[b], dz[t, b], du[t, b], hat[t, b], scale[t, b],
-                    hat_c[t, b], scale_c[t, b], gain, gain_c, rooms[own], sums[own], peephole, coupled,
-                )  # fmt: skip
-                dh[b] = 0
-            if t:
-                _add_loop(dh, units, (dy[t - 1, b].ctypes.data, dh[b].ctypes.data))
+            if len(lengths) and t >= lengths[b]:
+                clear_row(dx[t, b], 0, dx.shape[2])
+                clear_row(du[t, b], 0, du.shape[2])
+                continue
+            _add_loop(dh, units, (dy[b, t].ctypes.data, dh[b].ctypes.data))
+            _backward_row(
+                gates[t, b], c[t, b], c[t + 1, b], dh[b], dc[b], dx[t, b], du[t, b], hat_x[t, b], hat[t, b],
+                hat_c[t, b], scales[:, t, b], norms, norm_c, rooms[own], sums[own], peephole, coupled,
+            )  # fmt: skip
+            clear_row(dh[b], 0, units)
         if by_rows:
             columns_product(task, t, du[t, top:end], packed, dh[top:end], 0, units, spares[own])
         else:
@@ -188,21 +196,21 @@ def backward(
 
 @jit(**FAST)
 def _backward_row(
-    row: Any, old: Any, new: Any, dm: Any, dc: Any, dz: Any, du: Any, hat: Any, scale: Any, hat_c: Any, scale_c: Any,
-    gain: Any, gain_c: Any, room: Any, sums: Any, peephole: Any, coupled: bool,
+    row: Any, old: Any, new: Any, dm: Any, dc: Any, dx: Any, du: Any, hat_x: Any, hat: Any, hat_c: Any, scales: Any,
+    norms: Any, norm_c: Any, room: Any, sums: Any, peephole: Any, coupled: bool,
 ) -> None:  # fmt: skip
     units, width, size = len(old), len(row), row.itemsize
-    d, shown = room[:units], room[units : 2 * units]
-    o, gains, to = row[width - units :].ctypes.data, gain_c.ctypes.data, sums[width:].ctypes.data
+    dz, d, shown = room[:width], room[width : width + units], room[width + units : width + 2 * units]
+    known, known_x = room[width + 2 * units :], room[width + 2 * units + 3 :]
+    o, gain_c, to_c = row[width - units :].ctypes.data, norm_c[0].ctypes.data, sums[3 * width :]
     _cell_gradient_loop(
         row, units,
-        (o, hat_c.ctypes.data, gains, gains + units * size, dm.ctypes.data, to, to + units * size, d.ctypes.data,
-         shown.ctypes.data),
+        (o, hat_c.ctypes.data, gain_c, norm_c[1].ctypes.data, dm.ctypes.data, to_c.ctypes.data,
+         to_c[units:].ctypes.data, d.ctypes.data, shown.ctypes.data),
     )  # fmt: skip
-    known = _means(d, gain_c[0], hat_c, scale_c, room[2 * units :])
-    told = (known, known + size, known + 2 * size)
-    _through_cell_loop(row, units, (d.ctypes.data, gains, hat_c.ctypes.data, *told, dc.ctypes.data))
-    places = backward_places(row, old, new, shown, dm, dm, dc, dz, sums[width + 2 * units :], peephole, 0)
+    told = _means(d, norm_c[0], hat_c, scales[2], known)
+    _through_cell_loop(row, units, (d.ctypes.data, gain_c, hat_c.ctypes.data, *told, dc.ctypes.data))
+    places = backward_places(row, old, new, shown, dm, dm, dc, dz, to_c[2 * units :], peephole, 0)
     if len(peephole) and coupled:
         _seeing_coupled_back(row, units, places)
     elif len(peephole):
@@ -211,9 +219,19 @@ def _backward_row(
         _coupled_back(row, units, places)
     else:
         _back(row, units, places)
-    _means(dz, gain[0], hat, scale, room[2 * units :])
-    places_of_gates = (dz.ctypes.data, gain.ctypes.data, hat.ctypes.data, *told, du.ctypes.data, sums.ctypes.data)
-    _through_gates_loop(row, width, places_of_gates)
+    told_x, told = _means(dz, norms[0], hat_x, scales[0], known_x), _means(dz, norms[1], hat, scales[1], known)
+    to = sums.ctypes.data
+    _through_gates_loop(
+        row, width,
+        (dz.ctypes.data, norms[0].ctypes.data, hat_x.ctypes.data, *told_x, dx.ctypes.data, norms[1].ctypes.data,
+         hat.ctypes.data, *told, du.ctypes.data, to, to + width * size, to + 2 * width * size),
+    )  # fmt: skip
+
+
+def rooms_size(width: int, units: int) -> int:
+    """Numbers of the room of one thread: a row of gates, at first zeros, two rows of units, and what is known of two
+    rows."""
+    return width + 2 * units + 6
 
 
 @jit(**FAST)
@@ -234,7 +252,7 @@ def _normalise(x: Any) -> Any:
 
 @jit(**FAST)
 def _means(d: Any, gain: Any, hat: Any, scale: Any, known: Any) -> Any:
-    """What `_through` is told, left in `known`; returns its address."""
+    """What `_through` is told, left in `known`; returns the places."""
     total = d[0] - d[0]
     along = d[0] - d[0]
     for j in range(len(d)):
@@ -242,7 +260,8 @@ def _means(d: Any, gain: Any, hat: Any, scale: Any, known: Any) -> Any:
         along += d[j] * gain[j] * hat[j]
     known[0], known[1] = total / d.dtype.type(len(d)), along / d.dtype.type(len(d))
     known[2] = scale
-    return known.ctypes.data
+    told = known.ctypes.data
+    return told, told + known.itemsize, told + 2 * known.itemsize
 
 
 @cache
@@ -253,9 +272,9 @@ def forward_task(dtype: Any) -> Any:
         task = task_at(address)
         forward(
             task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_3(task, 3, dtype),
-            array_2(task, 4, dtype), array_3(task, 5, dtype), array_2(task, 6, dtype), array_2(task, 7, dtype),
-            array_2(task, 8, dtype), array_2(task, 9, dtype), array_1(task, 10, dtype), array_2(task, 11, dtype),
-            array_2(task, 12, dtype), array_2(task, 13, dtype), array_1(task, 14, np.int64),
+            array_3(task, 4, dtype), array_3(task, 5, dtype), array_3(task, 6, dtype), array_3(task, 7, dtype),
+            array_2(task, 8, dtype), array_2(task, 9, dtype), array_2(task, 10, dtype), array_1(task, 11, dtype),
+            array_2(task, 12, dtype), array_2(task, 13, dtype), array_2(task, 14, dtype), array_1(task, 15, np.int64),
             number(task, 0) != 0, number(task, 1) != 0,
         )  # fmt: skip
 
@@ -271,7 +290,7 @@ def backward_task(dtype: Any) -> Any:
         backward(
             task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_2(task, 3, dtype),
             array_2(task, 4, dtype), array_3(task, 5, dtype), array_3(task, 6, dtype), array_3(task, 7, dtype),
-            array_2(task, 8, dtype), array_3(task, 9, dtype), array_2(task, 10, dtype), array_2(task, 11, dtype),
+            array_3(task, 8, dtype), array_3(task, 9, dtype), array_3(task, 10, dtype), array_2(task, 11, dtype),
             array_2(task, 12, dtype), array_2(task, 13, dtype), array_1(task, 14, dtype), array_2(task, 15, dtype),
             array_2(task, 16, dtype), array_2(task, 17, dtype), array_2(task, 18, dtype), array_1(task, 19, np.int64),
             number(task, 0) != 0, number(task, 1) != 0,
