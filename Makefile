@@ -45,6 +45,7 @@ screenshots: $(READY) browser
 bench: $(READY) .oracles/.ready
 	$(BIN)/python benchmarks/ngram.py
 	$(BIN)/python benchmarks/recurrent.py
+	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/softmax.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/tasks.py

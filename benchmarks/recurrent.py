@@ -9,22 +9,20 @@ Exit code 1 if a requirement is missed, 2 if the oracle is absent.
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import platform
 import random
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from report import Report, machine
 from thereafter import nn
 
 warnings.filterwarnings("ignore", message=".*TF32.*")
@@ -42,10 +40,7 @@ def main() -> int:
     rounds = 3 if given.quick else given.rounds
     torch.manual_seed(0)
     torch.set_num_threads(torch.get_num_threads())  # said aloud, so that the product library does not choose fewer
-    print(
-        f"{platform.machine()}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
-        f"torch {torch.__version__}, {date.today()}"
-    )
+    print(machine())
     report = Report()
     rate = matrix_rate()
     print(f"large matrix product: {rate:.0f} GFLOP/s\n")
@@ -56,29 +51,7 @@ def main() -> int:
     streaming(report, rounds)
     if not given.quick:
         growth()
-    if given.json:
-        given.json.write_text(json.dumps(report.rows, indent=1))
-    print("\n" + ("every requirement holds" if report.good else "MISSED: " + ", ".join(report.missed)))
-    return 0 if report.good else 1
-
-
-class Report:
-    """Rows of (figure, measured ratio, required)."""
-
-    def __init__(self) -> None:
-        self.rows: list[dict[str, object]] = []
-        self.missed: list[str] = []
-
-    @property
-    def good(self) -> bool:
-        return not self.missed
-
-    def add(self, figure: str, ratio: float, required: float, beside: str = "") -> None:
-        ok = ratio >= required
-        if not ok:
-            self.missed.append(figure)
-        self.rows.append({"figure": figure, "ratio": ratio, "required": required, "ok": ok, "beside": beside})
-        print(f"{figure:<52} {ratio:6.2f}x  required {required:.2f}x  {'ok' if ok else 'MISSED'}  {beside}")
+    return report.close(given.json)
 
 
 def alternating(rounds: int, **jobs: Callable[[], None]) -> dict[str, float]:

@@ -11,20 +11,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import random
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from report import machine
 from thereafter.layers.softmax import Softmax
 
 MEGA = 1e6
@@ -46,10 +45,7 @@ def main() -> int:
         print(peak_of_a_step(given.worker[0], int(given.worker[1])))
         return 0
     torch.set_num_threads(torch.get_num_threads())  # said aloud, so that the product library does not choose fewer
-    print(
-        f"{platform.machine()}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
-        f"torch {torch.__version__}, {date.today()}\n"
-    )
+    print(machine(), end="\n\n")
     missed: list[str] = []
     rows = memory(missed) + speed(3 if given.quick else given.rounds, missed)
     if given.json:

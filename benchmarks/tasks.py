@@ -22,14 +22,11 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import platform
 import statistics
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +37,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import thereafter
+from report import Report, machine
 from thereafter.models.tagger import TagBatch, Tagger, TaggerSettings
 from thereafter.models.translator import PairBatch, TranslatorSettings
 from thereafter.tasks import batching, finding, fitting
@@ -75,10 +73,7 @@ def main() -> int:
         given.rounds, given.steps, given.minutes = 3, 2, min(given.minutes, 0.3)
     torch.manual_seed(0)
     torch.set_num_threads(torch.get_num_threads())  # said aloud, so that the product library does not choose fewer
-    print(
-        f"{platform.machine()}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
-        f"torch {torch.__version__}, {date.today()}\n"
-    )
+    print(machine(), end="\n\n")
     report = Report()
     if given.only in (None, "training"):
         training(report, given.rounds, given.steps)
@@ -86,26 +81,7 @@ def main() -> int:
         tagging(report, given.rounds, 128 if given.quick else None)
     if given.only in (None, "beam"):
         beam(report, given.rounds, given.run, given.minutes, 64 if given.quick else 512)
-    if given.json:
-        given.json.write_text(json.dumps(report.rows, indent=1))
-    print("\n" + ("every requirement holds" if not report.missed else "MISSED: " + ", ".join(report.missed)))
-    return 1 if report.missed else 0
-
-
-class Report:
-    """Rows of (figure, measured, required); without a requirement a row is there for information."""
-
-    def __init__(self) -> None:
-        self.rows: list[dict[str, object]] = []
-        self.missed: list[str] = []
-
-    def add(self, figure: str, got: float, required: float | None, beside: str, *, at_least: bool = True) -> None:
-        ok = required is None or (got >= required if at_least else got <= required)
-        if not ok:
-            self.missed.append(figure)
-        self.rows.append({"figure": figure, "got": got, "required": required, "ok": ok, "beside": beside})
-        wanted = "" if required is None else f"{'>=' if at_least else '<='} {required} {'ok' if ok else 'MISSED'}"
-        print(f"{figure:<56} {got:6.2f} {wanted:<16} {beside}", flush=True)
+    return report.close(given.json)
 
 
 def alternating(rounds: int, jobs: dict[str, Job]) -> dict[str, float]:

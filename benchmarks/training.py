@@ -10,8 +10,6 @@ and tinyshakespeare in $THEREAFTER_DATA; "letters" takes three minutes. Exit cod
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import statistics
 import subprocess
 import sys
@@ -19,7 +17,6 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +25,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import thereafter
+from report import Report, machine
 from thereafter.models.build import build
 from thereafter.models.settings import LstmSettings
 from thereafter.text.encoded import encode_source, fit_source
@@ -52,10 +50,7 @@ def main() -> int:
     options.add_argument("--only", choices=("training", "latency", "shell", "letters"))
     given = options.parse_args()
     torch.manual_seed(0)
-    print(
-        f"{platform.machine()}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
-        f"torch {torch.__version__}, {date.today()}\n"
-    )
+    print(machine(), end="\n\n")
     report = Report()
     texts = resolve("ptb")
     tokenizer, ids = fit_source(TOKENIZERS.load("word"), texts.parts["train"])
@@ -77,26 +72,7 @@ def main() -> int:
                 shell(report, run)
     if given.only in (None, "letters"):
         letters(report)
-    if given.json:
-        given.json.write_text(json.dumps(report.rows, indent=1))
-    print("\n" + ("every requirement holds" if not report.missed else "MISSED: " + ", ".join(report.missed)))
-    return 1 if report.missed else 0
-
-
-class Report:
-    """Rows of (figure, measured, required)."""
-
-    def __init__(self) -> None:
-        self.rows: list[dict[str, object]] = []
-        self.missed: list[str] = []
-
-    def add(self, figure: str, got: float, required: float, beside: str, *, at_least: bool) -> None:
-        ok = got >= required if at_least else got <= required
-        if not ok:
-            self.missed.append(figure)
-        self.rows.append({"figure": figure, "got": got, "required": required, "ok": ok, "beside": beside})
-        sign = ">=" if at_least else "<="
-        print(f"{figure:<52} {got:8.3f} {sign} {required:<6} {'ok' if ok else 'MISSED'}  {beside}")
+    return report.close(given.json)
 
 
 class Plain(torch.nn.Module):

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from thereafter.cells.base import Cell, Weights
 from thereafter.errors import OptionError
+from thereafter.kernels.choice import preference
 from thereafter.kernels.jobs import Job, Kernel, Unrolled
 from thereafter.registry import Registry
 
@@ -57,22 +58,12 @@ def unroll(
 
 def choose(job: Job) -> Kernel:
     """The kernel that `auto` takes: the first of these, fastest first, that does not refuse."""
-    for name in _preference(job):
+    for name in preference(job):
         kernel: Kernel = KERNELS.load(name)
         if kernel.refuses(job) is None:
             return kernel
     found: Kernel = KERNELS.load("reference")
     return found
-
-
-def _preference(job: Job) -> tuple[str, ...]:
-    """Kernels by speed, as `benchmarks/recurrent.py` measures them."""
-    on_cpu = job.x_BTI.device.type == "cpu"
-    if job.cell.linear:
-        return ("cpu", "parallel") if on_cpu else ("parallel",)
-    if not on_cpu:
-        return ("vendor",)
-    return ("cpu", "vendor")
 
 
 def _run(job: Job, kernel: str) -> Unrolled:

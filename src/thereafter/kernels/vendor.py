@@ -45,12 +45,15 @@ class Vendor:
         return f"runs here: {'oneDNN' if onednn else 'ATen'} through torch, for {cells}"
 
     def run(self, job: Job) -> Unrolled:
-        if job.x_BTI.device.type != "cuda":
+        on_gpu = job.x_BTI.device.type == "cuda"
+        if not on_gpu and job.cell.output_size == job.cell.hidden_size:
             return _run(job)
-        wide = widened(job)
         with warnings.catch_warnings():
             # Weights that were dropped, widened or cast lie apart, and cuDNN copies them together: as it should.
             warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
+            # Then torch runs its own loop.
+            warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
+            wide = widened(job) if on_gpu else job
             return _run(job) if wide is job else narrowed(_run(wide), job)
 
 

@@ -22,7 +22,7 @@ class _ElmanScan(torch.autograd.Function):
         steps, rows, units = z_TBH.shape
         h = z_TBH.new_empty(steps + 1, rows, units)
         h[0] = h_BH
-        matrix = recurrent_matrix(weight_hh, rows)
+        matrix = recurrent_matrix(weight_hh, rows, steps)
         view, ends = h.numpy(), row_ends(lengths)
         exact = z_TBH.dtype == torch.float64
         h_steps = h.unbind(0)

@@ -33,7 +33,7 @@ class _GruAfter(torch.autograd.Function):
         product = z_TBG.new_empty(rows, 3 * units)
         h = z_TBG.new_empty(steps + 1, rows, units)
         h[0] = h_BH
-        matrix = recurrent_matrix(weight_hh, rows)
+        matrix = recurrent_matrix(weight_hh, rows, steps)
         views = [a.numpy() for a in (product, bias_G.detach(), gates, candidate, h)]
         ends = row_ends(lengths)
         exact = z_TBG.dtype == torch.float64
@@ -82,8 +82,8 @@ class _GruBefore(torch.autograd.Function):
         shut = z_TBG.new_empty(kept, rows, units)
         h = z_TBG.new_empty(steps + 1, rows, units)
         h[0] = h_BH
-        first = recurrent_matrix(weight_hh[: 2 * units], rows)
-        second = recurrent_matrix(weight_hh[2 * units :], rows)
+        first = recurrent_matrix(weight_hh[: 2 * units], rows, steps)
+        second = recurrent_matrix(weight_hh[2 * units :], rows, steps)
         gates_n, shut_n, h_n = (a.numpy() for a in (gates, shut, h))
         both_steps, new_steps = gates[:, :, : 2 * units].unbind(0), gates[:, :, 2 * units :].unbind(0)
         ends = row_ends(lengths)

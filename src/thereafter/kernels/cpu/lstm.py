@@ -60,7 +60,7 @@ class LstmScan(torch.autograd.Function):
         order = _longest_first(lengths, steps)
         h_BH, c_BH, lengths = (_taken(a, order) for a in (h_BH, c_BH, lengths))
         by_rows = shares_rows(rows, weight_hh)
-        inside = _inside(rows, width * (inputs + units) * x_BTI.element_size(), by_rows)
+        inside = _inside(rows, width * (inputs + units) * x_BTI.element_size(), by_rows, inputs)
         learning = any(ctx.needs_input_grad)
         bias = bias_ih if bias_hh is None or bias_ih is None else bias_ih + bias_hh
         read = inputs if inside else 0
@@ -163,9 +163,11 @@ def _copy(array: Tensor, order: Tensor | None) -> Tensor:
     return array.clone(memory_format=torch.contiguous_format) if order is None else array.index_select(0, order)
 
 
-def _inside(rows: int, size: int, by_rows: bool) -> bool:
-    """Whether the input's product belongs into the steps."""
-    return rows >= _FEWEST_ROWS and size <= (_WHOLE if by_rows else _CACHED * torch.get_num_threads())
+def _inside(rows: int, size: int, by_rows: bool, inputs: int) -> bool:
+    """Whether the input's product belongs into the steps: [W, U] is of that size, or reading W at every step is little
+    beside what is written and read again where it does not."""
+    cached = size <= (_WHOLE if by_rows else _CACHED * torch.get_num_threads())
+    return rows >= _FEWEST_ROWS and (cached or (not by_rows and inputs <= rows))
 
 
 def run_lstm(job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:

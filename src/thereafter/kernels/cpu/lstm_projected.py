@@ -40,7 +40,7 @@ class ProjectedLstmScan(torch.autograd.Function):
         c[0] = c_BH
         projection = Projection(weight_hr, m, h_BO, lengths)
         h = projection.h
-        matrix = recurrent_matrix(weight_hh, rows)
+        matrix = recurrent_matrix(weight_hh, rows, steps)
         views = [a.numpy() for a in (gates, c, m, z_TBG.new_empty(rows, steps, units))]
         seen, ends = as_array(peephole_3H, z_TBG), row_ends(lengths)
         for t, (gates_BG, h_t) in enumerate(zip(gates.unbind(0), h.unbind(0), strict=False)):

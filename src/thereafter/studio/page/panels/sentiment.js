@@ -1,9 +1,8 @@
 // Sentiment: the label of a review, and which of its words spoke for it and which against it.
+import { answers } from "../parts/answers.js";
 import { bars } from "../parts/bars.js";
-import { field } from "../parts/controls.js";
-import { calm, el, errors } from "../parts/dom.js";
+import { el } from "../parts/dom.js";
 import { percent } from "../parts/numbers.js";
-import { MOST_TYPED, taskChoice, taskModels } from "../parts/tasks.js";
 
 export const panel = {
   id: "sentiment",
@@ -19,68 +18,33 @@ const TEXTS = [
   "the hero was never boring and the ending was moving .",
   "the dialogue was clumsy , but the story was gripping .",
 ];
-const ABOUT = "A classifier of reviews is trained here. Its reviews are generated: praise and blame from about 50 words, turned round by “not” and “never”, "
-  + "and after “but” it is the second half that counts; it is kept for the next time.";
+const WORDS = {
+  label: "The review", model: "Classifier", another: "Another review", empty: "Type a review.", offer: "Train the classifier (some seconds)",
+  about: "A classifier of reviews is trained here. Its reviews are generated: praise and blame from about 50 words, turned round by “not” and “never”, "
+    + "and after “but” it is the second half that counts; it is kept for the next time.",
+};
 const STYLE = `
 .evidence { display: flex; flex-wrap: wrap; gap: .35rem; list-style: none; padding: 0; margin: 0 0 1rem; }
 .evidence button { display: grid; justify-items: center; padding: .3rem .55rem; line-height: 1.3; }
 .evidence button .value { font-size: .85rem; font-variant-numeric: tabular-nums; }`;
 
 function mount(place, context) {
-  const ask = context.api.latest();
-  const failed = errors();
-  const text = el("textarea", { rows: 2, maxlength: MOST_TYPED, spellcheck: "false" });
-  text.value = context.get("text", TEXTS[0]);
-  const pick = taskChoice("Classifier", context.get("model"), () => request());
-  const another = el("button", { type: "button", class: "main", onclick: () => write(TEXTS[(TEXTS.indexOf(text.value) + 1) % TEXTS.length]) }, "Another review");
   const verdict = el("p", { id: "verdict", role: "status" });
   const words = el("ol", { class: "evidence", "aria-label": "Words with their evidence" });
   const labels = el("div");
   const note = el("p", { class: "note" });
-  const body = el("div", { hidden: true }, field("The review", text),
-    el("div", { class: "row", style: "margin-top:.6rem" }, another, pick.node), failed.node, verdict, words,
-    el("section", { class: "card", style: "max-width:34rem" }, el("h3", {}, "All labels"), labels), note);
-  const models = taskModels(context, { task: "classify", offer: "Train the classifier (some seconds)", about: ABOUT, changed: found });
-  place.append(el("style", {}, STYLE), models.node, body);
-  const later = calm(request);
-  text.addEventListener("input", later);
+  const card = el("section", { class: "card", style: "max-width:34rem" }, el("h3", {}, "All labels"), labels);
+  place.append(el("style", {}, STYLE));
+  const { write, leave } = answers(place, context, { task: "classify", texts: TEXTS, words: WORDS, shown: [verdict, words, card, note], draw });
 
-  function found(all) {
-    pick.fill(all);
-    body.hidden = false;
-    request();
-  }
-
-  function write(now) {
-    text.value = now;
-    request();
-  }
-
-  async function request() {
-    later.cancel();
-    if (!text.value.trim()) {
-      failed.say("Type a review.");
-      return;
-    }
-    context.set({ text: text.value, model: pick.value.startsWith("ready:") ? null : pick.value });
-    try {
-      const answer = await ask("/api/tasks/classify", { model: pick.value, text: text.value });
-      if (!place.isConnected) return;
-      failed.say("");
-      draw(answer);
-    } catch (error) {
-      failed.say(context.api.sentence(error));
-    }
-  }
-
-  function draw(answer) {
+  function draw(answer, ready) {
     verdict.replaceChildren("The label is ", el("strong", {}, answer.label), `, with a probability of ${percent(answer.probabilities[0].p)}.`);
     const most = Math.max(1e-9, ...answer.words.map((one) => Math.abs(one.evidence ?? 0)));
     words.replaceChildren(...answer.words.map((one, at) => el("li", {}, chip(one, at, answer, most))));
     labels.replaceChildren(bars(answer.probabilities.map(({ label, p }) => ({ text: label, p })), { label: "probabilities of the labels", scale: 1 }));
     note.textContent = "The numbers are the gradient of the score of the label in the vector of the word, times that vector: a hint, no proof. "
       + `Orange and + speak for the label “${answer.label}”, blue and − against it. `
-      + (pick.value.startsWith("ready:") ? "The ready classifier has learned from generated reviews only." : "");
+      + (ready ? "The ready classifier has learned from generated reviews only." : "");
   }
 
   function chip(one, at, answer, most) {
@@ -94,5 +58,5 @@ function mount(place, context) {
     return node;
   }
 
-  return () => { later.cancel(); models.leave(); };
+  return leave;
 }

@@ -1,0 +1,55 @@
+"""Which kernel is fastest for a job: what `benchmarks/kernels.py` measures, as a table."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from thereafter.kernels.jobs import Job
+
+
+class FewSteps(NamedTuple):
+    """Up to how many steps something else is faster on a CPU than our kernel, which begins by laying weights out: the
+    plain loop, and beyond it torch's own. While training, and without gradients."""
+
+    loop: tuple[int, int] = (0, 0)
+    vendor: tuple[int, int] = (0, 0)
+
+
+_FEW_STEPS = {
+    "lstm": FewSteps(loop=(1, 1), vendor=(0, 2)),
+    "lstm of one row": FewSteps(loop=(1, 3)),
+    "projected lstm": FewSteps(loop=(1, 1), vendor=(0, 5)),
+    "gru": FewSteps(vendor=(1, 5)),
+    "elman": FewSteps(loop=(2, 3), vendor=(3, 32)),
+    "linear": FewSteps(loop=(1, 3)),
+}
+
+
+def preference(job: Job) -> tuple[str, ...]:
+    """Names of kernels, fastest first; after all of them comes the plain loop."""
+    if job.x_BTI.device.type != "cpu":
+        return ("parallel",) if job.cell.linear else ("vendor",)
+    steps, mode = job.x_BTI.shape[1], 0 if _learning(job) else 1
+    few = _FEW_STEPS.get(_family(job), FewSteps())
+    if steps <= few.loop[mode]:
+        return ()
+    if steps <= few.vendor[mode] and job.plain:
+        return ("vendor", "cpu") if steps > 1 else ("vendor",)
+    return ("cpu", "parallel") if job.cell.linear else ("cpu", "vendor")
+
+
+def _family(job: Job) -> str:
+    cell = job.cell
+    if cell.linear:
+        return "linear"
+    if cell.output_size != cell.hidden_size:
+        return f"projected {cell.name}"
+    return f"{cell.name} of one row" if cell.name == "lstm" and len(job.x_BTI) == 1 else cell.name
+
+
+def _learning(job: Job) -> bool:
+    """Whether gradients will be asked for."""
+    read = (job.x_BTI, *job.state, *job.weights.values())
+    return torch.is_grad_enabled() and any(array.requires_grad for array in read)

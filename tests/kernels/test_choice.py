@@ -1,0 +1,67 @@
+"""What `auto` takes; that it is the fastest is for `benchmarks/kernels.py` to show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from thereafter import nn
+from thereafter.compiled import available
+from thereafter.kernels import scan
+
+needs_numba = pytest.mark.skipif(not available(), reason="the compiled kernel is not there")
+FEW = [
+    ("LSTM", {}, (4, 1), True, "reference"),
+    ("LSTM", {}, (1, 3), False, "reference"),
+    ("LSTM", {}, (4, 2), False, "vendor"),
+    ("LSTM", {}, (4, 2), True, "cpu"),
+    ("LSTM", {"peephole": True}, (4, 2), False, "cpu"),
+    ("LSTM", {"proj_size": 3}, (4, 5), False, "vendor"),
+    ("LSTM", {}, (4, 35), False, "cpu"),
+    ("GRU", {}, (4, 1), True, "vendor"),
+    ("GRU", {"reset": "before"}, (4, 1), True, "reference"),
+    ("GRU", {"reset": "before"}, (4, 5), False, "cpu"),
+    ("GRU", {}, (4, 35), True, "cpu"),
+    ("RNN", {}, (4, 3), False, "reference"),
+    ("RNN", {}, (4, 32), False, "vendor"),
+    ("RNN", {}, (4, 33), False, "cpu"),
+    ("MinGRU", {}, (4, 1), True, "reference"),
+    ("MinGRU", {}, (4, 4), False, "cpu"),
+]
+
+
+@needs_numba
+@pytest.mark.parametrize(("kind", "options", "shape", "learning", "expected"), FEW)
+def test_few_steps_are_not_worth_laying_weights_out(
+    kind: str, options: dict[str, Any], shape: tuple[int, int], learning: bool, expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """... and whatever is taken gives what the plain loop gives."""
+    taken = []
+
+    def noted(job: Any) -> Any:
+        taken.append(choose(job).name)
+        return choose(job)
+
+    choose = scan.choose
+    monkeypatch.setattr(scan, "choose", noted)
+    torch.manual_seed(0)
+    layer = getattr(nn, kind)(5, 8, batch_first=True, **options)
+    x = torch.randn(*shape, 5)
+    with torch.set_grad_enabled(learning):
+        found = layer(x)[0]
+        layer.kernel = "reference"
+        torch.testing.assert_close(found, layer(x)[0])
+    assert taken == [expected]
+
+
+@needs_numba
+def test_rows_of_their_own_length_are_not_packed_for_a_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    choose = scan.choose
+    monkeypatch.setattr(scan, "choose", lambda job: taken.append(choose(job).name) or choose(job))
+    with torch.no_grad():
+        nn.GRU(5, 8, batch_first=True)(torch.randn(3, 4, 5), lengths=torch.tensor([4, 1, 2]))
+    assert taken == ["cpu"]
