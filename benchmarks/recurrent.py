@@ -215,7 +215,7 @@ def streaming(report: Report, rounds: int) -> None:
         weights, vector = torch.randn(4 * size, 2 * size), torch.randn(2 * size)
         limit = (
             1e3
-            * alternating(9, limit=lambda w=weights, v=vector: [torch.mv(w, v) for _ in range(100)] and None)["limit"]
+            * alternating(3, limit=lambda w=weights, v=vector: [torch.mv(w, v) for _ in range(100)] and None)["limit"]
         )
         beside = f"ours {mine:.0f} us, ONNX Runtime {other:.0f}, one product over the weights {limit / 100:.0f}"
         report.add(f"one streaming step, {size}, against ONNX Runtime", other / mine, 1.0, beside)

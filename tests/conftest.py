@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, settings
 from thereafter.folders import cache_folder
 from where import find_data
 
-# Tests are handed out by files. Those of a few slow tests come first: at the end a core would wait for one of them.
+# Tests are handed out by files (and in this order, by --no-loadscope-reorder). Those of a few slow tests come first: at
+# the end a core would wait for one of them.
 FIRST = ("test_kill.py", "test_team.py", "test_train_panel.py", "test_recipes.py", "test_jobs.py", "test_start.py")
 collect_ignore = ["oracles"]  # scripts for the oracles' own interpreter
 

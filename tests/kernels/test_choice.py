@@ -49,12 +49,40 @@ def test_few_steps_are_not_worth_laying_weights_out(
     monkeypatch.setattr(scan, "choose", noted)
     torch.manual_seed(0)
     layer = getattr(nn, kind)(5, 8, batch_first=True, **options)
-    x = torch.randn(*shape, 5)
+    x = torch.randn(*shape, 5, requires_grad=learning)
     with torch.set_grad_enabled(learning):
-        found = layer(x)[0]
+        found = everything(layer, x)
         layer.kernel = "reference"
-        torch.testing.assert_close(found, layer(x)[0])
+        torch.testing.assert_close(found, everything(layer, x))
     assert taken == [expected]
+
+
+def everything(layer: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+    """Outputs, last states and, where they are kept, gradients."""
+    y, last = layer(x)
+    found = [y, *(last if isinstance(last, tuple) else (last,))]
+    if y.requires_grad:
+        found += torch.autograd.grad(y.square().sum(), [x, *layer.parameters()])
+    return found
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_in_lower_precision_one_type_comes_out_whatever_the_steps(kind: str) -> None:
+    layer = getattr(nn, kind)(5, 8, batch_first=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        types = {layer(torch.randn(2, steps, 5))[0].dtype for steps in (1, 2, 5, 40)}
+    assert len(types) == 1
+
+
+def test_where_the_inputs_product_belongs() -> None:
+    from thereafter.kernels.cpu.lstm import _inside
+
+    small, large = 1 << 18, 1 << 24
+    assert _inside(32, small, True, 256)  # [W, U] fits the caches
+    assert not _inside(8, small, True, 4)  # too few rows
+    assert not _inside(32, large, True, 16)
+    assert _inside(128, large, False, 64)  # W is little beside the pre-activations
+    assert not _inside(20, large, False, 400)
 
 
 @needs_numba

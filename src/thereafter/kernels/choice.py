@@ -32,10 +32,11 @@ def preference(job: Job) -> tuple[str, ...]:
     if job.x_BTI.device.type != "cpu":
         return ("parallel",) if job.cell.linear else ("vendor",)
     steps, mode = job.x_BTI.shape[1], 0 if _learning(job) else 1
-    few = _FEW_STEPS.get(_family(job), FewSteps())
+    few = _FEW_STEPS.get(_family(job), FewSteps()) if _measured(job) else FewSteps()
     if steps <= few.loop[mode]:
         return ()
     if steps <= few.vendor[mode] and job.plain:
+        # for a single step of a cell that torch has not, the plain loop
         return ("vendor", "cpu") if steps > 1 else ("vendor",)
     return ("cpu", "parallel") if job.cell.linear else ("cpu", "vendor")
 
@@ -47,6 +48,12 @@ def _family(job: Job) -> str:
     if cell.output_size != cell.hidden_size:
         return f"projected {cell.name}"
     return f"{cell.name} of one row" if cell.name == "lstm" and len(job.x_BTI) == 1 else cell.name
+
+
+def _measured(job: Job) -> bool:
+    """Whether the table speaks of such a job. In lower precision our kernel takes no part, and one kernel should make
+    all lengths: torch's and the plain loop give outputs of different types under autocast."""
+    return job.x_BTI.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
 
 
 def _learning(job: Job) -> bool:

@@ -51,7 +51,7 @@ class Vendor:
         with warnings.catch_warnings():
             # Weights that were dropped, widened or cast lie apart, and cuDNN copies them together: as it should.
             warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
-            # Then torch runs its own loop.
+            # oneDNN has no projections, so torch runs its own loop, and says so: as it should.
             warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
             wide = widened(job) if on_gpu else job
             return _run(job) if wide is job else narrowed(_run(wide), job)

@@ -1,8 +1,8 @@
 """The LSTM on a CPU: its whole sequence in one compiled call, weight gradients in one product at the end.
 
 Inputs and outputs before them lie side by side, [x_t, h_{t-1}], so that a step is one product with [W, U]. Where that
-matrix is too large to stay in the caches of the cores, or there are too few rows to make reading it worth while, the
-input's part is hoisted out of the steps: one product over all of them.
+matrix is too large to stay in the caches of the cores (and W is not the smaller part by far), or there are too few rows
+to make reading it worth while, the input's part is hoisted out of the steps: one product over all of them.
 
 Shapes: T steps, B rows, I inputs, H units, G = 4 H (3 H coupled).
 """
@@ -164,8 +164,9 @@ def _copy(array: Tensor, order: Tensor | None) -> Tensor:
 
 
 def _inside(rows: int, size: int, by_rows: bool, inputs: int) -> bool:
-    """Whether the input's product belongs into the steps: [W, U] is of that size, or reading W at every step is little
-    beside what is written and read again where it does not."""
+    """Whether the input's product belongs into the steps: where [W, U], of that many bytes, fits the caches; or where
+    reading W at every step is little beside the pre-activations that a hoisted product writes and a step reads again.
+    """
     cached = size <= (_WHOLE if by_rows else _CACHED * torch.get_num_threads())
     return rows >= _FEWEST_ROWS and (cached or (not by_rows and inputs <= rows))
 

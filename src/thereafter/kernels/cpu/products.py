@@ -22,7 +22,7 @@ _WORTH_A_TEAM = (
     1_000_000  # floating-point operations of a sequence; waking a thread costs as much as a hundred thousand
 )
 
-_WORTH_A_COPY = 512  # rows of all steps together
+_WORTH_A_COPY = 512  # rows times steps
 _CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")  # Linux tells how large the second cache is: "2048K"
 _FEWEST_EACH = 2  # rows of a thread
 _NO_LENGTHS = torch.empty(0, dtype=torch.int64)
@@ -32,7 +32,7 @@ def recurrent_matrix(weight_hh: Tensor, rows: int, steps: int) -> Tensor:
     """U transposed, to multiply h from the right.
 
     Laid out anew once for all steps: the library runs h U' a third faster from such a copy. With a single row, where a
-    step is little more than reading U once, or with few steps the copy costs more than it saves.
+    step is little more than reading U once, or with few rows over all steps the copy costs more than it saves.
     """
     turned = weight_hh.detach().t()
     return turned if rows == 1 or rows * steps < _WORTH_A_COPY else turned.contiguous()

@@ -132,19 +132,22 @@ function mount(place, context) {
   /** One model more with every answer: what was measured before costs nothing. */
   async function showModels(names, mine) {
     const there = [];
+    let pictures = null;
     for (const [at, name] of names.entries()) {
       status.textContent = `Measuring ${name.split(":")[1]} on the test sentences (${at + 1} of ${names.length}) …`;
       try {
         const answer = await context.api.post("/api/compare", { models: [...there, name] });
         if (mine !== turn) return;
         there.push(name);
-        show(answer, at === names.length - 1 || performance.now() - drawn > PATIENCE);
+        pictures = show(answer, at === names.length - 1 || performance.now() - drawn > PATIENCE);
       } catch (error) {
         if (mine !== turn) return;
         failed.say(`${name.split(":")[1]}: ${context.api.sentence(error)}`);
-        redraw();
+        pictures = redraw();
       }
     }
+    await pictures; // it is over when the last of them can be seen
+    if (mine !== turn) return;
     status.textContent = "";
     context.announce(shown?.advice[0] ?? "");
   }
@@ -182,15 +185,14 @@ function mount(place, context) {
     table.draw(LADDER, [{ rows: together }, { title: "Other tokens: only bits per byte compares with the rows above", rows: apart }], "bits_per_byte");
     legend.textContent = answer.legend.join(" ");
     advice.replaceChildren(...answer.advice.map((said) => el("li", {}, said)));
-    if (whole) redraw();
+    return whole ? redraw() : null;
   }
 
   function redraw() {
     context.set({ x: across.value === "tokens" ? "" : across.value, y: wish === "perplexity" ? "" : wish });
-    if (!shown) return;
+    if (!shown) return null;
     drawn = performance.now();
-    drawLearning();
-    drawDistance();
+    return Promise.all([drawLearning(), drawDistance()]);
   }
 
   function drawLearning() {
@@ -208,15 +210,15 @@ function mount(place, context) {
     });
     learned.textContent = rows.some((row) => row.level) ? "A level across is a model that is counted, not trained in steps." : "";
     if (rows.some((row) => row.curves.length > 1)) learned.textContent += " One line a seed.";
-    if (!traces.length) { learning.replaceChildren(); learned.textContent = "There is no curve to show."; return; }
-    draw(learning, traces, { x: ACROSS[across.value], y: MEASURES[y], log: y === "perplexity", height: 380 },
+    if (!traces.length) { learning.replaceChildren(); learned.textContent = "There is no curve to show."; return null; }
+    return draw(learning, traces, { x: ACROSS[across.value], y: MEASURES[y], log: y === "perplexity", height: 380 },
       traces.map((trace) => `${trace.name} ${fixed(trace.y.at(-1), 2)} at the end`));
   }
 
   function drawDistance() {
     const rows = shown.rows.filter((row) => !row.apart && row.agreement.length);
     agreement.hidden = !rows.length;
-    if (!rows.length) return;
+    if (!rows.length) return null;
     const words = rows[0].agreement.map((point) => point.words);
     const traces = rows.map((row) => {
       const points = row.agreement;
@@ -236,7 +238,7 @@ function mount(place, context) {
     seen.textContent += rows[0].seeds > 1 || rows.some((row) => row.seeds > 1)
       ? "The bars at each point reach from the least to the most of the seeds." : "The bars at each point are 95 % intervals.";
     const axis = { title: { text: "words between subject and verb" }, tickvals: words.map((_, at) => at), ticktext: words, gridcolor: line, zeroline: false, automargin: true };
-    draw(distance, traces, { x: "words between subject and verb", y: "verbs in the right number", height: 420,
+    return draw(distance, traces, { x: "words between subject and verb", y: "verbs in the right number", height: 420,
       layout: { xaxis: axis, yaxis: { title: { text: "verbs in the right number", standoff: 14 }, tickvals: SHARES, ticktext: SHARES.map(shareName), range: [0.36, 1.03], gridcolor: line, zeroline: false, automargin: true }, shapes } },
       rows.map((row) => `${row.name} ${percent(row.agreement[0].mean)} at ${words[0]}, ${percent(row.agreement.at(-1).mean)} at ${words.at(-1)}`));
   }
