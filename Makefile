@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint types tests test-slow oracles browser screenshots bench clean
+.PHONY: demo ready test lint types tests test-slow oracles browser screenshots bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -26,6 +26,8 @@ tests: $(READY) browser
 # minutes and gigabytes: the 1 GB file, the 100 MB line
 test-slow: $(READY)
 	$(BIN)/pytest -m slow
+
+ready: $(READY)
 
 # kenlm is compiled from source: an oracle for tests and benchmarks, never a dependency
 oracles: .oracles/.ready
