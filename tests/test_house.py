@@ -24,7 +24,7 @@ from thereafter.training.kinds import MODELS
 PACKAGE = Path(thereafter.__file__).parent
 
 FLOORS = [
-    {"errors", "config", "registry", "packages", "folders", "progress", "storage", "terminal", "compiled"},
+    {"errors", "config", "registry", "packages", "folders", "locks", "progress", "storage", "terminal", "compiled"},
     {"text", "cells"},
     {"kernels"},
     {"layers"},

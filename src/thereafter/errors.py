@@ -13,6 +13,7 @@ ThereafterError
 ├── TrainingError         a training that cannot go on: numbers that are none, again and again
 ├── FormatError           a run folder, an ARPA file or a tokenizer file that is not what it claims to be
 ├── StorageError          the disk said no
+├── BusyError             a run folder that another process is writing
 └── MissingPackageError   an optional package is asked for and not installed
 """
 
@@ -76,6 +77,10 @@ class FormatError(ThereafterError):
 
 class StorageError(ThereafterError):
     """Writing failed: disk full, no permission, not a folder."""
+
+
+class BusyError(ThereafterError):
+    """A run folder is being written by another process; the message says by which."""
 
 
 class MissingPackageError(ThereafterError, ImportError):

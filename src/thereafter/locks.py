@@ -1,0 +1,141 @@
+"""One writer at a time: a lock on a file, which the system takes back when its owner ends, however it ends.
+
+The file names its owner, so that whoever is refused can be told who is at work. The lock is the system's, not the file:
+a file that a killed process left behind locks nothing, and the next owner takes it over. On a disk without locks
+everybody gets the lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+_PATIENCE = 0.3  # seconds: `owner` takes a free lock for a moment, and must not make anybody else give up
+_PAUSE = 0.02
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who has a lock: the number of the process, its machine, its command, and since when (ISO 8601, UTC)."""
+
+    pid: int = 0
+    host: str = ""
+    command: str = ""
+    since: str = ""
+
+    def __str__(self) -> str:
+        if not self.pid:
+            return "another process"
+        where = "" if self.host == socket.gethostname() else f" on {self.host}"
+        return f"process {self.pid}{where} ({self.command}), since {self.since}"
+
+
+class FileLock:
+    """A lock that is held until `release`, or until the process ends. Use it as a context manager, or keep it."""
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        self.path, self._file = path, file
+
+    def release(self) -> None:
+        """Let go; the file goes away first, while nobody else can have the lock."""
+        if self._file.closed:
+            return
+        with suppress(OSError):  # some systems do not remove an open file; it stays, and locks nothing
+            self.path.unlink()
+        self._file.close()
+
+    def __enter__(self) -> FileLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def take(path: Path, *, command: str = "", patience: float = _PATIENCE) -> FileLock | None:
+    """The lock of a file, made where it is not there; None where somebody else keeps it longer than `patience` seconds.
+
+    `command` is what the owner is doing, for those who are refused.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    give_up = time.monotonic() + patience
+    while True:
+        file = path.open("ab")
+        try:
+            _lock(file)
+        except (BlockingIOError, PermissionError):
+            file.close()
+            if time.monotonic() >= give_up:
+                return None
+            time.sleep(_PAUSE)
+            continue
+        except OSError:
+            pass  # a disk without locks
+        if not _is_at(file, path):  # its former owner removed it between our opening and locking it
+            file.close()
+            continue
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        owner = Owner(os.getpid(), socket.gethostname(), command or Path(sys.argv[0]).name, since)
+        file.truncate(0)
+        file.write(json.dumps(asdict(owner)).encode())
+        file.flush()
+        return FileLock(path, file)
+
+
+def owner(path: Path) -> Owner | None:
+    """Who has the lock of a file now; None where nobody has it. Nothing is waited for and nothing is changed."""
+    try:
+        file = path.open("rb+")
+    except OSError:
+        return None
+    with file:
+        try:
+            _lock(file)
+        except (BlockingIOError, PermissionError):
+            return _read_owner(file)
+        except OSError:
+            return None
+        return None
+
+
+def _read_owner(file: IO[bytes]) -> Owner:
+    """What a lock file says of its owner; nothing where it has not been written yet, or by somebody else."""
+    try:
+        file.seek(0)
+        facts = json.loads(file.read(4096))
+        return Owner(int(facts["pid"]), str(facts["host"]), str(facts["command"]), str(facts["since"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return Owner()
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    """Whether an open file is still the one at its path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except OSError:
+        return False
+
+
+if sys.platform != "win32":
+    import fcntl
+
+    def _lock(file: IO[bytes]) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+else:
+    import msvcrt
+
+    _BEHIND = 1 << 30  # a locked byte cannot be read there: one far behind the text is locked
+
+    def _lock(file: IO[bytes]) -> None:
+        file.seek(_BEHIND)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)

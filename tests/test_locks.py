@@ -1,0 +1,83 @@
+"""One writer at a time, in one process and in several, and after an owner that died."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from thereafter import locks
+
+_HOLD = """
+import sys, time
+from pathlib import Path
+from thereafter import locks
+lock = locks.take(Path(sys.argv[1]), command="thereafter train --out run")
+print("taken" if lock else "refused", flush=True)
+time.sleep(60)
+"""
+
+
+@contextmanager
+def _holder(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the lock, until it is killed or the block ends."""
+    command = [sys.executable, "-c", _HOLD, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "taken\n"
+            yield child
+        finally:
+            child.kill()
+
+
+def test_a_second_taker_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "run" / ".lock"
+    with _holder(path) as child:
+        assert locks.take(path) is None
+        owner = locks.owner(path)
+        assert owner is not None
+        assert owner.pid == child.pid
+        assert "thereafter train --out run" in str(owner)
+
+
+def test_a_killed_owner_locks_nothing(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    with _holder(path) as child:
+        child.kill()
+        child.wait()
+    assert path.exists()
+    assert locks.owner(path) is None
+    with locks.take(path) as lock:  # type: ignore[union-attr]
+        assert lock is not None
+        owner = locks.owner(path)
+        assert owner is not None
+        assert owner.pid == os.getpid()
+    assert not path.exists()
+    assert locks.owner(path) is None
+
+
+def test_two_takers_of_one_process_exclude_each_other(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    first = locks.take(path)
+    assert first is not None
+    assert locks.take(path, patience=0.0) is None
+    first.release()
+    first.release()
+    second = locks.take(path)
+    assert second is not None
+    second.release()
+
+
+def test_looking_never_takes_the_lock_away_from_anybody(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    path.touch()
+    for _ in range(50):
+        assert locks.owner(path) is None
+        lock = locks.take(path)
+        assert lock is not None
+        lock.release()
+        path.touch()
