@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from thereafter.evaluation.scores import Score
 from thereafter.evaluation.switches import Switches
 from thereafter.inspection.trace import Trace
 from thereafter.language_model import AnySource, LanguageModel, visible
-from thereafter.training import mixing, protocol, run_folder
+from thereafter.training import mixing, ownership, protocol, run_folder
 from thereafter.training.options import sort_options
 
 
@@ -52,7 +53,7 @@ def train(
         run_folder.check_free(folder)
     rest = {f"{model}.{name}": value for name, value in found.model.items()}
     rest |= {f"training.{name}": value for name, value in found.training.items()}
-    with visible():
+    with visible(), nullcontext() if folder is None else ownership.owning(folder):
         texts = protocol.find_texts(source, text, settings)
         other = None if valid is None else protocol.find_texts(valid, None, settings)
         trained = protocol.train(texts, model, settings, rest, folder, other, split)

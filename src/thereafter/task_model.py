@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from thereafter.tasks import answering, baselines, finding, fitting, store, trac
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.task import TASKS, Measured, Task
 from thereafter.text import corpora
-from thereafter.training import run_folder
+from thereafter.training import ownership, run_folder
 from thereafter.training.weights import weights_of
 
 
@@ -101,13 +102,13 @@ class TaskModel:
         """Save as a run folder."""
         folder = Path(run)
         run_folder.check_free(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        with replacing(folder / run_folder.TOKENIZER) as place:
-            store.Kept(self.lexicons).save(place)
         arrays = {name: tensor.cpu().numpy() for name, tensor in weights_of(self.net).items()}
-        write_arrays(folder / run_folder.WEIGHTS, arrays, {})
-        write_text(folder / run_folder.LOG, "".join(json.dumps(line) + "\n" for line in self.log))
-        write_text(folder / run_folder.CONFIG, toml.dumps(self.config))
+        with ownership.owning(folder):
+            with replacing(folder / run_folder.TOKENIZER) as place:
+                store.Kept(self.lexicons).save(place)
+            write_arrays(folder / run_folder.WEIGHTS, arrays, {})
+            write_text(folder / run_folder.LOG, "".join(json.dumps(line) + "\n" for line in self.log))
+            write_text(folder / run_folder.CONFIG, toml.dumps(self.config))
         return folder
 
     def __repr__(self) -> str:
@@ -139,7 +140,7 @@ def fit(
         run_folder.check_free(folder)
     if training.tensorboard and folder is None:
         raise OptionError("tensorboard is on and there is no folder to write to; try out='runs/NAME' (--out)")
-    with visible():
+    with visible(), nullcontext() if folder is None else ownership.owning(folder):
         train, held, notes = finding.train_and_valid(known, source, valid)
         about: dict[str, Any] = {"name": _named(source), "files": _files(source, train), "sha256": train.fingerprint}
         if valid is not None:

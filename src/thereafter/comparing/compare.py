@@ -35,14 +35,14 @@ from thereafter.errors import EmptyCorpusError, FormatError, OptionError, Traini
 from thereafter.storage import write_text
 from thereafter.text.agreement import Sentence, read_sentences
 from thereafter.text.sources import Source, Texts
-from thereafter.training import protocol, run_folder
+from thereafter.training import ownership, protocol, run_folder
 from thereafter.training.options import TextSettings
 from thereafter.training.settings import TrainingSettings
 
 PLAN = "plan.json"
 DEFAULT_MINUTES = 1.0
 _READING = ("tokens", "encoding", "lower", "letters_only")
-_OURS = (PLAN, "text", "runs", "results", "compare.json", "report.html")
+_OURS = (PLAN, "text", "runs", "results", "compare.json", "report.html", ownership.LOCK)
 
 
 def compare(
@@ -199,8 +199,9 @@ def _folder(out: str | PathLike[str] | None, base: str | PathLike[str] | None, p
     other = _difference(folder, plan)
     if other:
         raise OptionError(f"{folder} {other}; try another --out, or what it was begun with")
-    write_text(folder / PLAN, json.dumps(plan, indent=1) + "\n", durable=True)
-    yield folder
+    with ownership.owning(folder):
+        write_text(folder / PLAN, json.dumps(plan, indent=1) + "\n", durable=True)
+        yield folder
 
 
 def _place(base: Path, plan: dict[str, Any]) -> Path:

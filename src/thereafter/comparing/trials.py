@@ -22,7 +22,7 @@ from thereafter.text.agreement import Sentence
 from thereafter.text.sources import Source
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.training import protocol, run_folder
+from thereafter.training import ownership, protocol, run_folder
 from thereafter.training.kinds import Trained
 
 _TIMED_TOKENS = 4096
@@ -137,9 +137,10 @@ def _trained(entry: Entry, seed: int | None, text: SharedText, options: Mapping[
         return resume(folder)
     given = dict(options) if seed is None else {**options, "training.seed": seed}
     settings = protocol.TextSettings(**{**asdict(text.settings), "tokens": entry.tokens})
-    trained = protocol.train(text.texts, entry.model, settings, given, folder, text.valid)
-    if not entry.kind.trained_in_steps:
-        run_folder.save(trained, folder)
+    with ownership.owning(folder):
+        trained = protocol.train(text.texts, entry.model, settings, given, folder, text.valid)
+        if not entry.kind.trained_in_steps:
+            run_folder.save(trained, folder)
     return trained
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from thereafter.errors import ThereafterError
+from thereafter.errors import BusyError, ThereafterError
 from thereafter.storage import write_text
 
 BETWEEN = 6
@@ -113,6 +113,8 @@ def make_run(one: Made, folder: Path, go_on: Callable[[Path], Any], begin: Calla
         try:
             go_on(run)
             return
+        except BusyError:
+            raise  # somebody else is at it: it is not ours to remove
         except ThereafterError:
             pass  # its text, or a part of it, is gone: it is made anew
     if run.exists():

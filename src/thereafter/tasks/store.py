@@ -20,7 +20,7 @@ from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Examples, Fitted, run
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.task import TASKS, Lexicons, Task
-from thereafter.training import checkpoint, run_folder
+from thereafter.training import checkpoint, ownership, run_folder
 from thereafter.training.neural import device_for
 from thereafter.training.run_folder import CONFIG, LOG, STATE, TOKENIZER, WEIGHTS, RunWriter
 from thereafter.training.settings import TrainingSettings
@@ -66,10 +66,17 @@ def load(folder: Path) -> Fitted:
 
 def resume(folder: Path) -> Fitted:
     """Train a run to its end; one that is there already is loaded."""
-    config, _, task = _read(folder)
+    _read(folder)
     if is_finished(folder):
         progress.note(f"{folder} had come to its end already")
         return load(folder)
+    with ownership.owning(folder):
+        return _go_on(folder)
+
+
+def _go_on(folder: Path) -> Fitted:
+    """Train an unfinished run that is ours alone to its end."""
+    config, _, task = _read(folder)
     snapshot = _snapshot(folder)
     training = training_of(config)
     train, valid = learned_from(task, config, f"the run {folder}")

@@ -16,7 +16,7 @@ from thereafter.errors import FormatError, SourceError
 from thereafter.text.encoded import encode_source
 from thereafter.text.sources import Source, Texts
 from thereafter.text.tokenizers import load_tokenizer
-from thereafter.training import protocol, run_folder
+from thereafter.training import ownership, protocol, run_folder
 from thereafter.training.kinds import MODELS, Job, ModelKind, Trained
 from thereafter.training.options import TextSettings
 from thereafter.training.run_folder import RunWriter
@@ -25,16 +25,21 @@ from thereafter.training.settings import TrainingSettings
 
 def resume(folder: Path) -> Trained:
     """Train a run to its end; one that is there already is loaded, and said to be."""
-    config, log = run_folder.read_config(folder)
+    config, _ = run_folder.read_config(folder)
     kind: ModelKind = MODELS.load(config["model"])
-    if not kind.trained_in_steps or (
-        not run_folder.is_file(folder / run_folder.STATE) and run_folder.is_finished(folder)
-    ):
+    if not kind.trained_in_steps or run_folder.is_finished(folder):
         return _finished(folder)
+    with ownership.owning(folder):
+        return _go_on(folder, kind)
+
+
+def _go_on(folder: Path, kind: ModelKind) -> Trained:
+    """Train an unfinished run that is ours alone to its end."""
     from thereafter.training import checkpoint  # torch is needed from here on
 
+    config, log = run_folder.read_config(folder)
     snapshot = checkpoint.read(folder / run_folder.STATE) if run_folder.is_file(folder / run_folder.STATE) else None
-    if snapshot is not None and snapshot.facts.get("finished"):
+    if run_folder.is_finished(folder) or (snapshot is not None and snapshot.facts.get("finished")):
         return _finished(folder)
     if snapshot is not None and not run_folder.is_file(folder / run_folder.WEIGHTS) and _had_weights(snapshot.facts):
         raise FormatError(

@@ -20,6 +20,7 @@ from thereafter.packages import require
 from thereafter.storage import map_arrays, replacing, write_arrays, write_text
 from thereafter.text.tokenizers import load_tokenizer
 from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.training import ownership
 from thereafter.training.journal import Journal
 from thereafter.training.kinds import MODELS, ModelKind, Trained
 
@@ -49,6 +50,7 @@ def check_free(folder: Path) -> None:
     """Refuse a folder that a run may not be written to: to be asked before the training, not after it."""
     if "\0" in str(folder):
         raise StorageError(f"{str(folder)!r} holds a NUL and can be no folder; try another --out")
+    ownership.check_idle(folder)
     try:
         if folder.exists() and not folder.is_dir():
             raise StorageError(f"{folder} is a file; expected a folder for the run; try another --out")
@@ -65,8 +67,8 @@ def check_free(folder: Path) -> None:
 
 
 def _ours(name: str) -> bool:
-    """A file of a run, or what a save that was killed left of one."""
-    return name in (*_FILES, STATE, BOARD) or _left_behind(name)
+    """A file of a run, its lock, or what a save that was killed left of one."""
+    return name in (*_FILES, STATE, BOARD, ownership.LOCK) or _left_behind(name)
 
 
 def _left_behind(name: str) -> bool:
@@ -93,11 +95,8 @@ def save(trained: Trained, folder: Path) -> Path:
     check_free(folder)
     kind: ModelKind = MODELS.load(trained.config["model"])
     arrays, facts = kind.arrays(trained.model)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"cannot write the run folder {folder}: {error.strerror}; try another --out") from error
     with ExitStack() as moves:  # left in reverse order
+        moves.enter_context(ownership.owning(folder))
         config, log, tokenizer, weights = (moves.enter_context(replacing(folder / name)) for name in _FILES)
         write_arrays(weights, arrays, facts)
         trained.tokenizer.save(tokenizer)
