@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from thereafter import locks
 
@@ -81,3 +84,14 @@ def test_looking_never_takes_the_lock_away_from_anybody(tmp_path: Path) -> None:
         assert lock is not None
         lock.release()
         path.touch()
+
+
+def test_a_full_disk_leaves_no_lock(tmp_path: Path) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))  # the system lets no file grow
+    try:
+        with pytest.raises(OSError, match="too large"):
+            locks.take(tmp_path / ".lock")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert not (tmp_path / ".lock").exists()

@@ -69,7 +69,7 @@ def take(path: Path, *, command: str = "", patience: float = _PATIENCE) -> FileL
     path.parent.mkdir(parents=True, exist_ok=True)
     give_up = time.monotonic() + patience
     while True:
-        file = path.open("ab")
+        file = path.open("ab", buffering=0)
         try:
             _lock(file)
         except (BlockingIOError, PermissionError):
@@ -85,10 +85,14 @@ def take(path: Path, *, command: str = "", patience: float = _PATIENCE) -> FileL
             continue
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         owner = Owner(os.getpid(), socket.gethostname(), command or Path(sys.argv[0]).name, since)
-        file.truncate(0)
-        file.write(json.dumps(asdict(owner)).encode())
-        file.flush()
-        return FileLock(path, file)
+        lock = FileLock(path, file)
+        try:
+            file.truncate(0)
+            file.write(json.dumps(asdict(owner)).encode())
+        except OSError:  # a full disk: whoever comes next must not wait for this process to end
+            lock.release()
+            raise
+        return lock
 
 
 def owner(path: Path) -> Owner | None:
