@@ -317,3 +317,19 @@ def test_the_command_line(
     code, _, err = shell("train", "--recipe", recipe, book)
     assert code == 2
     assert "did you mean 'training'" in err
+
+
+@pytest.mark.parametrize("seed", [2**64, 10**30, -1])
+def test_a_seed_that_is_none(seed: int, tmp_path: Path):
+    """torch's generators take 64 bits; what they do not take is a sentence for every kind of training."""
+    for train in (
+        lambda: thereafter.train(text=TEXT, model="lstm", seed=seed),
+        lambda: thereafter.train(text=TEXT, seed=seed),
+        lambda: thereafter.fit("tag", tmp_path / "never-read.tsv", seed=seed),
+    ):
+        with pytest.raises(OptionError, match=f"seed is {seed}; expected 0"):
+            train()
+
+
+def test_the_largest_seed(book: Path):
+    assert thereafter.train(book, model="lstm", seed=2**64 - 1, **SMALL).config["training"]["seed"] == 2**64 - 1

@@ -17,6 +17,8 @@ OPTIMIZERS = ("adamw", "adam", "sgd", "nt-asgd")
 SCHEDULES = ("constant", "step", "cosine", "plateau", "one-cycle")
 PRECISIONS = ("auto", "float32", "bfloat16")
 DEVICES = ("auto", "cpu", "cuda")
+SEEDS = 2**64
+"""How many there are: torch's generators take 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class TrainingSettings:
         _choice("device", self.device, DEVICES)
         for name in ("batch", "steps", "tokens_budget", "validate_every", "nonmono", "log_every", "checkpoint_every"):
             _at_least(name, getattr(self, name), 1)
+        if self.seed >= SEEDS:
+            raise OptionError(f"seed is {self.seed}; expected 0 to {SEEDS - 1} (64 bits); try a smaller one")
         for name in ("seed", "patience", "weight_decay", "clip", "warmup", "checkpoint_seconds", "plateau"):
             _at_least(name, getattr(self, name), 0)
         for name in ("rate", "epochs", "minutes", "decay_every"):
