@@ -146,7 +146,7 @@ def test_a_disk_that_fills_up_keeps_the_old_run(run: Path, victim: str) -> None:
                 trained("char").save(folder)
     assert listing(run) == before
     assert thereafter.load(run).tokenizer.name == "word"
-    assert listing(fresh) == {}
+    assert not fresh.exists()
     trained("char").save(fresh)  # what failed once is no obstacle to a second try
     assert sorted(listing(fresh)) == FILES
 
@@ -212,7 +212,7 @@ def test_files_cut_short_changed_or_gone(run: Path, name: str) -> None:
         assert error is None or isinstance(error, FormatError)
         assert error is None or len(str(error)) > 20
         refused += error is not None
-    assert refused >= (8 if name != "log.jsonl" else 3)
+    assert refused >= 8 if name != "log.jsonl" else refused == 0  # no log keeps anybody from a model
     (run / name).unlink()
     if name != "log.jsonl":
         with pytest.raises(FormatError):

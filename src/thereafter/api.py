@@ -67,7 +67,7 @@ def resume(run: str | PathLike[str]) -> LanguageModel:
     """Go on with a training that was stopped or killed; a run that has finished is loaded as it is.
 
     On a CPU, and with a budget in epochs or tokens, the weights at its end are those of a run that was never stopped,
-    to the last bit.
+    to the last bit: it goes on with the threads it began with, and says so where processor or torch are others.
     """
     from thereafter.training.resume import resume as go_on
 

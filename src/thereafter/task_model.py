@@ -143,6 +143,7 @@ def fit(
     with visible(), nullcontext() if folder is None else ownership.owning(folder):
         train, held, notes = finding.train_and_valid(known, source, valid)
         about: dict[str, Any] = {"name": _named(source), "files": _files(source, train), "sha256": train.fingerprint}
+        about["valid_sha256"] = held.fingerprint
         if valid is not None:
             about |= {"valid_name": _named(valid), "valid_files": _files(valid, held)}
         return TaskModel(fitting.fit(known, train, held, settings, training, source=about, notes=notes, out=folder))

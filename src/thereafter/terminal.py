@@ -11,6 +11,7 @@ from thereafter.progress import Advance
 
 _PATIENCE = 0.5  # seconds a task may take before its bar is worth showing
 _PLAIN_EVERY = 5.0  # seconds between plain lines
+_REPORTS, _SECONDS = 4, 2.0  # so many after the first, over so long, before anything is said of the time left
 
 
 class TerminalReporter:
@@ -36,17 +37,19 @@ class TerminalReporter:
 
     def _bar(self, label: str, total: float | None, unit: str) -> Advance:
         began = time.monotonic()
-        done = 0.0
+        done, pace = 0.0, Pace(total)
 
         def advance(amount: float, status: str = "") -> None:
             nonlocal done
             done += amount
+            now = time.monotonic()
+            left = pace.left(now, done)
             if label not in self._bars:
-                if time.monotonic() - began < _PATIENCE or self._bars:
+                if now - began < _PATIENCE or self._bars:
                     return  # quick work shows nothing, and one bar at a time is enough
                 self._bars[label] = self._open(label, total, unit)
             progress, task = self._bars[label]
-            progress.update(task, completed=done, **({"status": status} if status else {}))
+            progress.update(task, completed=done, left=left, **({"status": status} if status else {}))
 
         return advance
 
@@ -55,32 +58,48 @@ class TerminalReporter:
         console = require("rich.console", "a progress bar").Console(stderr=True)
         amounts = {"B": rich.DownloadColumn, "%": rich.TaskProgressColumn}
         amount = amounts.get(unit, rich.MofNCompleteColumn)()
-        texts = (rich.TextColumn("{task.description}"), rich.TextColumn("{task.fields[status]}", markup=False))
-        columns = (texts[0], rich.BarColumn(bar_width=24), amount, rich.TimeRemainingColumn(), texts[1])
+        left, status = (rich.TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("left", "status"))
+        columns = (rich.TextColumn("{task.description}"), rich.BarColumn(bar_width=24), amount, left, status)
         progress = rich.Progress(*columns, console=console, transient=True)
         progress.start()
-        return progress, progress.add_task(label, total=total, status="")
+        return progress, progress.add_task(label, total=total, status="", left="")
 
     def _lines(self, label: str, total: float | None) -> Advance:
-        began = last = time.monotonic()
-        done = 0.0
+        last = time.monotonic()
+        done, pace = 0.0, Pace(total)
 
         def advance(amount: float, status: str = "") -> None:
             nonlocal done, last
             done += amount
             now = time.monotonic()
+            left = pace.left(now, done)
             if now - last >= _PLAIN_EVERY:
                 last = now
                 share = f"{100 * done / total:.0f} %" if total else f"{done:,.0f}"
-                shown = [f"{label}: {share}", status, _left(now - began, done, total) if status else ""]
+                shown = [f"{label}: {share}", status, left if status else ""]
                 sys.stderr.write("  ".join(part for part in shown if part) + "\n")
 
         return advance
 
 
-def _left(seconds: float, done: float, total: float | None) -> str:
-    """How long the rest takes if it goes on like this."""
-    if not total or not 0.0 < done <= total:
-        return ""
-    rest = round(seconds * (total - done) / done)
-    return f"{rest // 3600}:{rest // 60 % 60:02}:{rest % 60:02} left"
+class Pace:
+    """How long the rest takes if it goes on as it has since the first report.
+
+    What was done before that does not count: it is the work of an earlier process, where a training is resumed, and the
+    time is that of compiling.
+    """
+
+    def __init__(self, total: float | None) -> None:
+        self._total, self._reports = total, -1
+        self._began, self._before = 0.0, 0.0
+
+    def left(self, now: float, done: float) -> str:
+        """Hear a report; "0:03:15 left", or nothing where that is not known yet."""
+        self._reports += 1
+        if not self._reports:
+            self._began, self._before = now, done
+        since, gained = now - self._began, done - self._before
+        if not self._total or self._reports < _REPORTS or since < _SECONDS or gained <= 0.0:
+            return ""
+        rest = round(since * max(0.0, self._total - done) / gained)
+        return f"{rest // 3600}:{rest // 60 % 60:02}:{rest % 60:02} left"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from thereafter import terminal
+import thereafter
+from tasks.toys import tagged
+from thereafter import progress, terminal
 from thereafter.terminal import TerminalReporter
 
 
@@ -33,6 +37,54 @@ def test_plain_lines(clock: Clock, capsys: pytest.CaptureFixture[str]):
     assert len(lines) == 4
 
 
+def seconds(left: str) -> int:
+    hours, minutes, rest = left.removesuffix(" left").split(":")
+    return 3600 * int(hours) + 60 * int(minutes) + int(rest)
+
+
+def test_the_time_left_after_a_resume_is_judged_by_this_process(clock: Clock, capsys: pytest.CaptureFixture[str]):
+    """40 % were done by an earlier process: at 0.5 % a second the other 60 take two minutes."""
+    advance = TerminalReporter().begin("training", 100, "%")
+    clock.now += 8.0  # torch was imported, loops were compiled
+    advance(40.5, "loss 4.61")
+    for _ in range(10):
+        clock.now += 1.0
+        advance(0.5, "loss 4.61")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "training: 40 %  loss 4.61"  # nobody knows yet
+    assert seconds(lines[-1].rpartition("  ")[2]) == pytest.approx(2 * 54.5, abs=2)
+
+
+def test_a_slow_first_step_says_nothing_of_the_time_left(clock: Clock, capsys: pytest.CaptureFixture[str]):
+    """Steps of 0.01 % in 0.1 s, the first of them after 9 s: a quarter of an hour, and never a day."""
+    advance = TerminalReporter().begin("training", 100, "%")
+    clock.now += 8.9
+    for _ in range(200):
+        clock.now += 0.1
+        advance(0.01, "loss 4.61")
+    lines = capsys.readouterr().err.splitlines()
+    assert "left" not in lines[0]
+    assert all(seconds(line.rpartition("  ")[2]) < 1001 for line in lines[1:])
+    assert len(lines) > 3
+
+
+@pytest.mark.parametrize("task", [None, "tag"])
+def test_a_tagger_has_no_perplexity(task: str | None, tmp_path: Path):
+    shown: list[str] = []
+
+    class Listener(progress.Silent):
+        def begin(self, label: str, total: float | None, unit: str) -> progress.Advance:
+            return lambda amount, status="": shown.append(status) if label == "training" else None
+
+    with progress.reporting(Listener()):
+        if task:
+            thereafter.fit(task, tagged(tmp_path / "tags.tsv", 40), hidden=8, epochs=1, validate_every=1)
+        else:
+            thereafter.train(text="the cat sat on the mat .\n" * 40, model="rnn", hidden=8, epochs=1, tokens="char")
+    assert shown
+    assert all(("ppl" in status, "targets/s" in status) == (task is None, task is not None) for status in shown)
+
+
 def test_work_without_a_status_says_only_how_far_it_is(clock: Clock, capsys: pytest.CaptureFixture[str]):
     advance = TerminalReporter().begin("reading", None, "B")
     clock.now += 6.0
@@ -50,8 +102,11 @@ def test_a_bar(clock: Clock, capsys: pytest.CaptureFixture[str]):
     advance(49, "loss 1.23")
     progress, task = reporter._bars["training"]
     (shown,) = progress.tasks
-    assert (shown.completed, shown.fields["status"]) == (50, "loss 1.23")
-    advance(1)
+    assert (shown.completed, shown.fields["status"], shown.fields["left"]) == (50, "loss 1.23", "")
+    for _ in range(4):
+        clock.now += 1.0
+        advance(1)
+    assert shown.fields["left"] == "0:00:04 left"  # 53 in 5 seconds, 46 to go
     assert shown.fields["status"] == "loss 1.23"
     reporter.end("training")
     assert not reporter._bars

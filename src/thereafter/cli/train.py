@@ -227,11 +227,12 @@ def _beside(fitted: TaskModel, source: AnySource, baselines: bool) -> None:
 def _resume(run: Path, others: list[Any], baselines: bool) -> None:
     import thereafter
     from thereafter.tasks import store
+    from thereafter.training import run_folder
 
     if any(other is not None for other in others):
         raise OptionError("--resume goes on with the text and the options of the run itself; leave the others out")
     if store.is_task(run):
-        ended = store.is_finished(run)  # then it is loaded, and nothing is read
+        ended = run_folder.is_finished(run)  # then it is loaded, and nothing is read
         fitted = thereafter.resume_task(run)
         if not ended:
             _report(fitted, store.source_of(fitted.config), baselines)

@@ -19,7 +19,7 @@ from thereafter.models.task_net import TaskNet
 from thereafter.tasks import batching
 from thereafter.tasks.finding import Part
 from thereafter.tasks.task import Lexicons, Task
-from thereafter.training import checkpoint
+from thereafter.training import checkpoint, processor
 from thereafter.training import settings as training_settings
 from thereafter.training.blocks import Block
 from thereafter.training.checkpoint import Snapshot
@@ -31,6 +31,8 @@ from thereafter.training.run_folder import RunWriter
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.weights import load_weights, weights_of
 
+_IDLE: dict[str, Any] = {"batching": None, "jitter": False, "graphs": False}
+"""What the training of language models can be told and that of tasks cannot, and what tasks do instead."""
 _PLACES = 64  # of an example on average: what `steps` means here
 
 
@@ -58,6 +60,12 @@ def settle(task: Task, options: Mapping[str, Any]) -> tuple[Any, TrainingSetting
             training[name] = value
         else:
             raise OptionError(f"the task {task.name!r} has no option {spelled!r}; {nearest(name, sorted(own | known))}")
+    for name, idle in _IDLE.items():
+        if training.get(name) not in (None, idle):
+            raise OptionError(
+                f"{name} is {training[name]!r}, which does nothing in the task {task.name!r}: its batches are whole "
+                f"examples; expected {idle!r}; try leaving it out"
+            )
     said = {name.rpartition(".")[2] for name in options}
     if {"tokens_budget", "minutes"} & said and "epochs" not in said:
         training.pop("epochs", None)  # the task's own would end it earlier than was asked for
@@ -154,7 +162,7 @@ def _trained(
 ) -> TaskNet:
     device = torch.device(training.device)
     best: dict[str, torch.Tensor] = {}
-    with seeded(training.seed, device):
+    with seeded(training.seed, device), processor.as_in(snapshot, device):
         net = task.build(settings, lexicons).to(device)
 
         def keep() -> None:
@@ -169,7 +177,7 @@ def _trained(
         held: Any = HeldOut(task, lexicons, training, valid.examples)
         blocks: Any = examples
         learner: Any = net  # the loop asks of a model what `TaskNet` has
-        loop = Loop(learner, blocks, blocks.plan, held, training, journal, keep, write)
+        loop = Loop(learner, blocks, blocks.plan, held, training, journal, keep, write, of_text=False)
         if snapshot is not None:
             loop.restore(snapshot)
             journal.write({"event": "resumed", "step": loop.at.step})
@@ -177,14 +185,14 @@ def _trained(
             loop.run()
         except KeyboardInterrupt:
             if writer is not None:
-                loop.rescue()
-                progress.note(f"stopped at step {loop.at.step:,}; go on with: {writer.resume_line}")
+                writer.stopped(loop.rescue())
             raise
         at = loop.at
         figures = {"steps": at.step, "best_step": at.best_step, "validation": at.best, "epochs": round(at.epoch, 3)}
         figures |= {"parameters": net.parameters_count(), "seconds_training": round(at.elapsed(), 3)}
         journal.write({"event": "trained", "examples": len(examples), **figures})
-        loop.finish()
+        if writer is not None:
+            writer.finish(journal)
     if not best and writer is not None:  # it was found before the run was resumed
         best = writer.read_weights()
     load_weights(net, best)

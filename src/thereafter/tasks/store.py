@@ -21,6 +21,7 @@ from thereafter.tasks.fitting import Examples, Fitted, run
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.task import TASKS, Lexicons, Task
 from thereafter.training import checkpoint, ownership, run_folder
+from thereafter.training.journal import read_log
 from thereafter.training.neural import device_for
 from thereafter.training.run_folder import CONFIG, LOG, STATE, TOKENIZER, WEIGHTS, RunWriter
 from thereafter.training.settings import TrainingSettings
@@ -58,7 +59,8 @@ def load(folder: Path) -> Fitted:
             f"--resume {folder}"
         )
     lexicons = _lexicons(folder)
-    net = task.build(toml.build(task.settings, config[task.name], task.name), lexicons)
+    with torch.random.fork_rng(devices=[]):  # fresh weights are drawn and overwritten: leave no trace of that
+        net = task.build(toml.build(task.settings, config[task.name], task.name), lexicons)
     arrays, _ = map_arrays(folder / WEIGHTS)
     load_weights(net, {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
     return Fitted(task, net.eval(), lexicons, config, log)
@@ -67,7 +69,7 @@ def load(folder: Path) -> Fitted:
 def resume(folder: Path) -> Fitted:
     """Train a run to its end; one that is there already is loaded."""
     _read(folder)
-    if is_finished(folder):
+    if run_folder.is_finished(folder):
         progress.note(f"{folder} had come to its end already")
         return load(folder)
     with ownership.owning(folder):
@@ -76,6 +78,8 @@ def resume(folder: Path) -> Fitted:
 
 def _go_on(folder: Path) -> Fitted:
     """Train an unfinished run that is ours alone to its end."""
+    if run_folder.is_finished(folder):  # by another process, while this one waited for the lock
+        return load(folder)
     config, _, task = _read(folder)
     snapshot = _snapshot(folder)
     training = training_of(config)
@@ -88,12 +92,6 @@ def _go_on(folder: Path) -> Fitted:
     settings = toml.build(task.settings, config[task.name], task.name)
     examples = Examples(task, lexicons, training, train.examples)
     return run(task, lexicons, config, examples, valid, settings, training, journal, writer, snapshot)
-
-
-def is_finished(folder: Path) -> bool:
-    """Whether a run has come to its end."""
-    snapshot = None if run_folder.is_finished(folder) else _snapshot(folder)
-    return run_folder.is_finished(folder) or (snapshot is not None and bool(snapshot.facts.get("finished")))
 
 
 def _snapshot(folder: Path) -> checkpoint.Snapshot | None:
@@ -112,8 +110,12 @@ def learned_from(task: Task, config: Mapping[str, Any], whose: str) -> tuple[Par
     source = config["source"]
     held = list(source["valid_files"]) if source.get("valid_files") else source.get("valid_name")
     train, valid, _ = finding.train_and_valid(task, source_of(config), held)
-    if train.fingerprint != source.get("sha256"):
-        raise SourceError(f"{train.name} has changed since {whose} began; try training anew with another --out")
+    for part, key in ((train, "sha256"), (valid, "valid_sha256")):
+        if part.fingerprint != source.get(key, part.fingerprint):  # older runs do not say what they validated on
+            raise SourceError(
+                f"{part.name} has changed since {whose} began (its sha256 is another); try putting that back, or "
+                "training anew with another --out"
+            )
     return train, valid
 
 
@@ -126,8 +128,7 @@ def source_of(config: Mapping[str, Any]) -> Any:
 def _read(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], Task]:
     try:
         config = toml.loads((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
-        written = (folder / LOG).read_text(encoding="utf-8") if (folder / LOG).is_file() else ""
-        log = [json.loads(line) for line in written[: written.rfind("\n") + 1].splitlines()]
+        log = read_log(folder / LOG)
     except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"the run {folder} cannot be read: {error}; try training again") from error
     name = config.get("task")

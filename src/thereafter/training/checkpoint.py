@@ -20,16 +20,21 @@ from thereafter.storage import map_arrays, write_arrays
 from thereafter.training.counters import Counters
 
 FORMAT = 1
-_KEY = "training"
+_KEY, _EARLIER = "training", "earlier"
 _FACTS = {"at", "optimizer", "schedule", "guard", "log_bytes", "threads", "torch"}
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A moment of a training. Tensors are copies, on the device they came from."""
+    """A moment of a training. Tensors are copies, on the device they came from.
+
+    `earlier` is the snapshot that the training would go back to from here, where that is another one: one taken when a
+    training is stopped is at no step of its own choosing, and it must go back to where it would have without the stop.
+    """
 
     tensors: Mapping[str, Tensor]
     facts: Mapping[str, Any]
+    earlier: Snapshot | None = None
 
     def part(self, prefix: str) -> dict[str, Tensor]:
         """The tensors whose name begins with `prefix/`, without it."""
@@ -59,8 +64,12 @@ def take(tensors: Mapping[str, Tensor], facts: Mapping[str, Any], into: Snapshot
 
 def write(path: Path, snapshot: Snapshot) -> None:
     """Write it in one move; a disk that is full leaves the one that was there."""
-    arrays = {name: tensor.cpu().numpy() for name, tensor in snapshot.tensors.items()}
-    write_arrays(path, arrays, {_KEY: json.dumps({"format": FORMAT, **snapshot.facts})}, durable=True)
+    tensors, facts = dict(snapshot.tensors), {"format": FORMAT, **snapshot.facts}
+    if snapshot.earlier is not None:
+        tensors |= {f"{_EARLIER}/{name}": tensor for name, tensor in snapshot.earlier.tensors.items()}
+        facts[_EARLIER] = dict(snapshot.earlier.facts)
+    arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+    write_arrays(path, arrays, {_KEY: json.dumps(facts)}, durable=True)
 
 
 def read(path: Path) -> Snapshot:
@@ -68,11 +77,15 @@ def read(path: Path) -> Snapshot:
     arrays, known = map_arrays(path)
     try:
         facts = json.loads(known[_KEY])
-        found = facts.pop("format")
-        if not facts.keys() >= _FACTS or facts["at"].keys() != {field.name for field in fields(Counters)}:
-            raise ValueError("it is not complete")
+        found, before = facts.pop("format"), facts.pop(_EARLIER, None)
+        for moment in (facts, *([] if before is None else [before])):
+            if not moment.keys() >= _FACTS or moment["at"].keys() != {field.name for field in fields(Counters)}:
+                raise ValueError("it is not complete")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FormatError(f"{path} is no checkpoint of a training ({error}); try training again") from error
     if found != FORMAT:
         raise FormatError(f"{path} is a checkpoint of format {found!r}; expected {FORMAT}; try training again")
-    return Snapshot({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}, facts)
+    whole = Snapshot({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}, facts)
+    earlier = whole.part(_EARLIER)
+    own = {name: tensor for name, tensor in whole.tensors.items() if not name.startswith(f"{_EARLIER}/")}
+    return Snapshot(own, facts, None if before is None else Snapshot(earlier, before))

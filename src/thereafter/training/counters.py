@@ -82,16 +82,17 @@ class Counters:
         self.nats, self.tokens, self.steps, self.clipped = 0.0, 0, 0, 0
         return line
 
-    def status(self, loss: float) -> str:
-        """What a user watches; `loss` is shown where no step has been taken since the last line of the log."""
+    def status(self, loss: float, *, of_text: bool = True) -> str:
+        """What a user watches; `loss` is shown where no step has been taken since the last line of the log.
+
+        Where the targets are not the tokens of a text, but tags or labels, nobody asks for a perplexity.
+        """
         mean = self.nats / self.tokens if self.tokens else loss
-        parts = [
-            f"loss {mean:.3f}",
-            f"ppl {perplexity(mean):.1f}",
-            f"{self.seen / max(1e-9, self.elapsed()):,.0f} tok/s",
-        ]
+        parts = [f"loss {mean:.3f}", *([f"ppl {perplexity(mean):.1f}"] if of_text else [])]
+        parts += [f"{self.seen / max(1e-9, self.elapsed()):,.0f} {'tok' if of_text else 'targets'}/s"]
         parts += [f"rate {self.rate:.2g}", f"clipped {100 * self.clipped / max(1, self.steps):.0f} %"]
-        return "  ".join(parts + ([f"validation ppl {perplexity(self.best):.1f}"] if self.best < math.inf else []))
+        best = f"ppl {perplexity(self.best):.1f}" if of_text else f"loss {self.best:.3f}"
+        return "  ".join(parts + ([f"validation {best}"] if self.best < math.inf else []))
 
     def as_dict(self) -> dict[str, Any]:
         """All numbers as they are now."""

@@ -8,18 +8,66 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from thereafter import packages
-from thereafter.errors import FormatError, StorageError
+from thereafter import packages, progress
+from thereafter.errors import StorageError
 
 Line = dict[str, Any]
+_ENDS = ("trained", "read")
 _SHOWN = {"step": ("loss", "rate", "norm", "clipped"), "validation": ("loss", "perplexity")}
+
+
+def read_lines(written: bytes) -> tuple[list[Line], int]:
+    """The lines of a log up to the first that is none, and their bytes.
+
+    What comes after them is not a log any more: half a line of a process that was killed, zeros after a power cut, the
+    bytes of two writers at once.
+    """
+    lines: list[Line] = []
+    length = 0
+    for raw in written.splitlines(keepends=True):
+        try:
+            line = json.loads(raw.decode("utf-8")) if raw.endswith(b"\n") else None
+        except (ValueError, RecursionError):
+            break
+        if not isinstance(line, dict):
+            break
+        lines.append(line)
+        length += len(raw)
+    return lines, length
+
+
+def read_log(path: Path) -> list[Line]:
+    """What can be read of the log of a run; nothing where there is none.
+
+    Of one that is damaged it is the lines before that, and the last one if that tells what came of the training.
+    """
+    if not path.is_file():
+        return []
+    written = path.read_bytes()
+    lines, length = read_lines(written)
+    last = _last_line(written[length:])
+    return [*lines, last] if last is not None and last.get("event") in _ENDS else lines
+
+
+def has_ended(written: bytes) -> bool:
+    """Whether a log says that its training has come to its end; where the last line is damaged, the one before."""
+    last = _last_line(written)
+    if last is None:
+        last = next(reversed(read_lines(written)[0]), None)
+    return last is not None and last.get("event") in _ENDS
+
+
+def _last_line(written: bytes) -> Line | None:
+    """The last whole line; None where it is damaged, or there is none."""
+    whole = written[: written.rfind(b"\n") + 1]
+    return next(iter(read_lines(whole[whole.rfind(b"\n", 0, -1) + 1 :])[0]), None)
 
 
 class Journal:
     """A list of lines that a file keeps up with: a line is in the file when `write` returns."""
 
     def __init__(self, path: Path | None = None, *, keep: int = 0, tensorboard: Path | None = None) -> None:
-        """`keep`: so many bytes of the file are kept, what comes after them is cut off."""
+        """`keep`: so many bytes of the file are kept, as far as they are whole lines; what comes after is cut off."""
         self.lines: list[Line] = []
         self._path = path
         self._file: FileIO | None = None
@@ -27,16 +75,17 @@ class Journal:
         if path is not None:
             try:
                 self._file = FileIO(path, "a+")
-                self._file.truncate(min(keep, self._file.seek(0, os.SEEK_END)))
                 self._file.seek(0)
-                kept = self._file.readall() or b""
+                kept = (self._file.readall() or b"")[:keep]
+                self.lines, self.length = read_lines(kept)
+                self._file.truncate(self.length)
             except OSError as error:
                 raise self._failed(error) from error
-            try:
-                self.lines = [json.loads(line) for line in kept.decode("utf-8").splitlines()]
-            except (ValueError, RecursionError) as error:
-                raise FormatError(f"{path} is damaged ({error}); try training again") from error
-            self.length = len(kept)
+            if self.length < keep:
+                progress.note(
+                    f"{path} is damaged after its first {len(self.lines):,} lines: the rest of it was dropped; the "
+                    "training itself goes on as it was"
+                )
         else:
             self.length = 0
 

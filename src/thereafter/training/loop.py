@@ -1,8 +1,9 @@
 """The training loop: block by block through the text, with a guard, validations, and snapshots to go on from.
 
-Every snapshot is taken at a step that depends on the settings alone, and holds all that the following steps depend on:
-weights, optimizer, carried state, generators, position, schedule, guard, sums. So a run that went back to one of them,
-in this process or after it was killed, goes on bit by bit as it would have.
+A snapshot holds all that the following steps depend on: weights, optimizer, carried state, generators, position,
+schedule, guard, sums. So a run that goes on from one, in this process or after it was stopped or killed, goes on bit by
+bit as it would have. Those that the guard goes back to are taken at steps that depend on the settings alone; one that
+is taken where a training is stopped remembers the last of them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch import Tensor
 from thereafter import progress
 from thereafter.models.neural import NeuralModel
 from thereafter.models.state import NeuralState
-from thereafter.training import checkpoint, optimizers
+from thereafter.training import checkpoint, optimizers, processor
 from thereafter.training.blocks import Block, Blocks
 from thereafter.training.checkpoint import Snapshot
 from thereafter.training.counters import Counters, perplexity
@@ -31,6 +32,7 @@ from thereafter.training.journal import Journal
 from thereafter.training.order import Plan
 from thereafter.training.schedules import Position, Schedule
 from thereafter.training.settings import TrainingSettings
+from thereafter.training.stopping import Stop, undisturbed
 from thereafter.training.validation import Validation
 from thereafter.training.weights import load_weights, weights_of
 
@@ -48,7 +50,8 @@ class Loop:
     """One training.
 
     `plan(epoch)` gives the order of an epoch; `keep()` is called when the model has the best weights so far;
-    `write(snapshot)` saves a snapshot, where there is a place for it.
+    `write(snapshot)` saves a snapshot, where there is a place for it. `of_text`: what is predicted are the tokens of a
+    text, so that a loss is also a perplexity.
     """
 
     def __init__(
@@ -61,11 +64,13 @@ class Loop:
         journal: Journal,
         keep: Callable[[], None],
         write: Callable[[Snapshot], None] | None = None,
+        *,
+        of_text: bool = True,
     ) -> None:
         self.model, self.settings, self.journal = model, settings, journal
         self.at = Counters()
         self._blocks, self._plan_of, self._validation = blocks, plan, validation
-        self._keep, self._write = keep, write
+        self._keep, self._write, self._of_text = keep, write, of_text
         self._optimizer = optimizers.make(model, settings)
         self._schedule, self._guard = Schedule(settings), Guard()
         self._clip = float(settings.clip or 0.0)
@@ -76,41 +81,55 @@ class Loop:
         self._pending: list[tuple[Tensor, int]] = []
         self._careful = 0  # up to this step every single one is looked at
         self._good: Snapshot | None = None
+        self._stop = Stop()
         self._warm = False
         self._written, self._writing = time.monotonic(), 0.0  # when the last checkpoint was written, how long it took
 
     def run(self) -> None:
-        """Train until the budget is used up or nothing gets better; the last step is always validated."""
-        settings = self.settings
-        self.model.train()
-        with progress.task("training", total=100, unit="%") as advance:
-            shown, looked = 0.0, -math.inf
+        """Train until the budget is used up or nothing gets better; the last step is always validated.
+
+        KeyboardInterrupt where it is told to stop; `rescue` saves what there is then.
+        """
+        with progress.task("training", total=100, unit="%") as advance, self._stop.listening():
+            self.model.train()
             self._good = self._good or self._snapshot()
+            shown, looked = 0.0, -math.inf
+            self._tend(again=True)
             while True:
-                if self._over():
-                    if self.at.validated == self.at.step or self._validate():
-                        return
-                    continue
-                if not self._step():
-                    continue
-                step = self.at.step
-                every = (settings.log_every, settings.validate_every, settings.checkpoint_every)
-                log, validate, keep = (step % (steps or 1) == 0 for steps in every)
-                if (log or validate or keep) and not self._settle(step):
-                    continue
-                if log:
-                    self.journal.write(self.at.line())
-                if validate and not self._validate():
-                    continue
-                if keep:
-                    self._checkpoint()
-                if time.monotonic() - looked >= _SHOW_EVERY:
+                self._stop.allow()
+                if self._warm and time.monotonic() - looked >= _SHOW_EVERY:
                     looked, share = time.monotonic(), 100 * self._used()
                     advance(max(0.0, share - shown), self._status())
                     shown = max(shown, share)
+                if self._over():
+                    if self.at.validated == self.at.step or self._validate():
+                        return
+                elif self._step():
+                    self._tend()
+
+    def _tend(self, *, again: bool = False) -> None:
+        """Do what is due at a step once it is taken: a line of the log, a validation, a snapshot.
+
+        `again`: another process took the step. It may have been stopped in the validation, and in nothing else.
+        """
+        step, settings = self.at.step, self.settings
+        every = (settings.log_every, settings.validate_every, settings.checkpoint_every)
+        log, validate, keep = (step > 0 and step % (steps or 1) == 0 for steps in every)
+        if again:
+            validate = validate and self.at.validated != step
+            log, keep = False, keep and validate
+        if (log or validate or keep) and not self._settle(step):
+            return
+        if log:
+            self.journal.write(self.at.line())
+        if validate and not self._validate():
+            return
+        if keep:
+            self._checkpoint()
 
     def _step(self) -> bool:
         """Learn from one block; False where that failed and the run went back."""
+        self._stop.hold()
         plan, at = self._current_plan(), self.at
         block = self._blocks.cut(plan, at.block)
         state = self.model.fresh(len(block.inputs_BT)) if self._state is None else self._state
@@ -224,13 +243,15 @@ class Loop:
             return False
         at, what = self.at, None
         with self._optimizer.best_guess():
+            self._stop.allow()  # nothing changes while it is measured
             loss = self._validation.measure(self.model)
+            self._stop.hold()
             better = loss < at.best
             if not math.isfinite(loss):
                 what = "in validation " + blame(self.model, loss, 0.0, lambda: self._validation.measure(self.model))
             elif better:
-                at.best, at.best_step = loss, at.step
                 self._keep()
+                at.best, at.best_step = loss, at.step
         if what is not None:
             self._back(at.step, what)
             return False
@@ -261,15 +282,19 @@ class Loop:
         self._written = time.monotonic()
         self._writing = self._written - began
 
-    def finish(self) -> None:
-        """Write the last state of all, marked as the end."""
-        last = self._snapshot()
-        self._save(replace(last, facts={**last.facts, "finished": True}))
-
-    def rescue(self) -> None:
-        """Write the newest snapshot there is, when the training is broken off."""
-        if self._good is not None and self._good.facts["at"]["step"]:
-            self._save(self._good)
+    def rescue(self) -> int:
+        """Save the newest whole state there is, when the training is broken off; its step, 0 where there is none."""
+        with undisturbed():
+            snapshot = self._good
+            if self._stop.whole:
+                self._settle(self.at.step)
+                good, snapshot = self._good, self._snapshot()
+                if good is not None and good.facts["at"]["step"] != self.at.step:
+                    snapshot = replace(snapshot, earlier=good)
+            if snapshot is None or not snapshot.facts["at"]["step"]:
+                return 0
+            self._save(snapshot)
+            return int(snapshot.facts["at"]["step"])
 
     def _snapshot(self, into: Snapshot | None = None) -> Snapshot:
         own, remembered = self._optimizer.state()
@@ -283,13 +308,12 @@ class Loop:
             "guard": self._guard.state(),
             "loss_scale": self._scale,
             "log_bytes": self.journal.length,
-            "threads": torch.get_num_threads(),
-            "torch": torch.__version__,
+            **processor.facts(self.model.device),
         }
         return checkpoint.take(tensors, facts, into)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Be where a snapshot was taken, and remember it as the last good one."""
+        """Be where a snapshot was taken, and remember it as the last good one, or the one that it remembers itself."""
         facts, device = snapshot.facts, self.model.device
         self.at, self._pending = Counters.from_dict(facts["at"]), []
         load_weights(self.model, snapshot.part("model"))
@@ -301,7 +325,7 @@ class Loop:
         carried = {name: tensor.to(device, copy=True) for name, tensor in snapshot.part("carried").items()}
         rows = len(next(iter(carried.values()))) if carried else 0
         self._state = self.model.fresh(rows).with_tensors(carried) if carried else None
-        self._good = snapshot
+        self._good = snapshot.earlier or snapshot
 
     def _current_plan(self) -> Plan:
         if self._planned != self.at.epoch:
@@ -334,7 +358,7 @@ class Loop:
 
     def _status(self) -> str:
         logged = (line["loss"] for line in reversed(self.journal.lines) if line.get("event") == "step")
-        return self.at.status(next(logged, math.nan))
+        return self.at.status(next(logged, math.nan), of_text=self._of_text)
 
 
 def _carried(state: NeuralState) -> NeuralState:

@@ -12,11 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from thereafter import config as toml
-from thereafter import progress
 from thereafter.errors import FormatError, OptionError
 from thereafter.models.build import NEURAL, SETTINGS, build
 from thereafter.models.neural import NeuralModel
-from thereafter.training import checkpoint, defaults, order
+from thereafter.training import checkpoint, defaults, order, processor
 from thereafter.training.blocks import Blocks
 from thereafter.training.counters import perplexity
 from thereafter.training.generators import seeded
@@ -53,7 +52,7 @@ class NeuralKind:
 
     def train(self, job: Job) -> NeuralModel:
         device = torch.device(job.training.device)
-        with seeded(job.training.seed, device):
+        with seeded(job.training.seed, device), processor.as_in(job.snapshot, device):
             model = self._built(job).to(device)
             best: dict[str, torch.Tensor] = {}
             loop = self._loop(job, model, best)
@@ -63,11 +62,11 @@ class NeuralKind:
                 loop.run()
             except KeyboardInterrupt:
                 if job.run is not None:
-                    loop.rescue()
-                    progress.note(f"stopped at step {loop.at.step:,}; go on with: {job.run.resume_line}")
+                    job.run.stopped(loop.rescue())
                 raise
             job.done(self.describe(model) | _figures(loop))
-            loop.finish()
+            if job.run is not None:
+                job.run.finish(job.journal)
         if not best and job.run is not None:  # it was found before the run was resumed
             best = job.run.read_weights()
         load_weights(model, best)
@@ -139,15 +138,9 @@ class NeuralKind:
         assert job.snapshot is not None
         try:
             loop.restore(job.snapshot)
-            threads, torch_then = int(job.snapshot.facts["threads"]), str(job.snapshot.facts["torch"])
         except (KeyError, TypeError, ValueError, AttributeError, StopIteration, RuntimeError) as error:
             raise FormatError(f"the checkpoint is damaged or of another model ({error}); try training again") from error
         job.journal.write({"event": "resumed", "step": loop.at.step})
-        if threads != torch.get_num_threads() or torch_then != torch.__version__:
-            progress.note(
-                f"this run began with {threads} threads of torch {torch_then}, and goes on with "
-                f"{torch.get_num_threads()} of {torch.__version__}: its last digits may differ"
-            )
 
 
 def _plans(job: Job) -> Callable[[int], order.Plan]:

@@ -39,7 +39,7 @@ def _go_on(folder: Path, kind: ModelKind) -> Trained:
 
     config, log = run_folder.read_config(folder)
     snapshot = checkpoint.read(folder / run_folder.STATE) if run_folder.is_file(folder / run_folder.STATE) else None
-    if run_folder.is_finished(folder) or (snapshot is not None and snapshot.facts.get("finished")):
+    if run_folder.is_finished(folder):  # by another process, while this one waited for the lock
         return _finished(folder)
     if snapshot is not None and not run_folder.is_file(folder / run_folder.WEIGHTS) and _had_weights(snapshot.facts):
         raise FormatError(

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter import config as toml
+from thereafter import progress
 from thereafter.errors import FormatError, StorageError, nearest
 from thereafter.packages import require
 from thereafter.storage import map_arrays, replacing, write_arrays, write_text
 from thereafter.text.tokenizers import load_tokenizer
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training import ownership
-from thereafter.training.journal import Journal
+from thereafter.training.journal import Journal, has_ended, read_log
 from thereafter.training.kinds import MODELS, ModelKind, Trained
 
 if TYPE_CHECKING:
@@ -79,11 +80,9 @@ def _left_behind(name: str) -> bool:
 def is_finished(folder: Path) -> bool:
     """Whether the training in a run folder has come to its end: its log says so in the last line."""
     try:
-        lines = (folder / LOG).read_bytes().rstrip().splitlines()
-        last = json.loads(lines[-1]) if lines else {}
-    except (OSError, ValueError, RecursionError):
+        return is_file(folder / LOG) and has_ended((folder / LOG).read_bytes())
+    except (OSError, ValueError):
         return False
-    return isinstance(last, dict) and last.get("event") in ("trained", "read")
 
 
 def save(trained: Trained, folder: Path) -> Path:
@@ -170,6 +169,16 @@ class RunWriter:
         arrays, _ = map_arrays(self.folder / WEIGHTS)
         return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
 
+    def finish(self, journal: Journal) -> None:
+        """The training has come to its end: once its last line is on the disk there is nothing to go on from."""
+        journal.sync()
+        self.state.unlink(missing_ok=True)
+
+    def stopped(self, step: int) -> None:
+        """Say how to go on with a training that was stopped, and of which so many steps are saved."""
+        where = f"stopped at step {step:,}; go on with" if step else "stopped before its first step; begin again with"
+        progress.note(f"{where}: {self.resume_line}")
+
     def tidy(self) -> None:
         """Remove what a process that was killed while it wrote has left."""
         for path in self.folder.iterdir():
@@ -203,16 +212,14 @@ def read_config(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         raise FormatError(_no_run(folder))
     try:
         config = toml.loads((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
-        written = (folder / LOG).read_text(encoding="utf-8") if (folder / LOG).is_file() else ""
-        # A training that was killed while it wrote leaves a line without its end.
-        log = [json.loads(line) for line in written[: written.rfind("\n") + 1].splitlines()]
+        log = read_log(folder / LOG)
     except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"the run {folder} cannot be read: {error}; try training again") from error
-    _check(config, log, folder)
+    _check(config, folder)
     return config, log
 
 
-def _check(config: dict[str, Any], log: list[Any], folder: Path) -> None:
+def _check(config: dict[str, Any], folder: Path) -> None:
     """Refuse what no `save` has written; from here on the tables of a configuration are taken for granted."""
     path = folder / CONFIG
     if config.get("format") != FORMAT:
@@ -234,8 +241,6 @@ def _check(config: dict[str, Any], log: list[Any], folder: Path) -> None:
                 f"{path} is not complete: expected the table [{table}] {'with ' if names else ''}{', '.join(missing)}; "
                 "try training again"
             )
-    if not all(isinstance(line, dict) for line in log):
-        raise FormatError(f"{folder / LOG} is damaged: expected an object in every line; try training again")
 
 
 def free_folder(base: Path, name: str) -> Path:

@@ -1,0 +1,72 @@
+"""Ctrl-C between two steps: what is saved then is the step it stopped at, whole.
+
+The first signal to stop (SIGINT, SIGTERM) is granted as soon as the training is between two steps, or in the middle of
+a validation, which changes nothing; a second one at once. A program that listens for a signal itself goes on doing so:
+it may raise KeyboardInterrupt wherever it likes, and only what it broke off inside a step is lost.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_DEFAULTS = (signal.default_int_handler, signal.SIG_DFL)
+
+
+class Stop:
+    """A wish to stop, and whether it can be granted: `whole` is true while no step is under way."""
+
+    def __init__(self) -> None:
+        self.asked = self.whole = False
+
+    def allow(self) -> None:
+        """From here on the training may be broken off at any moment; it is, where that was asked for."""
+        self.whole = True
+        if self.asked:
+            raise KeyboardInterrupt
+
+    def hold(self) -> None:
+        """What comes now must be done to its end before the training is whole again."""
+        self.whole = False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Inside the block signals to stop wait for `allow`. Only the main thread of a process hears any."""
+        with _handled(self._hear, _DEFAULTS):
+            yield
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.asked and self.whole:
+            return  # it is on its way out, and what it has changed for a validation is being put back
+        again, self.asked = self.asked, True
+        if again or self.whole:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Inside the block signals to stop are not heard: for the saving of what a stop has to save."""
+    with _handled(lambda number, frame: None, None):
+        yield
+
+
+@contextmanager
+def _handled(handler: Any, instead_of: tuple[Any, ...] | None) -> Iterator[None]:
+    """Another handler for signals to stop; where `instead_of` is given, only in the place of one of these."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in _SIGNALS:
+            current = signal.getsignal(number)
+            # None is a handler that was not set from Python, and cannot be put back
+            if current is not None and (instead_of is None or current in instead_of):
+                before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, handler_before in before.items():
+            signal.signal(number, handler_before)
