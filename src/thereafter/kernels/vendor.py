@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.kernels.jobs import Job, Unrolled
+from thereafter.kernels.onednn import enabled, keeping_switch
 from thereafter.kernels.widening import narrowed, widened
 
 
@@ -34,7 +36,7 @@ class Vendor:
             return "the vendor's cells refuse sequences of no steps"
         if job.lengths_B is not None and int(job.lengths_B.min()) < 1:
             return "the vendor's cells refuse rows of no steps"
-        return _differs(cell)
+        return _differs(cell) or _lacks(job)
 
     def status(self) -> str:
         cells = "plain lstm, gru (reset after, update old), elman (tanh, relu)"
@@ -122,6 +124,44 @@ def _differs(cell: Any) -> str | None:
             return f"the vendor's RNN knows tanh and relu, not {cell.nonlinearity}"
         return None
     return f"the vendor has no cell {cell.name!r}"
+
+
+def _lacks(job: Job) -> str | None:
+    """What torch's cell of that name cannot do on this processor: lower precision, where oneDNN has none of it."""
+    if job.x_BTI.device.type != "cpu":
+        return None
+    low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else job.x_BTI.dtype
+    if low in (torch.float32, torch.float64):
+        return None
+    cell = job.cell
+    options: tuple[tuple[str, Any], ...] = (("bias", cell.bias),)
+    if cell.output_size != cell.hidden_size:
+        options += (("proj_size", _SMALL // 2),)
+    return _failure(type(cell), options, job.x_BTI.dtype, low, enabled())
+
+
+_SMALL = 8
+
+
+@cache
+def _failure(
+    kind: type[Any], options: tuple[tuple[str, Any], ...], dtype: torch.dtype, low: torch.dtype, onednn: bool
+) -> str | None:
+    """Why small jobs of that kind fail here; None where they run. Tried once a process, forward and backward, rows
+    whole and not: one kernel should make them all, since types of outputs differ from kernel to kernel."""
+    cell = kind(_SMALL, _SMALL, **dict(options))
+    with torch.inference_mode(False), torch.enable_grad(), keeping_switch(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x_BTI = torch.ones(2, 2, _SMALL, dtype=dtype, requires_grad=True)
+        weights = {name: torch.ones(shape, dtype=dtype, requires_grad=True) for name, shape in cell.shapes().items()}
+        try:
+            for lengths_B in (None, torch.tensor([2, 1])):
+                job = Job(cell, x_BTI, cell.zero_state(2, x_BTI), weights, lengths_B)
+                torch.autograd.grad(VENDOR.run(job).y_BTO.float().sum(), (x_BTI, *weights.values()))
+        except RuntimeError as error:
+            name, reason = str(low).removeprefix("torch."), str(error).partition(".")[0]
+            return f"torch's {cell.name} does not run in {name} on this processor ({reason})"
+    return None
 
 
 def _operator(cell: Any) -> Any:

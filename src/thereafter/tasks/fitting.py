@@ -27,6 +27,7 @@ from thereafter.training.generators import seeded
 from thereafter.training.journal import Journal
 from thereafter.training.loop import Loop
 from thereafter.training.neural import device_for, precision_for
+from thereafter.training.products import steady_products
 from thereafter.training.run_folder import RunWriter
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.weights import load_weights, weights_of
@@ -162,7 +163,11 @@ def _trained(
 ) -> TaskNet:
     device = torch.device(training.device)
     best: dict[str, torch.Tensor] = {}
-    with seeded(training.seed, device), processor.as_in(snapshot, device):
+    with (
+        seeded(training.seed, device),
+        processor.as_in(snapshot, device),
+        steady_products(training.precision, device),
+    ):
         net = task.build(settings, lexicons).to(device)
 
         def keep() -> None:

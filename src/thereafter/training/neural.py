@@ -21,6 +21,7 @@ from thereafter.training.counters import perplexity
 from thereafter.training.generators import seeded
 from thereafter.training.kinds import About, Job
 from thereafter.training.loop import Loop
+from thereafter.training.products import steady_products
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.validation import Validation
 from thereafter.training.weights import load_weights, weights_of
@@ -52,7 +53,11 @@ class NeuralKind:
 
     def train(self, job: Job) -> NeuralModel:
         device = torch.device(job.training.device)
-        with seeded(job.training.seed, device), processor.as_in(job.snapshot, device):
+        with (
+            seeded(job.training.seed, device),
+            processor.as_in(job.snapshot, device),
+            steady_products(job.training.precision, device),
+        ):
             model = self._built(job).to(device)
             best: dict[str, torch.Tensor] = {}
             loop = self._loop(job, model, best)
