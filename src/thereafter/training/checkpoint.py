@@ -20,7 +20,10 @@ from thereafter.storage import map_arrays, write_arrays
 from thereafter.training.counters import Counters
 
 FORMAT = 1
-_KEY, _EARLIER = "training", "earlier"
+_KEY, _EARLIER, _TYPES = "training", "earlier", "types"
+# Types that numpy has not, as a carried state may have them in mixed precision: their bits are kept as whole numbers.
+_BITS = {torch.bfloat16: torch.int16}
+_BY_NAME = {str(dtype).removeprefix("torch."): dtype for dtype in _BITS}
 _FACTS = {"at", "optimizer", "schedule", "guard", "log_bytes", "threads", "torch"}
 
 
@@ -68,7 +71,8 @@ def write(path: Path, snapshot: Snapshot) -> None:
     if snapshot.earlier is not None:
         tensors |= {f"{_EARLIER}/{name}": tensor for name, tensor in snapshot.earlier.tensors.items()}
         facts[_EARLIER] = dict(snapshot.earlier.facts)
-    arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+    facts[_TYPES] = {name: str(t.dtype).removeprefix("torch.") for name, t in tensors.items() if t.dtype in _BITS}
+    arrays = {name: t.view(_BITS.get(t.dtype, t.dtype)).cpu().numpy() for name, t in tensors.items()}
     write_arrays(path, arrays, {_KEY: json.dumps(facts)}, durable=True)
 
 
@@ -77,7 +81,7 @@ def read(path: Path) -> Snapshot:
     arrays, known = map_arrays(path)
     try:
         facts = json.loads(known[_KEY])
-        found, before = facts.pop("format"), facts.pop(_EARLIER, None)
+        found, before, types = facts.pop("format"), facts.pop(_EARLIER, None), facts.pop(_TYPES, {})
         for moment in (facts, *([] if before is None else [before])):
             if not moment.keys() >= _FACTS or moment["at"].keys() != {field.name for field in fields(Counters)}:
                 raise ValueError("it is not complete")
@@ -85,7 +89,19 @@ def read(path: Path) -> Snapshot:
         raise FormatError(f"{path} is no checkpoint of a training ({error}); try training again") from error
     if found != FORMAT:
         raise FormatError(f"{path} is a checkpoint of format {found!r}; expected {FORMAT}; try training again")
-    whole = Snapshot({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}, facts)
-    earlier = whole.part(_EARLIER)
-    own = {name: tensor for name, tensor in whole.tensors.items() if not name.startswith(f"{_EARLIER}/")}
-    return Snapshot(own, facts, None if before is None else Snapshot(earlier, before))
+    tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+    try:
+        for name, kind in types.items():
+            tensors[name] = _typed(tensors[name], _BY_NAME[kind])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(f"{path}: the types of its tensors are damaged ({error}); try training again") from error
+    own = {name: tensor for name, tensor in tensors.items() if not name.startswith(f"{_EARLIER}/")}
+    earlier = None if before is None else Snapshot(Snapshot(tensors, before).part(_EARLIER), before)
+    return Snapshot(own, facts, earlier)
+
+
+def _typed(bits: Tensor, dtype: torch.dtype) -> Tensor:
+    """Numbers of a type that numpy has not, from their bits."""
+    if bits.dtype != _BITS[dtype]:
+        raise ValueError(f"{bits.dtype} in the place of {dtype}")
+    return bits.view(dtype)

@@ -363,4 +363,5 @@ class Loop:
 
 def _carried(state: NeuralState) -> NeuralState:
     """A state without its past, in memory of its own: as it will lie when it comes back from a checkpoint."""
-    return state.with_tensors({name: tensor.detach().clone() for name, tensor in state.tensors().items()})
+    plain = torch.contiguous_format
+    return state.with_tensors({name: t.detach().clone(memory_format=plain) for name, t in state.tensors().items()})
