@@ -24,7 +24,19 @@ from thereafter.training.kinds import MODELS
 PACKAGE = Path(thereafter.__file__).parent
 
 FLOORS = [
-    {"errors", "config", "registry", "packages", "folders", "locks", "progress", "storage", "terminal", "compiled"},
+    {
+        "errors",
+        "config",
+        "registry",
+        "packages",
+        "folders",
+        "locks",
+        "progress",
+        "storage",
+        "terminal",
+        "compiled",
+        "processor",
+    },
     {"text", "cells"},
     {"kernels"},
     {"layers"},

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import platform
 from importlib import metadata
-from pathlib import Path
 
 from thereafter import __version__
+from thereafter.processor import processor
 
 _PACKAGES = ("numpy", "torch", "numba", "tokenizers")
 
@@ -25,7 +25,7 @@ def versions() -> dict[str, str]:
 
 def machine() -> str:
     """The processor, how many threads torch takes of it, the GPU if there is one, the system."""
-    parts = [_processor(), f"{os.cpu_count()} cores"]
+    parts = [processor().name, f"{os.cpu_count()} cores"]
     try:
         import torch
     except ModuleNotFoundError:
@@ -35,12 +35,3 @@ def machine() -> str:
         if torch.cuda.is_available():
             parts.append(torch.cuda.get_device_name())
     return ", ".join([*parts, f"{platform.system()} {platform.machine()}"])
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())

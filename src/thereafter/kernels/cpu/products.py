@@ -6,8 +6,6 @@ Shapes: T steps, B rows, H units, O outputs, G gate units.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +15,13 @@ from torch import Tensor
 
 from thereafter.errors import OptionError
 from thereafter.kernels.cpu.workspace import take
+from thereafter.processor import processor
 
 _WORTH_A_TEAM = (
     1_000_000  # floating-point operations of a sequence; waking a thread costs as much as a hundred thousand
 )
 
 _WORTH_A_COPY = 512  # rows times steps
-_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")  # Linux tells how large the second cache is: "2048K"
 _FEWEST_EACH = 2  # rows of a thread
 _NO_LENGTHS = torch.empty(0, dtype=torch.int64)
 
@@ -54,6 +52,12 @@ def as_array(weights: Tensor | None, like: Tensor) -> NDArray[Any]:
     if weights is None:
         return np.empty((0, 0), dtype=like.numpy().dtype)
     return weights.detach().contiguous().numpy()
+
+
+def workable(gradient: Tensor) -> Tensor:
+    """A copy of an incoming gradient that the loops may add to: row by row in memory, whatever the strides were. (A
+    plain `clone` keeps those of any dense array; loops that take addresses would then read across rows.)"""
+    return gradient.clone(memory_format=torch.contiguous_format)
 
 
 class Projection:
@@ -91,7 +95,7 @@ class Projection:
     def start_backward(self, dy_TBO: Tensor) -> tuple[Tensor, Tensor]:
         """The buffers dh [B, O] and dm [B, H] that hold the gradients of the step at hand; dm is dh where h is m."""
         self._charged = dy_TBO.unbind(0)
-        self.dh = self._charged[-1].clone(memory_format=torch.contiguous_format)
+        self.dh = workable(self._charged[-1])
         self.dm = self.dh if self.weight is None else torch.empty_like(self.m[0])
         self._all = torch.empty_like(self.h[1:]) if self.weight is not None else None
         return self.dh, self.dm
@@ -141,16 +145,7 @@ def weight_gradients(dz_NG: Tensor, xh_NK: Tensor, inputs: int) -> tuple[Tensor,
 
 def shares_rows(rows: int, weight_hh: Tensor) -> bool:
     """Whether each thread should take rows of the batch, and all of U; else it takes units, and its part of U."""
-    return rows >= _FEWEST_EACH * torch.get_num_threads() and weight_hh.nbytes <= _second_cache()
-
-
-@cache
-def _second_cache() -> int:
-    """Bytes of the cache that a core has for itself; where nobody tells, that of a usual processor."""
-    try:
-        return int(_CACHE.read_text().strip().removesuffix("K")) << 10
-    except (OSError, ValueError):
-        return 1 << 20
+    return rows >= _FEWEST_EACH * torch.get_num_threads() and weight_hh.nbytes <= processor().level_2
 
 
 def team_packing(weight_GK: Tensor, units: int) -> Tensor:
