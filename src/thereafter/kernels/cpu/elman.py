@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.elman import Elman
-from thereafter.kernels.cpu.products import recurrent_matrix, refuse_second_derivative, row_ends
+from thereafter.kernels.cpu.products import recurrent_matrix, refuse_second_derivative, row_ends, workable
 from thereafter.kernels.jobs import Job
 
 
@@ -41,7 +41,7 @@ class _ElmanScan(torch.autograd.Function):
         h, weight_hh, lengths = ctx.saved_tensors
         steps, rows, units = dy_TBH.shape
         dz = torch.empty_like(h[1:])
-        dh = dy_TBH[steps - 1].contiguous().clone()
+        dh = workable(dy_TBH[steps - 1])
         views = [a.numpy() for a in (h, dh, dz)]
         ends = row_ends(lengths)
         dz_steps, dy_steps = dz.unbind(0), dy_TBH.unbind(0)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.gru import GRU
-from thereafter.kernels.cpu.products import recurrent_matrix, refuse_second_derivative, row_ends
+from thereafter.kernels.cpu.products import as_array, recurrent_matrix, refuse_second_derivative, row_ends, workable
 from thereafter.kernels.jobs import Job
 
 
@@ -34,7 +34,7 @@ class _GruAfter(torch.autograd.Function):
         h = z_TBG.new_empty(steps + 1, rows, units)
         h[0] = h_BH
         matrix = recurrent_matrix(weight_hh, rows, steps)
-        views = [a.numpy() for a in (product, bias_G.detach(), gates, candidate, h)]
+        views = [product.numpy(), as_array(bias_G, product), *(a.numpy() for a in (gates, candidate, h))]
         ends = row_ends(lengths)
         exact = z_TBG.dtype == torch.float64
         for t, h_t in enumerate(h.unbind(0)[:-1]):
@@ -53,7 +53,7 @@ class _GruAfter(torch.autograd.Function):
         gates, candidate, h, weight_hh, lengths = ctx.saved_tensors
         steps, rows, width = gates.shape
         dz, du = torch.empty_like(gates), torch.empty_like(gates)
-        dh = dy_TBH[steps - 1].contiguous().clone()
+        dh = workable(dy_TBH[steps - 1])
         views = [a.numpy() for a in (gates, candidate, h, dh, dz, du)]
         ends = row_ends(lengths)
         du_steps, dy_steps = du.unbind(0), dy_TBH.unbind(0)
@@ -109,7 +109,7 @@ class _GruBefore(torch.autograd.Function):
         units = width // 3
         dz = torch.empty_like(gates)
         dshut = torch.empty_like(h[0])
-        dh = dy_TBH[steps - 1].contiguous().clone()
+        dh = workable(dy_TBH[steps - 1])
         first, second = weight_hh[: 2 * units], weight_hh[2 * units :]
         gates_n, h_n, dh_n, dz_n, dshut_n = (a.numpy() for a in (gates, h, dh, dz, dshut))
         ends = row_ends(lengths)

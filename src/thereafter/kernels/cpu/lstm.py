@@ -26,6 +26,7 @@ from thereafter.kernels.cpu.products import (
     team_packing,
     team_spares,
     weight_gradients,
+    workable,
 )
 from thereafter.kernels.cpu.workspace import give, give_all, take
 from thereafter.kernels.jobs import Job
@@ -160,7 +161,7 @@ def _taken(array: Any, order: Tensor | None) -> Any:
 
 def _copy(array: Tensor, order: Tensor | None) -> Tensor:
     """What the loops may work on in place."""
-    return array.clone(memory_format=torch.contiguous_format) if order is None else array.index_select(0, order)
+    return workable(array) if order is None else array.index_select(0, order)
 
 
 def _inside(rows: int, size: int, by_rows: bool, inputs: int) -> bool:

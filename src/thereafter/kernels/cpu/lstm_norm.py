@@ -19,6 +19,7 @@ from thereafter.kernels.cpu.products import (
     shares_rows,
     team_packing,
     team_spares,
+    workable,
 )
 from thereafter.kernels.cpu.workspace import give, give_all, take
 
@@ -88,10 +89,7 @@ class LstmNormScan(torch.autograd.Function):
         units, inputs = c.shape[2], x_TBI.shape[2]
         dx, du = place_for_gradient(hat_x), place_for_gradient(hat)
         dy = c.new_zeros(rows, steps, units) if dy_BTH is None else dy_BTH.contiguous()
-        dh, dc = (
-            torch.zeros_like(c[0]) if d is None else d.clone(memory_format=torch.contiguous_format)
-            for d in (dh_BH, dc_BH)
-        )
+        dh, dc = (torch.zeros_like(c[0]) if d is None else workable(d) for d in (dh_BH, dc_BH))
         sums = gates.new_zeros(torch.get_num_threads(), 3 * width + 5 * units)
         packed = team_packing(weight_hh, units)
         arrays = [gates, c, dy, dh, dc, dx, du, hat_x, hat, hat_c, scales, norms, norm_c, weight_hh.contiguous()]

@@ -11,7 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from thereafter.kernels.cpu.products import Projection, as_array, recurrent_matrix, refuse_second_derivative, row_ends
+from thereafter.kernels.cpu.products import (
+    Projection,
+    as_array,
+    recurrent_matrix,
+    refuse_second_derivative,
+    row_ends,
+    workable,
+)
 
 
 class ProjectedLstmScan(torch.autograd.Function):
@@ -59,7 +66,7 @@ class ProjectedLstmScan(torch.autograd.Function):
 
         gates, c, m, h, weight_hh, weight_hr, peephole_3H, lengths = ctx.saved_tensors
         steps, rows, width = gates.shape
-        dz, dc = torch.empty_like(gates), dc_BH.clone()
+        dz, dc = torch.empty_like(gates), workable(dc_BH)
         projection = Projection(weight_hr, m, h[0], lengths, h)
         dh, dm = projection.start_backward(dy_TBO)
         d_peephole = c.new_zeros(3 if peephole_3H is not None else 0, c.shape[2])
