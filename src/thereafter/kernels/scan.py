@@ -47,6 +47,8 @@ def unroll(
     `lengths` [B]; `reverse` starts at each row's true end; `reset` [B, T] and `hold` as in `Job`. `kernel="auto"` takes
     the fastest that can run; a named one runs or raises, saying why not.
     """
+    if lengths is not None:
+        lengths = lengths.to(torch.int64)  # the compiled loops read nothing else
     if reset is not None and lengths is not None:
         # a reset beyond a row's end is none: the state stands still there, and a reversed row begins before it
         reset = reset & (torch.arange(reset.shape[1], device=reset.device) < lengths.unsqueeze(1))
