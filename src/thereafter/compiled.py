@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable
 from functools import cache, update_wrapper
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from thereafter import progress
 from thereafter.folders import cache_folder
 from thereafter.packages import installed, require
+
+_compiling = threading.RLock()
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -102,14 +105,31 @@ def c_function(signature: Any, function: Callable[..., None]) -> Any:
 def _kept(compile_it: Callable[[bool], Any]) -> Any:
     """Compile with a cache in `kernel_folder`, or for this process alone where that folder cannot be written."""
     config = require("numba", "a compiled loop").config
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(kernel_folder())
-    try:
-        return compile_it(True)
-    except (OSError, RuntimeError):
-        return compile_it(False)
-    finally:
-        config.CACHE_DIR = before
+    with _compiling:  # the folder is numba's setting for all threads
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(kernel_folder())
+        try:
+            return compile_it(True)
+        except (OSError, RuntimeError):
+            return compile_it(False)
+        finally:
+            config.CACHE_DIR = before
+
+
+def compiled_once(make: Callable[P, R]) -> Callable[P, R]:
+    """Decorator: what is compiled for given arguments is compiled once and kept for good, whoever asks first.
+
+    `functools.cache` alone lets two threads compile at once and drops what one of them got: its machine code may be
+    called by address, and must not go away.
+    """
+    kept = cache(make)
+
+    def found(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _compiling:
+            return kept(*args, **kwargs)  # type: ignore[arg-type]
+
+    update_wrapper(found, make)
+    return found
 
 
 def compiled(function: Callable[P, R]) -> Compiled[P, R]:

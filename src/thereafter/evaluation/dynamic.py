@@ -15,6 +15,7 @@ Shapes: 1 row, T steps, H features, V words that can be predicted.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
@@ -51,7 +52,8 @@ class DynamicState:
 
 
 class DynamicModel:
-    """A neural model inside a `with`: it learns as it reads, and has its trained weights back at the end.
+    """A neural model inside a `with`: it learns as it reads, as a copy. The model that was given stays as it is, so
+    that others may ask it meanwhile.
 
     A SequenceModel of one row that must be read in order, since all states share the weights; `start` begins again with
     the trained ones. Where the text is cut into pieces does not matter.
@@ -63,27 +65,26 @@ class DynamicModel:
         self.model = model
         self.settings = (settings or DynamicSettings()).complete(statistics is not None)
         self.vocabulary_size = model.vocabulary_size
-        self._weights = [weight for weight in model.parameters() if weight.requires_grad]
+        self._given = model
+        self._weights: list[Tensor] = []
         self._trained: list[Tensor] = []
         self._scales: list[Tensor] = []
         self._pulls: list[Tensor] = []
-        self._was_training = model.training
         self._read = 0
         if self.settings.rule == "rms" and statistics is not None:
             self._scales, self._pulls = _scaled(statistics, self.settings.decay or 0.0)
 
     def __enter__(self) -> Self:
-        self._was_training = self.model.training
-        self.model.eval()
-        self._trained = [weight.detach().clone() for weight in self._weights]
+        with torch.inference_mode(False):
+            self.model = deepcopy(self._given).eval()
+        self._trained, self._weights = _learned_weights(self._given), _learned_weights(self.model)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._restore()
-        self._trained = []
-        self.model.train(self._was_training)
+        self.model = self._given
+        self._weights = self._trained = []
 
     def start(self, batch: int) -> DynamicState:
         if batch != 1:
@@ -199,17 +200,19 @@ class DynamicModel:
 
     def _restore(self) -> None:
         with torch.inference_mode(False), torch.no_grad():
-            for weight, trained in zip(self._weights, self._trained, strict=False):
+            for weight, trained in zip(self._weights, self._trained, strict=True):
                 weight.copy_(trained)
+
+
+def _learned_weights(model: NeuralModel) -> list[Tensor]:
+    return [weight for weight in model.parameters() if weight.requires_grad]
 
 
 def gradient_statistics(model: NeuralModel, ids: NDArray[Any], segment: int) -> list[Tensor]:
     """The root mean square of each weight's gradient over segments of a text, one by one as they will be scored."""
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    squares = [torch.zeros_like(weight) for weight in weights]
-    was_training, count = model.training, 0
-    model.eval()
-    try:
+    weights = _learned_weights(model)
+    squares, count = [torch.zeros_like(weight) for weight in weights], 0
+    with model.evaluating():
         state = model.fresh(1)
         for inputs, targets in contiguous_streams(ids[:STATISTICS_TOKENS], 1, segment):
             with torch.inference_mode(False), torch.enable_grad():
@@ -221,8 +224,6 @@ def gradient_statistics(model: NeuralModel, ids: NDArray[Any], segment: int) -> 
                 if gradient is not None:
                     square.addcmul_(gradient, gradient, value=1 / targets.size**2)
             state, count = after.detach(), count + 1
-    finally:
-        model.train(was_training)
     return [square.div_(max(1, count)).sqrt_() for square in squares]
 
 

@@ -2,12 +2,14 @@
 
 Shapes: B rows, I inputs, H hidden units. A stepper owns a buffer in which input and state lie side by side, [x h], so
 that one product with the stacked weights [W U] does for both. It reads its `inlet`, changes its state, and writes h
-into its `outlet`, which is the next layer's inlet.
+into its `outlet`, which is the next layer's inlet. The stacked weights may be shared: streams of one module, for other
+numbers of rows or other threads, differ in their buffers alone.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +39,11 @@ class Stepper(ABC):
     inlet: Tensor
     inlet_slot: Slot
 
-    def __init__(self, cell: Cell, weights: dict[str, Tensor], batch: int, outlet: Slot) -> None:
+    def __init__(
+        self, cell: Cell, weights: dict[str, Tensor], batch: int, outlet: Slot, packed: dict[str, Tensor]
+    ) -> None:
         self.cell = cell
+        self.packed = packed
         self.batch = batch
         self.outlet = outlet
         self.like = weights["weight_ih"]
@@ -57,17 +62,35 @@ class Stepper(ABC):
         self.h = buffer[:, h_at : h_at + self.cell.hidden_size]
         self.state = type(self.state)(self.h, *self.state[1:])
 
+    def kept(self, name: str, make: Callable[[], Tensor]) -> Tensor:
+        """A tensor made from the weights once, for this stepper and its twins."""
+        return kept(self.packed, name, make)
+
+    def stacked(self, weights: dict[str, Tensor]) -> Tensor:
+        """[W U]."""
+        return self.kept("stacked", lambda: torch.cat([weights["weight_ih"], weights["weight_hh"]], dim=1))
+
     def bias(self, weights: dict[str, Tensor], rows: int) -> Tensor:
         """The sum of both biases, zeros where there are none."""
-        total = self.like.new_zeros(rows)
-        for name in ("bias_ih", "bias_hh"):
-            if name in weights:
-                total += weights[name]
-        return total
+
+        def added() -> Tensor:
+            total = self.like.new_zeros(rows)
+            for name in ("bias_ih", "bias_hh"):
+                if name in weights:
+                    total += weights[name]
+            return total
+
+        return self.kept("bias", added)
 
     @abstractmethod
     def step(self) -> None:
         """Inlet and state to the new state and the outlet."""
+
+
+def kept(packed: dict[str, Tensor], name: str, make: Callable[[], Tensor]) -> Tensor:
+    """What is kept under a name, made where it is not there yet; of two who make it at once, one is kept."""
+    found = packed.get(name)
+    return packed.setdefault(name, make()) if found is None else found
 
 
 class Product:

@@ -16,18 +16,19 @@ from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.layers.stepper import Product, Slot, Stepper, compiles
 
+Weights = dict[str, Tensor]
+
 
 class LSTMStepper(Stepper):
     """i, f, g, o from one product; then c and h."""
 
-    def __init__(self, cell: LSTM, weights: dict[str, Tensor], batch: int, outlet: Slot) -> None:
-        super().__init__(cell, weights, batch, outlet)
+    def __init__(self, cell: LSTM, weights: Weights, batch: int, outlet: Slot, packed: Weights) -> None:
+        super().__init__(cell, weights, batch, outlet, packed)
         units = cell.hidden_size
         self.own(self.empty(cell.input_size + units), 0, cell.input_size)
         self.gates = self.empty(4 * units)
         self.bias_G = self.bias(weights, 4 * units)
-        stacked = torch.cat([weights["weight_ih"], weights["weight_hh"]], dim=1)
-        self.product = Product(stacked, self.buffer, self.gates)
+        self.product = Product(self.stacked(weights), self.buffer, self.gates)
         self.c = self.state[-1]
         self.both, self.last = self.gates[:, : 2 * units], self.gates[:, 3 * units :]
         self.parts = self.gates.chunk(4, dim=1)
@@ -58,8 +59,8 @@ class LSTMStepper(Stepper):
 class GRUStepper(Stepper):
     """Both orders of the reset gate, both conventions of the update gate."""
 
-    def __init__(self, cell: GRU, weights: dict[str, Tensor], batch: int, outlet: Slot) -> None:
-        super().__init__(cell, weights, batch, outlet)
+    def __init__(self, cell: GRU, weights: Weights, batch: int, outlet: Slot, packed: Weights) -> None:
+        super().__init__(cell, weights, batch, outlet, packed)
         units, inputs = cell.hidden_size, cell.input_size
         self.before, self.old = cell.reset == "before", cell.update == "old"
         w, u = weights["weight_ih"], weights["weight_hh"]
@@ -69,8 +70,8 @@ class GRUStepper(Stepper):
             self.own(self.empty(2 * units + inputs), units, 0)
             self.gates, self.new = self.empty(2 * units), self.empty(units)
             self.shut = self.buffer[:, units + inputs :]
-            first = torch.cat([u[: 2 * units], w[: 2 * units]], dim=1)
-            second = torch.cat([w[2 * units :], u[2 * units :]], dim=1)
+            first = self.kept("first", lambda: torch.cat([u[: 2 * units], w[: 2 * units]], dim=1))
+            second = self.kept("second", lambda: torch.cat([w[2 * units :], u[2 * units :]], dim=1))
             self.first = Product(first, self.buffer[:, : units + inputs], self.gates)
             self.second = Product(second, self.buffer[:, units:], self.new)
             total = self.bias(weights, 3 * units)
@@ -78,10 +79,11 @@ class GRUStepper(Stepper):
         else:
             self.own(self.empty(inputs + units), 0, inputs)
             self.gates, self.new = self.empty(3 * units), self.empty(3 * units)
-            self.first = Product(w.clone(), self.inlet, self.gates)
-            self.second = Product(u.clone(), self.h, self.new)
+            self.first = Product(self.kept("first", w.clone), self.inlet, self.gates)
+            self.second = Product(self.kept("second", u.clone), self.h, self.new)
             none = self.like.new_zeros(3 * units)
-            self.biases = (weights.get("bias_ih", none).clone(), weights.get("bias_hh", none).clone())
+            x_bias, h_bias = weights.get("bias_ih", none), weights.get("bias_hh", none)
+            self.biases = (self.kept("x_bias", x_bias.clone), self.kept("h_bias", h_bias.clone))
         self.r, self.z = self.gates[:, :units], self.gates[:, units : 2 * units]
         self.compiled = compiles(self.like)
         if self.compiled:
@@ -138,12 +140,11 @@ class ElmanStepper(Stepper):
         "identity": lambda x: x,
     }
 
-    def __init__(self, cell: Elman, weights: dict[str, Tensor], batch: int, outlet: Slot) -> None:
-        super().__init__(cell, weights, batch, outlet)
+    def __init__(self, cell: Elman, weights: Weights, batch: int, outlet: Slot, packed: Weights) -> None:
+        super().__init__(cell, weights, batch, outlet, packed)
         self.own(self.empty(cell.input_size + cell.hidden_size), 0, cell.input_size)
         self.gates = self.empty(cell.hidden_size)
-        stacked = torch.cat([weights["weight_ih"], weights["weight_hh"]], dim=1)
-        self.product = Product(stacked, self.buffer, self.gates)
+        self.product = Product(self.stacked(weights), self.buffer, self.gates)
         self.bias_G = self.bias(weights, cell.hidden_size)
         self.activate = self.IN_PLACE[cell.nonlinearity]
         self.shown = outlet.view
@@ -157,19 +158,20 @@ class ElmanStepper(Stepper):
 class LinearStepper(Stepper):
     """h = a h + b with a and b from W x alone."""
 
-    def __init__(self, cell: Cell, weights: dict[str, Tensor], batch: int, outlet: Slot) -> None:
-        super().__init__(cell, weights, batch, outlet)
+    def __init__(self, cell: Cell, weights: Weights, batch: int, outlet: Slot, packed: Weights) -> None:
+        super().__init__(cell, weights, batch, outlet, packed)
         units, rows = cell.hidden_size, len(weights["weight_ih"])
         self.own(self.empty(cell.input_size + units), 0, cell.input_size)
         self.gates, self.zero = self.empty(rows), self.like.new_zeros(())
-        self.product = Product(weights["weight_ih"].clone(), self.inlet, self.gates)
+        self.product = Product(self.kept("weight_ih", weights["weight_ih"].clone), self.inlet, self.gates)
         self.bias_G = self.bias(weights, rows)
         self.parts = self.gates.chunk(rows // units, dim=1)
         self.shown = outlet.view
         if cell.name == "diagonal":
             # the cell's own formula at a projected input of 1: the decay and the input's factor
             one = self.like.new_ones(units)
-            self.decay, self.scale = (part.clone() for part in cell.coefficients(one, weights))
+            decay, scale = cell.coefficients(one, weights)
+            self.decay, self.scale = self.kept("decay", decay.clone), self.kept("scale", scale.clone)
 
     def step(self) -> None:
         self.product()
@@ -192,10 +194,10 @@ class AnyStepper(Stepper):
     """Every other cell and option through the cell's own step: exact, but it allocates."""
 
     def __init__(
-        self, cell: Cell, weights: dict[str, Tensor], batch: int, outlet: Slot, hold: dict[str, float]
+        self, cell: Cell, weights: Weights, batch: int, outlet: Slot, packed: Weights, hold: dict[str, float]
     ) -> None:
-        super().__init__(cell, weights, batch, outlet)
-        self.weights = {name: weight.clone() for name, weight in weights.items()}
+        super().__init__(cell, weights, batch, outlet, packed)
+        self.weights = {name: self.kept(name, weight.clone) for name, weight in weights.items()}
         self.hold = hold
         self.inlet_slot = Slot(self.empty(cell.input_size), 0, cell.input_size)
         self.inlet = self.inlet_slot.view
@@ -210,15 +212,17 @@ class AnyStepper(Stepper):
         self.shown.copy_(self.state.h)
 
 
-def make_stepper(cell: Cell, weights: dict[str, Tensor], batch: int, outlet: Slot, hold: dict[str, float]) -> Stepper:
-    """The fast stepper of a cell where there is one."""
+def make_stepper(
+    cell: Cell, weights: Weights, batch: int, outlet: Slot, hold: dict[str, float], packed: Weights
+) -> Stepper:
+    """The fast stepper of a cell where there is one; `packed` takes what it makes of the weights, or has it already."""
     plain = not cell.layer_norm and not hold
     if plain and isinstance(cell, LSTM) and not (cell.peephole or cell.coupled or cell.proj_size):
-        return LSTMStepper(cell, weights, batch, outlet)
+        return LSTMStepper(cell, weights, batch, outlet, packed)
     if plain and isinstance(cell, GRU):
-        return GRUStepper(cell, weights, batch, outlet)
+        return GRUStepper(cell, weights, batch, outlet, packed)
     if plain and isinstance(cell, Elman):
-        return ElmanStepper(cell, weights, batch, outlet)
+        return ElmanStepper(cell, weights, batch, outlet, packed)
     if plain and cell.linear and cell.name in ("mingru", "minlstm", "diagonal"):
-        return LinearStepper(cell, weights, batch, outlet)
-    return AnyStepper(cell, weights, batch, outlet, hold)
+        return LinearStepper(cell, weights, batch, outlet, packed)
+    return AnyStepper(cell, weights, batch, outlet, packed, hold)

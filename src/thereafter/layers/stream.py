@@ -12,11 +12,14 @@ from torch import Tensor
 
 from thereafter.errors import OptionError, ShapeError
 from thereafter.layers.initial import fresh_state, join_state, split_state
-from thereafter.layers.stepper import Slot, Stepper
+from thereafter.layers.stepper import Slot, Stepper, kept
 from thereafter.layers.steppers import make_stepper
 
 if TYPE_CHECKING:
     from thereafter.layers.recurrent import Recurrent
+
+Packed = dict[str, dict[str, Tensor]]
+"""The weights of streams, laid out for them, by the lane they belong to: nobody ever writes to them."""
 
 
 class Stream:
@@ -33,11 +36,13 @@ class Stream:
     torch.Size([1, 4])
     """
 
-    def __init__(self, module: Recurrent, batch: int = 1) -> None:
+    def __init__(self, module: Recurrent, batch: int = 1, packed: Packed | None = None) -> None:
+        """`packed`: filled by the first stream of a module, and shared by all that are given the same."""
         if module.bidirectional:
             raise OptionError("a stream cannot step a bidirectional layer: its backward direction needs the end first")
         if batch < 1:
             raise OptionError(f"batch is {batch}; expected at least 1")
+        self._packed: Packed = {} if packed is None else packed
         self._lanes = module.lanes
         self._ragged = module.ragged
         self._shape = torch.Size([batch, module.input_size])
@@ -63,11 +68,12 @@ class Stream:
         fields = lane.cell.state_sizes()
         hold = {name: rate for name, rate in zip(fields, module.zoneout, strict=False) if rate}
         join: _Join | None = None
+        packed = self._packed.setdefault(lane.name, {})
         if layer and module.connect is not None:
-            join = _Join(module, layer, outlet)
+            join = _Join(module, layer, outlet, packed)
             self._steps.insert(0, join)
             outlet = join.inlet_slot
-        stepper = make_stepper(lane.cell, weights, batch, outlet, hold)
+        stepper = make_stepper(lane.cell, weights, batch, outlet, hold, packed)
         self._steps.insert(0, stepper)
         if join is not None:
             join.carried = stepper.inlet
@@ -111,15 +117,16 @@ class _Join:
 
     carried: Tensor
 
-    def __init__(self, module: Recurrent, layer: int, outlet: Slot) -> None:
+    def __init__(self, module: Recurrent, layer: int, outlet: Slot, packed: dict[str, Tensor]) -> None:
         batch = len(outlet.buffer)
         self.inlet_slot = Slot(outlet.buffer.new_zeros(batch, outlet.size), 0, outlet.size)
         self.y, self.out = self.inlet_slot.view, outlet.view
         self.gate: Tensor | None = None
         if module.connect == "highway":
             self.gate = torch.zeros_like(self.y)
-            self.weight = getattr(module, f"highway_weight_l{layer}").detach().clone().t()
-            self.bias = getattr(module, f"highway_bias_l{layer}").detach().clone()
+            weight, bias = (getattr(module, f"highway_{part}_l{layer}").detach() for part in ("weight", "bias"))
+            self.weight = kept(packed, "highway_weight", lambda: weight.clone().t())
+            self.bias = kept(packed, "highway_bias", bias.clone)
 
     def step(self) -> None:
         if self.gate is None:

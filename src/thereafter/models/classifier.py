@@ -132,15 +132,10 @@ class Classifier(TaskNet):
 
     def evidence(self, batch: ClassBatch, labels_B: Tensor) -> Tensor:
         """How much each word speaks for a label, [B, T]: the derivative of its score times the word vector."""
-        was_training = self.training
-        self.eval()
-        try:
-            with torch.enable_grad():
-                x_BTE = self.vectors(batch).detach().requires_grad_()
-                score = self.scores(batch, x_BTE).gather(1, labels_B[:, None]).sum()
-                (slope_BTE,) = torch.autograd.grad(score, x_BTE)
-        finally:
-            self.train(was_training)
+        with self.evaluating(), torch.enable_grad():
+            x_BTE = self.vectors(batch).detach().requires_grad_()
+            score = self.scores(batch, x_BTE).gather(1, labels_B[:, None]).sum()
+            (slope_BTE,) = torch.autograd.grad(score, x_BTE)
         return (slope_BTE * x_BTE.detach()).sum(-1)
 
     def _pooled(self, h_BTH: Tensor, last_BH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,8 +9,7 @@ A kind of model says two things: `fresh`, the state that has read nothing; `enco
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -25,6 +24,7 @@ from thereafter.layers.counting import count_parameters
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.softmax import Softmax
 from thereafter.models.base import Ids, checked_tokens
+from thereafter.models.quiet import Askers, Evaluating, Quietly
 from thereafter.models.scoring import Record, past_line_ends, recorded, score
 from thereafter.models.settings import NeuralSettings
 from thereafter.models.state import NeuralState, stacked
@@ -64,6 +64,7 @@ class NeuralModel(nn.Module):
         """The token behind which everything begins anew, where there is one."""
         self._counts = counts
         self._begun: tuple[Versions, NeuralState] | None = None
+        self._askers = Askers()
 
     # ---- what each kind of model says of itself
 
@@ -187,26 +188,22 @@ class NeuralModel(nn.Module):
             nn.init.uniform_(head.matrix, -self.settings.init, self.settings.init)
         return head
 
-    @contextmanager
-    def quietly(self) -> Iterator[None]:
-        """Without gradients and without dropout."""
-        was_training = self.training
-        if was_training:
-            self.eval()
-        try:
-            with torch.inference_mode():
-                yield
-        finally:
-            if was_training:
-                self.train()
+    def quietly(self) -> Quietly:
+        """A block without gradients and without dropout, for this thread and any other."""
+        return Quietly(self, self._askers)
+
+    def evaluating(self) -> Evaluating:
+        """A block without dropout, in which gradients may be taken."""
+        return Evaluating(self, self._askers)
 
     def begin(self, batch: int) -> NeuralState:
         """`start` for those who are quiet already. Every text begins alike: it is worked out once for given weights."""
         weights = versions(self.parameters())
-        if self._begun is None or self._begun[0] != weights:
+        begun = self._begun  # looked at once: another thread may put its own there, which is as good
+        if begun is None or begun[0] != weights:
             first_11 = torch.full((1, 1), self.vocabulary_size, dtype=torch.int64, device=self.device)
-            self._begun = (weights, self.advance(first_11, self.fresh(1))[1])
-        state = self._begun[1]
+            begun = self._begun = (weights, self.advance(first_11, self.fresh(1))[1])
+        state = begun[1]
         return state if batch == 1 else state.select(np.zeros(batch, dtype=np.int64))
 
     def train(self, mode: bool = True) -> Self:

@@ -1,55 +1,82 @@
 """A few tokens through `Recurrent.stream`, while states stay values.
 
-A stream has the weights copied into buffers of its own and keeps its state there. Here it is a tool: the state is put
-in, a token or a short prompt is read, the new state is copied out.
+A stream keeps its state in buffers of its own. Here it is a tool: the state is put in, a token or a short prompt is
+read, the new state is copied out. A tool is in one hand at a time: whoever reads takes a stream off the shelf and puts
+it back, so several threads may read at once. Taking and putting back are single operations on a list, which need no
+lock, and one thread always gets back the stream it has just used.
 
 Shapes: B rows, T steps, E word vector, H features.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from thereafter.layers.recurrent import Recurrent
-from thereafter.layers.stream import Stream
+from thereafter.layers.stream import Packed, Stream
 from thereafter.models.versions import Versions, versions
 
 MOST = 4
-"""Streams kept, one for each number of rows; the one made first goes first."""
+"""Numbers of rows that streams are kept for; the one met first goes first."""
+MOST_IDLE = 8
+"""Streams kept for one number of rows: so many threads may read at once without making new ones."""
+
+
+class _Idle(NamedTuple):
+    """A stream that nobody uses, and the state it was left in: who goes on from there need not put it in again."""
+
+    stream: Stream
+    left: Any
+
+
+class _Shelf:
+    """The streams for given weights, by their number of rows; all of them share the weights themselves."""
+
+    def __init__(self, weights: Versions) -> None:
+        self.weights = weights
+        self.packed: Packed = {}
+        self.idle: dict[int, list[_Idle]] = {}
+        self._lock = Lock()
+
+    def of(self, rows: int) -> list[_Idle]:
+        """Where streams of so many rows lie."""
+        idle = self.idle.get(rows)
+        if idle is None:
+            with self._lock:
+                if len(self.idle) >= MOST and rows not in self.idle:
+                    del self.idle[next(iter(self.idle))]
+                idle = self.idle.setdefault(rows, [])
+        return idle
 
 
 class Streams:
     """Streams of one stack, made when needed and thrown away when its weights have changed."""
 
     def __init__(self) -> None:
-        self._weights: Versions = ()
-        self._made: dict[int, Stream] = {}
-        self._left: dict[int, Any] = {}
-        """The state each stream was left in: whoever goes on from it need not put it in again."""
+        self._shelf = _Shelf(())
 
     def read(self, layers: Recurrent, x_BTE: Tensor, before: Any) -> tuple[Tensor, Any]:
         """Outputs [B, T, H] of some tokens and the state after them."""
-        stream = self._stream(layers, len(x_BTE))
-        if not _same(before, self._left.get(len(x_BTE))):
+        weights = versions(w for w in layers._parameters.values() if w is not None)
+        shelf = self._shelf
+        if weights != shelf.weights:
+            shelf = self._shelf = _Shelf(weights)
+        idle = shelf.of(len(x_BTE))
+        try:
+            stream, left = idle.pop()
+        except IndexError:  # the first to ask, or others are reading
+            stream, left = Stream(layers, len(x_BTE), shelf.packed), None
+        if not _same(before, left):
             stream.reset(before)
         y_BTH = torch.stack([stream.step(x_BE).clone() for x_BE in x_BTE.unbind(1)], dim=1)
-        self._left[len(x_BTE)] = stream.state
-        return y_BTH, self._left[len(x_BTE)]
-
-    def _stream(self, layers: Recurrent, rows: int) -> Stream:
-        weights = versions(w for w in layers._parameters.values() if w is not None)
-        if weights != self._weights:
-            self._weights = weights
-            self._made, self._left = {}, {}
-        if rows not in self._made:
-            if len(self._made) >= MOST:
-                oldest = next(iter(self._made))
-                del self._made[oldest], self._left[oldest]
-            self._made[rows] = layers.stream(rows)
-        return self._made[rows]
+        after = stream.state
+        if len(idle) < MOST_IDLE:
+            idle.append(_Idle(stream, after))
+        return y_BTH, after
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Streams:
         return Streams()  # a copy's buffers would not be those its loops write to

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -134,14 +135,11 @@ class Tagger(TaskNet):
 
     @contextmanager
     def remembering(self) -> Iterator[None]:
-        if self.speller is None:
-            yield
-            return
-        before, self.speller.known = self.speller.known, {}
+        before = _spelled.set({})
         try:
             yield
         finally:
-            self.speller.known = before
+            _spelled.reset(before)
 
     def probabilities(self, batch: TagBatch) -> Tensor:
         """p of each tag of each word whatever the other tags are, [B, T, K]; 0 beyond a row's end."""
@@ -161,11 +159,12 @@ class Tagger(TaskNet):
         return [row[:length] for row, length in zip(best_BT, batch.lengths_B.tolist(), strict=True)]
 
 
-class Speller(nn.Module):
-    """A vector for a word from its letters, [U, width].
+_spelled: ContextVar[dict[int, dict[bytes, Tensor]] | None] = ContextVar("thereafter_spelled", default=None)
+"""The vectors of words by their letters, for each speller, while they may be remembered: each thread has its own."""
 
-    `known`: the vectors of words spelled before, by their letters, where one may remember them.
-    """
+
+class Speller(nn.Module):
+    """A vector for a word from its letters, [U, width]; inside `Tagger.remembering` each word is spelled once."""
 
     def __init__(self, settings: TaggerSettings, letters: int) -> None:
         super().__init__()
@@ -173,16 +172,16 @@ class Speller(nn.Module):
         self.width = 2 * hidden
         self.embedding = nn.Embedding(letters, size, padding_idx=PAD)
         self.dropout = settings.dropout
-        self.known: dict[bytes, Tensor] | None = None
         if settings.letters == "lstm":
             self.reader: nn.Module = Recurrent("lstm", size, hidden, batch_first=True, bidirectional=True)
         else:
             self.reader = nn.Conv1d(size, self.width, _WIDTH, padding=_WIDTH // 2)
 
     def forward(self, letters_UL: Tensor, lengths_U: Tensor) -> Tensor:
-        known = self.known
-        if known is None or self.training or torch.is_grad_enabled():
+        remembered = _spelled.get()
+        if remembered is None or self.training or torch.is_grad_enabled():
             return self._spell(letters_UL, lengths_U)
+        known = remembered.setdefault(id(self), {})
         rows, ends = letters_UL.cpu().numpy(), lengths_U.tolist()
         words = [row[:end].tobytes() for row, end in zip(rows, ends, strict=True)]
         new_N = torch.tensor([place for place, word in enumerate(words) if word not in known], dtype=torch.int64)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from thereafter.layers.counting import count_parameters
+from thereafter.models.quiet import Askers, Evaluating, Quietly
 from thereafter.models.state import NeuralState
 
 PAD, UNKNOWN = 0, 1
@@ -32,6 +33,10 @@ class TaskNet(nn.Module):
     """
 
     trained: float = 0.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._askers = Askers()
 
     @abstractmethod
     def nats(self, batch: Any) -> Tensor:
@@ -61,13 +66,10 @@ class TaskNet(nn.Module):
         """While many batches are answered with the same weights: what is worked out for one may serve the next."""
         yield
 
-    @contextmanager
-    def quietly(self) -> Iterator[None]:
-        """Without gradients and without dropout."""
-        was_training = self.training
-        self.eval()
-        try:
-            with torch.inference_mode():
-                yield
-        finally:
-            self.train(was_training)
+    def quietly(self) -> Quietly:
+        """A block without gradients and without dropout, for this thread and any other."""
+        return Quietly(self, self._askers)
+
+    def evaluating(self) -> Evaluating:
+        """A block without dropout, in which gradients may be taken."""
+        return Evaluating(self, self._askers)

@@ -10,13 +10,12 @@ shift of c.
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from thereafter.cells.base import EPSILON
-from thereafter.compiled import c_function, jit
+from thereafter.compiled import c_function, compiled_once, jit
 from thereafter.kernels.loops.activation import FAST
 from thereafter.kernels.loops.lstm import (
     backward_places,
@@ -264,7 +263,7 @@ def _means(d: Any, gain: Any, hat: Any, scale: Any, known: Any) -> Any:
     return told, told + known.itemsize, told + 2 * known.itemsize
 
 
-@cache
+@compiled_once
 def forward_task(dtype: Any) -> Any:
     """`forward` as a function of a task, its arrays in the order of `forward`'s; told: coupled, by rows."""
 
@@ -281,7 +280,7 @@ def forward_task(dtype: Any) -> Any:
     return c_function(types.void(types.voidptr), lstm_norm_forward_task)
 
 
-@cache
+@compiled_once
 def backward_task(dtype: Any) -> Any:
     """`backward` as a function of a task, its arrays in the order of `backward`'s; told: coupled, by rows."""
 

@@ -11,12 +11,11 @@ since what is fetched beyond a row's end is then its own.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from thereafter.compiled import c_function, jit
+from thereafter.compiled import c_function, compiled_once, jit
 from thereafter.kernels.loops.lstm import clear_row, lstm_backward, lstm_forward
 from thereafter.kernels.loops.recurrence import (
     columns_product,
@@ -129,7 +128,7 @@ def backward(
             columns_product(task, t, dz[t, :live], packed_x, dx[:live, t], first_x, last_x, spares[own])
 
 
-@cache
+@compiled_once
 def forward_task(dtype: Any) -> Any:
     """`forward` as a function of a task, its arrays in the order of `forward`'s; told: coupled, by rows."""
 
@@ -145,7 +144,7 @@ def forward_task(dtype: Any) -> Any:
     return c_function(types.void(types.voidptr), lstm_forward_task)
 
 
-@cache
+@compiled_once
 def backward_task(dtype: Any) -> Any:
     """`backward` as a function of a task, its arrays in the order of `backward`'s; told: coupled, by rows."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from thereafter.compiled import intrinsic, jit
+from thereafter.compiled import compiled_once, intrinsic, jit
 from thereafter.kernels.loops.tiles import LINE, ir, product, types
 from thereafter.packages import require
 
@@ -67,7 +66,7 @@ class Pool:
         return None
 
 
-@cache
+@compiled_once
 def pool() -> Pool:
     return Pool()
 

@@ -10,12 +10,11 @@ neighbours in C, so that one panel can hold the same units of several gates.
 from __future__ import annotations
 
 import platform
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from thereafter.compiled import c_function, intrinsic
+from thereafter.compiled import c_function, compiled_once, intrinsic
 from thereafter.packages import require
 
 ir, binding = (require(f"llvmlite.{name}", "a compiled loop") for name in ("ir", "binding"))
@@ -122,7 +121,7 @@ def _write_tile(builder: Any, rows: int, vectors: int, size: int, args: Any) -> 
         builder.store(builder.load(sums[place]), places[place], align=size)
 
 
-@cache
+@compiled_once
 def product(dtype: Any) -> Any:
     """All rows of A against a panel of 1 to 4 vectors, in parts that stay in the first cache, as tiles of nearly equal
     height: a C function, called by its address (`multiply`). Compiled into its callers it would be compiled again with

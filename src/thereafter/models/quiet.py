@@ -1,0 +1,78 @@
+"""Networks that answer: in evaluation mode and without gradients, also where several threads ask at once.
+
+Evaluation mode belongs to the network, not to the thread that asks: one that is done must not switch dropout on again
+while another is still reading. So those who ask are counted, and the last one out puts the mode back.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Askers:
+    """How many are asking a network, and whether it goes back to training after the last of them."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._count = 0
+        self._was_training = False
+
+    def enter(self, network: nn.Module) -> None:
+        """The network is in evaluation mode from here on."""
+        with self._lock:
+            if network.training:
+                network.eval()
+                self._was_training = True
+            self._count += 1
+
+    def leave(self, network: nn.Module) -> None:
+        """It may be in training mode again, if nobody else asks."""
+        with self._lock:
+            self._count -= 1
+            if not self._count and self._was_training:
+                self._was_training = False
+                network.train()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Askers:
+        return Askers()  # nobody asks the copy
+
+    def __reduce__(self) -> tuple[type[Askers], tuple[()]]:
+        return Askers, ()
+
+
+class Evaluating:
+    """A block in which a network has no dropout; gradients are as they were."""
+
+    def __init__(self, network: nn.Module, askers: Askers) -> None:
+        self._network, self._askers = network, askers
+
+    def __enter__(self) -> None:
+        self._askers.enter(self._network)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._askers.leave(self._network)
+
+
+class Quietly(Evaluating):
+    """The same without gradients. A class, not a generator: it is entered for every token that is read."""
+
+    def __init__(self, network: nn.Module, askers: Askers) -> None:
+        super().__init__(network, askers)
+        self._mode: Any = torch.inference_mode()
+
+    def __enter__(self) -> None:
+        self._askers.enter(self._network)
+        self._mode.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._mode.__exit__(kind, error, trace)
+        self._askers.leave(self._network)
