@@ -172,3 +172,27 @@ def test_the_largest_are_the_head_of_a_stable_sort():
 def test_settings_that_mean_nothing(options: dict[str, float], said: str):
     with pytest.raises(OptionError, match=said):
         Warping(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("penalty", [1e308, 1e-308, 5e-324, 1e300])
+@pytest.mark.parametrize("temperature", [0.0, 1e-320, 1e-9, 1.0, 1e308])
+def test_no_penalty_is_too_large(penalty: float, temperature: float):
+    """Nothing warns, and what was possible stays possible, also where all of it was seen."""
+    logp_V = np.log(np.array([0.5, 0.3, 0.2, 1.0], dtype=np.float64)) - np.array([0.0, 0.0, 0.0, np.inf])
+    for seen in (np.array([0]), np.array([0, 1, 2, 3])):
+        weights_V = Warping(temperature=temperature, repetition_penalty=penalty).weights(logp_V, seen=seen)
+        assert weights_V is not None
+        assert np.isfinite(weights_V).all()
+        assert weights_V.max() == 1
+        assert weights_V[3] == 0
+    few = Warping(temperature=1.0, repetition_penalty=1e308).weights(logp_V, seen=np.array([0]))
+    assert few is not None
+    assert few[0] == 0
+
+
+@pytest.mark.parametrize("penalty", [1e308, 5e-324])
+def test_a_beam_search_takes_any_penalty(penalty: float):
+    from small_models import counted
+
+    text = counted().generate("the cat", 6, num_beams=3, repetition_penalty=penalty)
+    assert text.startswith("the cat")

@@ -19,6 +19,8 @@ from thereafter.models.base import Ids, Logs
 
 Floats = NDArray[np.float64]
 
+_FARTHEST = 1e300
+
 
 @dataclass(frozen=True)
 class Warping:
@@ -87,12 +89,15 @@ def check_penalty(penalty: float) -> None:
 def penalised(logp: Logs, penalty: float, seen: Ids | None) -> Floats:
     """A copy of log probabilities [..., V] in which those of seen tokens are multiplied by the penalty.
 
-    Where a score is above 0, as no log probability is but a rounded one may be, it is divided, as in the formula.
+    Where a score is above 0, as no log probability is but a rounded one may be, it is divided, as in the formula. What
+    was possible stays so under any penalty: it stops at a number of which sums are still numbers.
     """
     logs = np.array(logp, dtype=np.float64)
     if penalty != 1 and seen is not None and len(seen):
         scores = logs[..., seen]
-        logs[..., seen] = np.where(scores < 0, scores * penalty, scores / penalty)
+        with np.errstate(over="ignore"):
+            bent = np.clip(np.where(scores < 0, scores * penalty, scores / penalty), -_FARTHEST, _FARTHEST)
+        logs[..., seen] = np.where(np.isneginf(scores), scores, bent)
     return logs
 
 
