@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,6 +33,20 @@ SourceName = Annotated[
 ]
 ArpaTokens = Annotated[str, typer.Option("--tokens", help="What the words of an ARPA file are: word, prose or char.")]
 Encoding = Annotated[str | None, typer.Option(help="Encoding of the text, such as latin-1; UTF-8 or a BOM by default.")]
+
+
+def writable(path: Path | None) -> Path | None:
+    """A file of numbers whose name says no format there is, is refused before anything is measured."""
+    if path is not None:
+        from thereafter.inspection.arrays import check_ending
+
+        check_ending(path)
+    return path
+
+
+Numbers = Annotated[
+    Path | None, typer.Option(callback=writable, help="Where the numbers go, as .npz (to draw later), .json or .csv.")
+]
 
 
 def _version(asked: bool) -> None:

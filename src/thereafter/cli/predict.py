@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from thereafter.cli.app import app
+from thereafter.cli.app import app, writable
 from thereafter.errors import OptionError
 
 
@@ -18,7 +17,8 @@ def predict(
         str, typer.Argument(help="The run folder of a task (thereafter train --task ...).", show_default=False)
     ],
     texts: Annotated[
-        list[str] | None, typer.Argument(help="What to answer; by default every line of the standard input.")
+        list[str] | None,
+        typer.Argument(help="What to answer; by default every line of the standard input, a blank one by a blank one."),
     ] = None,
     score: Annotated[str | None, typer.Option(help="Measure on these examples instead: a file or a corpus.")] = None,
     beam: Annotated[
@@ -28,7 +28,8 @@ def predict(
         bool, typer.Option("--explain", help="Also how likely each answer was, and which words spoke for it.")
     ] = False,
     trace: Annotated[
-        Path | None, typer.Option(help="Save what the network did with one text, step by step, as a .npz file.")
+        Path | None,
+        typer.Option(callback=writable, help="Save what the network did with one text, step by step (.npz)."),
     ] = None,
 ) -> None:
     """Answers of a model that was trained for a task.
@@ -54,13 +55,23 @@ def predict(
         typer.echo(_shown(answer))
         typer.echo(f"saved {recorded.save(trace)}")
         return
-    given = texts or [line.rstrip("\n") for line in sys.stdin if line.strip()]
+    given = texts or _standard_input()
+    asked = [text for text in given if text.strip()]
     if explain:
-        for text, explained in zip(given, found.explain(given), strict=True):
-            typer.echo(f"{text}\n{explained}")
-        return
-    for answer in found.predict(given, **options):
-        typer.echo(_shown(answer))
+        answers = [f"{text}\n{explained}" for text, explained in zip(asked, found.explain(asked), strict=True)]
+    else:
+        answers = [_shown(answer) for answer in found.predict(asked, **options)]
+    coming = iter(answers)
+    for text in given:
+        typer.echo(next(coming) if text.strip() else "")
+
+
+def _standard_input() -> list[str]:
+    """Its lines, read as any text is; a blank one is a line, so that answer k belongs to line k."""
+    from thereafter.text.sources import resolve
+
+    text = resolve("-").parts["text"].text()
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _shown(answer: Any) -> str:

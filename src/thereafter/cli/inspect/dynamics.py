@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from thereafter.cli.app import Run, inspect_app, load
+from thereafter.cli.app import Numbers, Run, inspect_app, load
 from thereafter.cli.inspect.gradients import drawable
 
 
@@ -17,7 +17,7 @@ def dynamics(
     text: Annotated[str, typer.Option(help="The text to follow the model through, or @FILE to read one.")],
     field: Annotated[str, typer.Option(help="The state whose path is followed, such as l0.h or l1.c.")] = "l0.h",
     limit: Annotated[int, typer.Option(help="The most tokens recorded.", min=2)] = 2000,
-    out: Annotated[Path | None, typer.Option(help="Where the path's numbers go, as .npz.")] = None,
+    out: Numbers = None,
     figure: Annotated[
         Path | None, typer.Option(help="Draw path, saturation and timescales: .html or .png.", callback=drawable)
     ] = None,

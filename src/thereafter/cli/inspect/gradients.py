@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thereafter.cli.app import inspect_app, load
+from thereafter.cli.app import Numbers, inspect_app, load
 
 if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement
@@ -19,7 +19,7 @@ Text = Annotated[str | None, typer.Option(help="The text to measure on.")]
 TextSource = Annotated[
     str | None, typer.Option(help="A file or corpus to measure on; else what the model was trained on.")
 ]
-Out = Annotated[Path | None, typer.Option(help="Where the numbers go, as .npz.")]
+Out = Numbers
 
 
 def drawable(path: Path | None) -> Path | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from thereafter.cli.app import Run, inspect_app, load
+from thereafter.cli.app import Numbers, Run, inspect_app, load
 from thereafter.cli.inspect.gradients import Picture
 
 
@@ -25,7 +24,7 @@ def memory(
     ] = None,
     count: Annotated[int, typer.Option(help="How many lines for each n.")] = 100,
     seed: Annotated[int, typer.Option(help="Which lines.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Where the numbers go, as .npz.")] = None,
+    out: Numbers = None,
     figure: Picture = None,
 ) -> None:
     """How far back a model remembers: its accuracy in a memory task by the number of steps n.

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from thereafter.cli.app import ArpaTokens, Encoding, Run, inspect_app, load
+from thereafter.cli.app import ArpaTokens, Encoding, Numbers, Run, inspect_app, load
 from thereafter.cli.inspect.gradients import Picture
 
 
@@ -22,7 +22,7 @@ def pairs(
     beginnings: Annotated[
         bool, typer.Option("--beginnings", help="The sentences may be cut short: their line end is not counted.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Where the numbers go, as .npz.")] = None,
+    out: Numbers = None,
     figure: Picture = None,
 ) -> None:
     """Score minimal pairs: how often a model finds the good sentence likelier than the bad one. Any model will do.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import Run, inspect_app, load
+from thereafter.cli.app import Numbers, Run, inspect_app, load
 from thereafter.cli.inspect.gradients import Picture
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def probe(
     ] = Property.NUMBER,
     count: Annotated[int, typer.Option(help="How many sentences of agreement, two thirds of them to fit on.")] = 900,
     seed: Annotated[int, typer.Option(help="Which sentences, and which control.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Where the numbers go, as .npz.")] = None,
+    out: Numbers = None,
     figure: Picture = None,
 ) -> None:
     """Read a property from a model's states with a linear probe, beside a control task of random labels.

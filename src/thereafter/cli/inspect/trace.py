@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from thereafter.cli.app import Run, inspect_app, load
+from thereafter.cli.app import Run, inspect_app, load, writable
 
 
 @inspect_app.command()
 def trace(
     run: Run,
     text: Annotated[str, typer.Argument(help="The text to follow the model through.")],
-    out: Annotated[Path, typer.Option(help="Where the arrays go, as .npz.")] = Path("trace.npz"),
+    out: Annotated[
+        Path, typer.Option(callback=writable, help="Where the arrays go, as .npz (to draw later), .json or .csv.")
+    ] = Path("trace.npz"),
     limit: Annotated[int, typer.Option(help="The most tokens recorded.")] = 2000,
 ) -> None:
     """Record what a model did at every token of a text: states, gates, attention, predictions.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import Encoding, Run, SourceName, inspect_app, load
+from thereafter.cli.app import Encoding, Numbers, Run, SourceName, inspect_app, load
 from thereafter.cli.inspect.gradients import drawable
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def units(
     seed: Annotated[int, typer.Option(help="Of the control's random offsets.")] = 0,
     part: Annotated[str | None, typer.Option(help="The part of a corpus; its test part by default.")] = None,
     encoding: Encoding = None,
-    out: Annotated[Path | None, typer.Option(help="Where the numbers go, as .npz.")] = None,
+    out: Numbers = None,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the coloured text: .html or .png.", callback=drawable)
     ] = None,
