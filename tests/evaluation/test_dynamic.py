@@ -151,12 +151,15 @@ def test_tokens_are_scored_before_they_are_learned_from() -> None:
     np.testing.assert_array_equal(one[0, :20], two[0, :20])
 
 
-def test_the_trained_weights_come_back() -> None:
+def test_the_trained_weights_stay_as_they_are() -> None:
+    """What learns is a copy: whoever asks the model meanwhile gets the trained one."""
     model = made().train()
     before, mode = weights_of(model), model.training
     with DynamicModel(model, SGD) as adapted:
         adapted.log_probs(IDS, adapted.start(1))
-        assert not all(map(torch.equal, before, weights_of(model)))
+        assert not all(map(torch.equal, before, weights_of(adapted.model)))
+        assert all(map(torch.equal, before, weights_of(model)))
+        assert model.training == mode
     assert all(map(torch.equal, before, weights_of(model)))
     assert model.training == mode
     with pytest.raises(OptionError, match="token ids"), DynamicModel(model, SGD) as adapted:

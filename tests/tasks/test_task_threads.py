@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toys import labelled, reversed_pairs, tagged
 
 import thereafter
-from toys import labelled, reversed_pairs, tagged
 
 TASKS: dict[str, tuple[Callable[[Path], Path], dict[str, Any], list[str]]] = {
     "tag": (tagged, {"hidden": 24, "epochs": 1}, ["abd Ko7 testing", "Mue", "late9 dok Tel soming abd abd"]),
