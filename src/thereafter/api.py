@@ -15,7 +15,9 @@ from thereafter.evaluation.scores import Score
 from thereafter.evaluation.switches import Switches
 from thereafter.inspection.trace import Trace
 from thereafter.language_model import AnySource, LanguageModel, visible
-from thereafter.training import mixing, ownership, protocol, run_folder
+from thereafter.text.sources import Texts
+from thereafter.training import mixing, ownership, protocol, roles, run_folder
+from thereafter.training.kinds import MODELS, ModelKind
 from thereafter.training.options import sort_options
 
 
@@ -56,11 +58,20 @@ def train(
     with visible(), nullcontext() if folder is None else ownership.owning(folder):
         texts = protocol.find_texts(source, text, settings)
         other = None if valid is None else protocol.find_texts(valid, None, settings)
-        trained = protocol.train(texts, model, settings, rest, folder, other, split)
+        against = [] if other is None else _against(model, texts, other)
+        trained = protocol.train(texts, model, settings, rest, folder, other, split, against)
         lm = LanguageModel(trained, trained.texts)
         if folder is not None and "training" not in trained.config:
             lm.save(folder)
     return lm
+
+
+def _against(model: str, texts: Texts, valid: Texts) -> list[str]:
+    """What speaks against validating on a text; nothing where the kind of model validates on none."""
+    kind: ModelKind = MODELS.load(model)
+    if not kind.trained_in_steps:
+        return []
+    return roles.validated_on_training(protocol.part_of(texts, "train"), protocol.part_of(valid, "valid"))
 
 
 def resume(run: str | PathLike[str]) -> LanguageModel:
@@ -117,13 +128,14 @@ def mixture(
     if weights is not None and tune is not None:
         raise OptionError("got both weights= and tune=; expected one of them: given weights are not tuned")
     members = [(one if isinstance(one, LanguageModel) else load(one))._trained for one in models]
-    lm = LanguageModel(mixing.mixed(members, weights))
+    plain = mixing.mixed(members, weights)
+    lm = LanguageModel(plain)
     if tune is None:
         return lm
     with visible():
         held = protocol.part_of(protocol.find_texts(tune, None, lm._text_settings(None)), "valid")
         with mixing.switched(lm._trained, Switches(), held) as found:
-            return LanguageModel(mixing.mixed(members, found.weights))
+            return LanguageModel(mixing.tuned(plain, found.weights, held))
 
 
 def compare(source: AnySource | None = None, **options: Any) -> Comparison:

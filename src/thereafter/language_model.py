@@ -28,7 +28,7 @@ from thereafter.terminal import TerminalReporter
 from thereafter.text.sources import Source, Texts
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.training import mixing, protocol, run_folder
+from thereafter.training import mixing, protocol, roles, run_folder
 from thereafter.training.kinds import Trained
 
 if TYPE_CHECKING:
@@ -96,8 +96,9 @@ class LanguageModel:
                     chosen.chunks("scoring"),
                     name=chosen.name,
                     context=self._trained.context,
-                    switches=mixing.said(on, held, chosen),
+                    switches=mixing.said(self._trained, on, held, chosen),
                     weights=on.weights,
+                    caveat=roles.caveat(self._trained, chosen, held),
                 )
 
     def distribution(self, prompt: str = "") -> NDArray[np.float64]:

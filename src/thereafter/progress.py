@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -72,6 +73,25 @@ def task(label: str, total: float | None = None, unit: str = "") -> Iterator[Adv
         yield advance
     finally:
         reporter.end(label)
+
+
+WARNING = "warning: "
+"""What a message begins with that must not be missed; a terminal shows it in colour."""
+
+
+def tell(message: str) -> None:
+    """A note, or a warning where it begins like one."""
+    (warn if message.startswith(WARNING) else note)(message)
+
+
+def warn(message: str) -> None:
+    """Tell the user what makes a result worth less than it looks: as a note, or by Python's warnings if nobody shows
+    notes."""
+    spelled = message if message.startswith(WARNING) else WARNING + message
+    if is_shown():
+        note(spelled)
+    else:
+        warnings.warn(spelled.removeprefix(WARNING), stacklevel=2)
 
 
 def note(message: str) -> None:

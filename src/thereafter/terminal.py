@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Any
 
 from thereafter.packages import installed, require
-from thereafter.progress import Advance
+from thereafter.progress import WARNING, Advance
 
 _PATIENCE = 0.5  # seconds a task may take before its bar is worth showing
 _PLAIN_EVERY = 5.0  # seconds between plain lines
@@ -30,10 +31,12 @@ class TerminalReporter:
             progress.stop()
 
     def note(self, message: str) -> None:
+        loud = message.startswith(WARNING)
         for progress, _ in self._bars.values():
-            progress.console.print(message, style="dim", highlight=False, markup=False)
+            progress.console.print(message, style="bold yellow" if loud else "dim", highlight=False, markup=False)
             return
-        sys.stderr.write(f"{message}\n")
+        coloured = loud and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+        sys.stderr.write(f"\x1b[1;33m{message}\x1b[0m\n" if coloured else f"{message}\n")
 
     def _bar(self, label: str, total: float | None, unit: str) -> Advance:
         began = time.monotonic()

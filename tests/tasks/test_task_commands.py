@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from toys import tagged
+from toys import labelled, tagged
 
 import thereafter
 from thereafter.cli import main
@@ -82,3 +83,45 @@ def test_a_resumed_run_reports_what_an_unbroken_one_does(shell: Shell, tmp_path:
     assert resumed[1:-1] == whole[1:-1]
     assert resumed[-1] == f"saved      {run}"
     assert shell("train", "--resume", run) == ([f"finished   {run}"], 0)
+
+
+# ---- predict
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("labels")
+    thereafter.fit("classify", str(labelled(folder / "texts.tsv")), hidden=8, epochs=2, out=folder / "run")
+    return folder / "run"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        b"a gripping film\n\ndull\n",
+        b"\xef\xbb\xbfa gripping film\r\n\r\ndull\r\n",
+        b"a gripping film\r\rdull",
+        b"a gripping film\n  \ndull",
+        "a gripping film\n\ndull\n".encode("utf-16"),
+    ],
+)
+def test_standard_input_is_read_as_any_text_and_blank_lines_keep_their_place(
+    labels: Path, given: bytes, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [str(answer) for answer in thereafter.load_task(labels).predict(["a gripping film", "dull"])]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="utf-8"))
+    assert shell("predict", labels) == ([answers[0], "", answers[1]], 0)
+
+
+def test_bytes_that_are_no_text_are_refused(
+    labels: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"fine\ncaf\xe9 film\n"), encoding="utf-8"))
+    assert shell("predict", labels)[1] == 2
+
+
+def test_validating_on_the_training_examples_is_warned_of(tmp_path: Path) -> None:
+    path, copy = labelled(tmp_path / "texts.tsv", 40), labelled(tmp_path / "copy.tsv", 40)
+    with pytest.warns(UserWarning, match="validation examples .* are the training examples"):
+        found = thereafter.fit("classify", str(path), valid=str(copy), hidden=8, epochs=1)
+    assert any("know them by heart" in note for note in found.log[0]["notes"])

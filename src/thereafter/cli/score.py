@@ -98,14 +98,21 @@ def score(
     members = lm.config["mixture"]["members"] if mix else []
     for name, value in _rows(result, members).items():
         typer.echo(f"{name:<14} {value}")
+    if result.caveat:
+        typer.secho(f"{'caution':<14} {result.caveat}", fg=typer.colors.YELLOW, bold=True)
 
 
 def _rows(result: Score, members: list[str]) -> dict[str, str]:
-    rows = {
-        "text": result.name,
-        "perplexity": f"{result.perplexity:.3f}",
-        "bits per byte": f"{result.bits_per_byte:.4f}",
-        "bits per char": f"{result.bits_per_char:.4f}",
+    from thereafter.models.base import NOT_NORMALISED
+
+    rows = {"text": result.name}
+    if result.normalised:
+        rows["perplexity"] = f"{result.perplexity:.3f}"
+        rows["bits per byte"] = f"{result.bits_per_byte:.4f}"
+        rows["bits per char"] = f"{result.bits_per_char:.4f}"
+    else:
+        rows["perplexity"] = f"none: {NOT_NORMALISED}"
+    rows |= {
         "tokens": f"{result.tokens:,} {result.tokenizer}",
         "vocabulary": f"{result.vocabulary:,}",
         "unknown": f"{result.unknown:,}",

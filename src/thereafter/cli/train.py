@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thereafter import progress
 from thereafter.cli.app import Encoding, app
 from thereafter.errors import OptionError
 
@@ -325,7 +326,8 @@ def _summary(lm: LanguageModel) -> None:
     for order, amounts in facts.get("discounts", {}).items():
         typer.echo(f"discounts  order {order}: " + ", ".join(f"{amount:.4f}" for amount in amounts))
     for note in facts.get("notes", []):
-        typer.echo(f"note       {note}")
+        loud = note.startswith(progress.WARNING)
+        typer.secho(f"note       {note}", fg=typer.colors.YELLOW if loud else None, bold=loud or None)
     if "parameters" in facts:
         typer.echo(f"parameters {facts['parameters']:,}")
         typer.echo(

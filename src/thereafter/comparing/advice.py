@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from thereafter.comparing.tables import percent
@@ -24,14 +25,21 @@ _ERRORS = 5.0
 
 
 def advice(comparisons: Sequence[Comparison]) -> list[str]:
-    """The best predictor, the best for the least time, and the best over a distance where agreement was judged."""
-    told = [compared for compared in comparisons if compared.rows]
+    """The best predictor, the best for the least time, and the best over a distance where agreement was judged.
+
+    Models whose scores are no probabilities are not among them, and that is said.
+    """
+    from thereafter.comparing.comparison import left_out
+
+    without = list(dict.fromkeys(line for compared in comparisons for line in left_out(compared.rows)))
+    told = [replace(one, rows=tuple(row for row in one.rows if row.normalised)) for one in comparisons]
+    told = [compared for compared in told if compared.rows]
     if not told:
-        return []
+        return without
     running = [one for one in told if not _judged(one)] or told
     said = [_best(one) for one in running] + [_quick(one) for one in running]
     judged = next((one for one in told if _judged(one)), None)
-    return said + ([_far(judged)] if judged is not None else [])
+    return said + ([_far(judged)] if judged is not None else []) + without
 
 
 def _judged(comparison: Comparison) -> bool:

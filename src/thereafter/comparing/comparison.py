@@ -15,6 +15,7 @@ from typing import Any
 from thereafter.comparing.trials import Trial, finite
 from thereafter.errors import UnknownNameError
 from thereafter.evaluation.agreement import BINS, CONGRUENCE, Agreement, Tally
+from thereafter.models.base import NOT_NORMALISED
 from thereafter.storage import write_text
 
 JSON, REPORT = "compare.json", "report.html"
@@ -49,6 +50,11 @@ class Row:
     @property
     def first(self) -> Trial:
         return self.trials[0]
+
+    @property
+    def normalised(self) -> bool:
+        """Whether its scores are probabilities; those of others are compared with nobody's."""
+        return all(trial.score.get("normalised", True) for trial in self.trials)
 
     def figure(self, of: Callable[[Trial], float]) -> Figure:
         """The mean and spread of any figure of its trials."""
@@ -89,6 +95,8 @@ class Row:
         first = self.first
         found: dict[str, Any] = {"name": self.name, "model": first.model, "tokens": first.tokens}
         found |= {"bits_per_byte": asdict(self.bits_per_byte), "perplexity": asdict(self.perplexity)}
+        if not self.normalised:
+            found["reason"] = NOT_NORMALISED
         found |= {"parameters": first.parameters, "tokens_per_second": self.tokens_per_second}
         found |= {"latency": self.latency, "size": first.size, "seconds": self.seconds}
         if self.agreements:
@@ -190,6 +198,12 @@ def _by_attractors(low: int, high: int) -> Callable[[Agreement], Tally]:
 
 def _by_congruence(name: str) -> Callable[[Agreement], Tally]:
     return lambda found: found.congruence.get(name, Tally())
+
+
+def left_out(rows: Sequence[Row]) -> list[str]:
+    """A sentence for the models whose scores compare with nobody's; none where there are no such models."""
+    names = [row.name for row in rows if not row.normalised]
+    return [f"{', '.join(names)}: {NOT_NORMALISED}; compared with nothing."] if names else []
 
 
 def seeds_of(rows: Sequence[Row]) -> int:

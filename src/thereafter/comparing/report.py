@@ -82,7 +82,8 @@ def _summary(comparison: Comparison) -> str:
 
 def _score_table(comparison: Comparison) -> str:
     rows = comparison.rows
-    best = min(rows, key=lambda row: row.bits_per_byte.mean, default=None)
+    compared = [row for row in rows if row.normalised]
+    best = min(compared, key=lambda row: row.bits_per_byte.mean, default=None)
     lines = [tables.cells(row) for row in rows]
     marks = {(number, 2) for number, row in enumerate(rows) if row is best}
     return _html_table(tables.COLUMNS, lines, marks, words=(0, 1))

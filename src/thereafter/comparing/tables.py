@@ -42,12 +42,13 @@ def cells(row: Row) -> list[str]:
 
 def legend(comparison: Comparison) -> list[str]:
     """What the columns mean, a sentence a line."""
-    from thereafter.comparing.comparison import seeds_of
+    from thereafter.comparing.comparison import left_out, seeds_of
 
     rows = comparison.rows
     seeds = seeds_of(rows)
     kinds = {row.first.tokens for row in rows}
     lines = ["Lower bits per byte and perplexity are better."]
+    lines += left_out(rows)
     if len(kinds) > 1:
         lines.append("Bits per byte compares all rows; perplexity only rows with the same tokens.")
     else:

@@ -74,9 +74,10 @@ class Trial:
         known = {one.name for one in fields(cls)}
         try:
             values = {name: stored[name] for name in known}
-            endless = {name: math.inf for name in ("bits_per_byte", "perplexity", "validation") if values[name] is None}
+            none = math.inf if values["score"].get("normalised", True) else math.nan
+            endless = {name: none for name in ("bits_per_byte", "perplexity", "validation") if values[name] is None}
             return cls(**{**values, **endless})
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise FormatError(f"the result of a comparison is incomplete or damaged ({error!r}); remove it") from error
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from thereafter.errors import EmptyCorpusError
-from thereafter.models.base import SequenceModel
+from thereafter.models.base import NOT_NORMALISED, SequenceModel, is_normalised
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
 
@@ -40,37 +40,48 @@ class Score:
     tokenizer: str
     context: str
     normalised: bool = True
-    """False where the model's scores are no probabilities: then perplexity and bits compare with nothing."""
+    """False where the model's scores are no probabilities: then there is neither perplexity nor bits, but nan."""
     switches: str = ""
     """What makes it another score than that of one plain model: a mixture, a cache, dynamic evaluation."""
     weights: tuple[float, ...] = ()
     """Those of a mixture, in the order of its models."""
+    caveat: str = ""
+    """Why it is no test score: what was trained on this very text, or chosen by it ("validation score: ...")."""
 
     @property
     def perplexity(self) -> float:
-        return _exp(self.nats / self.tokens)
+        return _exp(self.nats / self.tokens) if self.normalised else math.nan
 
     @property
     def bits_per_byte(self) -> float:
-        return (self.nats + self.spelling_nats) / math.log(2) / self.bytes
+        return self._bits / self.bytes
 
     @property
     def bits_per_char(self) -> float:
-        return (self.nats + self.spelling_nats) / math.log(2) / self.chars
+        return self._bits / self.chars
+
+    @property
+    def _bits(self) -> float:
+        return (self.nats + self.spelling_nats) / math.log(2) if self.normalised else math.nan
 
     def as_dict(self) -> dict[str, Any]:
-        """All figures, the derived ones too, for JSON."""
+        """All figures, the derived ones too, for JSON; without any of these where there is a `reason` against them."""
         derived = ("perplexity", "bits_per_byte", "bits_per_char")
+        if not self.normalised:
+            return asdict(self) | dict.fromkeys(derived) | {"reason": NOT_NORMALISED}
         return asdict(self) | {name: getattr(self, name) for name in derived}
 
     def __str__(self) -> str:
-        return (
-            f"{self.name}: perplexity {self.perplexity:.3f} over {self.tokens:,} {self.tokenizer} tokens "
-            f"(vocabulary {self.vocabulary:,}, {self.unknown:,} unknown, context {self.context}), "
-            f"{self.bits_per_byte:.4f} bits per byte over {self.bytes:,} bytes"
-            + (f"; {self.switches}" if self.switches else "")
-            + ("" if self.normalised else "; scores are not normalised: compare with nothing")
+        about = (
+            f"{self.tokens:,} {self.tokenizer} tokens (vocabulary {self.vocabulary:,}, {self.unknown:,} unknown, "
+            f"context {self.context})"
         )
+        if self.normalised:
+            bits = f"{self.bits_per_byte:.4f} bits per byte over {self.bytes:,} bytes"
+            text = f"{self.name}: perplexity {self.perplexity:.3f} over {about}, {bits}"
+        else:
+            text = f"{self.name}: {about}, {self.bytes:,} bytes; {NOT_NORMALISED}"
+        return "; ".join(filter(None, [text, self.switches, self.caveat]))
 
 
 def score_text(
@@ -82,6 +93,7 @@ def score_text(
     context: str,
     switches: str = "",
     weights: tuple[float, ...] = (),
+    caveat: str = "",
 ) -> Score:
     """Score a whole text that comes in chunks, the state carried from one to the next; memory does not grow with it."""
     spelling = Spelling.from_forms(tokenizer.ordinary_forms) if tokenizer.unknown_id is not None else None
@@ -111,9 +123,10 @@ def score_text(
         vocabulary=len(tokenizer.vocabulary),
         tokenizer=tokenizer.name,
         context=context,
-        normalised=getattr(model, "proper", True),
+        normalised=is_normalised(model),
         switches=switches,
         weights=weights,
+        caveat=caveat,
     )
 
 

@@ -17,11 +17,14 @@ from thereafter import config as toml
 from thereafter.errors import OptionError
 from thereafter.evaluation.dynamic_settings import DynamicSettings
 from thereafter.evaluation.tuning import best_weights, log_probs_of, tuned_cache, tuned_rate
-from thereafter.models.base import Ids, SequenceModel
+from thereafter.models.base import NOT_NORMALISED, Ids, SequenceModel, is_normalised
 from thereafter.models.cache import CacheModel, CacheSettings, has_features
 from thereafter.models.mixture import MixtureModel
 
 S = TypeVar("S")
+
+REMEDY = "try training it without normalise=false"
+"""Stupid back-off is the only model that gives no probabilities, and only where it is told so."""
 
 TrainingText = Callable[[SequenceModel[Any]], "Ids | None"]
 """Some tokens a model was trained on; None where that text cannot be found again."""
@@ -76,6 +79,8 @@ def switched_on(
             "there is nothing to tune: no cache, no dynamic evaluation and no mixture was asked for; "
             "try cache=True (--cache) with it, or leave tune out"
         )
+    if tune is not None and not is_normalised(model):
+        raise OptionError(f"nothing can be tuned on a model that gives no probabilities: {NOT_NORMALISED}; {REMEDY}")
     with ExitStack() as stack:
         yield _Switching(wanted, tune, training_text, stack).switch(model)
 

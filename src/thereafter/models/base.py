@@ -30,6 +30,17 @@ def checked_tokens(tokens_BT: Ids, vocabulary_size: int) -> Ids:
     return tokens
 
 
+NOT_NORMALISED = (
+    "the scores are not normalised: they are no probabilities, so they have no perplexity and no bits per byte"
+)
+"""What is said wherever such a score would stand beside others."""
+
+
+def is_normalised(model: object) -> bool:
+    """Whether a model gives probabilities, which sum to 1 after every context; one that does not has `proper` False."""
+    return bool(getattr(model, "proper", True))
+
+
 class State(Protocol):
     """What a model remembers of what it has read. A value: stepping returns a new one and leaves the old as it was."""
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from thereafter import progress
 from thereafter.errors import OptionError
-from thereafter.models.base import Ids, SequenceModel
+from thereafter.models.base import Ids, SequenceModel, is_normalised
 from thereafter.models.mixture import mix, read
 from thereafter.models.recall import Floats, Way, recalled, recalled_words
 
@@ -101,7 +101,7 @@ class CacheModel:
         self.model = model
         self.settings = (settings or CacheSettings()).complete(model)
         self.vocabulary_size = model.vocabulary_size
-        self.proper = bool(getattr(model, "proper", True))
+        self.proper = is_normalised(model)
         self._way = Way(self.settings.theta or 0.0, self.settings.decay or 1.0)
         weight = self.settings.weight or 0.0
         self._log_weights = np.array([math.log1p(-weight), math.log(weight) if weight else -math.inf])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
-from thereafter.models.base import Ids, SequenceModel
+from thereafter.models.base import Ids, SequenceModel, is_normalised
 
 TOKENS_AT_ONCE = 1 << 16
 """How many tokens of a row are mixed at once, so that K lists of numbers for a whole text never exist."""
@@ -54,7 +54,7 @@ class MixtureModel:
         self.weights = checked_weights(weights, len(models))
         self.names = tuple(names or (f"model {number}" for number in range(1, len(models) + 1)))
         self.vocabulary_size = sizes[0]
-        self.proper = all(getattr(model, "proper", True) for model in models)
+        self.proper = all(map(is_normalised, models))
         with np.errstate(divide="ignore"):  # a weight of 0 has the log -inf, as it should
             self._log_weights_K = np.log(np.asarray(self.weights, dtype=np.float64))
 

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from thereafter import progress
 from thereafter.errors import EmptyCorpusError, SourceError
 from thereafter.tasks.task import Task
 from thereafter.text.sources import Source, Texts, resolve
@@ -41,7 +42,7 @@ def train_and_valid(task: Task, source: AnySource, valid: AnySource | None) -> t
     train = find(task, source, "train")
     if valid is not None:
         held = find(task, valid, "valid")
-        return train, held, [f"validation on {held.name}"]
+        return train, held, [f"validation on {held.name}", *_validated_on_training(train, held)]
     if has(task, source, "valid"):
         return train, find(task, source, "valid"), []
     cut = len(train.examples) - max(1, round(HELD_OUT * len(train.examples)))
@@ -52,6 +53,17 @@ def train_and_valid(task: Task, source: AnySource, valid: AnySource | None) -> t
     held = Part(f"{train.name} (last {len(train.examples) - cut:,})", train.files, train.examples[cut:], "")
     kept = Part(train.name, train.files, train.examples[:cut], train.fingerprint)
     return kept, held, [f"the last {len(held.examples):,} examples of {train.name} validate"]
+
+
+def _validated_on_training(train: Part, valid: Part) -> list[str]:
+    """A warning where both are the same examples, whatever their files are called."""
+    if train.examples != valid.examples:
+        return []
+    warning = (
+        f"{progress.WARNING}the validation examples ({valid.name}) are the training examples ({train.name}): the "
+        "weights that are kept are those that know them by heart; try other examples (valid=, --valid), or leave it out"
+    )
+    return [warning]
 
 
 def has(task: Task, source: AnySource, part: str) -> bool:

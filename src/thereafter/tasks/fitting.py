@@ -118,7 +118,7 @@ def fit(
     began = {"event": "began", "examples": len(train.examples), "validation_examples": len(valid.examples)}
     began |= {"notes": notes} | {f"{name}_forms": len(lexicon) for name, lexicon in lexicons.items()}
     for note in notes:
-        progress.note(note)
+        progress.tell(note)
     writer, journal = None, Journal()
     if out is not None:
         from thereafter.tasks.store import Kept

@@ -87,6 +87,20 @@ class Source:
                 raise SourceError(f"{path} could not be read: {failed.strerror}") from None
         return digest.hexdigest()
 
+    def text_hash(self) -> str:
+        """sha256 of the text as it is read: the same for the same text, whatever holds it.
+
+        The last newline is left out, since a last line without one is a line all the same.
+
+        >>> Source.of_text("so long").text_hash() == Source.of_text("so long\\r\\n").text_hash()
+        True
+        """
+        digest, ended = hashlib.sha256(), False
+        for chunk in self.chunks():
+            digest.update(b"\n" * ended + chunk.removesuffix("\n").encode("utf-8"))
+            ended = chunk.endswith("\n")
+        return digest.hexdigest()
+
     def _transformed(self, advance: Callable[[float], None]) -> Iterator[str]:
         chunks = self._raw(advance)
         if self.lower:

@@ -14,12 +14,13 @@ import numpy as np
 from thereafter import progress
 from thereafter.errors import CorpusError, EmptyCorpusError, OptionError, SourceError
 from thereafter.evaluation.dynamic_settings import STATISTICS_TOKENS
-from thereafter.evaluation.switches import Switched, Switches, switched_on
+from thereafter.evaluation.switches import REMEDY, Switched, Switches, switched_on
 from thereafter.evaluation.tuning import MOST_TOKENS
-from thereafter.models.base import Ids, SequenceModel
+from thereafter.models.base import NOT_NORMALISED, Ids, SequenceModel, is_normalised
 from thereafter.models.mixture import MixtureModel
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer, joined
+from thereafter.training import roles
 from thereafter.training.kinds import Trained
 from thereafter.training.run_folder import FORMAT
 
@@ -59,8 +60,11 @@ def _names(models: list[str]) -> list[str]:
 
 
 def _check_alike(members: Sequence[Trained], names: Sequence[str]) -> None:
-    """Models are mixed token by token: they must have the same tokens for the same text."""
+    """Models are mixed token by token: they must have the same tokens for the same text, and give probabilities."""
     first = members[0]
+    for member, name in zip(members, names, strict=True):
+        if not is_normalised(member.model):
+            raise OptionError(f"{name} cannot be mixed with others: {NOT_NORMALISED}; {REMEDY}")
     for member, name in zip(members[1:], names[1:], strict=True):
         if member.tokenizer.fingerprint() != first.tokenizer.fingerprint():
             raise OptionError(
@@ -99,16 +103,28 @@ def switched(trained: Trained, wanted: Switches, tune: Source | None = None) -> 
         ids = first_ids(trained.tokenizer, tune, MOST_TOKENS)
         if not len(ids):
             raise EmptyCorpusError(f"{tune.name} holds no tokens: there is nothing to tune on; try another text")
+        for warning in roles.tuned_on_training(trained, tune):
+            progress.warn(warning)
     with switched_on(trained.model, wanted, ids, lambda model: training_ids(trained, model)) as found:
         yield found
 
 
-def said(found: Switched, tune: Source | None, scored: Source) -> str:
+def said(trained: Trained, found: Switched, tune: Source | None, scored: Source) -> str:
     """What was on and where it was tuned, for the score; one on the very text it was tuned on is called validation."""
     if tune is None or not found.said:
         return found.said
-    same = tune.fingerprint() == scored.fingerprint()
-    return f"{found.said}; tuned on {'this very text: a validation score' if same else tune.name}"
+    same = tune.text_hash() == scored.text_hash()
+    learned = roles.tuned_on_training(trained, tune)
+    warned = f"; {learned[0]}" if learned else ""
+    return f"{found.said}; tuned on {'this very text: a validation score' if same else tune.name}{warned}"
+
+
+def tuned(trained: Mixed, weights: Sequence[float], tune: Source) -> Mixed:
+    """The mixture with the weights that a text has chosen, which its configuration remembers."""
+    chosen = mixed(trained.members, weights)
+    chosen.config["mixture"] |= {"tuned_on": tune.name, "tuned_sha256": tune.text_hash()}
+    chosen.log.append({"event": "tuned", "tuned_on": tune.name, "notes": roles.tuned_on_training(trained, tune)})
+    return chosen
 
 
 def check_savable(trained: Trained) -> None:

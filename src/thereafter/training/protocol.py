@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from thereafter.text.encoded import encode_source, fit_source
 from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.training import roles
 from thereafter.training.journal import Journal
 from thereafter.training.kinds import MODELS, About, Job, ModelKind, Trained
 from thereafter.training.options import TextSettings, sort_options
@@ -69,11 +70,13 @@ def train(
     out: Path | None = None,
     valid: Texts | None = None,
     split: str | None = None,
+    warnings: Sequence[str] = (),
 ) -> Trained:
     """Train a model of the named kind on the training part of the texts.
 
     Kinds that are trained step by step are saved to the run folder `out` as they go, if it is given; others are left to
     the caller. `valid` is another text to validate on, `split` cuts the text itself: see `split.split_texts`.
+    `warnings` are what the caller has against these texts; they are told, and stand in the log.
     """
     kind: ModelKind = MODELS.load(model)
     sorted_options = sort_options(model, options)
@@ -89,11 +92,11 @@ def train(
     context = choose_context(kind, tokenizer, text, training)
     about = measure(kind, tokenizer, ids, validation, context, source.name)
     settings, training, chosen = kind.complete(sorted_options.model, training, about)
-    notes += chosen
+    notes += [*chosen, *warnings]
     config: dict[str, Any] = {
         "format": FORMAT,
         "model": model,
-        "source": describe_source(texts, source),
+        "source": describe_source(texts, source) | roles.describe_training(source),
         "text": asdict(text) | {"tokens": tokenizer.name, "context": context},
         model: asdict(settings),
     }
@@ -105,10 +108,11 @@ def train(
     writer, journal = None, Journal()
     if kind.trained_in_steps:
         config["source"] |= describe_validation(parts, valid, split)
+        config["source"] |= roles.describe_validation(parts.parts["valid"])
         config["training"] = asdict(training)
         figures |= {"validation_tokens": len(validation), "notes": notes}
         for note in notes:
-            progress.note(note)
+            progress.tell(note)
         if out is not None:
             writer = RunWriter(out)
             journal = writer.begin(config, tokenizer, _began(figures), tensorboard=training.tensorboard)

@@ -22,7 +22,8 @@ from thereafter.errors import FormatError, OptionError, SourceError, nearest
 from thereafter.training.kinds import MODELS
 
 _SOURCE = ("name", "files", "split", "valid_source", "valid_files")
-_SAID_BY_A_RUN = ("valid_name", "part", "detail", "sha256", "valid", "valid_sha256")
+_HASHES = ("text_sha256", "whole_text_sha256", "valid_text_sha256")
+_SAID_BY_A_RUN = ("valid_name", "part", "detail", "sha256", "valid", "valid_sha256", *_HASHES)
 
 
 @dataclass

@@ -30,6 +30,10 @@ class Cut(Source):
         whole = {field.name: getattr(source, field.name) for field in fields(Source)}
         return cls(**whole | {"name": name}, begin=begin, end=end)
 
+    def whole(self) -> Source:
+        """The source it was cut from."""
+        return Source(**{field.name: getattr(self, field.name) for field in fields(Source)})
+
     @property
     def size(self) -> int:
         """The characters; a progress bar needs no more than that."""

@@ -82,13 +82,14 @@ class RowAnswer(Answer):
     """A model of a comparison: means over its seeds, and their standard deviations where there are several.
 
     `sees`: words back that it can see, where that is fixed. `apart`: its tokens are others than those of most rows, so
-    that only its bits per byte compare.
+    that only its bits per byte compare. `normalised`: whether its scores are probabilities; else it has neither figure.
     """
 
     name: str
     kind: str
     tokens: str
     apart: bool
+    normalised: bool
     bits_per_byte: float | None
     bits_per_byte_spread: float | None
     perplexity: float | None

@@ -172,6 +172,7 @@ def _row(row: Row, perplexities: Sequence[float]) -> dict[str, Any]:
         "name": row.name,
         "kind": first.model,
         "tokens": first.tokens,
+        "normalised": row.normalised,
         "bits_per_byte": row.bits_per_byte.mean,
         "bits_per_byte_spread": row.bits_per_byte.spread,
         "perplexity": row.perplexity.mean,

@@ -181,8 +181,11 @@ function mount(place, context) {
   function show(answer, whole = true) {
     shown = answer;
     heading.textContent = `Scores on ${answer.source}`;
-    const [together, apart] = [answer.rows.filter((row) => !row.apart), answer.rows.filter((row) => row.apart)];
-    table.draw(LADDER, [{ rows: together }, { title: "Other tokens: only bits per byte compares with the rows above", rows: apart }], "bits_per_byte");
+    const compared = answer.rows.filter((row) => row.normalised);
+    const [together, apart] = [compared.filter((row) => !row.apart), compared.filter((row) => row.apart)];
+    table.draw(LADDER, [{ rows: together }, { title: "Other tokens: only bits per byte compares with the rows above", rows: apart },
+      { title: "No probabilities: these scores compare with none of the rows above", rows: answer.rows.filter((row) => !row.normalised) }],
+    "bits_per_byte");
     legend.textContent = answer.legend.join(" ");
     advice.replaceChildren(...answer.advice.map((said) => el("li", {}, said)));
     return whole ? redraw() : null;
