@@ -142,9 +142,9 @@ def compare(source: AnySource | None = None, **options: Any) -> Comparison:
     """Train models on the same text with the same budget and compare them on its test part.
 
     Options (`thereafter.comparing.compare.compare` explains them): `models`, names as `train` takes them, with a
-    tokenizer (`lstm:char`) or an order (`ngram-3`) where wanted; `minutes`, `tokens_budget` or `epochs` for each model
-    and seed; `seeds`; `match="parameters"`; `out`, a folder that keeps everything and goes on where it stopped; and all
-    options of `train`. The answer has `rows`, `table()`, `advice()` and `save(folder)`.
+    tokenizer (`lstm:char`) or an order (`ngram-3`) where wanted; `epochs`, `tokens_budget` or `minutes` for each model
+    and seed; `seeds`, or one `seed`; `match="parameters"`; `out`, a folder that keeps everything and goes on where it
+    stopped; and all options of `train`. The answer has `rows`, `table()`, `advice()` and `save(folder)`.
     """
     from thereafter.comparing.compare import compare as run
 

@@ -237,7 +237,7 @@ def test_it_goes_on_where_it_was_broken_off(found: Comparison, book: Path, monke
 def test_another_plan_is_refused_or_put_beside(book: Path, tmp_path: Path):
     compare(book, models="unigram", base=tmp_path)
     assert (tmp_path / "compare-book" / "report.html").is_file()
-    with pytest.raises(OptionError, match=r"minutes': 1.0.*minutes': 2.*try another --out"):
+    with pytest.raises(OptionError, match=r"epochs': 30.0.*minutes': 2.*try another --out"):
         compare(book, models="unigram", minutes=2, out=tmp_path / "compare-book")
     with pytest.raises(OptionError, match="normalised False"):
         compare(book, models="unigram:word,unigram:char", out=tmp_path / "compare-book")

@@ -22,10 +22,18 @@ def compare(
             "mingru, transformer)."
         ),
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Training time of each neural model and seed (1).")] = None,
+    epochs: Annotated[
+        float | None,
+        typer.Option(help="How often each neural model reads the text; by its size, so that it takes some minutes."),
+    ] = None,
     tokens_budget: Annotated[int | None, typer.Option(help="Instead: tokens each is trained on.")] = None,
-    epochs: Annotated[float | None, typer.Option(help="Instead: how often each reads the text.")] = None,
-    seeds: Annotated[int, typer.Option(help="Train each neural model so often; the table shows mean and spread.")] = 1,
+    minutes: Annotated[
+        float | None, typer.Option(help="Instead: minutes of training; slow models then read less than others.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Train each neural model so often (1); the table shows mean and spread.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Instead: train each once, with this seed (0).")] = None,
     tokens: Annotated[
         str | None, typer.Option(help="word, prose, char, byte or bpe, where a model names none.")
     ] = None,
@@ -46,27 +54,26 @@ def compare(
 ) -> None:
     """Train models on the same text with the same budget and compare them: a table, and a page with curves.
 
-    Example: thereafter compare python-docs --models ngram,lstm,lstm:char --minutes 2 --seeds 3
+    Example: thereafter compare python-docs --models ngram,lstm,lstm:char --epochs 5 --seeds 3
     """
     from thereafter.comparing.compare import compare as run
     from thereafter.comparing.entries import LADDER
     from thereafter.training.recipes import parse_settings
 
-    found = run(
-        source,
-        models=models or LADDER,
-        tokens=tokens,
-        minutes=minutes,
-        tokens_budget=tokens_budget,
-        epochs=epochs,
-        seeds=seeds,
-        match=match,
-        out=out,
-        base="runs",
-        encoding=encoding,
-        command=shlex.join(["thereafter", *sys.argv[1:]]),
-        **parse_settings(settings or ()),
-    )
+    named = {
+        "tokens": tokens,
+        "epochs": epochs,
+        "tokens_budget": tokens_budget,
+        "minutes": minutes,
+        "seeds": seeds,
+        "seed": seed,
+        "match": match,
+        "out": out,
+        "encoding": encoding,
+    }
+    options = parse_settings(settings or ()) | {name: value for name, value in named.items() if value is not None}
+    command = shlex.join(["thereafter", *sys.argv[1:]])
+    found = run(source, **{**options, "models": models or LADDER, "base": "runs", "command": command})
     if as_json:
         typer.echo(found.to_json())
         return

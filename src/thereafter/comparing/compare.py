@@ -26,6 +26,7 @@ from typing import Any
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.comparing import matching
+from thereafter.comparing.budget import default_budget, described, read_budget, read_seeds, refuse_uneven
 from thereafter.comparing.comparison import Comparison, Row
 from thereafter.comparing.entries import LADDER, Entry, deal_options, parse_entries
 from thereafter.comparing.machine import machine, versions
@@ -37,10 +38,8 @@ from thereafter.text.agreement import Sentence, read_sentences
 from thereafter.text.sources import Source, Texts
 from thereafter.training import ownership, protocol, run_folder
 from thereafter.training.options import TextSettings
-from thereafter.training.settings import TrainingSettings
 
 PLAN = "plan.json"
-DEFAULT_MINUTES = 1.0
 _READING = ("tokens", "encoding", "lower", "letters_only")
 _OURS = (PLAN, "text", "runs", "results", "compare.json", "report.html", ownership.LOCK)
 
@@ -51,10 +50,11 @@ def compare(
     text: str | None = None,
     models: str | Iterable[str] = LADDER,
     tokens: str | None = None,
-    minutes: float | None = None,
-    tokens_budget: int | None = None,
     epochs: float | None = None,
-    seeds: int | Sequence[int] = 1,
+    tokens_budget: int | None = None,
+    minutes: float | None = None,
+    seeds: int | Sequence[int] | None = None,
+    seed: int | None = None,
     match: str | int | None = None,
     out: str | PathLike[str] | None = None,
     base: str | PathLike[str] | None = None,
@@ -65,9 +65,11 @@ def compare(
     """Train models on the same text with the same budget and compare them on its test part.
 
     `models` are names as `train` takes them, with a tokenizer where that is not the text's own (`lstm:char`), and
-    n-grams with their order: `unigram`, `ngram-3`. The budget of each neural model and seed is `minutes` (1 unless
-    another is given), `tokens_budget` or `epochs`. `seeds`: how many, or which. `match="parameters"` gives all neural
-    models as many parameters as the LSTM has (or the first of them), a number that many.
+    n-grams with their order: `unigram`, `ngram-3`. The budget of each neural model and seed is `epochs`,
+    `tokens_budget` or `minutes`; where none is given, as many epochs as make about 600,000 tokens, 30 at most. With
+    minutes a model reads what the machine lets it read, and the table shows how much that was. `seeds`: how many (1),
+    or which; `seed=1` is `seeds=[1]`. `match="parameters"` gives all neural models as many parameters as the LSTM has
+    (or the first of them), a number that many.
     `out`: a folder that keeps everything; the same call again goes on where it stopped. `base`: in place of `out`, a
     folder in which one is chosen by the name of the text: that of the same call if there is one, else a new one.
     Other options are those of `train`, each for all models that have it, or for one kind where spelled in full:
@@ -75,13 +77,15 @@ def compare(
     """
     asked = {"tokens": tokens, "encoding": encoding, **_taken(options, "text", _READING)}
     settings = toml.build(TextSettings, asked, "text")
-    given = {"minutes": minutes, "tokens_budget": tokens_budget, "epochs": epochs}
-    budget = _budget(given | _taken(options, "training", given))
-    chosen, wanted = _seeds(seeds), matching.read_match(match)
+    given: dict[str, Any] = {"epochs": epochs, "tokens_budget": tokens_budget, "minutes": minutes, "seed": seed}
+    given |= _taken(options, "training", given)
+    refuse_uneven(options)
+    asked_for, chosen, wanted = read_budget(given), read_seeds(seeds, given["seed"]), matching.read_match(match)
     texts = protocol.find_texts(source, text, settings)
     entries = parse_entries(models, settings.tokens or texts.tokens)
     kinds = {entry.tokens for entry in entries}
     dealt = deal_options(entries, options)
+    budget = asked_for or default_budget(texts, kinds)
     for entry in entries:
         if entry.kind.trained_in_steps:
             dealt[entry.stem] |= {f"training.{name}": value for name, value in budget.items()}
@@ -97,6 +101,9 @@ def compare(
     with _folder(out, base, plan) as folder:
         shared = share(texts, settings, kinds, folder / "text")
         notes = list(shared.notes)
+        if any(entry.kind.trained_in_steps for entry in entries):
+            notes.append(_budget_note(budget, chosen=not asked_for))
+            progress.note(notes[-1])
         if wanted is not None:
             notes += matching.match_entries(entries, dealt, shared, wanted)
         trials, failed = _run_all(entries, chosen, dealt, shared, folder, _sentences(texts))
@@ -247,17 +254,9 @@ def _taken(options: dict[str, Any], table: str, names: Iterable[str]) -> dict[st
     return {spelled[name]: options.pop(name) for name in list(options) if name in spelled}
 
 
-def _budget(given: Mapping[str, Any]) -> dict[str, Any]:
-    budget = {name: value for name, value in given.items() if value is not None} or {"minutes": DEFAULT_MINUTES}
-    toml.build(TrainingSettings, budget, "training")  # refuses what training would refuse, before anything is read
-    return budget
-
-
-def _seeds(seeds: int | Sequence[int]) -> list[int]:
-    chosen = list(range(seeds)) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
-    if not chosen or not all(isinstance(seed, int) and seed >= 0 for seed in chosen):
-        raise OptionError(f"seeds is {seeds!r}; expected how many, 1 or more, or a list of them; try seeds=3")
-    return chosen
+def _budget_note(budget: Mapping[str, Any], *, chosen: bool) -> str:
+    why = ", chosen by the size of the text; epochs, tokens_budget or minutes sets another" if chosen else ""
+    return f"each neural model and seed is trained for {described(budget)}{why}"
 
 
 def _call(

@@ -82,6 +82,11 @@ class Row:
         """Seconds of training, of one seed."""
         return self.figure(lambda trial: trial.seconds).mean
 
+    @property
+    def seen(self) -> float:
+        """Tokens it was trained on, each as often as it was read, of one seed."""
+        return self.figure(lambda trial: trial.seen).mean
+
     @cached_property
     def agreements(self) -> list[Agreement]:
         """The verdicts on agreement, one for each seed; none where the text is another."""
@@ -98,7 +103,7 @@ class Row:
         if not self.normalised:
             found["reason"] = NOT_NORMALISED
         found |= {"parameters": first.parameters, "tokens_per_second": self.tokens_per_second}
-        found |= {"latency": self.latency, "size": first.size, "seconds": self.seconds}
+        found |= {"latency": self.latency, "size": first.size, "seconds": self.seconds, "seen": self.seen}
         if self.agreements:
             found["agreement"] = {
                 label: asdict(self.agreement(of)) for group in agreement_groups([self]) for label, of in group.items()

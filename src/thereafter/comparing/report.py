@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thereafter.comparing import tables
+from thereafter.comparing.budget import described
 from thereafter.comparing.curves import Axis, Curve, chart
 from thereafter.evaluation.agreement import Agreement, Tally
 
@@ -72,11 +73,10 @@ def page(comparison: Comparison) -> str:
 def _summary(comparison: Comparison) -> str:
     about = comparison.about
     sizes = ", ".join(f"{part} {size:,}" for part, size in about["bytes"].items())
-    budget = ", ".join(f"{value:g} {name.replace('_', ' ')}" for name, value in about["budget"].items())
     seeds = len(about["seeds"])
     return (
-        f"{len(comparison.rows)} models on the same text ({sizes} bytes), budget of each neural model: {budget}, "
-        f"{seeds} seed{'s' * (seeds != 1)}."
+        f"{len(comparison.rows)} models on the same text ({sizes} bytes), budget of each neural model: "
+        f"{described(about['budget'])}, {seeds} seed{'s' * (seeds != 1)}."
     )
 
 
@@ -84,9 +84,9 @@ def _score_table(comparison: Comparison) -> str:
     rows = comparison.rows
     compared = [row for row in rows if row.normalised]
     best = min(compared, key=lambda row: row.bits_per_byte.mean, default=None)
-    lines = [tables.cells(row) for row in rows]
+    heads, lines = tables.score_table(comparison)
     marks = {(number, 2) for number, row in enumerate(rows) if row is best}
-    return _html_table(tables.COLUMNS, lines, marks, words=(0, 1))
+    return _html_table(heads, lines, marks, words=(0, 1))
 
 
 def _html_table(
@@ -220,7 +220,7 @@ def _facts(about: dict[str, Any]) -> dict[str, str]:
         "command": str(about["command"]),
         "text": f"{about['source']}: {about['detail']}" if about["detail"] else str(about["source"]),
         "sha256": str(about["sha256"]),
-        "budget": ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in about["budget"].items()),
+        "budget": f"{described(about['budget'])} for each neural model and seed",
         "seeds": ", ".join(map(str, about["seeds"])),
         "matched": str(about["match"] or "no"),
         "options": ", ".join(f"{name}={value}" for name, value in about["options"].items()) or "none",

@@ -11,17 +11,32 @@ if TYPE_CHECKING:
     from thereafter.comparing.comparison import Comparison, Figure, Group, Row
 
 COLUMNS = ("model", "tokens", "bits/byte", "perplexity", "parameters", "train tok/s", "next ms", "size MB", "train s")
+SEEN = "tokens seen"
+"""The column beside the others where the budget is minutes: what a model could read in them."""
 WIDTH = 120
 _NAME = 20
 
 
 def table(comparison: Comparison) -> str:
     """All tables of a comparison, and what is to be known about them."""
-    rows = comparison.rows
-    parts = [_laid_out(COLUMNS, [cells(row) for row in rows]), *legend(comparison)]
+    parts = [_laid_out(*score_table(comparison)), *legend(comparison)]
     for title, heads, lines in agreement_tables(comparison):
         parts += ["", title, _laid_out(heads, lines)]
     return "\n".join(parts)
+
+
+def score_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of the first table."""
+    heads, lines = list(COLUMNS), [cells(row) for row in comparison.rows]
+    if is_timed(comparison):
+        heads.append(SEEN)
+        lines = [[*line, amount(row.seen)] for line, row in zip(lines, comparison.rows, strict=True)]
+    return heads, lines
+
+
+def is_timed(comparison: Comparison) -> bool:
+    """Whether the budget was a time, so that the machine decides what each model could read."""
+    return "minutes" in comparison.about["budget"]
 
 
 def cells(row: Row) -> list[str]:
@@ -57,6 +72,8 @@ def legend(comparison: Comparison) -> list[str]:
         lines.append(f"± is the standard deviation over {seeds} seeds; models without randomness are trained once.")
     if any(row.first.model == "ngram" for row in rows):
         lines.append("Parameters of an n-gram: the n-grams it stores.")
+    if is_timed(comparison):
+        lines.append("tokens seen: what a model was trained on in its minutes; a busy machine makes them fewer.")
     lines.append("next: reading one token and predicting the next, the median. size: the files that using it takes.")
     return lines
 
