@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from thereafter import progress
 from thereafter.cli import app
 from thereafter.errors import MissingPackageError, OptionError, UnknownNameError
 from thereafter.figures.catalogue import FIGURES, draw, drawer
 from thereafter.figures.figure import Figure
 from thereafter.figures.style import canvas
 from thereafter.gallery import build as building
-from thereafter.gallery.build import build, find_pictures, write
+from thereafter.gallery import models as training
+from thereafter.gallery.build import Writer, build, find_pictures
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import Picture
 
@@ -66,7 +68,7 @@ def test_one_failing_picture_does_not_lose_the_others(tmp_path: Path, pictures: 
     assert list(gallery.figures) == ["one", "two"]
     assert gallery.figures["one"].name == "one"
     assert gallery.failed == {"broken": "ValueError: no such layer"}
-    page = write(gallery, tmp_path / "out", png=False)
+    page = Writer(tmp_path / "out", png=False).write(gallery)
     said = (tmp_path / "out" / "gallery.md").read_text(encoding="utf-8")
     assert "Measured on nothing, two. [Numbers](gallery/two.csv)" in said
     assert "Answers 000 fig. 5.9." in said
@@ -81,7 +83,7 @@ def test_without_a_browser_the_page_is_written_and_a_note_says_what_is_missing(
 
     monkeypatch.setattr(building, "render", missing)
     gallery = build(pictures, Models(tmp_path))
-    write(gallery, tmp_path / "out")
+    Writer(tmp_path / "out").write(gallery)
     assert gallery.notes == ["no PNGs: a picture needs a browser; try: apt-get install chromium"]
     assert (tmp_path / "out" / "gallery.html").exists()
     assert "![" not in (tmp_path / "out" / "gallery.md").read_text(encoding="utf-8")
@@ -95,6 +97,61 @@ def test_the_command_names_what_failed_and_exits_with_1(
     assert done.exit_code == 1
     assert "2 pictures" in done.output
     assert "failed: broken: ValueError: no such layer" in done.output
+
+
+class Notes(progress.Silent):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.lines.append(message)
+
+
+def test_what_can_be_drawn_is_written_before_a_model_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    text, out = tmp_path / "text.txt", tmp_path / "out"
+    text.write_text("the cat sat\n", encoding="utf-8")
+
+    def needs_a_model(models: Models) -> Figure:
+        models.trained("tiny", text, "ngram")
+        return drawn("two")
+
+    def stopped(*given: object, **named: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "train", stopped)
+    first = Picture("one", "", lambda models: drawn("one"))
+    reporter = Notes()
+    with progress.reporting(reporter), pytest.raises(KeyboardInterrupt):
+        build([first, Picture("two", "", needs_a_model)], Models(tmp_path / "m"), Writer(out, png=False).write)
+    assert (out / "gallery" / "one.csv").exists()
+    assert "About one" in (out / "gallery.html").read_text(encoding="utf-8")
+    assert "About one" in (out / "gallery.md").read_text(encoding="utf-8")
+    assert reporter.lines == ["written: one", "training tiny, for the picture two"]
+
+
+def test_a_picture_is_drawn_once_and_the_page_has_all(
+    tmp_path: Path, pictures: list[Picture], monkeypatch: pytest.MonkeyPatch
+):
+    rendered: list[list[str]] = []
+
+    def render(figures: list[Figure], *rest: object) -> list[bytes]:
+        rendered.append([figure.name for figure in figures])
+        return [b"png"] * len(figures)
+
+    monkeypatch.setattr(building, "render", render)
+    monkeypatch.setattr(building, "_WRITE_EVERY", 0.0)  # after each picture
+    build(pictures, Models(tmp_path), Writer(tmp_path / "out").write)
+    assert rendered == [["one"], ["two"]]
+    said = (tmp_path / "out" / "gallery.md").read_text(encoding="utf-8")
+    assert "![About another name](gallery/one.png)" in said
+    assert "![About two](gallery/two.png)" in said
+
+
+def test_a_diagram_trains_nothing(tmp_path: Path):
+    words = ["gallery", "--only", "lstm-cell", "--out", str(tmp_path), "--models", str(tmp_path / "m"), "--no-png"]
+    assert runner.invoke(app, words).exit_code == 0
+    assert (tmp_path / "gallery" / "lstm-cell.csv").exists()
+    assert not (tmp_path / "m").exists()
 
 
 def test_a_model_is_trained_once_and_again_when_its_options_change(tmp_path: Path):

@@ -22,16 +22,19 @@ def gallery(
 ) -> None:
     """Build every picture of the books from models it trains itself: under ten minutes on two cores, then seconds.
 
+    What can be drawn is written before the next model is trained; a picture trains only the models it shows.
+
     Example: thereafter gallery --out gallery --only gradient-decay,lstm-cell
     """
     from thereafter.folders import cache_folder
-    from thereafter.gallery.build import build, find_pictures, write
+    from thereafter.gallery.build import Writer, build, find_pictures
     from thereafter.gallery.models import Models
 
     wanted = [name.strip() for name in only.split(",") if name.strip()]
     pictures = find_pictures(wanted)
-    built = build(pictures, Models(models or cache_folder() / "gallery", seed))
-    page = write(built, out, png=png)
+    writer = Writer(out, png=png)
+    built = build(pictures, Models(models or cache_folder() / "gallery", seed), writer.write)
+    page = writer.page if built.figures else writer.write(built)
     for note in built.notes:
         typer.echo(note, err=True)
     typer.echo(f"{len(built.figures)} pictures, {sum(built.seconds.values()):.0f} s: {page}")

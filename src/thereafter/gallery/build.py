@@ -1,9 +1,13 @@
-"""The gallery: every picture from the models it trains itself, as a page, as PNGs and as Markdown."""
+"""The gallery: every picture from the models it trains itself, as a page, as PNGs and as Markdown.
+
+What is drawn is written before the next model is trained, and now and then between: a gallery that is stopped leaves
+all it had. Not after every picture, since each time a browser starts and the whole page is written again.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -26,6 +30,7 @@ LEAD = (
 )
 PNG_SCALE = 1.0
 """Small files: the page has the same plots at any size."""
+_WRITE_EVERY = 5.0  # seconds, where many pictures come without a training
 
 
 @dataclass
@@ -49,13 +54,31 @@ def find_pictures(only: Sequence[str] = ()) -> list[Picture]:
     return [picture for picture in every if not only or picture.name in only]
 
 
-def build(pictures: Sequence[Picture], models: Models) -> Gallery:
-    """Make every picture; one that fails is written down and does not stop the others."""
-    gallery = Gallery()
+def build(
+    pictures: Sequence[Picture], models: Models, keep: Callable[[Gallery], object] = lambda gallery: None
+) -> Gallery:
+    """Make every picture; one that fails is written down and does not stop the others.
+
+    `keep` is called with what is made so far: before a model is trained, every few seconds, and at the end.
+    """
+    gallery, kept, last = Gallery(), 0, time.monotonic()
+
+    def keep_new() -> None:
+        nonlocal kept, last
+        if len(gallery.figures) > kept:
+            keep(gallery)
+            kept, last = len(gallery.figures), time.monotonic()
+
     with progress.task("pictures", total=len(pictures), unit="pictures") as advance:
         for picture in pictures:
             began = time.monotonic()
             advance(0, picture.name)
+
+            def train_next(name: str, wanted_by: str = picture.name) -> None:
+                keep_new()
+                progress.note(f"training {name}, for the picture {wanted_by}")
+
+            models.before_training = train_next
             try:
                 figure = picture.build(models)
             except Exception as error:  # whatever is wrong with one picture, the others are still wanted
@@ -65,31 +88,52 @@ def build(pictures: Sequence[Picture], models: Models) -> Gallery:
                 gallery.answers[picture.name] = picture.documents
             gallery.seconds[picture.name] = time.monotonic() - began
             advance(1)
+            if time.monotonic() - last >= _WRITE_EVERY:
+                keep_new()
+    keep_new()
     return gallery
 
 
-def write(gallery: Gallery, out: Path, *, png: bool = True) -> Path:
-    """Write `gallery.html` (all in one page), `gallery.md`, and `gallery/NAME.csv` and `.png`; returns the page.
+class Writer:
+    """Writes a gallery that grows: `gallery.html` (all in one page), `gallery.md`, `gallery/NAME.csv` and `.png`.
 
     Without kaleido or a browser there are no PNGs: a note says what is missing, and the page has every picture.
     """
-    figures = list(gallery.figures.values())
-    for figure in figures:
-        write_text(out / "gallery" / f"{figure.name}.csv", figure.csv())
-    drawn: set[str] = set()
-    if png and figures:
+
+    def __init__(self, out: Path, *, png: bool = True) -> None:
+        self.out, self._png = out, png
+        self._written: set[str] = set()
+        self._drawn: set[str] = set()
+
+    @property
+    def page(self) -> Path:
+        return self.out / "gallery.html"
+
+    def write(self, gallery: Gallery) -> Path:
+        """Write the figures that are new, and the pages over all of them; returns the page."""
+        new = [figure for name, figure in gallery.figures.items() if name not in self._written]
+        for figure in new:
+            write_text(self.out / "gallery" / f"{figure.name}.csv", figure.csv())
+        if self._png and new:
+            self._draw(gallery, new)
+        self._written |= {figure.name for figure in new}
+        write_text(self.out / "gallery.md", markdown(gallery, self._drawn))
+        write_text(self.page, page(list(gallery.figures.values()), title=TITLE, lead=LEAD, answers=gallery.answers))
+        if new:
+            progress.note(f"written: {', '.join(figure.name for figure in new)}")
+        return self.page
+
+    def _draw(self, gallery: Gallery, new: Sequence[Figure]) -> None:
         try:
-            pictures = render(figures, "png", PNG_SCALE)
+            pictures = render(new, "png", PNG_SCALE)
         except MissingPackageError as error:
+            self._png = False
             gallery.notes.append(f"no PNGs: {error}")
-        else:
-            for figure, content in zip(figures, pictures, strict=True):
-                with replacing(out / "gallery" / f"{figure.name}.png") as temporary:
-                    temporary.write_bytes(content)
-                drawn.add(figure.name)
-    write_text(out / "gallery.md", markdown(gallery, drawn))
-    write_text(out / "gallery.html", page(figures, title=TITLE, lead=LEAD, answers=gallery.answers))
-    return out / "gallery.html"
+            return
+        for figure, content in zip(new, pictures, strict=True):
+            with replacing(self.out / "gallery" / f"{figure.name}.png") as temporary:
+                temporary.write_bytes(content)
+            self._drawn.add(figure.name)
 
 
 def markdown(gallery: Gallery, drawn: set[str]) -> str:

@@ -99,14 +99,15 @@ def _asked(readers: Sequence[Reader], name: str, spans: Sequence[int], longest: 
 def _remember(models: Models) -> Figure:
     readers = []
     for kind in CELLS:
-        way: dict[str, Any] = {"epochs": 16, "rate": 0.005} if kind == "transformer" else {"epochs": 8, "rate": 0.01}
-        readers.append(on_task(models, "remember-first", kind, label=kind, count=4000, longest=20, **way))
+        rate = 0.005 if kind == "transformer" else 0.01
+        readers.append(
+            on_task(models, "remember-first", kind, label=kind, count=4000, longest=20, epochs=16, rate=rate)
+        )
     return accuracy_by_n(
         _asked(readers, "remember-first", (1, 2, 3, 5, 8, 12, 16, 20, 25, 30, 40), 20),
         name="memory-remember-first",
         title="Remember the first symbol for n steps",
-        note="each cell has 32 units and saw 4,000 lines of n from 1 to 20, 8 times over (the transformer 16 times); "
-        + _ONE_SEED,
+        note=f"each cell has 32 units and saw 4,000 lines of n from 1 to 20, 16 times over; {_ONE_SEED}",
     )
 
 

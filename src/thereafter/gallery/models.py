@@ -7,6 +7,7 @@ was stopped goes on where it was.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from thereafter.api import resume, train
 from thereafter.language_model import LanguageModel
 from thereafter.text.agreement import write_corpus
-from thereafter.training.run_folder import is_run
+from thereafter.training.run_folder import is_finished, is_run
 
 KINDS = ("ngram", "window", "rnn", "gru", "lstm", "mingru", "transformer")
 
@@ -36,10 +37,14 @@ _OPTIONS["rnn"] = _RECURRENT | {"rate": 0.002}  # a simple recurrence makes noth
 
 
 class Models:
-    """Models by name, under a folder that outlives the build; `seed` is that of all trainings."""
+    """Models by name, under a folder that outlives the build; `seed` is that of all trainings.
+
+    `before_training` is called with the name of a model that is about to be trained.
+    """
 
     def __init__(self, folder: Path, seed: int = 0) -> None:
         self.folder, self.seed = folder, seed
+        self.before_training: Callable[[str], None] = lambda name: None
         self._held: dict[str, LanguageModel] = {}
 
     def sentences(self) -> dict[str, Path]:
@@ -70,6 +75,8 @@ class Models:
         """
         if name not in self._held:
             run = self.folder / f"{name}-{_mark(source, kind, options)}"
+            if not (is_run(run) and is_finished(run)):
+                self.before_training(name)
             self._held[name] = resume(run) if is_run(run) else train(source, model=kind, out=run, **options)
         return self._held[name]
 
