@@ -80,8 +80,8 @@ def test_a_pasted_text_is_trained_paused_reloaded_resumed_and_tried(page: Any, s
     page.wait_for_selector("#example .main-svg")  # there is none yet: one that was made before shows what it looks like
     page.get_by_label("Paste a text").check()
     page.get_by_role("textbox", name="The text").fill(book())
-    page.get_by_role("spinbutton", name="Minutes of training", include_hidden=True).fill("0.15")
     page.get_by_text("More choices").click()
+    page.get_by_role("spinbutton", name="Minutes at most", include_hidden=True).fill("0.15")
     page.get_by_role("spinbutton", name="Hidden units", include_hidden=True).fill("8")
     page.get_by_role("textbox", name="Name").fill("from the page")
     page.get_by_role("button", name="Start training").click()
@@ -138,7 +138,8 @@ def test_what_the_form_says_is_what_is_asked_and_a_link_says_it_again(page: Any,
     page.get_by_label("Paste a text").check()
     page.get_by_role("textbox", name="The text").fill("one two three")
     page.get_by_role("combobox", name="Model").select_option("ngram")
-    assert page.get_by_role("spinbutton", name="Minutes of training", include_hidden=True).is_hidden()
+    for name in ("Epochs", "Minutes at most"):
+        assert page.get_by_role("spinbutton", name=name, include_hidden=True).is_hidden()
     page.get_by_role("combobox", name="Tokens").select_option("char")
     page.get_by_text("More choices").click()
     assert page.get_by_role("spinbutton", name="Hidden units", include_hidden=True).is_hidden()
@@ -153,10 +154,15 @@ def test_what_the_form_says_is_what_is_asked_and_a_link_says_it_again(page: Any,
     page.get_by_role("combobox", name="Model").select_option("gru")
     page.get_by_role("button", name="Start training").click()
     wait_for(lambda: len(asked) == 2)
-    one, other = asked
+    page.get_by_role("spinbutton", name="Epochs", include_hidden=True).fill("2.5")
+    page.wait_for_function("() => location.hash.includes('epochs=2.5')")
+    page.get_by_role("button", name="Start training").click()
+    wait_for(lambda: len(asked) == 3)
+    one, other, third = asked
     assert (one["model"], one["text"], one["source"]) == ("ngram", "one two three", None)
     assert (one["tokens"], one["options"], one["name"]) == ("char", {"order": 3}, "")
-    assert (other["source"], other["text"], other["options"]) == ("agreement", None, {"minutes": 1.0})
+    assert (other["source"], other["text"], other["options"]) == ("agreement", None, {})
+    assert third["options"] == {"epochs": 2.5}  # no minutes: how fast the machine is changes no model
 
 
 def test_files_are_read_in_the_page(page: Any, asked: list[dict[str, Any]]):

@@ -32,18 +32,19 @@ def read_budget(given: Mapping[str, Any]) -> dict[str, Any]:
     return budget
 
 
-def default_budget(texts: Texts, tokens: Collection[str]) -> dict[str, Any]:
-    """Epochs, equal for all models: as many as make about `TOKENS` of the finest of these tokens, at most `EPOCHS`.
+def default_budget(texts: Texts, tokens: Collection[str], total: int = TOKENS) -> dict[str, Any]:
+    """Epochs, equal for all models: as many as make about `total` of the finest of these tokens, at most `EPOCHS`.
 
     Not tokens: where some models read words and others letters, the same number of tokens is not the same text.
     """
-    if "text" in texts.parts:
-        part, share = texts.parts["text"], SHARES[0]
-    else:
-        part, share = part_of(texts, "train"), 1.0
+    return {"epochs": min(EPOCHS, float(f"{total / count_tokens(texts, tokens):.2g}"))}
+
+
+def count_tokens(texts: Texts, tokens: Collection[str]) -> float:
+    """How many of the finest of these tokens a training text has, about, by its length: at least one."""
+    part, share = (texts.parts["text"], SHARES[0]) if "text" in texts.parts else (part_of(texts, "train"), 1.0)
     length = share * sum(len(chunk) for chunk in part.chunks())
-    count = max(1.0, length / min(_CHARACTERS.get(name, 1.0) for name in tokens))
-    return {"epochs": min(EPOCHS, float(f"{TOKENS / count:.2g}"))}
+    return max(1.0, length / min(_CHARACTERS.get(name, 1.0) for name in tokens))
 
 
 def described(budget: Mapping[str, Any]) -> str:

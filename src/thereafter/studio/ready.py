@@ -1,9 +1,10 @@
 """The ready models: small ones, trained on first start from the built-in corpora, so that every panel is alive.
 
-About a minute on two cores. Budgets are in tokens, so that everybody gets the same models; a training that was stopped
-goes on where it was. The sentences are those of `agreement` with fewer words between subject and verb, and every line
-begins afresh, as a sentence on the page does: that can be learned in the time. Beside each model stands the recipe it
-was made by; one that was made by another is made again.
+About a minute on two cores. Budgets are in tokens, so that everybody gets the same models, and equal for all models of
+the sentences, which stand side by side in the panels; a training that was stopped goes on where it was. The sentences
+are those of `agreement` with fewer words between subject and verb, and every line begins afresh, as a sentence on the
+page does: that can be learned in the time. Beside each model stands the recipe it was made by; one that was made by
+another is made again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ BETWEEN = 6
 """Words between a subject and its verb, at most."""
 SENTENCES = {"train": 20_000, "valid": 500, "test": 1_000}
 SENTENCES_NAME, LETTERS_NAME = "sentences", "python-code"
+BUDGET = 500_000
+"""Tokens each neural model of the sentences reads."""
 
 _LINES: dict[str, Any] = {
     "text.context": "line",
@@ -63,12 +66,12 @@ class Ready:
 
 READY = (
     Ready("ngram", "ngram", SENTENCES_NAME, options={"order": 4}),
-    Ready("lstm", "lstm", SENTENCES_NAME, 500_000, _CELLS),
-    Ready("rnn", "rnn", SENTENCES_NAME, 600_000, _CELLS | {"rate": 0.006}),
+    Ready("lstm", "lstm", SENTENCES_NAME, BUDGET, _CELLS),
+    Ready("rnn", "rnn", SENTENCES_NAME, BUDGET, _CELLS | {"rate": 0.006}),
     Ready("letters", "lstm", LETTERS_NAME, 900_000, _LETTERS | {"tokens": "char", "rate": 0.005}),
-    Ready("window", "window", SENTENCES_NAME, 300_000, _LINES | {"hidden": 96, "rate": 0.01}),
-    Ready("gru", "gru", SENTENCES_NAME, 400_000, _CELLS),
-    Ready("transformer", "transformer", SENTENCES_NAME, 450_000, _ATTENTION),
+    Ready("window", "window", SENTENCES_NAME, BUDGET, _LINES | {"hidden": 96, "rate": 0.01}),
+    Ready("gru", "gru", SENTENCES_NAME, BUDGET, _CELLS),
+    Ready("transformer", "transformer", SENTENCES_NAME, BUDGET, _ATTENTION),
 )
 """In the order they are trained: the first ones make the first panel alive."""
 

@@ -16,6 +16,7 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,7 +26,7 @@ from thereafter.progress import Advance
 
 TRAINING = "training"  # the task whose steps can be gone back to
 _EVERY = 0.2  # seconds between two lines about the same task
-_BYTES_A_TOKEN = {"word": 5.5, "prose": 5.0, "bpe": 4.0}  # about; letters and bytes have one
+_TOKENS = 2_000_000  # read where no budget is given, about: a minute on two cores
 _ROW = 35  # tokens of a row in one step, about
 _SHARE, _LEAST_STEPS = 0.2, 20  # of the text, and of steps, between two validations
 _SNAPSHOT_STEPS = 10  # between two states that a pause can save: so many steps are lost at most
@@ -95,23 +96,28 @@ def obey(order: dict[str, Any], lines: Lines) -> bool:
         return True
     source, model, tokens, options = (order[name] for name in ("source", "model", "tokens", "options"))
     if model != "ngram":
-        options = {"checkpoint_every": _SNAPSHOT_STEPS} | options
-    if "minutes" in options:
-        options = {"validate_every": _validate_every(source, tokens)} | options
+        options = _watched(source, tokens, options) | options
     train(source, model=model, tokens=tokens, out=Path(order["run"]), **options)
     return True
 
 
-def _validate_every(source: str, tokens: str | None) -> int:
-    """Steps between two validations where somebody watches: about a fifth of the text, so that the curve is seen to
-    grow and the first weights come soon, and the held-out twentieth takes less than a tenth of the time."""
+def _watched(source: str, tokens: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What is chosen for a training that somebody watches.
+
+    It ends in about a minute where no budget is given. It is validated after about a fifth of the text, so that the
+    curve is seen to grow and the first weights come soon, and the held-out twentieth takes less than a tenth of the
+    time.
+    """
+    from thereafter.comparing import budget
     from thereafter.text.sources import resolve
     from thereafter.training.defaults import tier_of
-    from thereafter.training.protocol import part_of
 
     texts = resolve(source)
-    count = part_of(texts, "train").size / _BYTES_A_TOKEN.get(tokens or texts.tokens, 1)
-    return max(_LEAST_STEPS, round(_SHARE * count / (tier_of(int(count)).batch * _ROW)))
+    count = budget.count_tokens(texts, [tokens or texts.tokens])
+    every = max(_LEAST_STEPS, round(_SHARE * count / (tier_of(int(count)).batch * _ROW)))
+    chosen: dict[str, Any] = {"checkpoint_every": _SNAPSHOT_STEPS, "validate_every": every}
+    asked = any(options.get(unit) is not None for unit in budget.UNITS)
+    return chosen if asked else chosen | budget.default_budget(texts, [tokens or texts.tokens], _TOKENS)
 
 
 def _make_ready(order: dict[str, Any], lines: Lines) -> bool:

@@ -36,7 +36,7 @@ function mount(place, context) {
   function changed() {
     const now = sources.values();
     const text = now.way === "paste" && now.text.length <= SHORT ? now.text : "";
-    context.set({ way: now.way, corpus: now.corpus, text, kind: now.kind, tokens: now.tokens, minutes: now.minutes,
+    context.set({ way: now.way, corpus: now.corpus, text, kind: now.kind, tokens: now.tokens, epochs: now.epochs, minutes: now.minutes,
       hidden: now.hidden, layers: now.layers, order: now.order, name: now.name });
   }
 
@@ -64,7 +64,7 @@ function mount(place, context) {
     else request.text = (now.way === "file" ? file.text : now.text).toWellFormed();
     if (now.way === "file" && !now.name) request.name = `${file.name.replace(/\.[^.]*$/, "")}-${now.kind}`.slice(0, 60);
     if (now.tokens) request.tokens = now.tokens;
-    for (const name of ["minutes", "hidden", "layers", "order"]) if (now[name]) request[name] = Number(now[name]);
+    for (const name of ["epochs", "minutes", "hidden", "layers", "order"]) if (now[name]) request[name] = Number(now[name]);
     const large = request.text && tooLarge("the text", new Blob([request.text]).size);
     if (large) return failed.say(large);
     start.disabled = true;
@@ -132,30 +132,31 @@ function form(context, changed, opened) {
   const hint = el("span", { class: "note", id: "hint", role: "status" });
   const kind = choice("Model", KINDS, context.get("kind", "lstm"), () => { arrange(); changed(); });
   const tokens = choice("Tokens", TOKENS, context.get("tokens"), changed);
-  const minutes = number("Minutes of training", { min: 0.05, max: 600, step: "any", value: context.get("minutes", "1") }, changed);
+  const epochs = number("Epochs (times the text is read)", { min: 0.01, max: 1000, step: "any", value: context.get("epochs"), placeholder: "by the text" }, changed);
+  const minutes = number("Minutes at most", { min: 0.05, max: 600, step: "any", value: context.get("minutes"), placeholder: "no limit" }, changed);
   const hidden = number("Hidden units", { min: 1, max: 2048, step: 1, value: context.get("hidden"), placeholder: "by the text" }, changed);
   const layers = number("Layers", { min: 1, max: 8, step: 1, value: context.get("layers"), placeholder: "by the text" }, changed);
   const order = number("Order", { min: 1, max: 10, step: 1, value: context.get("order"), placeholder: "by the text" }, changed);
   const name = el("input", { type: "text", maxlength: 60, placeholder: "chosen for you", oninput: changed });
   name.value = context.get("name");
   const more = el("details", {}, el("summary", { style: "padding:.5rem 0;cursor:pointer" }, "More choices"),
-    el("div", { class: "row", style: "margin:.4rem 0 0" }, hidden.node, layers.node, order.node, field("Name", name)));
-  more.open = ["hidden", "layers", "order", "name"].some((one) => context.get(one));
-  const node = el("div", {}, way, el("div", { class: "row", style: "margin:0" }, corpus.node), pasted, picked, el("div", { class: "row", style: "margin:.8rem 0 0" }, kind.node, tokens.node, minutes.node), more);
+    el("div", { class: "row", style: "margin:.4rem 0 0" }, minutes.node, hidden.node, layers.node, order.node, field("Name", name)));
+  more.open = ["minutes", "hidden", "layers", "order", "name"].some((one) => context.get(one));
+  const node = el("div", {}, way, el("div", { class: "row", style: "margin:0" }, corpus.node), pasted, picked, el("div", { class: "row", style: "margin:.8rem 0 0" }, kind.node, tokens.node, epochs.node), more);
 
   const chosen = () => buttons.find((button) => button.checked).value;
   function arrange() {
     const counted = kind.value === "ngram";
     for (const [part, when] of [[corpus.node, "built-in"], [pasted, "paste"], [picked, "file"]]) hide(part, chosen() !== when);
     hide(hint, chosen() !== "file");
-    hide(minutes.node, counted);
+    for (const part of [epochs.node, minutes.node]) hide(part, counted);
     hide(hidden.node, counted || kind.value === "average");
     hide(layers.node, counted || kind.value === "average" || kind.value === "window");
     hide(order.node, !counted);
   }
   arrange();
   const values = () => ({ way: chosen(), corpus: corpus.value, text: text.value, kind: kind.value, tokens: tokens.value, name: name.value.trim(),
-    minutes: minutes.input.value, hidden: hidden.input.value, layers: layers.input.value, order: order.input.value });
+    epochs: epochs.input.value, minutes: minutes.input.value, hidden: hidden.input.value, layers: layers.input.value, order: order.input.value });
   return { node, hint, values };
 }
 
