@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from thereafter import locks
+from thereafter.errors import StorageError
 
 _HOLD = """
 import sys, time
@@ -95,3 +96,18 @@ def test_a_full_disk_leaves_no_lock(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert not (tmp_path / ".lock").exists()
+
+
+def test_a_link_or_a_pipe_in_the_place_of_the_lock_is_neither_written_nor_waited_for(tmp_path: Path) -> None:
+    """A folder that somebody else made may hold one: the owner must not be written over a file elsewhere."""
+    elsewhere, link, pipe = tmp_path / "letter.txt", tmp_path / "link" / ".lock", tmp_path / "pipe" / ".lock"
+    elsewhere.write_text("dear reader", encoding="utf-8")
+    for path in (link, pipe):
+        path.parent.mkdir()
+    link.symlink_to(elsewhere)
+    os.mkfifo(pipe)
+    for path in (link, pipe):
+        assert locks.owner(path) is None
+        with pytest.raises(StorageError, match="no plain file"):
+            locks.take(path)
+    assert elsewhere.read_text(encoding="utf-8") == "dear reader"

@@ -2,14 +2,17 @@
 
 The file names its owner, so that whoever is refused can be told who is at work. The lock is the system's, not the file:
 a file that a killed process left behind locks nothing, and the next owner takes it over. On a disk without locks
-everybody gets the lock.
+everybody gets the lock. A link, a pipe or a device in the place of the file is not followed and not opened: a folder
+that somebody else made could lead to any file, and the owner's name would be written over it.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
+import stat
 import sys
 import time
 from contextlib import suppress
@@ -17,6 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO
+
+from thereafter.errors import StorageError
 
 _PATIENCE = 0.3  # seconds: `owner` takes a free lock for a moment, and must not make anybody else give up
 _PAUSE = 0.02
@@ -69,7 +74,10 @@ def take(path: Path, *, command: str = "", patience: float = _PATIENCE) -> FileL
     path.parent.mkdir(parents=True, exist_ok=True)
     give_up = time.monotonic() + patience
     while True:
-        file = path.open("ab", buffering=0)
+        try:
+            file = _open(path, "ab", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        except OSError as error:
+            raise StorageError(f"cannot lock {path}: {error.strerror}; try removing it, or another folder") from error
         try:
             _lock(file)
         except (BlockingIOError, PermissionError):
@@ -98,7 +106,7 @@ def take(path: Path, *, command: str = "", patience: float = _PATIENCE) -> FileL
 def owner(path: Path) -> Owner | None:
     """Who has the lock of a file now; None where nobody has it. Nothing is waited for and nothing is changed."""
     try:
-        file = path.open("rb+")
+        file = _open(path, "rb+", os.O_RDWR)
     except OSError:
         return None
     with file:
@@ -109,6 +117,15 @@ def owner(path: Path) -> Owner | None:
         except OSError:
             return None
         return None
+
+
+def _open(path: Path, mode: str, flags: int) -> IO[bytes]:
+    """Open a lock file, or what is to become one; anything but a plain file is an OSError, at once."""
+    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+        raise OSError(errno.EINVAL, "it is no plain file", str(path))
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    return os.fdopen(os.open(path, flags, 0o666), mode)
 
 
 def _read_owner(file: IO[bytes]) -> Owner:

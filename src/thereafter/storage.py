@@ -10,11 +10,12 @@ import errno
 import json
 import math
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,48 @@ _DTYPES = {
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1", "BOOL": "<?",
 }  # fmt: skip
 _LONGEST_HEADER = 100_000_000
+_SORTS = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+_SYSTEM_FLAGS = ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY")  # each where the system has it
+
+
+def is_plain(path: Path, *, links: bool = True) -> bool:
+    """Whether a path leads to a plain file; without `links`, whether it is one itself. Nothing is opened."""
+    try:
+        return stat.S_ISREG((path.stat() if links else path.lstat()).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def open_plain(path: str | os.PathLike[str], *, links: bool = True) -> IO[bytes]:
+    """Open a plain file for reading. Anything else is an OSError, without waiting: a pipe would hang whoever opens it
+    until somebody writes, and some devices do something when they are opened.
+
+    The look comes first, and again at what was opened: another process may have changed it in between. Without `links`
+    a link is refused as well.
+    """
+    _check_plain(os.stat(path, follow_symlinks=links), path)
+    flags = os.O_RDONLY
+    for name in (*_SYSTEM_FLAGS, *(() if links else ("O_NOFOLLOW",))):
+        flags |= getattr(os, name, 0)
+    file = os.fdopen(os.open(path, flags), "rb")
+    try:
+        _check_plain(os.fstat(file.fileno()), path)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def read_plain(path: str | os.PathLike[str], *, links: bool = True) -> bytes:
+    """What is in a plain file, by the rules of `open_plain`."""
+    with open_plain(path, links=links) as file:
+        return file.read()
+
+
+def _check_plain(facts: os.stat_result, path: str | os.PathLike[str]) -> None:
+    if not stat.S_ISREG(facts.st_mode):
+        sort = _SORTS.get(stat.S_IFMT(facts.st_mode), "device")
+        raise OSError(errno.EINVAL, f"it is a {sort}, expected a plain file", os.fspath(path))
 
 
 @contextmanager
@@ -114,8 +157,8 @@ def map_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     Every size is checked and nothing is executed.
     """
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_plain(path) as file:
+            size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or not 2 <= length <= min(size - 8, _LONGEST_HEADER):
                 raise FormatError(

@@ -14,7 +14,7 @@ import torch
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.errors import FormatError, SourceError
-from thereafter.storage import map_arrays, write_text
+from thereafter.storage import map_arrays, read_plain, write_text
 from thereafter.tasks import finding
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Examples, Fitted, run
@@ -45,7 +45,7 @@ class Kept:
 def is_task(folder: Path) -> bool:
     """Whether a folder holds the run of a task, not that of a language model."""
     try:
-        return "task" in toml.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        return "task" in toml.loads(read_plain(folder / CONFIG).decode("utf-8"))
     except (OSError, ValueError, FormatError):
         return False
 
@@ -127,7 +127,7 @@ def source_of(config: Mapping[str, Any]) -> Any:
 
 def _read(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], Task]:
     try:
-        config = toml.loads((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
+        config = toml.loads(read_plain(folder / CONFIG).decode("utf-8"), str(folder / CONFIG))
         log = read_log(folder / LOG)
     except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"the run {folder} cannot be read: {error}; try training again") from error
@@ -143,7 +143,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], Task]:
 
 def _lexicons(folder: Path) -> dict[str, Any]:
     try:
-        stored = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))[_KEY]
+        stored = json.loads(read_plain(folder / TOKENIZER).decode("utf-8"))[_KEY]
         return {str(name): _lexicon(one) for name, one in stored.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FormatError(f"{folder / TOKENIZER} holds no lexicons ({error}); try training again") from error

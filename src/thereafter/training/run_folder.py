@@ -18,7 +18,7 @@ from thereafter import config as toml
 from thereafter import progress
 from thereafter.errors import FormatError, StorageError, nearest
 from thereafter.packages import require
-from thereafter.storage import map_arrays, replacing, write_arrays, write_text
+from thereafter.storage import map_arrays, read_plain, replacing, write_arrays, write_text
 from thereafter.text.tokenizers import load_tokenizer
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training import ownership
@@ -80,7 +80,7 @@ def _left_behind(name: str) -> bool:
 def is_finished(folder: Path) -> bool:
     """Whether the training in a run folder has come to its end: its log says so in the last line."""
     try:
-        return is_file(folder / LOG) and has_ended((folder / LOG).read_bytes())
+        return has_ended(read_plain(folder / LOG))
     except (OSError, ValueError):
         return False
 
@@ -211,7 +211,7 @@ def read_config(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     if not is_run(folder):
         raise FormatError(_no_run(folder))
     try:
-        config = toml.loads((folder / CONFIG).read_text(encoding="utf-8"), str(folder / CONFIG))
+        config = toml.loads(read_plain(folder / CONFIG).decode("utf-8"), str(folder / CONFIG))
         log = read_log(folder / LOG)
     except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"the run {folder} cannot be read: {error}; try training again") from error

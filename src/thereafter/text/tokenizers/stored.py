@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from thereafter.errors import FormatError, StorageError, nearest
+from thereafter.storage import read_plain
 
 FORMAT = "thereafter-tokenizer"
 VERSION = 1
@@ -39,8 +40,7 @@ def checked_header(stored: object, known: list[str]) -> str:
 def read_stored(path: str | os.PathLike[str]) -> object:
     """The parsed JSON of a file."""
     try:
-        with open(path, "rb") as file:
-            return json.loads(file.read().decode("utf-8"))
+        return json.loads(read_plain(path).decode("utf-8"))
     except OSError as failed:
         raise FormatError(f"no tokenizer could be read from {os.fspath(path)}: {failed.strerror or failed}") from None
     except (ValueError, RecursionError) as failed:
