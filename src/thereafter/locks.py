@@ -21,8 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from thereafter.errors import StorageError
-
 _PATIENCE = 0.3  # seconds: `owner` takes a free lock for a moment, and must not make anybody else give up
 _PAUSE = 0.02
 
@@ -74,10 +72,7 @@ def take(path: Path, *, command: str = "", patience: float = _PATIENCE) -> FileL
     path.parent.mkdir(parents=True, exist_ok=True)
     give_up = time.monotonic() + patience
     while True:
-        try:
-            file = _open(path, "ab", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        except OSError as error:
-            raise StorageError(f"cannot lock {path}: {error.strerror}; try removing it, or another folder") from error
+        file = _open(path, "ab", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             _lock(file)
         except (BlockingIOError, PermissionError):

@@ -33,6 +33,8 @@ WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "or", "which",
 SMALL: dict[str, Any] = {"hidden": 8, "batch": 4, "steps": 8, "dropout": 0.2, "validate_every": 50, "min_count": 1}
 ENDLESS = SMALL | {"epochs": 100_000.0}
 BUDGET = SMALL | {"epochs": 30.0}
+ORDERED = {"hidden": 8, "epochs": 1000.0}
+"""Options that an order read from a file may have: those of the API."""
 
 
 def book(lines: int = 120) -> str:
@@ -128,7 +130,7 @@ def test_stop_close_and_what_was_not_begun_yet(jobs: Jobs):
     assert (jobs.folder / stopped / "weights.safetensors").is_file()  # validated at step 50
     with pytest.raises(OptionError, match="is stopped; expected one that runs"):
         jobs.pause(stopped)
-    waiting = jobs.begin("waiting", "rnn", text=book(), tokens="word", options=ENDLESS)["name"]
+    waiting = jobs.begin("waiting", "rnn", text=book(), tokens="word", options=ORDERED)["name"]
     pids.append(pid_of(jobs, waiting))
 
     jobs.close()
@@ -152,14 +154,14 @@ def test_stop_close_and_what_was_not_begun_yet(jobs: Jobs):
 
 def test_a_training_ended_while_its_folder_was_being_made_begins_again(jobs: Jobs):
     """The tokenizer is there and the configuration is not: no run yet, but the order says what was wanted."""
-    name = jobs.begin("half", "rnn", text=book(), tokens="word", options=ENDLESS)["name"]
+    name = jobs.begin("half", "rnn", text=book(), tokens="word", options=ORDERED)["name"]
     jobs.close()
     folder = jobs.folder / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
     order = {"do": "train", "source": str((jobs.folder / TEXTS / f"{name}.txt").absolute()), "model": "rnn"}
-    order |= {"tokens": "word", "options": ENDLESS, "run": str(folder.absolute())}
+    order |= {"tokens": "word", "options": ORDERED, "run": str(folder.absolute())}
     write_text(jobs.folder / TEXTS / f"{name}.json", json.dumps(order))
     later = Jobs(jobs.folder)
     assert told(later, name)["resumable"]
@@ -358,5 +360,5 @@ def test_the_routes_refuse_in_sentences_and_take_only_what_a_kind_has(server: Se
 
 
 def _running(name: str, model: str) -> dict[str, Any]:
-    words = dict.fromkeys(("status", "note", "error"), "")
+    words = dict.fromkeys(("status", "note", "error", "owner"), "")
     return {"name": name, "model": model, "state": "running", "share": 0.0, "run": "runs:x", "resumable": False} | words

@@ -100,7 +100,9 @@ def test_a_training_stays_in_the_runs_folder(tmp_path: Path, name: str, monkeypa
 
     monkeypatch.setattr(jobs, "Child", Quiet)
     runs = tmp_path / "runs"
-    jobs.Jobs(runs).begin(name, "ngram", text="a b c", source=None, tokens=None, options={})
+    begun = jobs.Jobs(runs)
+    begun.begin(name, "ngram", text="a b c", source=None, tokens=None, options={})
+    begun.close()
     run, text = Path(orders[0]["run"]), Path(orders[0]["source"])
     assert run.parent == runs
     assert run.resolve().parent == runs.resolve()

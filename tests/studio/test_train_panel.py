@@ -43,7 +43,7 @@ def asked(server: Served, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any
 
     def begin(name: str, model: str, **given: Any) -> dict[str, Any]:
         found.append({"name": name, "model": model} | given)
-        words = dict.fromkeys(("status", "note", "error"), "")
+        words = dict.fromkeys(("status", "note", "error", "owner"), "")
         return words | {
             "name": "asked",
             "model": model,

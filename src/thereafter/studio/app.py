@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from thereafter import __version__
-from thereafter.errors import MissingPackageError, ThereafterError
+from thereafter.errors import BusyError, MissingPackageError, ThereafterError
 from thereafter.packages import installed
 from thereafter.studio.errors import NotThereError, StartingError
 from thereafter.studio.guard import Guard
@@ -25,6 +25,7 @@ from thereafter.studio.routes.common import MOST_AT_ONCE
 from thereafter.studio.studio import Studio
 
 PAGE = Path(__file__).parent / "page"
+_STATUS = {NotThereError: 404, BusyError: 409, StartingError: 503}
 _ABOUT = "The verbs of the studio. Each is a plain function of the library; errors are sentences."
 
 
@@ -87,7 +88,7 @@ def _plotly() -> Path:
 
 
 def _sentence(request: Request, error: Exception) -> JSONResponse:
-    status = 404 if isinstance(error, NotThereError) else 503 if isinstance(error, StartingError) else 400
+    status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 400)
     return JSONResponse({"error": str(error)}, status)
 
 

@@ -1,4 +1,10 @@
-"""A worker as the studio sees it: started, listened to, stopped."""
+"""A worker as the studio sees it: started, listened to, stopped.
+
+It runs the code of this installation and nothing of the folder the studio was started in, which may be somebody else's:
+Python would look there for every module (`-P` keeps it from that), some libraries for settings, and the name of a
+corpus could mean a file. So it works in the folder of this package, and what the environment says relative to the
+former folder is made absolute.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +15,33 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from thereafter.errors import StorageError
 
+_INTERACTIVE = ("PYTHONSTARTUP", "PYTHONINSPECT")
+_FOLDERS = frozenset({"THEREAFTER_DATA", "THEREAFTER_CACHE"})
 _PATIENCE = 6.0  # seconds for a training to come to the end of a step; once more for saving what it has
 
 
-def _surroundings() -> dict[str, str]:
-    """One core is left to the page and the browser: threads that wait for each other at every step of a sequence are
-    slowed down many times over by whatever takes one of their cores away."""
+def surroundings() -> dict[str, str]:
+    """The environment of a worker.
+
+    One core is left to the page and the browser: threads that wait for each other at every step of a sequence are
+    slowed down many times over by whatever takes one of their cores away.
+    """
     threads = str(max(1, (os.cpu_count() or 2) - 1))
-    return {"OMP_NUM_THREADS": threads} | dict(os.environ) | {"PYTHONUNBUFFERED": "1"}
+    given = {"OMP_NUM_THREADS": threads} | dict(os.environ) | {"PYTHONUNBUFFERED": "1", "PYTHONSAFEPATH": "1"}
+    for name in _INTERACTIVE:
+        given.pop(name, None)
+    for name in _FOLDERS & given.keys():
+        if given[name]:
+            given[name] = os.path.abspath(os.path.expanduser(given[name]))
+    if "PYTHONPATH" in given:  # an empty entry, as in ":/modules", means the current folder
+        paths = [os.path.abspath(path) for path in given["PYTHONPATH"].split(os.pathsep) if path]
+        given["PYTHONPATH"] = os.pathsep.join(paths)
+    return given
 
 
 class Child:
@@ -34,13 +55,14 @@ class Child:
         self._lock = threading.Lock()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "thereafter.studio.worker"],
+                [sys.executable, "-P", "-m", "thereafter.studio.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 encoding="utf-8",
                 errors="replace",
-                env=_surroundings(),
+                env=surroundings(),
+                cwd=Path(__file__).parent,
                 start_new_session=os.name == "posix",  # Ctrl-C in the terminal is the studio's to handle
             )
         except OSError as error:

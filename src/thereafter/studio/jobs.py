@@ -2,31 +2,34 @@
 
 A paused training is one whose process has saved its state and ended; resuming goes on from there, to the same weights
 (`training/resume.py`). So a pause, a stop and a crash of the studio are the same to a run, and nothing is lost: what
-was left unfinished is listed as paused the next time. Pasted texts are kept in the folder `texts` beside the runs. The
-order of a training lies there too until its run folder can go on by itself: one that is paused while its text is still
-being read begins again.
+was left unfinished is listed as paused the next time. The order of a training lies beside the runs (`orders.py`) until
+its run folder can go on by itself: one that is paused while its text is still being read begins again.
+
+A run that somebody else is training, in a terminal or in another studio, is listed as running elsewhere, with its
+owner; it is theirs to pause and to go on with.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from thereafter.errors import OptionError, SourceError
-from thereafter.storage import write_text
+from thereafter.errors import BusyError, OptionError, SourceError
+from thereafter.locks import FileLock, Owner
 from thereafter.studio.child import Child
 from thereafter.studio.errors import NotThereError
+from thereafter.studio.orders import TEXTS, Orders, busy
+from thereafter.studio.own import is_own_run
 from thereafter.studio.unfinished import Unfinished
 from thereafter.studio.verbs.curves import Curve, curve
 
-State = Literal["running", "pausing", "paused", "stopping", "stopped", "finished", "failed"]
+State = Literal["running", "elsewhere", "pausing", "paused", "stopping", "stopped", "finished", "failed"]
 Order = dict[str, Any]
 MOST_RUNNING = 2
-TEXTS = "texts"
 _NAME = re.compile(r"[^\w-]+")
 _LONGEST_NAME = 40  # characters: a number and an ending are added, and file systems count bytes
 _AFTER: dict[State, State] = {"pausing": "paused", "stopping": "stopped"}
@@ -44,9 +47,13 @@ class Job:
     """What the bar says: loss, speed, rate."""
     note: str = ""
     error: str = ""
+    owner: str = ""
+    """Who is training it, where that is not this studio."""
     order: Order | None = field(default=None, repr=False)
     """How to begin it, as long as there is no run to go on with."""
     child: Child | None = field(default=None, repr=False)
+    lock: FileLock | None = field(default=None, repr=False)
+    """Keeps other studios from it while it is this one's."""
 
     @property
     def alive(self) -> bool:
@@ -54,8 +61,14 @@ class Job:
 
     def facts(self) -> dict[str, Any]:
         """What the page is told."""
-        told = {name: getattr(self, name) for name in ("name", "model", "state", "share", "status", "note", "error")}
-        return told | {"run": f"runs:{self.name}"}
+        names = ("name", "model", "state", "share", "status", "note", "error", "owner")
+        return {name: getattr(self, name) for name in names} | {"run": f"runs:{self.name}"}
+
+    def release(self) -> None:
+        """Leave it to whoever wants to go on with it."""
+        if self.lock is not None:
+            self.lock.release()
+            self.lock = None
 
 
 class Jobs:
@@ -65,6 +78,7 @@ class Jobs:
         self.folder = folder
         self._jobs: dict[str, Job] = {}
         self._unfinished = Unfinished(folder)
+        self._orders = Orders(folder)
         self._closed = False
         self._lock = threading.Lock()
 
@@ -72,7 +86,7 @@ class Jobs:
         """Every training known, oldest first, and every run left unfinished by somebody else."""
         with self._lock:
             for job in list(self._jobs.values()):
-                if self._is_gone(job):
+                if self._is_gone(job) or self._owner(job) is not None:
                     del self._jobs[job.name]
                 elif job.state == "running" and job.child is not None and self._is_lost(job):
                     job.child.interrupt()
@@ -96,15 +110,17 @@ class Jobs:
             raise SourceError("the text is empty; expected some sentences; try pasting a page of a book")
         with self._lock:
             self._check_room()
-            run = self._free(name or f"{source or 'text'}-{model}")
-            if text is not None:
-                path = self._text(run)
-                write_text(path, text)
-                source = str(path.absolute())
-            order: Order = {"do": "train", "source": source, "model": model, "tokens": tokens, "options": options or {}}
-            order["run"] = str((self.folder / run).absolute())
-            write_text(self._order(run), json.dumps(order) + "\n")
-            return self._start(Job(run, model, order=order), order)
+            run, lock = self._reserve(name or f"{source or 'text'}-{model}")
+            job = Job(run, model, lock=lock)
+            try:
+                source = source if text is None else self._orders.write_text(run, text)
+                job.order = {"do": "train", "source": source, "model": model, "tokens": tokens}
+                job.order |= {"options": options or {}, "run": str((self.folder / run).absolute())}
+                self._orders.write(run, job.order)
+                return self._start(job, job.order)
+            except BaseException:
+                job.release()
+                raise
 
     def pause(self, name: str) -> dict[str, Any]:
         """Save the state and end the process; `resume` goes on from there."""
@@ -120,11 +136,18 @@ class Jobs:
             job = self._found(name)
             if job.alive or job.state == "finished":
                 raise OptionError(f"the training {name!r} is {job.state}; expected one that is paused")
+            self._check_ours(job)
             if not self._can_go_on(job):
                 raise NotThereError(f"the training {name!r} left nothing to go on with; try starting it again")
             self._check_room()
-            job.note = job.error = ""
-            return self._start(job, job.order or {"do": "resume", "run": str((self.folder / job.name).absolute())})
+            if job.lock is None:
+                job.lock = self._orders.take(job.name)
+            try:
+                job.note = job.error = ""
+                return self._start(job, job.order or {"do": "resume", "run": str((self.folder / job.name).absolute())})
+            except BaseException:
+                job.release()
+                raise
 
     def curve(self, name: str) -> Curve:
         """What the log of a training says so far."""
@@ -143,10 +166,14 @@ class Jobs:
             child.interrupt()
         for child in children:
             child.end()
+        with self._lock:
+            for job in self._jobs.values():
+                job.release()
 
     def _leave(self, name: str, state: State) -> dict[str, Any]:
         with self._lock:
             job = self._found(name)
+            self._check_ours(job)
             if job.child is not None and job.alive:
                 job.state = state
                 job.child.interrupt()
@@ -168,20 +195,31 @@ class Jobs:
         raise NotThereError(f"there is no training {name!r} (any more); pick one of the list")
 
     def _left(self) -> list[Job]:
-        """What earlier studios, or anybody else, left unfinished."""
+        """What earlier studios, or anybody else, left unfinished, and what somebody else is training now."""
         from thereafter.training.run_folder import is_run
 
-        found = {
-            name: Job(name, left.kind, "paused", left.share, note="left unfinished")
-            for name, left in self._unfinished.runs().items()
-        }
-        for path in _files(self.folder / TEXTS, ".json"):
-            name = path.stem
-            order = _read_order(path, self.folder / name)
+        runs = self._unfinished.runs()
+        jobs = {name: Job(name, left.kind, "paused", left.share, note="left unfinished") for name, left in runs.items()}
+        for name, order in self._orders.waiting().items():
             # a folder without its configuration, which is written last, is no run yet
-            if order is not None and not is_run(self.folder / name):
-                found[name] = Job(name, str(order["model"]), "paused", note="it had not begun yet", order=order)
-        return [job for name, job in found.items() if name not in self._jobs]
+            if not is_run(self.folder / name):
+                jobs[name] = Job(name, str(order["model"]), "paused", note="it had not begun yet", order=order)
+        found = [job for name, job in jobs.items() if name not in self._jobs]
+        for job in found:
+            owner = self._owner(job)
+            if owner is not None:
+                job.state, job.note, job.owner = "elsewhere", "", str(owner)
+        # the studio cannot go on with a task: it is shown only while somebody else trains it
+        return [job for job in found if job.state == "elsewhere" or not (job.name in runs and runs[job.name].is_task)]
+
+    def _owner(self, job: Job) -> Owner | None:
+        """Who else is training it; None where nobody is, or this studio."""
+        return None if job.alive or job.lock is not None else self._orders.owner(job.name)
+
+    def _check_ours(self, job: Job) -> None:
+        owner = self._owner(job)
+        if owner is not None:
+            raise busy(job.name, owner)
 
     def _start(self, job: Job, order: Order) -> dict[str, Any]:
         job.state, job.status = "running", "starting"
@@ -199,6 +237,7 @@ class Jobs:
 
         def ended(code: int) -> None:
             with self._lock:
+                job.release()
                 if self._is_lost(job):
                     job.state, job.status = "failed", ""
                     job.error = "its run folder was removed while it was trained; try starting it again"
@@ -213,7 +252,7 @@ class Jobs:
                 if job.state in ("finished", "failed"):
                     self._forget_order(job)
                 if job.state == "failed" and not (self.folder / job.name).exists():
-                    self._text(job.name).unlink(missing_ok=True)
+                    self._orders.text(job.name).unlink(missing_ok=True)
 
         job.child = Child(order, hear, ended)
         self._jobs[job.name] = job
@@ -223,14 +262,12 @@ class Jobs:
         """From now on its run folder says how to go on."""
         if job.order is not None:
             job.order = None
-            self._order(job.name).unlink(missing_ok=True)
+            self._orders.place(job.name).unlink(missing_ok=True)
 
     def _can_go_on(self, job: Job) -> bool:
-        from thereafter.training.run_folder import is_run
-
         if job.alive or job.state not in ("paused", "stopped", "failed"):
             return False
-        return job.order is not None or is_run(self.folder / job.name)
+        return job.order is not None or is_own_run(self.folder / job.name)
 
     def _is_lost(self, job: Job) -> bool:
         """Whether there is no run any more although its training has begun."""
@@ -250,36 +287,15 @@ class Jobs:
         if len(running) >= MOST_RUNNING:
             raise OptionError(f"{len(running)} trainings run already ({', '.join(running)}); pause one of them first")
 
-    def _free(self, name: str) -> str:
-        """A folder name that no run has yet, nor a text that one may go on with."""
+    def _reserve(self, name: str) -> tuple[str, FileLock]:
+        """A folder name that no run has yet, nor a text that one may go on with, kept from other studios."""
         plain, number = _NAME.sub("-", name).strip("-")[:_LONGEST_NAME].strip("-") or "run", 2
-        found = plain
-        while found in (TEXTS, *self._jobs) or any(
-            path.exists() for path in (self.folder / found, self._text(found), self._order(found))
-        ):
-            found, number = f"{plain}-{number}", number + 1
-        return found
-
-    def _text(self, run: str) -> Path:
-        return self.folder / TEXTS / f"{run}.txt"
-
-    def _order(self, run: str) -> Path:
-        return self.folder / TEXTS / f"{run}.json"
-
-
-def _files(folder: Path, ending: str) -> list[Path]:
-    try:
-        found = [path for path in folder.iterdir() if path.suffix == ending and not path.is_symlink()]
-    except OSError:
-        return []
-    return sorted(found)
-
-
-def _read_order(path: Path, run: Path) -> Order | None:
-    """An order as `begin` wrote it; None for anything else: a file leads to no other run than its own."""
-    try:
-        order = json.loads(path.read_text(encoding="utf-8"))
-        fits = order["do"] == "train" and order["run"] == str(run.absolute()) and isinstance(order["options"], dict)
-        return order if fits and {"source", "model", "tokens"} <= set(order) else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
+        run = plain
+        while True:
+            if run not in (TEXTS, *self._jobs) and self._orders.is_free(run):
+                with suppress(BusyError):  # another studio was first
+                    lock = self._orders.take(run)
+                    if self._orders.is_free(run):
+                        return run, lock
+                    lock.release()
+            run, number = f"{plain}-{number}", number + 1

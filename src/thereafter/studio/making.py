@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from thereafter.errors import OptionError, StorageError
+from thereafter.locks import FileLock, take
 from thereafter.studio.child import Child
 from thereafter.studio.shelf import TASKS
-from thereafter.studio.turn import take
 
 
 class Making:
@@ -18,7 +18,7 @@ class Making:
     def __init__(self, folder: Path, scale: float) -> None:
         self.folder, self._scale = folder, scale
         self._child: Child | None = None
-        self._turn: IO[bytes] | None = None
+        self._turn: FileLock | None = None
         self._lock = threading.Lock()
         self._closed = False
         self._task = self._model = self._error = ""
@@ -48,11 +48,11 @@ class Making:
                 raise OptionError("another studio is training these models; try again in a minute")
             self._task, self._model, self._error = task, absent[0].name, ""
             self._made, self._total, self._share = 0, len(absent), 0.0
-            order = {"do": "tasks", "folder": str(self.folder), "scale": self._scale, "task": task}
+            order = {"do": "tasks", "folder": str(self.folder.absolute()), "scale": self._scale, "task": task}
             try:
                 self._child = Child(order, self._hear, self._ended)
             except StorageError:
-                self._turn.close()
+                self._turn.release()
                 self._task = self._model = ""
                 raise
 
@@ -78,5 +78,5 @@ class Making:
             if code and not self._error:
                 self._error = "the training was broken off; it goes on when it is asked for again"
             if self._turn is not None:
-                self._turn.close()
+                self._turn.release()
             self._task = self._model = ""

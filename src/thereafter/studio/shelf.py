@@ -7,7 +7,6 @@ since a model has buffers of its own.
 
 from __future__ import annotations
 
-import stat
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -18,7 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from thereafter.errors import FormatError, ThereafterError
+from thereafter.storage import read_plain
 from thereafter.studio.errors import NotThereError
+from thereafter.studio.own import CONFIG, WEIGHTS, own_runs
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
@@ -28,7 +29,7 @@ MOST_LOADED = 12
 READY, RUNS = "ready", "runs"
 TASKS = "tasks"
 """The folder of the ready task models, in that of the ready ones."""
-_CONFIG, _WEIGHTS = "config.toml", "weights.safetensors"
+_NEEDED = frozenset({CONFIG, WEIGHTS})
 # what reading a folder that somebody else wrote, or deletes meanwhile, may raise
 _DAMAGE = (ThereafterError, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)
 
@@ -109,9 +110,8 @@ class Folders(ABC, Generic[ModelT, CardT]):
     def place(self, name: str) -> Path:
         """The folder of a model by its name; one that is not in the list is refused, whatever it looks like."""
         shelf, _, wanted = name.partition(":")
-        for path in _runs_in(self.folders.get(shelf)):
-            if path.name == wanted:
-                return path
+        for path in _runs_in(self.folders.get(shelf), only=wanted):
+            return path
         raise NotThereError(f"there is no model {name!r} (any more); pick one of the list")
 
     @contextmanager
@@ -142,7 +142,9 @@ class Folders(ABC, Generic[ModelT, CardT]):
             known = self._cards.get(name)
             if known is not None and known[0] == stamp:
                 return known[1]
-            config: dict[str, Any] = toml.loads((path / _CONFIG).read_text(encoding="utf-8"), str(path / _CONFIG))
+            config: dict[str, Any] = toml.loads(
+                read_plain(path / CONFIG, links=False).decode("utf-8"), str(path / CONFIG)
+            )
             card = self.describe(name, config)
         except _DAMAGE:
             return None
@@ -154,7 +156,7 @@ class Folders(ABC, Generic[ModelT, CardT]):
         try:
             return self.open(path)
         except _DAMAGE as error:
-            if not (path / _WEIGHTS).exists():
+            if not (path / WEIGHTS).exists():
                 raise NotThereError(f"the model {name!r} is no longer there; pick another") from error
             raise FormatError(f"the model {name!r} cannot be read: {error}; pick another") from error
 
@@ -201,22 +203,11 @@ class TaskShelf(Folders["TaskModel", TaskCard]):
         return load_task(path)
 
 
-def _runs_in(folder: Path | None) -> list[Path]:
+def _runs_in(folder: Path | None, *, only: str | None = None) -> list[Path]:
     """The folders in it that hold a model, by name. Links are not followed: they may lead out of it."""
     if folder is None:
         return []
-    try:
-        found = [path for path in folder.iterdir() if _can_be_said(path.name) and not path.is_symlink()]
-    except OSError:
-        return []
-    return sorted(path for path in found if _is_own_file(path / _WEIGHTS) and _is_own_file(path / _CONFIG))
-
-
-def _is_own_file(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
+    return [path for path in own_runs(folder, _NEEDED, only=only) if _can_be_said(path.name)]
 
 
 def _can_be_said(name: str) -> bool:
@@ -227,7 +218,7 @@ def _can_be_said(name: str) -> bool:
 def _stamp(path: Path) -> tuple[int, int]:
     """Changes when the weights do."""
     try:
-        facts = (path / _WEIGHTS).stat()
+        facts = (path / WEIGHTS).stat()
     except OSError as error:
         raise NotThereError(f"the run {path.name!r} is no longer there; pick another") from error
     return facts.st_mtime_ns, facts.st_size

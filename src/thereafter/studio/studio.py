@@ -7,15 +7,15 @@ import time
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from thereafter.errors import ThereafterError
+from thereafter.locks import FileLock, take
 from thereafter.studio.child import Child
 from thereafter.studio.errors import StartingError
 from thereafter.studio.jobs import Jobs
 from thereafter.studio.making import Making
 from thereafter.studio.shelf import Shelf, TaskShelf
-from thereafter.studio.turn import take
 
 _HEAVY = ("numpy", "torch", "thereafter.api", "thereafter.inspect")
 _MAKING = "ready models are trained once, in about a minute"
@@ -49,7 +49,7 @@ class Studio:
         self.stage = Stage()
         self._ready, self._scale = ready, scale
         self._child: Child | None = None
-        self._turn: IO[bytes] | None = None
+        self._turn: FileLock | None = None
         self._closed = False
         self._lock = threading.Lock()
         self._looking = threading.Lock()
@@ -116,10 +116,10 @@ class Studio:
             self._turn = turn
             if missing and not self._closed:  # it may have been ended while it started
                 self.stage.making, self.stage.note = missing[0].name, _MAKING
-                order = {"do": "ready", "folder": str(self._ready), "scale": self._scale}
+                order = {"do": "ready", "folder": str(self._ready.absolute()), "scale": self._scale}
                 self._child = Child(order, lambda said: self._hear(said, len(missing)), self._made)
             elif turn is not None:
-                turn.close()
+                turn.release()
 
     def _hear(self, said: dict[str, Any], total: int) -> None:
         stage = self.stage
@@ -137,7 +137,7 @@ class Studio:
 
     def _made(self, code: int) -> None:
         if self._turn is not None:
-            self._turn.close()
+            self._turn.release()
         self.stage.making = ""
         if code == 0:
             self.stage.share, self.stage.note = 1.0, ""

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_CONFIG, _LOG = "config.toml", "log.jsonl"
+from thereafter.storage import read_plain
+from thereafter.studio.own import CONFIG, LOG, own_runs
+
+_NEEDED = frozenset({CONFIG, LOG})
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,8 @@ class Left:
 
     kind: str
     share: float
+    is_task: bool = False
+    """Whether it is that of a task; `kind` is its name then."""
 
 
 class Unfinished:
@@ -27,12 +32,8 @@ class Unfinished:
 
     def runs(self) -> dict[str, Left]:
         """By name; links are not followed, and what cannot be read is left out."""
-        try:
-            paths = sorted(path for path in self._folder.iterdir() if not path.is_symlink())
-        except OSError:
-            return {}
         found: dict[str, Left] = {}
-        for path in paths:
+        for path in own_runs(self._folder, _NEEDED):
             left = self._left(path)
             if left is not None:
                 found[path.name] = left
@@ -40,7 +41,7 @@ class Unfinished:
 
     def _left(self, path: Path) -> Left | None:
         try:
-            facts = (path / _LOG).stat()
+            facts = (path / LOG).lstat()
         except OSError:
             return None
         stamp = facts.st_mtime_ns, facts.st_size
@@ -56,11 +57,12 @@ def _read(path: Path) -> Left | None:
     from thereafter.training.settings import TrainingSettings
 
     try:
-        config = toml.loads((path / _CONFIG).read_text(encoding="utf-8"), str(path))
+        config = toml.loads(read_plain(path / CONFIG, links=False).decode("utf-8"), str(path))
         if "training" not in config or is_finished(path):
             return None
         budget = toml.build(TrainingSettings, config["training"], "training")
-        return Left(str(config["model"]), _used(path / _LOG, budget))
+        kind = config["task"] if "task" in config else config["model"]
+        return Left(str(kind), _used(path / LOG, budget), "task" in config)
     except Exception:  # a folder somebody else wrote may hold anything; it is not offered, and that is all
         return None
 
@@ -69,7 +71,8 @@ def _used(log: Path, budget: Any) -> float:
     """The share of the budget that was used at the last step the log tells of."""
     from thereafter.training.counters import Counters
 
-    lines = (json.loads(line) for line in reversed(log.read_bytes().splitlines(keepends=True)) if line.endswith(b"\n"))
+    written = read_plain(log, links=False).splitlines(keepends=True)
+    lines = (json.loads(line) for line in reversed(written) if line.endswith(b"\n"))
     last = next((line for line in lines if line.get("event") == "step"), None)
     if last is None:
         return 0.0

@@ -7,22 +7,19 @@ from typing import Annotated, Literal
 from fastapi import Path
 from pydantic import Field
 
+from thereafter.studio.orders import Corpus, Kind, Numbers, Tokens, numbers_of
 from thereafter.studio.routes.common import LoadedStudio, make_router
-from thereafter.studio.schema import TEXT_LIMIT, Answer, Asked
+from thereafter.studio.schema import TEXT_LIMIT, Answer
 
 router = make_router()
 
-Kind = Literal["ngram", "window", "rnn", "gru", "lstm", "awd-lstm", "mingru", "minlstm", "transformer", "average"]
 JobName = Annotated[
     str,
     Path(pattern=r"^[^/\\\x00]{1,200}$", description="A training of the list, by its name, which is that of its run."),
 ]
-_NEURAL = frozenset({"hidden", "layers", "minutes", "epochs"})
-_OPTIONS = {"ngram": frozenset({"order"}), "window": _NEURAL - {"layers"}, "average": _NEURAL - {"layers", "hidden"}}
-"""Which of the numbers a kind of model has, where it has not those of most."""
 
 
-class TrainAsked(Asked):
+class TrainAsked(Numbers):
     """A text or the name of a corpus, one of the two. What is left out is chosen by the size of the text.
 
     `order` is for n-grams alone, `hidden`, `layers`, `minutes` and `epochs` for all others; what a kind of model does
@@ -31,26 +28,25 @@ class TrainAsked(Asked):
 
     model: Kind = "lstm"
     text: Annotated[str, Field(max_length=TEXT_LIMIT)] | None = None
-    source: Literal["agreement", "python-docs", "python-code"] | None = None
+    source: Corpus | None = None
     name: Annotated[str, Field(max_length=60)] = ""
-    tokens: Literal["word", "prose", "char", "byte", "bpe"] | None = None
-    minutes: Annotated[float, Field(gt=0, le=600)] | None = None
-    epochs: Annotated[float, Field(gt=0, le=1000)] | None = None
-    hidden: Annotated[int, Field(ge=1, le=2048)] | None = None
-    layers: Annotated[int, Field(ge=1, le=8)] | None = None
-    order: Annotated[int, Field(ge=1, le=10)] | None = None
+    tokens: Tokens | None = None
 
 
 class JobAnswer(Answer):
-    """A training; `run` is the name of the model it makes, `share` of its budget is used, 0 to 1."""
+    """A training; `run` is the name of the model it makes, `share` of its budget is used, 0 to 1.
+
+    One that runs elsewhere, in a terminal or in another studio, has an `owner` and cannot be changed from here.
+    """
 
     name: str
     model: str
-    state: Literal["running", "pausing", "paused", "stopping", "stopped", "finished", "failed"]
+    state: Literal["running", "elsewhere", "pausing", "paused", "stopping", "stopped", "finished", "failed"]
     share: float
     status: str
     note: str
     error: str
+    owner: str
     run: str
     resumable: bool
 
@@ -70,15 +66,14 @@ class CurveAnswer(Answer):
 
 @router.get("/jobs")
 def jobs(studio: LoadedStudio) -> list[JobAnswer]:
-    """All trainings: those of this studio, and runs of the folder that were left unfinished."""
+    """All trainings: those of this studio, runs of the folder that were left unfinished, and what runs elsewhere."""
     return [JobAnswer(**facts) for facts in studio.jobs.all()]
 
 
 @router.post("/train")
 def train(asked: TrainAsked, studio: LoadedStudio) -> JobAnswer:
     """Begin a training in a process of its own."""
-    numbers = _OPTIONS.get(asked.model, _NEURAL)
-    options = asked.model_dump(include=set(numbers), exclude_none=True)
+    options = asked.model_dump(include=set(numbers_of(asked.model)), exclude_none=True)
     return JobAnswer(
         **studio.jobs.begin(
             asked.name, asked.model, text=asked.text, source=asked.source, tokens=asked.tokens, options=options

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from thereafter.figures.agreement import accuracy_by_distance
 from thereafter.inspection.agreement import from_tallies
 from thereafter.inspection.reader import Reader
 from thereafter.language_model import LanguageModel
+from thereafter.storage import open_plain
 from thereafter.studio.errors import NotThereError
 from thereafter.text.agreement import read_sentences
 from thereafter.text.sources import Source
@@ -259,10 +261,11 @@ def _comparisons(folder: Path) -> list[Path]:
 
 def _stored(path: Path) -> dict[str, Any]:
     try:
-        size = (path / JSON).stat().st_size
-        if size > _LARGEST:
-            raise FormatError(f"{path.name}/{JSON} has {size:,} bytes; expected at most {_LARGEST:,}")
-        stored = json.loads((path / JSON).read_text(encoding="utf-8"))
+        with open_plain(path / JSON, links=False) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > _LARGEST:
+                raise FormatError(f"{path.name}/{JSON} has {size:,} bytes; expected at most {_LARGEST:,}")
+            stored = json.loads(file.read(_LARGEST))
     except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"{path.name}/{JSON} cannot be read: {error}; try making the comparison again") from error
     if not isinstance(stored, dict):

@@ -7,6 +7,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+from thereafter.storage import read_plain
+
 Curve = dict[str, list[Any]]
 _POINTS = 600  # of a curve at most: more than a screen can show
 _LARGEST = 1e300
@@ -44,7 +46,7 @@ def _seen_at(steps: list[Any], lines: list[dict[str, Any]]) -> list[float | None
 def _lines(path: Path) -> list[dict[str, Any]]:
     """What can be read of a log that may be written to at this moment, or by anybody."""
     try:
-        written = path.read_text(encoding="utf-8", errors="replace")
+        written = read_plain(path, links=False).decode("utf-8", "replace")
     except OSError:
         return []
     lines = []

@@ -3,9 +3,10 @@ import { chart } from "./chart.js";
 import { el, show } from "./dom.js";
 
 const EVERY = 1000; // milliseconds between two looks at a curve that grows
-const SAID = { running: "training", pausing: "saving its state, then it pauses", paused: "paused", stopping: "saving what it has, then it stops",
+const SAID = { running: "training", elsewhere: "running elsewhere", pausing: "saving its state, then it pauses", paused: "paused", stopping: "saving what it has, then it stops",
   stopped: "stopped", finished: "finished", failed: "failed" };
-const ACTIVE = ["running", "pausing", "stopping"];
+const ACTIVE = ["running", "pausing", "stopping"]; // of this studio
+const GROWING = [...ACTIVE, "elsewhere"];
 
 /** Losses of a training, while it learns and on the validation text. */
 export async function curveChart(element, curve) {
@@ -34,9 +35,9 @@ export function trainings(context, failed) {
       cards.delete(name);
     }
     const ordered = [...jobs.filter((job) => job.state !== "paused").reverse(), ...jobs.filter((job) => job.state === "paused").reverse()];
-    ordered.sort((a, b) => ACTIVE.includes(b.state) - ACTIVE.includes(a.state));
+    ordered.sort((a, b) => GROWING.includes(b.state) - GROWING.includes(a.state));
     ordered.forEach((job, at) => {
-      if (!cards.has(job.name)) cards.set(job.name, card(context, job, at === 0 || ACTIVE.includes(job.state), failed));
+      if (!cards.has(job.name)) cards.set(job.name, card(context, job, at === 0 || GROWING.includes(job.state), failed));
       const one = cards.get(job.name);
       one.tell(job);
       if (node.children[at] !== one.node) node.insertBefore(one.node, node.children[at] ?? null);
@@ -95,7 +96,7 @@ function card(context, first, open, failed) {
     show(state, `${job.model} · ${SAID[job.state]}`);
     bar.value = job.share;
     show(status, [`${Math.round(100 * job.share)} %`, ACTIVE.includes(job.state) ? job.status : ""].filter(Boolean).join(" · "));
-    show(note, job.note);
+    show(note, job.owner ? `It is trained by ${job.owner}, and can be paused only there.` : job.note);
     show(error, job.error);
     pause.hidden = stop.hidden = !ACTIVE.includes(job.state);
     pause.disabled = stop.disabled = job.state !== "running";
@@ -108,7 +109,7 @@ function card(context, first, open, failed) {
 
   /** Ask for the curve where it is looked at and may have grown; one question at a time. */
   async function look() {
-    if (!curve.open || asking || !(stale || ACTIVE.includes(job.state)) || !node.isConnected) return;
+    if (!curve.open || asking || !(stale || GROWING.includes(job.state)) || !node.isConnected) return;
     if (performance.now() - asked < 0.9 * EVERY) return; // the next tick of the clock asks
     asked = performance.now();
     asking = true;

@@ -1,0 +1,148 @@
+"""Trainings that were asked for and have no run yet: pasted texts and orders, in the folder `texts` beside the runs.
+
+An order is a file, and somebody else may have put it there. So it is believed only as far as a request would be: its
+fields are those of the API, its source is the text beside it or a built-in corpus, its run is the one of its name.
+
+Beside them lies the lock of each training that a studio is at, from the moment it is asked for: the process that trains
+locks the run folder itself (`training/ownership.py`), but not before it has loaded what it needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field
+
+from thereafter import locks
+from thereafter.errors import BusyError, StorageError
+from thereafter.storage import is_plain, open_plain, write_text
+from thereafter.studio.schema import Asked
+
+TEXTS = "texts"
+Kind = Literal["ngram", "window", "rnn", "gru", "lstm", "awd-lstm", "mingru", "minlstm", "transformer", "average"]
+Corpus = Literal["agreement", "python-docs", "python-code"]
+Tokens = Literal["word", "prose", "char", "byte", "bpe"]
+_NEURAL = frozenset({"hidden", "layers", "minutes", "epochs"})
+_NUMBERS = {"ngram": frozenset({"order"}), "window": _NEURAL - {"layers"}, "average": _NEURAL - {"layers", "hidden"}}
+"""Which of the numbers a kind of model has, where it has not those of most."""
+_LARGEST = 100_000  # bytes of an order
+
+
+class Numbers(Asked):
+    """The numbers that a training can be given; what is left out is chosen by the size of the text."""
+
+    minutes: Annotated[float, Field(gt=0, le=600)] | None = None
+    epochs: Annotated[float, Field(gt=0, le=1000)] | None = None
+    hidden: Annotated[int, Field(ge=1, le=2048)] | None = None
+    layers: Annotated[int, Field(ge=1, le=8)] | None = None
+    order: Annotated[int, Field(ge=1, le=10)] | None = None
+
+
+class _Stored(Asked):
+    """An order as a file holds it."""
+
+    do: Literal["train"]
+    source: str
+    model: Kind
+    tokens: Tokens | None
+    options: Numbers
+    run: str
+
+
+def numbers_of(model: str) -> frozenset[str]:
+    """Which numbers a kind of model takes."""
+    return _NUMBERS.get(model, _NEURAL)
+
+
+class Orders:
+    """The orders of one folder of runs."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs = runs
+
+    def text(self, run: str) -> Path:
+        """Where the text of a training is kept."""
+        return self._runs / TEXTS / f"{run}.txt"
+
+    def place(self, run: str) -> Path:
+        """Where the order of a training is kept."""
+        return self._runs / TEXTS / f"{run}.json"
+
+    def is_free(self, run: str) -> bool:
+        """Whether a name has neither a run, nor a text, nor an order: a link that leads nowhere counts as one, since
+        what is written there would go where it leads."""
+        return not any(map(os.path.lexists, (self._runs / run, self.text(run), self.place(run))))
+
+    def write_text(self, run: str, text: str) -> str:
+        """Keep the text of a training; returns the source to be named in its order."""
+        self._check_folder()
+        write_text(self.text(run), text)
+        return str(self.text(run).absolute())
+
+    def write(self, run: str, order: dict[str, Any]) -> None:
+        """Keep an order."""
+        self._check_folder()
+        write_text(self.place(run), json.dumps(order) + "\n")
+
+    def waiting(self) -> dict[str, dict[str, Any]]:
+        """The orders that can be obeyed, by the name of their run; whatever else lies there is left out."""
+        folder = self._runs / TEXTS
+        try:
+            names = [] if folder.is_symlink() else sorted(os.listdir(folder))
+        except OSError:
+            return {}
+        runs = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+        orders = {run: self._read(run) for run in runs}
+        return {run: order for run, order in orders.items() if order is not None}
+
+    def _read(self, run: str) -> dict[str, Any] | None:
+        try:
+            with open_plain(self.place(run), links=False) as file:
+                order: dict[str, Any] = json.loads(file.read(_LARGEST))
+            stored = _Stored.model_validate(order)
+            options = set(stored.options.model_dump(exclude_none=True))
+        except (OSError, ValueError, RecursionError):  # pydantic's errors are ValueErrors
+            return None
+        fits = stored.run == str((self._runs / run).absolute()) and options <= numbers_of(stored.model)
+        return order if fits and self._is_known(run, stored.source) else None
+
+    def _is_known(self, run: str, source: str) -> bool:
+        """Whether a source is the training's own text, or a built-in corpus."""
+        if source == str(self.text(run).absolute()):
+            return is_plain(self.text(run), links=False)
+        return source in get_args(Corpus)
+
+    def take(self, run: str) -> locks.FileLock:
+        """The lock of a training, for this studio; BusyError, which says who has it, where another one is at it."""
+        self._check_folder()
+        try:
+            lock = locks.take(self._lock(run), command="thereafter studio")
+        except OSError as error:
+            raise StorageError(f"cannot write {self._runs / TEXTS}: {error.strerror}; try another --runs") from error
+        if lock is None:
+            raise busy(run, locks.owner(self._lock(run)) or locks.Owner())
+        return lock
+
+    def owner(self, run: str) -> locks.Owner | None:
+        """Who is at a training now: another studio, or whoever trains in its run folder."""
+        from thereafter.training.ownership import owner_of
+
+        return locks.owner(self._lock(run)) or owner_of(self._runs / run)
+
+    def _lock(self, run: str) -> Path:
+        # the name of a run may be as long as a file name can be
+        return self._runs / TEXTS / f".{hashlib.sha256(os.fsencode(run)).hexdigest()[:32]}.lock"
+
+    def _check_folder(self) -> None:
+        folder = self._runs / TEXTS
+        if folder.is_symlink():
+            raise StorageError(f"{folder} is a link, which is not followed; expected a folder; try removing it")
+
+
+def busy(run: str, owner: locks.Owner) -> BusyError:
+    """What is said to whoever wants to go on with a training that somebody else is at."""
+    return BusyError(f"the training {run!r} is running elsewhere, by {owner}; try again when that has ended")
