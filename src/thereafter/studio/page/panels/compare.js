@@ -1,5 +1,5 @@
 // Compare: the ladder of models in one table, their curves, and agreement by distance.
-import { chart, colourOf, DASHES } from "../parts/chart.js";
+import { chart, colourOf, DASHES, plain } from "../parts/chart.js";
 import { choice, describe } from "../parts/controls.js";
 import { el, errors } from "../parts/dom.js";
 import { percent } from "../parts/numbers.js";
@@ -240,7 +240,7 @@ function mount(place, context) {
       + `${blind.row.sees} or more words between it cannot see the subject and can only guess (right of the dashed line). ` : "";
     seen.textContent += rows[0].seeds > 1 || rows.some((row) => row.seeds > 1)
       ? "The bars at each point reach from the least to the most of the seeds." : "The bars at each point are 95 % intervals.";
-    const axis = { title: { text: "words between subject and verb" }, tickvals: words.map((_, at) => at), ticktext: words, gridcolor: line, zeroline: false, automargin: true };
+    const axis = { title: { text: "words between subject and verb" }, tickvals: words.map((_, at) => at), ticktext: plain(words), gridcolor: line, zeroline: false, automargin: true };
     return draw(distance, traces, { x: "words between subject and verb", y: "verbs in the right number", height: 420,
       layout: { xaxis: axis, yaxis: { title: { text: "verbs in the right number", standoff: 14 }, tickvals: SHARES, ticktext: SHARES.map(shareName), range: [0.36, 1.03], gridcolor: line, zeroline: false, automargin: true }, shapes } },
       rows.map((row) => `${row.name} ${percent(row.agreement[0].mean)} at ${words[0]}, ${percent(row.agreement.at(-1).mean)} at ${words.at(-1)}`));

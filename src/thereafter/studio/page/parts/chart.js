@@ -25,6 +25,26 @@ export function colourOf(kind, place = 0) {
   return (dark && ON_DARK[kind]) || (OF_MODEL[kind] ?? CYCLE[place % CYCLE.length]);
 }
 
+const TEXTS = new Set(["name", "text", "hovertext", "labels", "x", "y"]);
+const BREAK = "\u200b"; // a space without width
+
+/**
+ * Plotly reads tags and entities in whatever it shows, so a run called "<a href=...>" would become a link. A space without
+ * width after each "<" and "&" makes them plain characters, however often and wherever the text is read or cut.
+ */
+export function plain(value) {
+  if (typeof value === "string") return value.replace(/[<&]/g, `$&${BREAK}`);
+  return Array.isArray(value) ? value.map(plain) : value;
+}
+
+/** Traces or a layout with plain texts where names, words and titles stand; templates and ticks are the page's own. */
+function withPlainTexts(value) {
+  if (Array.isArray(value)) return value.map(withPlainTexts);
+  if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key,
+    TEXTS.has(key) && (typeof one === "string" || Array.isArray(one)) ? plain(one) : withPlainTexts(one)]));
+}
+
 /**
  * Draw traces (plotly's) into an element; drawn again, the chart changes in place. Every axis has a title.
  * The element gets the numbers of the last drawing as `element.numbers`, for tests and for the table.
@@ -36,14 +56,14 @@ export async function chart(element, traces, { x, y, log = false, logX = false, 
   const text = style.getPropertyValue("--text").trim(), line = style.getPropertyValue("--line").trim();
   const axis = { gridcolor: line, linecolor: line, zerolinecolor: line, automargin: true };
   const narrow = element.clientWidth < 520;
-  await plotly.react(element, traces, {
+  await plotly.react(element, withPlainTexts(traces), withPlainTexts({
     height, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: "system-ui, DejaVu Sans, sans-serif", size: narrow ? 12 : 13, color: text },
     margin: { l: narrow ? 48 : 64, r: 12, t: 12, b: 48 }, showlegend: legend && traces.length > 1,
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, hovermode: "closest",
     xaxis: { ...axis, title: { text: x }, type: logX ? "log" : "-" }, yaxis: { ...axis, title: { text: y }, type: log ? "log" : "-" },
     ...layout,
-  }, { displayModeBar: false, responsive: true });
+  }), { displayModeBar: false, responsive: true });
   document.getElementById("js-plotly-tester")?.setAttribute("aria-hidden", "true"); // a ruler of plotly's, no picture
   element.classList.add("chart");
   element.setAttribute("role", "img");
