@@ -4,32 +4,34 @@
   its own, and where a browser says which page asks (`Origin`) it must be ours. With a token any name will do: a cookie
   is given only under the name it was made for.
 - Reachable from elsewhere, a token is demanded: once in the address, from then on in a cookie, and the address is
-  opened again without it, so that it stands neither in the history nor in a link that is sent on.
-- A body larger than `MOST_BYTES` is refused as soon as that is known.
+  opened again without it, so that it stands neither in the history nor in a link that is sent on. The cookie is drawn
+  when the studio starts and is not made from the token: a token could be guessed by it. Wrong tokens cost time
+  (`attempts.py`).
+- A body is taken in before anybody looks at it, within the limits of `bodies.py`; only a text to train on is large.
 - What goes wrong inside is told as a sentence; the terminal gets the rest.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qsl, urlencode
 
-from starlette.exceptions import HTTPException
+from thereafter.studio import bodies
+from thereafter.studio.attempts import Attempts
+from thereafter.studio.bodies import Message, Receive
+from thereafter.studio.hosts import LOOPBACK, split_host, values_of
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
-MOST_BYTES = 10_000_000
+MOST_BYTES = 1_000_000
+MOST_BYTES_OF = {"/api/train": 10_000_000}
+"""Where more is taken than elsewhere."""
 COOKIE = "thereafter"
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
-_DISCARDED = 5 * MOST_BYTES  # read and thrown away: a browser that is cut off while it sends never hears the sentence
+_DIGITS = 18  # of a size that are read: more than anybody has
 _POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
@@ -47,42 +49,45 @@ _HEADERS: Headers = [
 class Guard:
     """An ASGI application round another. `token`: demanded of everybody where it is given."""
 
-    def __init__(self, app: App, *, token: str | None = None, most: int = MOST_BYTES) -> None:
-        self.app, self._token, self._most = app, token, most
-        # a fingerprint instead of the token: any token can stand in a cookie that way
-        self._fingerprint = hashlib.sha256(f"thereafter:{token}".encode()).hexdigest()
+    def __init__(self, app: App, *, token: str | None = None) -> None:
+        self.app, self._token = app, token
+        self._secret = secrets.token_urlsafe(32)
+        self._attempts = Attempts()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        refused = self._refused(scope, headers)
+        refused = self._refused(scope) or await self._unknown(scope)
         if refused is not None:
-            await _say(scope, receive, send, 403, refused)
+            await _say(scope, receive, send, *refused)
         elif scope["type"] == "websocket":
             await self.app(scope, receive, send)
         elif self._token is not None and scope["method"] == "GET" and _asked_token(scope):
             await _answer(send, 303, b"", [(b"location", _without_token(scope)), (b"set-cookie", self._cookie(scope))])
-        elif _size(headers) > self._most:
-            if _size(headers) <= _DISCARDED:
-                await _discard(receive)
-            await _say(scope, receive, send, 413, self._too_much())
         else:
             await self._limited(scope, receive, send)
 
     async def _limited(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Pass a request on, counting what comes in, adding headers to what goes out."""
-        taken, begun = 0, False
+        """Pass a request on once its body is here."""
+        most, size = MOST_BYTES_OF.get(scope["path"], MOST_BYTES), _size(scope)
+        try:
+            if size is not None and size > most:
+                if size <= bodies.kept_listening(most):
+                    await bodies.discard(receive, most)
+                raise bodies.RefusedError(413, bodies.too_much(most))
+            body = b"" if size == 0 else await bodies.read(receive, most)
+        except bodies.GoneError:
+            return
+        except bodies.RefusedError as refused:
+            # there may be more of it than was read
+            await _say(scope, receive, send, refused.status, refused.sentence, [(b"connection", b"close")])
+            return
+        await self._passed_on(scope, _replayed(body, receive) if body else receive, send)
 
-        async def counted() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > self._most:
-                await _discard(receive, message)
-                raise HTTPException(413, self._too_much(), {"Connection": "close"})
-            return message
+    async def _passed_on(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Add headers to what goes out, and a sentence where something goes wrong."""
+        begun = False
 
         async def guarded(message: Message) -> None:
             nonlocal begun
@@ -92,36 +97,58 @@ class Guard:
             await send(message)
 
         try:
-            await self.app(scope, counted, guarded)
+            await self.app(scope, receive, guarded)
         except Exception:
             if not begun:
                 await _say(scope, receive, send, 500, "something went wrong in the studio; its terminal says what")
             raise
 
-    def _refused(self, scope: Message, headers: dict[str, str]) -> str | None:
-        host = headers.get("host", "").lower()
-        if self._token is None and _name(host) not in LOOPBACK:
-            return "this studio answers on this machine only; open the address it printed"
-        origin = headers.get("origin")
-        if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
-            return "another page asked; only the studio's own page may"
-        if self._token is not None and not self._known(scope, headers):
-            return "this studio needs its token; open the address it printed, which ends in ?token=..."
+    def _refused(self, scope: Message) -> tuple[int, str] | None:
+        """Why a request under this name, or from this page, is not answered."""
+        host = split_host(values_of(scope["headers"], b"host"))
+        if self._token is None and (host is None or host[0] not in LOOPBACK):
+            return 403, "this studio answers on this machine only; open the address it printed"
+        if host is None:
+            return 403, "the request names no host, or none that can be read; open the address that was printed"
+        allowed = (f"http://{host[1]}", f"https://{host[1]}")
+        if any(origin.lower() not in allowed for origin in values_of(scope["headers"], b"origin")):
+            return 403, "another page asked; only the studio's own page may"
         return None
 
-    def _known(self, scope: Message, headers: dict[str, str]) -> bool:
-        assert self._token is not None
-        given = [headers.get("authorization", "").removeprefix("Bearer "), *_asked_token(scope)]
-        held = _cookies(headers.get("cookie", "")).get(_cookie_name(scope), "")
-        right = [secrets.compare_digest(one.encode(), self._token.encode()) for one in given]
-        return any([*right, secrets.compare_digest(held.encode(), self._fingerprint.encode())])
+    async def _unknown(self, scope: Message) -> tuple[int, str] | tuple[int, str, Headers] | None:
+        """Why whoever asks is not let in."""
+        if self._token is None or self._has_cookie(scope):
+            return None
+        bearers = [one.removeprefix("Bearer ") for one in values_of(scope["headers"], b"authorization")]
+        given = [one for one in (*bearers, *_asked_token(scope)) if one]
+        if len(given) == 1:  # several would be several guesses
+            address = (scope.get("client") or ("",))[0]
+            seconds = await self._attempts.turn(address)
+            if seconds:
+                sentence = f"too many wrong tokens came from this address; try again in {seconds} seconds"
+                return 429, sentence, [(b"retry-after", str(seconds).encode())]
+            if secrets.compare_digest(given[0].encode(), self._token.encode()):
+                self._attempts.forgive(address)
+                return None
+        return 403, "this studio needs its token; open the address it printed, which ends in ?token=..."
+
+    def _has_cookie(self, scope: Message) -> bool:
+        cookies = _cookies("; ".join(values_of(scope["headers"], b"cookie")))
+        return secrets.compare_digest(cookies.get(_cookie_name(scope), "").encode(), self._secret.encode())
 
     def _cookie(self, scope: Message) -> bytes:
         # Lax: a link in a letter may lead here. What another page asks for is refused by its origin.
-        return f"{_cookie_name(scope)}={self._fingerprint}; Path=/; HttpOnly; SameSite=Lax".encode()
+        return f"{_cookie_name(scope)}={self._secret}; Path=/; HttpOnly; SameSite=Lax".encode()
 
-    def _too_much(self) -> str:
-        return f"more than {self._most:,} bytes were sent; expected fewer; try a shorter text"
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A body that is here already, and then whatever comes."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return replay
 
 
 def _asked_token(scope: Message) -> list[str]:
@@ -151,33 +178,23 @@ def _cookies(header: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _name(host: str) -> str:
-    """The host without its port."""
-    return host[: host.index("]") + 1] if host.startswith("[") and "]" in host else host.partition(":")[0]
+def _size(scope: Message) -> int | None:
+    """The bytes of a body as a request says it; None where it does not. Servers refuse a figure that is none."""
+    if values_of(scope["headers"], b"transfer-encoding"):
+        return None
+    sizes = values_of(scope["headers"], b"content-length") or ["0"]
+    return int(sizes[0][:_DIGITS]) if sizes[0].isascii() and sizes[0].isdigit() else None
 
 
-def _size(headers: dict[str, str]) -> int:
-    """What a request says of its size; servers refuse a figure that is none before it comes here."""
-    said = headers.get("content-length", "0")
-    return int(said) if said.isascii() and said.isdigit() else 0
-
-
-async def _discard(receive: Receive, message: Message | None = None) -> None:
-    """Take the rest of a body in and keep nothing of it, up to a point."""
-    left = _DISCARDED
-    while left > 0 and (message is None or message.get("more_body", False)):
-        message = await receive()
-        left -= max(1, len(message.get("body", b"")))
-
-
-async def _say(scope: Message, receive: Receive, send: Send, status: int, sentence: str) -> None:
+async def _say(
+    scope: Message, receive: Receive, send: Send, status: int, sentence: str, more: Headers | None = None
+) -> None:
     """Answer with a sentence, or close a socket that was not opened yet."""
     if scope["type"] == "websocket":
         await receive()
         await send({"type": "websocket.close", "code": 1008, "reason": sentence[:120]})
         return
-    ended = [(b"connection", b"close")] if status == 413 else []  # there may be more of it than was read
-    headers = [(b"content-type", b"application/json"), *ended]
+    headers = [(b"content-type", b"application/json"), *(more or [])]
     await _answer(send, status, json.dumps({"error": sentence}).encode(), headers)
 
 

@@ -54,9 +54,11 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     },
     403: {"model": ErrorAnswer, "description": "Asked by another page, under another name, or without the token."},
     404: {"model": ErrorAnswer, "description": "There is no such model, training or comparison."},
+    408: {"model": ErrorAnswer, "description": "The body did not come to its end in time."},
     409: {"model": ErrorAnswer, "description": "A training that runs elsewhere; the sentence says who has it."},
     413: {"model": ErrorAnswer, "description": "The body is larger than what is taken."},
     422: {"model": ErrorAnswer, "description": "A field is missing, unknown or out of its range."},
+    429: {"model": ErrorAnswer, "description": "Too many wrong tokens came from this address."},
     503: {"model": ErrorAnswer, "description": "The studio is still starting."},
 }
 """What every route may answer beside its own."""

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from thereafter.errors import OptionError
 from thereafter.folders import cache_folder
 from thereafter.packages import require
-from thereafter.studio.guard import LOOPBACK
+from thereafter.studio.hosts import LOOPBACK
 
 if TYPE_CHECKING:
     import uvicorn
@@ -66,6 +66,7 @@ def make_server(studio: Studio, *, token: str | None = None) -> uvicorn.Server:
     import uvicorn
 
     from thereafter.studio.app import make_app
+    from thereafter.studio.connections import Connection
 
     return uvicorn.Server(
         uvicorn.Config(
@@ -73,6 +74,8 @@ def make_server(studio: Studio, *, token: str | None = None) -> uvicorn.Server:
             log_level="warning",
             access_log=False,
             server_header=False,
+            http=Connection,
+            proxy_headers=False,  # whoever asks could call themselves by another address at every guess of the token
             ws_max_size=1 << 20,
             timeout_graceful_shutdown=1,  # an open page would hold the end up for ever
         )

@@ -1,0 +1,445 @@
+"""What a stranger can make the server do is bounded: parse, wait, compare tokens, take a name for its own.
+
+Nothing here needs a model: the guard stands before a bare application, and connections are made to a bare server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+
+from conftest import wait_for
+from thereafter.studio import attempts, bodies, connections
+from thereafter.studio.bodies import MOST_LEVELS, MOST_MARKS, RefusedError, Shape
+from thereafter.studio.guard import MOST_BYTES, MOST_BYTES_OF, Guard
+from thereafter.studio.hosts import LOOPBACK, split_host
+from thereafter.studio.serve import listen
+
+TOKEN = "a word that nobody guesses"
+JSON = (b"content-type", b"application/json")
+
+
+class Bare:
+    """An application behind a guard, asked without a network."""
+
+    def __init__(self, token: str | None = None) -> None:
+        self.bodies: list[bytes] = []
+        self.guard = Guard(self._app, token=token)
+
+    async def _app(self, scope: Any, receive: Any, send: Any) -> None:
+        body = (await receive())["body"] if scope["method"] == "POST" else b""
+        self.bodies.append(body)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    async def ask(
+        self,
+        *headers: tuple[bytes, bytes],
+        path: str = "/api/next",
+        query: str = "",
+        pieces: list[bytes] | None = None,
+        address: str = "127.0.0.1",
+        host: bytes | None = b"localhost",
+        receive: Callable[[], Awaitable[Any]] | None = None,
+    ) -> tuple[int, dict[bytes, bytes], bytes]:
+        """Status, headers and body of the answer."""
+        messages = [
+            {"type": "http.request", "body": piece, "more_body": at + 1 < len(pieces)}
+            for at, piece in enumerate(pieces or [])
+        ]
+        body = [] if pieces is None else [(b"transfer-encoding", b"chunked")]
+        scope = {
+            "type": "http",
+            "method": "GET" if pieces is None else "POST",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [*([] if host is None else [(b"host", host)]), *headers, *body],
+            "client": (address, 1),
+            "server": ("127.0.0.1", 8137),
+        }
+        answers: list[Any] = []
+
+        async def given() -> Any:
+            return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            answers.append(message)
+
+        await self.guard(scope, receive or given, send)
+        return answers[0]["status"], dict(answers[0]["headers"]), answers[1]["body"]
+
+
+def asked(bare: Bare, *headers: tuple[bytes, bytes], **options: Any) -> tuple[int, dict[bytes, bytes], bytes]:
+    return asyncio.run(bare.ask(*headers, **options))
+
+
+# how much there is to parse
+
+
+def cut(text: bytes, size: int) -> list[bytes]:
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+FIELDS = b"{" + b",".join(b'"k%06d":1' % number for number in range(900_000)) + b"}"
+
+
+@pytest.mark.parametrize("path", ["/api/next", "/api/train"])
+@pytest.mark.parametrize(
+    "text", [FIELDS[:9_800_000], b"[" * 100_000, b"[1," * 5_000, b"}" * 900_000, b'"",' * 90_000, b"[0" + b",0" * 9_000]
+)
+def test_what_has_too_many_fields_is_never_parsed(path: str, text: bytes):
+    bare = Bare()
+    status, headers, body = asked(bare, JSON, path=path, pieces=cut(text, 65_536))
+    assert status == 422 or (status == 413 and len(text) > MOST_BYTES)
+    assert json.loads(body)["error"]
+    assert headers[b"connection"] == b"close"
+    assert bare.bodies == []
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 65_536])
+def test_marks_are_counted_outside_of_strings_wherever_a_text_is_cut(size: int):
+    held = {"text": 'a, b: {c} [d] "e" \\ \n \\" ' * 50, "models": ["x\\", '"', "\u20ac"], "deep": [[{"k": None}]]}
+    for ascii_only in (True, False):
+        text = json.dumps(held, ensure_ascii=ascii_only).encode()
+        shape = Shape()
+        levels = []
+        for piece in cut(text, size):
+            shape.feed(piece)
+            levels.append(shape.level)
+        # 4 keys and 4 strings, 4 colons, 2 + 2 commas, 4 openings and closings each
+        assert shape.marks == 4 + 4 + 4 + 4 + 2 * 5
+        assert shape.level == 0
+        assert max(levels) <= 4
+
+
+def test_a_long_text_is_taken_and_a_deep_or_wide_request_is_not():
+    text = json.dumps({"text": 'he said: "no", [she] {did} \\ \n' * 250_000}).encode()
+    assert MOST_BYTES < len(text) < MOST_BYTES_OF["/api/train"]
+    bare = Bare()
+    assert asked(bare, JSON, path="/api/train", pieces=cut(text, 65_536))[0] == 200
+    assert bare.bodies == [text]
+    assert asked(bare, JSON, path="/api/next", pieces=cut(text, 65_536))[0] == 413
+    Shape().feed(b"[" * MOST_LEVELS + b"]" * MOST_LEVELS)
+    Shape().feed(b"," * MOST_MARKS)
+    for wrong in (b"[" * (MOST_LEVELS + 1), b"," * (MOST_MARKS + 1)):
+        with pytest.raises(RefusedError):
+            Shape().feed(wrong)
+
+
+def test_a_body_that_stops_coming_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    """In silence, and by single bytes."""
+    monkeypatch.setattr(bodies, "SILENCE", 0.2)
+    monkeypatch.setattr(bodies, "LASTING", 0.6)
+    sent = 0
+
+    async def silent() -> Any:
+        await asyncio.sleep(3600)
+
+    async def slow() -> Any:
+        nonlocal sent
+        sent += 1
+        await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": b" ", "more_body": True}
+
+    for receive in (silent, slow):
+        status, headers, _ = asked(Bare(), JSON, pieces=[b""], receive=receive)
+        assert status == 408
+        assert headers[b"connection"] == b"close"
+    assert 1 < sent <= 31
+
+
+# the name it is called by
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8137", "127.0.0.1:1", "[::1]", "[::1]:65535", " localhost\t"])
+def test_its_own_names(host: str):
+    name = split_host([host])
+    assert name is not None
+    assert name[0] in LOOPBACK
+    assert asked(Bare(), host=host.encode())[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("[::1]evil.com", "[::1]:80evil.com", "localhost:80@evil.com", "localhost@evil.com", "localhost:evil.com"),
+        *(
+            "localhost.",
+            "127.0.0.1.",
+            "localhost:0",
+            "localhost:65536",
+            "localhost:99999",
+            "localhost:",
+            "localhost:-1",
+        ),
+        *(
+            "localhost:８１３７",
+            "ｌocalhost",
+            "localhost,evil.com",
+            "localhost evil.com",
+            "localhost\tevil.com",
+            "local host",
+        ),
+        *("localhost#evil.com", "localhost?evil.com", "localhost/evil.com", "localhost\\evil.com", "localhost%00"),
+        *(
+            "[::1",
+            "::1",
+            "[::1]]",
+            "[[::1]]",
+            "[::1%25lo]",
+            "[]",
+            "http://localhost",
+            "localhost:80:80",
+            "",
+            ":80",
+            "@",
+        ),
+        *("127.1", "2130706433", "0x7f.1", "0.0.0.0", "localhost.localdomain", "a" * 300, ".", "localhost\x00"),
+    ],
+)
+def test_no_other_name_is_taken_for_its_own(host: str):
+    status, _, body = asked(Bare(), host=host.encode("latin-1", "replace"))
+    assert status == 403
+    assert "this machine only" in json.loads(body)["error"]
+
+
+def test_there_is_one_name_and_one_origin():
+    own = (b"origin", b"http://localhost")
+    for wrong in ([(b"host", b"localhost")], [(b"HOST", b"evil.com")], [own, (b"Origin", b"http://evil.com")]):
+        assert asked(Bare(), *wrong)[0] == 403
+    assert asked(Bare(), host=None)[0] == 403
+    assert asked(Bare(), own)[0] == 200
+    assert asked(Bare(TOKEN), (b"authorization", f"Bearer {TOKEN}".encode()), host=b"studio.example:80")[0] == 200
+    assert asked(Bare(TOKEN), (b"authorization", f"Bearer {TOKEN}".encode()), host=b"studio.example:80@x")[0] == 403
+
+
+# guesses
+
+
+class Clock:
+    """Time that goes on only when somebody waits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        monkeypatch.setattr(attempts.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(attempts.asyncio, "sleep", self.sleep)
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def bearer(token: str) -> tuple[bytes, bytes]:
+    return b"authorization", f"Bearer {token}".encode()
+
+
+def test_guesses_of_the_token_cost_ever_more_time_and_the_right_one_is_let_in(monkeypatch: pytest.MonkeyPatch):
+    clock, bare = Clock(monkeypatch), Bare(TOKEN)
+
+    async def visit() -> None:
+        began = clock.now
+        for guess in range(100):
+            assert (await bare.ask(bearer(f"guess {guess}")))[0] == 403
+        assert 150 < clock.now - began < 200  # two seconds each, once it has grown
+        began = clock.now
+        assert (await bare.ask(bearer(TOKEN)))[0] == 200
+        assert clock.now - began <= 2.0
+        began = clock.now
+        assert (await bare.ask(bearer(TOKEN), address="10.0.0.7"))[0] == 200
+        assert (await bare.ask(bearer("wrong"), address="10.0.0.7"))[0] == 403
+        assert clock.now == began  # another address is not concerned
+        clock.now += 3_600
+        began = clock.now
+        assert (await bare.ask(bearer("wrong")))[0] == 403
+        assert clock.now == began
+
+    asyncio.run(visit())
+
+
+def test_many_guesses_at_once_win_nothing_and_the_cookie_never_waits():
+    """In real time: some thousand guesses, of which a handful are looked at."""
+    bare = Bare(TOKEN)
+
+    async def visit() -> None:
+        status, headers, _ = await bare.ask(query=f"token={TOKEN.replace(' ', '+')}", path="/")
+        assert status == 303
+        cookie = (b"cookie", headers[b"set-cookie"].partition(b";")[0])
+        guesses = [asyncio.create_task(bare.ask(bearer(f"guess {number}"))) for number in range(2_000)]
+        await asyncio.sleep(0)
+        began = time.monotonic()
+        for _ in range(20):
+            assert (await bare.ask(cookie))[0] == 200
+        held_up = time.monotonic() - began
+        answers = await asyncio.gather(*guesses)
+        looked_at = sum(status == 403 for status, _, _ in answers)
+        assert attempts.FREE <= looked_at < attempts.FREE + 10
+        refused = [headers for status, headers, _ in answers if status == 429]
+        assert len(refused) == 2_000 - looked_at
+        assert all(int(headers[b"retry-after"]) >= 1 for headers in refused)
+        assert held_up < 5.0
+
+    asyncio.run(visit())
+
+
+def test_one_request_is_one_guess():
+    bare = Bare(TOKEN)
+    right = TOKEN.replace(" ", "+")
+    assert asked(bare, query=f"token=wrong&token={right}")[0] == 403
+    assert asked(bare, bearer(TOKEN), bearer("wrong"))[0] == 403
+    assert asked(bare, bearer("wrong"), query=f"token={right}")[0] == 403
+    assert asked(bare, query=f"token={right}")[0] == 303
+
+
+def test_addresses_of_one_network_are_one_and_are_forgotten(monkeypatch: pytest.MonkeyPatch):
+    clock, bare = Clock(monkeypatch), Bare(TOKEN)
+
+    async def visit() -> None:
+        for guess in range(40):
+            await bare.ask(bearer("wrong"), address=f"2001:db8::{guess:x}%eth0")
+        assert clock.now > 1_030
+        began = clock.now
+        for guess in range(5_000):
+            await bare.ask(bearer("wrong"), address=f"10.{guess % 250}.{guess // 250}.1")
+        assert clock.now == began
+        assert len(bare.guard._attempts._records) <= 1_000
+
+    asyncio.run(visit())
+
+
+def test_the_cookie_cannot_be_made_from_a_guess():
+    """Two studios with the same token give different ones, and none but the own is known."""
+    cookies = []
+    for _ in range(2):
+        bare = Bare(TOKEN)
+        _, headers, _ = asked(bare, query=f"token={TOKEN.replace(' ', '+')}")
+        cookies.append(headers[b"set-cookie"].partition(b";")[0])
+        assert asked(bare, (b"cookie", cookies[-1]))[0] == 200
+    assert cookies[0] != cookies[1]
+    assert asked(bare, (b"cookie", cookies[0]))[0] == 403
+
+
+# connections
+
+
+LET = threading.Event()
+
+
+async def _slow_app(scope: Any, receive: Any, send: Any) -> None:
+    """Answers /large with more than any buffer takes, /slow when it is let to, all else at once."""
+    if scope["type"] == "lifespan":
+        return
+    while scope["path"] == "/slow" and not LET.is_set():
+        await asyncio.sleep(0.02)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"keep-alive")]})
+    if scope["path"] == "/large":
+        for _ in range(400):
+            await send({"type": "http.response.body", "body": b"x" * 100_000, "more_body": True})
+    await send({"type": "http.response.body", "body": b"answer"})
+
+
+@contextmanager
+def bare_server() -> Iterator[tuple[uvicorn.Server, int]]:
+    LET.clear()
+    listening = listen("127.0.0.1", 0)
+    config = uvicorn.Config(
+        _slow_app, http=connections.Connection, log_level="error", lifespan="off", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        wait_for(lambda: server.started)
+        yield server, listening.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        listening.close()
+
+
+def opened(port: int, text: bytes = b"") -> socket.socket:
+    line = socket.create_connection(("127.0.0.1", port), timeout=30)
+    line.sendall(text)
+    return line
+
+
+def drip(line: socket.socket) -> None:
+    for _ in range(200):
+        line.sendall(b"G")
+        time.sleep(0.05)
+
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+SLOW = REQUEST.replace(b"/ ", b"/slow ")
+
+
+def busy(server: uvicorn.Server) -> int:
+    """Connections with a request that is being answered."""
+    return sum(not one.idle for one in set(server.server_state.connections))  # type: ignore[union-attr]
+
+
+def is_over(line: socket.socket) -> bool:
+    """Whether the other side ends it, after whatever it had still to say; a line that stays open times out."""
+    try:
+        while line.recv(4096):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def test_a_head_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch):
+    """At the opening, in the middle, byte by byte, and at the second request of a connection."""
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    with bare_server() as (server, port), ExitStack() as stack:
+        lines = [stack.enter_context(opened(port, text)) for text in (b"", REQUEST[:5], REQUEST[:-2])]
+        second = stack.enter_context(opened(port, REQUEST))
+        assert b"answer" in second.recv(4096) + second.recv(4096)
+        second.sendall(REQUEST[:-2])
+        for line in (*lines, second):
+            assert is_over(line)
+        dripped = stack.enter_context(opened(port))
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            drip(dripped)
+        whole = stack.enter_context(opened(port, SLOW))
+        wait_for(lambda: busy(server) == 1)
+        time.sleep(1.0)
+        LET.set()
+        assert whole.recv(4096).startswith(b"HTTP/1.1 200")  # what is being answered is not
+        wait_for(lambda: len(server.server_state.connections) <= 1)
+
+
+def test_half_open_connections_keep_nobody_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "MOST", 32)
+    with bare_server() as (server, port), ExitStack() as stack:
+        lines = [stack.enter_context(opened(port, REQUEST[:5])) for _ in range(120)]
+        visitor = stack.enter_context(opened(port, REQUEST))
+        assert visitor.recv(4096).startswith(b"HTTP/1.1 200")
+        wait_for(lambda: len(server.server_state.connections) <= 32)
+        assert is_over(lines[0])
+        slow = [stack.enter_context(opened(port, SLOW)) for _ in range(31)]
+        wait_for(lambda: busy(server) == 31)
+        slow.append(stack.enter_context(opened(port, SLOW)))
+        wait_for(lambda: busy(server) == 32)
+        last = stack.enter_context(opened(port, REQUEST))
+        assert last.recv(4096).startswith(b"HTTP/1.1 503")  # all are at work: only now somebody is refused
+        assert is_over(last)
+        LET.set()
+        assert all(line.recv(4096).startswith(b"HTTP/1.1 200") for line in slow)
+
+
+def test_an_answer_that_nobody_reads_is_cut_off(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "READ_SECONDS", 0.5)
+    with bare_server() as (server, port), opened(port, REQUEST.replace(b"/ ", b"/large ")):
+        wait_for(lambda: len(server.server_state.connections) == 1)
+        wait_for(lambda: not server.server_state.connections)
