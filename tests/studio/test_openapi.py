@@ -32,7 +32,7 @@ NOWHERE = Path("/nonexistent")
 MODELS = [f"ready:{one.name}" for one in ready.READY]
 TASK_MODELS = [f"ready:{one.name}" for one in ready_tasks.READY_TASKS]
 NAME = re.compile(r"(ready|runs):[^/\\\x00]{1,200}")
-ANSWERED = ["2xx", "400", "404"]
+ANSWERED = ["2xx", "400", "404", "409"]
 """To a well-formed request."""
 CONFIG = {"checks": {"positive_data_acceptance": {"expected-statuses": ANSWERED}}, "cache": {"enabled": False}}
 schema = schemathesis.openapi.from_dict(

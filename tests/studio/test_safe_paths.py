@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+import thereafter
 from conftest import Served
 from thereafter.studio.errors import NotThereError
+from thereafter.studio.jobs import Jobs
 from thereafter.studio.shelf import Shelf
+from thereafter.studio.unfinished import Unfinished
+from thereafter.studio.verbs.curves import curve
 
 
 def linked(runs: Path, ready: Path) -> list[str]:
@@ -60,6 +65,55 @@ def test_names_lead_nowhere_but_to_the_listing(ready_folder: Path, tmp_path: Pat
         for prefix in ("runs:", "ready:", "", "other:", "../"):
             with pytest.raises(NotThereError, match="pick one of the list"):
                 shelf.place(prefix + name)
+
+
+FILES = ("config.toml", "weights.safetensors", "tokenizer.json", "log.jsonl", "state.safetensors", ".lock")
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run."""
+    folder = tmp_path_factory.mktemp("counted") / "run"
+    thereafter.train(text="the cat sat on the mat .\n" * 20, model="ngram", order=2, tokens="word", out=folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_run_with_a_link_or_a_pipe_in_it_is_not_listed_and_hangs_nobody(counted: Path, tmp_path: Path, name: str):
+    """Whoever waited for a pipe would be left behind by the test, which waits for half a minute."""
+    runs, outside = tmp_path / "runs", tmp_path / "outside"
+    shutil.copytree(counted, outside)
+    for file in FILES:
+        (outside / file).touch()
+    (outside / "log.jsonl").write_text('{"event": "step", "step": 1, "loss": 2.0}\n', encoding="utf-8")
+    shutil.copytree(outside, runs / "good")
+    for sort in ("link", "pipe"):
+        run = runs / sort
+        shutil.copytree(outside, run)
+        (run / name).unlink()
+        if sort == "link":
+            (run / name).symlink_to(outside / name)
+        else:
+            os.mkfifo(run / name)
+
+    def look() -> None:
+        shelf = Shelf(tmp_path / "ready", runs)
+        seen.append([card.name for card in shelf.cards()])
+        seen.append(list(Unfinished(runs).runs()))
+        seen.append([job["name"] for job in Jobs(runs).all()])
+        seen.append([curve(runs / run)["step"] for run in ("good", "link", "pipe")])
+        for run in ("link", "pipe"):
+            with pytest.raises(NotThereError), shelf.held(f"runs:{run}"):
+                pass
+        seen.append([])
+
+    seen: list[Any] = []
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    looking.join(30)
+    assert len(seen) == 5
+    hidden: list[list[int]] = [[], []] if name == "log.jsonl" else [[1], [1]]
+    assert seen == [["runs:good"], [], [], [[1], *hidden], []]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
