@@ -120,7 +120,7 @@ def _open(path: Path, mode: str, flags: int) -> IO[bytes]:
         raise OSError(errno.EINVAL, "it is no plain file", str(path))
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
         flags |= getattr(os, name, 0)
-    return os.fdopen(os.open(path, flags, 0o666), mode)
+    return os.fdopen(os.open(path, flags, 0o666), mode, buffering=0)
 
 
 def _read_owner(file: IO[bytes]) -> Owner:

@@ -138,8 +138,8 @@ def test_a_long_text_is_taken_and_a_deep_or_wide_request_is_not():
 
 def test_a_body_that_stops_coming_is_given_up(monkeypatch: pytest.MonkeyPatch):
     """In silence, and by single bytes."""
-    monkeypatch.setattr(bodies, "SILENCE", 0.2)
-    monkeypatch.setattr(bodies, "LASTING", 0.6)
+    monkeypatch.setattr(bodies, "SILENCE", 0.5)
+    monkeypatch.setattr(bodies, "LASTING", 1.5)
     sent = 0
 
     async def silent() -> Any:
@@ -155,7 +155,7 @@ def test_a_body_that_stops_coming_is_given_up(monkeypatch: pytest.MonkeyPatch):
         status, headers, _ = asked(Bare(), JSON, pieces=[b""], receive=receive)
         assert status == 408
         assert headers[b"connection"] == b"close"
-    assert 1 < sent <= 31
+    assert 1 <= sent <= 76
 
 
 # the name it is called by
@@ -281,7 +281,7 @@ def test_many_guesses_at_once_win_nothing_and_the_cookie_never_waits():
         held_up = time.monotonic() - began
         answers = await asyncio.gather(*guesses)
         looked_at = sum(status == 403 for status, _, _ in answers)
-        assert attempts.FREE <= looked_at < attempts.FREE + 10
+        assert attempts.FREE <= looked_at < attempts.FREE + 15
         refused = [headers for status, headers, _ in answers if status == 429]
         assert len(refused) == 2_000 - looked_at
         assert all(int(headers[b"retry-after"]) >= 1 for headers in refused)
@@ -400,7 +400,7 @@ def is_over(line: socket.socket) -> bool:
 
 def test_a_head_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch):
     """At the opening, in the middle, byte by byte, and at the second request of a connection."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 1.0)
     with bare_server() as (server, port), ExitStack() as stack:
         lines = [stack.enter_context(opened(port, text)) for text in (b"", REQUEST[:5], REQUEST[:-2])]
         second = stack.enter_context(opened(port, REQUEST))
@@ -413,7 +413,7 @@ def test_a_head_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch):
             drip(dripped)
         whole = stack.enter_context(opened(port, SLOW))
         wait_for(lambda: busy(server) == 1)
-        time.sleep(1.0)
+        time.sleep(1.5)  # longer than a head may take
         LET.set()
         assert whole.recv(4096).startswith(b"HTTP/1.1 200")  # what is being answered is not
         wait_for(lambda: len(server.server_state.connections) <= 1)
