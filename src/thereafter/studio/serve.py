@@ -89,7 +89,9 @@ def listen(host: str, port: int | None) -> socket.socket:
     wanted = [port] if port is not None else [*range(FIRST_PORT, FIRST_PORT + _TRIED), 0]
     failed: Exception | None = None
     for number in wanted:
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        # only where the protocol is named does asyncio set TCP_NODELAY on what it accepts; without it every answer on a
+        # connection that is kept waits some 40 ms for the acknowledgement of the one before
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         if os.name == "posix":  # elsewhere this would let two programs share a port
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
