@@ -80,12 +80,31 @@ def test_a_new_run_appears_in_every_tab(browser: Any, server: Served, ready_fold
             tab.get_by_role("checkbox", name="newcomer").wait_for(state="detached")
 
 
+def test_a_click_is_not_lost_when_the_models_change_while_the_button_is_down(
+    page: Any, server: Served, ready_folder: Path
+):
+    page.goto("/#keyboard?text=the&models=ready:lstm")
+    bar = page.locator('[data-model="ready:lstm"] .bar').first
+    word = bar.get_attribute("data-word")
+    settle(page)
+    bar.hover()
+    page.mouse.down()
+    with page.expect_response("**/api/next"), extra_run(server, ready_folder, "meanwhile"):
+        page.get_by_role("checkbox", name="meanwhile").wait_for()
+    settle(page)
+    bar.hover()  # more names may have moved it
+    page.mouse.up()
+    page.wait_for_function("text => document.querySelector('textarea').value === text", arg=f"the {word}")
+
+
 def test_a_model_deleted_meanwhile_gets_a_sentence_and_the_page_goes_on(page: Any, server: Served, ready_folder: Path):
     with extra_run(server, ready_folder, "doomed") as run:
         page.goto("/#keyboard?text=the&models=runs:doomed,ready:lstm")
         page.wait_for_selector('[data-model="runs:doomed"] .bar')
+        bar = page.locator('[data-model="runs:doomed"] .bar').first.element_handle()
         shutil.rmtree(run)
-        page.locator('[data-model="runs:doomed"] .bar').first.click()
+        bar.evaluate("bar => bar.click()")  # whether the page has heard of it yet or not
+        page.wait_for_function("() => document.querySelector('textarea').value !== 'the'")
         page.wait_for_selector(".error:has-text('pick one of the list'), .place:not(:has([data-model='runs:doomed']))")
         page.get_by_role("checkbox", name="doomed").wait_for(state="detached")
         page.get_by_label("The sentence so far").fill("the nurses")

@@ -1,7 +1,7 @@
 // Keyboard: the next-word distribution of several models side by side, as the context grows.
 import { bars } from "../parts/bars.js";
 import { describe, field } from "../parts/controls.js";
-import { calm, el, errors } from "../parts/dom.js";
+import { arrange, calm, el, errors } from "../parts/dom.js";
 
 const BEGIN = "the teacher near the";
 const MOST = 6; // models side by side
@@ -19,6 +19,7 @@ export const panel = {
 function mount(place, context) {
   let chosen = context.get("models").split(",").filter(Boolean).map((name) => name.replaceAll("%2C", ","));
   let touched = chosen.length > 0;
+  let shown = new Map(); // the columns by model: one that would look the same is not drawn anew
   let keep = ""; // the model whose first bar gets the focus when the bars are drawn anew
   const ask = context.api.latest();
   const failed = errors();
@@ -81,7 +82,8 @@ function mount(place, context) {
       const answers = await ask("/api/next", { models: there, prompt: end(text.value), k: 8 });
       failed.say("");
       const most = Math.max(...answers.flatMap((one) => one.candidates.map((item) => item.p))); // one scale for all
-      columns.replaceChildren(...answers.map((one) => column(one, most)));
+      shown = new Map(answers.map((one) => [one.model, drawn(one, most)]));
+      arrange(columns, [...shown.values()].map((one) => one.node));
       if (keep) columns.querySelector(`[data-model="${CSS.escape(keep)}"] .bar`)?.focus();
       context.announce(answers.map((one) => `${one.model}: ${one.candidates[0]?.text ?? ""}`).join(", "));
     } catch (error) {
@@ -89,12 +91,19 @@ function mount(place, context) {
     }
   }
 
-  function column(answer, scale) {
-    const model = context.models.find((one) => one.name === answer.model);
+  /** The column of an answer: the one that is there where it shows the same. */
+  function drawn(answer, scale) {
+    const label = context.models.find((one) => one.name === answer.model)?.label ?? answer.model;
+    const content = JSON.stringify([label, answer, scale]);
+    const before = shown.get(answer.model);
+    return before?.content === content ? before : { content, node: column(answer, scale, label) };
+  }
+
+  function column(answer, scale, label) {
     const words = answer.unknown === 1 ? "1 word of the sentence is" : `${answer.unknown} words of the sentence are`;
     const unknown = answer.unknown ? el("p", { class: "note" }, `${words} new to it.`) : null;
     return el("section", { class: "card", "data-model": answer.model },
-      el("h3", {}, model?.label ?? answer.model),
+      el("h3", {}, label),
       bars(answer.candidates, {
         label: `next word of ${answer.model}`, scale, chosen: (item) => add(answer.model, item),
       }),

@@ -35,6 +35,14 @@ export function errors() {
   return { node, say: (text) => show(node, text) };
 }
 
+/** Show these nodes in this order. Those that are there already stay untouched: a click that was begun on one goes on. */
+export function arrange(place, nodes) {
+  for (const old of [...place.childNodes]) if (!nodes.includes(old)) old.remove();
+  nodes.forEach((node, at) => {
+    if (place.childNodes[at] !== node) place.insertBefore(node, place.childNodes[at] ?? null);
+  });
+}
+
 /** Call a function when nothing has come for some milliseconds. */
 export function calm(call, wait = 150) {
   let timer = 0;
