@@ -30,7 +30,8 @@ def score(
     model: NeuralModel, tokens_BT: Tensor, state: NeuralState, *, scored: bool = True
 ) -> tuple[NDArray[np.float32], NeuralState]:
     """log p of every token (zeros unless `scored`), and the state after the last."""
-    if model.restart is not None and tokens_BT.numel():
+    # most prompts are part of a line: cutting them into lines would cost more than reading them
+    if model.restart is not None and bool(torch.eq(tokens_BT, model.restart).any()):
         return _score_lines(model, tokens_BT, state, model.restart, scored)
     return _score_on(model, tokens_BT, state, None, scored)
 

@@ -147,6 +147,13 @@ class Tokenizer(ABC):
 
     def checked_ids(self, ids: ArrayLike) -> list[int]:
         """Ids as a list, all inside the vocabulary."""
+        if (
+            isinstance(ids, (list, tuple))
+            and len(ids) == 1
+            and type(ids[0]) is int
+            and 0 <= ids[0] < len(self.vocabulary)
+        ):
+            return [ids[0]]  # one at a time, as a text grows: an array would cost far more
         array = np.asarray(ids)
         if array.size == 0:
             return []
