@@ -18,14 +18,15 @@ from starlette.exceptions import HTTPException
 from thereafter import __version__
 from thereafter.errors import BusyError, MissingPackageError, ThereafterError
 from thereafter.packages import installed
-from thereafter.studio.errors import NotThereError, StartingError
+from thereafter.studio.errors import EndingError, NotThereError, StartingError
 from thereafter.studio.guard import Guard
 from thereafter.studio.routes import ROUTERS
 from thereafter.studio.routes.common import MOST_AT_ONCE
+from thereafter.studio.routes.prediction import questions_of
 from thereafter.studio.studio import Studio
 
 PAGE = Path(__file__).parent / "page"
-_STATUS = {NotThereError: 404, BusyError: 409, StartingError: 503}
+_STATUS = {NotThereError: 404, BusyError: 409, StartingError: 503, EndingError: 503}
 _ABOUT = "The verbs of the studio. Each is a plain function of the library; errors are sentences."
 
 
@@ -50,6 +51,7 @@ def make_app(studio: Studio, *, token: str | None = None) -> FastAPI:
     )
     app.state.studio = studio
     app.state.turns = asyncio.Semaphore(MOST_AT_ONCE)
+    app.state.questions = questions_of(studio)
     app.add_middleware(Guard, token=token)
     for router in ROUTERS:
         app.include_router(router)

@@ -11,3 +11,11 @@ class NotThereError(ThereafterError):
 
 class StartingError(ThereafterError):
     """Asked before what is needed has been loaded."""
+
+
+class EndingError(ThereafterError):
+    """Asked while the studio ends."""
+
+
+class GoneError(ThereafterError):
+    """Whoever asked has gone; nobody reads this."""

@@ -59,6 +59,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     413: {"model": ErrorAnswer, "description": "The body is larger than what is taken."},
     422: {"model": ErrorAnswer, "description": "A field is missing, unknown or out of its range."},
     429: {"model": ErrorAnswer, "description": "Too many wrong tokens came from this address."},
-    503: {"model": ErrorAnswer, "description": "The studio is still starting."},
+    503: {"model": ErrorAnswer, "description": "The studio is still starting, or is ending."},
 }
 """What every route may answer beside its own."""

@@ -51,7 +51,8 @@ def serve(
     if host not in LOOPBACK and token is None:
         token = secrets.token_urlsafe(24)
     listening = listen(host, port)
-    server = make_server(Studio(runs, cache_folder() / "studio"), token=token)
+    studio = Studio(runs, cache_folder() / "studio")
+    server = make_server(studio, token=token)
     number = listening.getsockname()[1]
     say(f"studio: {_address(host, number, token)}  (Ctrl-C ends it)")
     if browser and _has_screen():
@@ -59,6 +60,11 @@ def serve(
         threading.Thread(target=webbrowser.open, args=(_address(here, number, token),), daemon=True).start()
     with suppress(KeyboardInterrupt):  # uvicorn raises it once more after it has ended in peace
         server.run(sockets=[listening])
+    if studio.lanes.busy:
+        # A thread cannot be stopped, and Python would wait for it. Everything that lasts has been saved and closed.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def make_server(studio: Studio, *, token: str | None = None) -> uvicorn.Server:
@@ -68,7 +74,13 @@ def make_server(studio: Studio, *, token: str | None = None) -> uvicorn.Server:
     from thereafter.studio.app import make_app
     from thereafter.studio.connections import Connection
 
-    return uvicorn.Server(
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            """As uvicorn's, which waits for the requests that are being answered: those for models hear the end."""
+            studio.lanes.close()
+            await super().shutdown(sockets)
+
+    return Server(
         uvicorn.Config(
             make_app(studio, token=token),
             log_level="warning",

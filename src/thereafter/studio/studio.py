@@ -14,6 +14,7 @@ from thereafter.locks import FileLock, take
 from thereafter.studio.child import Child
 from thereafter.studio.errors import StartingError
 from thereafter.studio.jobs import Jobs
+from thereafter.studio.lanes import Lanes
 from thereafter.studio.making import Making
 from thereafter.studio.shelf import Shelf, TaskShelf
 
@@ -46,6 +47,7 @@ class Studio:
         self.tasks = TaskShelf(ready, runs)
         self.making = Making(ready, scale)
         self.jobs = Jobs(runs)
+        self.lanes = Lanes()
         self.stage = Stage()
         self._ready, self._scale = ready, scale
         self._child: Child | None = None

@@ -1,7 +1,8 @@
 """Addresses of the verbs, one file a family: each checks what came and calls one function.
 
 Functions of routes import verbs when they are called: what a model needs takes seconds to import, and the page is up
-before that. They are plain functions, which FastAPI runs on threads, so no model ever holds up the event loop.
+before that. What asks a model waits for its lane on the event loop and works on a thread; all others are plain
+functions, which FastAPI runs on threads. So no model ever holds up the event loop.
 """
 
 from __future__ import annotations

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from fastapi import Response
 from pydantic import Field
 
-from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply_list
 from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
+
+if TYPE_CHECKING:
+    from thereafter.language_model import LanguageModel
 
 router = make_router()
 
@@ -50,13 +55,13 @@ class BackpropAnswer(Answer):
     left_out: int
 
 
-@router.post("/backprop")
-def backprop(asked: BackpropAsked, studio: LoadedStudio) -> list[BackpropAnswer]:
+@router.post("/backprop", response_model=list[BackpropAnswer])
+async def backprop(asked: BackpropAsked, visitor: TheVisitor) -> Response:
     """What the loss at the last token of a text sends back to every state, under each of several recurrent models."""
-    from thereafter.studio.verbs.backprop import backprop as taken_back
 
-    answers = []
-    for name in asked.models:
-        with studio.shelf.held(name) as lm:
-            answers.append(BackpropAnswer(model=name, **taken_back(lm, asked.text, limit=asked.limit)))
-    return answers
+    def work(name: str, lm: LanguageModel) -> bytes:
+        from thereafter.studio.verbs.backprop import backprop as taken_back
+
+        return as_json(BackpropAnswer(model=name, **taken_back(lm, asked.text, limit=asked.limit)))
+
+    return reply_list([await visitor.ask(name, partial(work, name)) for name in asked.models])

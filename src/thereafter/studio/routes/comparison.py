@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Path as InPath
+from fastapi import Response
 from pydantic import Field
 
-from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.routes.common import LoadedStudio, TheVisitor, Visitor, as_json, make_router, reply
 from thereafter.studio.routes.training import CurveAnswer
 from thereafter.studio.schema import Answer, Asked, ModelName
 from thereafter.studio.shelf import READY, RUNS
 from thereafter.studio.studio import Studio
 
 if TYPE_CHECKING:
+    from thereafter.language_model import LanguageModel
     from thereafter.studio.verbs.comparison import Measured
 
 router = make_router()
@@ -132,12 +134,17 @@ class CurveOfAnswer(CurveAnswer):
     kind: str
 
 
-@router.post("/compare")
-def compare(asked: CompareAsked, studio: LoadedStudio) -> ComparisonAnswer:
+@router.post("/compare", response_model=ComparisonAnswer)
+async def compare(asked: CompareAsked, visitor: TheVisitor) -> Response:
     """Models measured on the same test sentences; what was measured before is not measured again."""
-    from thereafter.studio.verbs.comparison import compared
+    rows = [await _measured(visitor, name) for name in dict.fromkeys(asked.models)]
 
-    return ComparisonAnswer(**compared([_measured(studio, name) for name in dict.fromkeys(asked.models)]))
+    def work() -> bytes:
+        from thereafter.studio.verbs.comparison import compared
+
+        return as_json(ComparisonAnswer(**compared(rows)))
+
+    return reply(await visitor.apart("comparison", work))
 
 
 @router.get("/comparisons")
@@ -169,21 +176,23 @@ def curves(asked: CompareAsked, studio: LoadedStudio) -> list[CurveOfAnswer]:
     return answers
 
 
-def _measured(studio: Studio, name: str) -> Measured:
+async def _measured(visitor: Visitor, name: str) -> Measured:
+    """What was measured of a model before, or is now. What is known is not waited for until the model is free."""
+    known = await visitor.apart(f"known of {name}", lambda: _known.get(visitor.studio.shelf.place(name)))
+    return await visitor.ask(name, lambda lm: _measure(visitor.studio, name, lm)) if known is None else known
+
+
+def _measure(studio: Studio, name: str, lm: LanguageModel) -> Measured:
     from thereafter.studio import ready
     from thereafter.studio.verbs.comparison import measure
 
     run = studio.shelf.place(name)
-    found = _known.get(run)
-    if found is not None:
-        return found
-    with studio.shelf.held(name) as lm:
-        found = _known.get(run)  # another page may have asked meanwhile
-        if found is None:
-            stamp = _stamp(run)
-            label = name.partition(":")[2] if name.startswith(READY) else name
-            found = measure(lm, label, run, ready.sentences(studio.shelf.folders[READY]))
-            _known.keep(run, stamp, found)
+    found = _known.get(run)  # another page may have asked meanwhile
+    if found is None:
+        stamp = _stamp(run)
+        label = name.partition(":")[2] if name.startswith(READY) else name
+        found = measure(lm, label, run, ready.sentences(studio.shelf.folders[READY]))
+        _known.keep(run, stamp, found)
     return found
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+from fastapi import Response
 from pydantic import Field
 
 from thereafter.studio.routes.backprop import DecayAnswer
-from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
 from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
+
+if TYPE_CHECKING:
+    from thereafter.language_model import LanguageModel
 
 router = make_router()
 
@@ -46,14 +50,17 @@ class EigenvalueAnswer(Answer):
     trained: TrainedAnswer | None
 
 
-@router.post("/eigenvalue")
-def eigenvalue(asked: EigenvalueAsked, studio: LoadedStudio) -> EigenvalueAnswer:
+@router.post("/eigenvalue", response_model=EigenvalueAnswer)
+async def eigenvalue(asked: EigenvalueAsked, visitor: TheVisitor) -> Response:
     """What multiplying again and again by a matrix of a given spectral radius does to a vector and to gradients."""
-    from thereafter.studio.verbs.eigenvalue import multiplied, trained
 
-    found = multiplied(asked.radius, asked.steps, units=asked.units, seed=asked.seed)
-    scaled = None
-    if asked.model is not None:
-        with studio.shelf.held(asked.model) as lm:
-            scaled = TrainedAnswer(**trained(lm, asked.radius, asked.steps, asked.text))
-    return EigenvalueAnswer(**found, trained=scaled)
+    def work(lm: LanguageModel | None = None) -> bytes:
+        from thereafter.studio.verbs.eigenvalue import multiplied, trained
+
+        found = multiplied(asked.radius, asked.steps, units=asked.units, seed=asked.seed)
+        scaled = None if lm is None else TrainedAnswer(**trained(lm, asked.radius, asked.steps, asked.text))
+        return as_json(EigenvalueAnswer(**found, trained=scaled))
+
+    if asked.model is None:
+        return reply(await visitor.apart("eigenvalue", work))
+    return reply(await visitor.ask(asked.model, work))

@@ -2,38 +2,43 @@
 
 On the socket a page says {"do": "start", ...} and gets pieces: number 0 is what is expected after the prompt, then
 one for each token. `tokens` of `start` and of {"do": "more"} are how many the page has room for; no more are written
-than that, so a page that is slow, hidden or gone never makes anything pile up. A model is held for a few tokens at a
-time: others that ask it, or write from it, get their turn in between.
+than that, so a page that is slow, hidden or gone never makes anything pile up.
+
+A model has its turn for a few tokens at a time: others that ask it, or write from it, get theirs in between, and before
+each it is asked whether anybody still waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from fastapi import WebSocket, WebSocketDisconnect
+from fastapi import Response, WebSocket, WebSocketDisconnect
 from pydantic import Field, TypeAdapter, ValidationError
-from starlette.concurrency import run_in_threadpool
 
 from thereafter.errors import ThereafterError
-from thereafter.studio.errors import NotThereError
-from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.errors import GoneError, NotThereError
+from thereafter.studio.lanes import Wanted
+from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
 from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
 from thereafter.studio.studio import Studio
 
 if TYPE_CHECKING:
+    from thereafter.language_model import LanguageModel
     from thereafter.studio.verbs.generation import Writer
 
 router = make_router()
+T = TypeVar("T")
 
 PACE = 100.0
 """Tokens a second at most: more than anybody can watch."""
 ROOM = 64
 """Tokens that can be asked for in advance."""
-_SLICE = 4  # tokens while a model is held
+_SLICE = 4  # tokens of a turn
 
 Temperature = Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)]
 TopK = Annotated[int, Field(ge=1, le=10_000)]
@@ -89,16 +94,16 @@ _Said = StartAsked | SetAsked | MoreAsked | TurnAsked
 _SAID: TypeAdapter[_Said] = TypeAdapter(Annotated[_Said, Field(discriminator="do")])
 
 
-@router.post("/generate")
-def generate(asked: GenerateAsked, studio: LoadedStudio) -> GenerateAnswer:
-    """The prompt and what a model says after it."""
-    writer = _begun(studio, asked)
+@router.post("/generate", response_model=GenerateAnswer)
+async def generate(asked: GenerateAsked, visitor: TheVisitor) -> Response:
+    """The prompt and what a model says after it; no more of it is written once nobody waits for it."""
+    pen = _Pen(visitor.studio, asked, visitor.waits)
+    writer = await pen.begin()
     said = [asked.prompt]
     while writer.tokens < asked.max_new_tokens and not writer.ended:
-        with _held(studio, asked.model, writer):
-            for _ in range(min(4 * _SLICE, asked.max_new_tokens - writer.tokens)):
-                said.append(writer.step())
-    return GenerateAnswer(text="".join([*said, writer.end()]), tokens=writer.tokens)
+        count = min(4 * _SLICE, asked.max_new_tokens - writer.tokens)
+        said += await pen.write(writer, partial(_steps, count=count))
+    return reply(as_json(GenerateAnswer(text="".join([*said, writer.end()]), tokens=writer.tokens)))
 
 
 @router.websocket("/generating")
@@ -178,7 +183,11 @@ class _Session:
             await self._send({"end": "stopped"})
             return
         try:
-            writer, first = await run_in_threadpool(_opened, self._studio, order)
+            pen = self._pen(order)
+            writer = await pen.begin()
+            first = await pen.write(writer, lambda writer: writer.shown())
+        except GoneError:
+            return
         except ThereafterError as error:
             self._complaints.append(str(error))
             return
@@ -186,13 +195,22 @@ class _Session:
             self._writer = writer
             await self._send(first)
 
+    def _pen(self, order: StartAsked) -> _Pen:
+        async def wanted() -> bool:
+            return not self._closed and self._order is order
+
+        return _Pen(self._studio, order, wanted)
+
     async def _write(self, writer: Writer) -> None:
         clock = asyncio.get_running_loop()
         begun, order = clock.time(), self._order
         assert order is not None
         writer.set(self._drawing.temperature, self._drawing.top_k)
         try:
-            pieces = await run_in_threadpool(_slice, self._studio, order.model, writer, min(self._room, _SLICE))
+            count = min(self._room, _SLICE)
+            pieces = await self._pen(order).write(writer, lambda writer: writer.write(count))
+        except GoneError:
+            return
         except ThereafterError as error:
             self._writer = None
             self._complaints.append(str(error))
@@ -211,32 +229,47 @@ class _Session:
         await self._socket.send_json(message)
 
 
-def _begun(studio: Studio, asked: GenerateAsked | StartAsked) -> Writer:
-    studio.check_loaded()
-    from thereafter.studio.verbs.generation import Writer
+class _Pen:
+    """Writes one text with a model, turn by turn, for as long as it is wanted."""
 
-    with studio.shelf.held(asked.model) as lm:
-        return Writer(lm, asked.prompt, temperature=asked.temperature, top_k=asked.top_k, seed=asked.seed)
+    def __init__(self, studio: Studio, asked: GenerateAsked | StartAsked, wanted: Wanted) -> None:
+        self._studio, self._asked, self._wanted = studio, asked, wanted
+
+    async def begin(self) -> Writer:
+        """The text at its beginning, the prompt read."""
+        self._studio.check_loaded()
+
+        def open_writer(lm: LanguageModel) -> Writer:
+            from thereafter.studio.verbs.generation import Writer
+
+            asked = self._asked
+            return Writer(lm, asked.prompt, temperature=asked.temperature, top_k=asked.top_k, seed=asked.seed)
+
+        return await self._turn(open_writer)
+
+    async def write(self, writer: Writer, work: Callable[[Writer], T]) -> T:
+        """A few tokens more."""
+
+        def go_on(lm: LanguageModel) -> T:
+            if lm is not writer.lm:
+                name = self._asked.model
+                raise NotThereError(f"the model {name!r} has been trained on meanwhile; try: generate again")
+            return work(writer)
+
+        return await self._turn(go_on)
+
+    async def _turn(self, work: Callable[[LanguageModel], T]) -> T:
+        name = self._asked.model
+
+        def borrow() -> T:
+            with self._studio.shelf.held(name) as lm:
+                return work(lm)
+
+        return await self._studio.lanes.run(name, borrow, self._wanted)
 
 
-def _opened(studio: Studio, order: StartAsked) -> tuple[Writer, dict[str, Any]]:
-    """A text at its beginning, and what there is to see before the first token is drawn."""
-    writer = _begun(studio, order)
-    return writer, writer.shown()
-
-
-def _slice(studio: Studio, model: str, writer: Writer, count: int) -> list[dict[str, Any]]:
-    with _held(studio, model, writer):
-        return writer.write(count)
-
-
-@contextmanager
-def _held(studio: Studio, model: str, writer: Writer) -> Iterator[None]:
-    """The model a text is written with, for one thread at a time."""
-    with studio.shelf.held(model) as lm:
-        if lm is not writer.lm:
-            raise NotThereError(f"the model {model!r} has been trained on meanwhile; try: generate again")
-        yield
+def _steps(writer: Writer, count: int) -> list[str]:
+    return [writer.step() for _ in range(count)]
 
 
 def _sentence(error: ValidationError) -> str:

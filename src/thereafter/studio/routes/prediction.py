@@ -1,15 +1,38 @@
-"""The verb `next`: what several models expect after a text."""
+"""The verb `next`: what several models expect after a text.
+
+People type the same beginnings, and a page asks again whenever its models change: the last answers of every model are
+kept for as long as the model is, so they are those it would give again, to the bit.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+from weakref import WeakKeyDictionary
 
+from fastapi import Request, Response
 from pydantic import Field
 
-from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply_list
 from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
+from thereafter.studio.studio import Studio
+from thereafter.studio.together import Together
+
+if TYPE_CHECKING:
+    from thereafter.language_model import LanguageModel
 
 router = make_router()
+
+KEPT = 1_000
+"""Answers of a model that are kept."""
+_KEPT_LENGTH = (
+    500  # characters of a prompt whose answer is kept: with longer ones memory would be the visitors' to fill
+)
+Question = tuple[str, int]
+"""A prompt, and how many continuations of it."""
 
 
 class NextAsked(Asked):
@@ -35,13 +58,52 @@ class PredictionAnswer(Answer):
     candidates: list[CandidateAnswer]
 
 
-@router.post("/next")
-def next_words(asked: NextAsked, studio: LoadedStudio) -> list[PredictionAnswer]:
+@router.post("/next", response_model=list[PredictionAnswer])
+async def next_words(asked: NextAsked, visitor: TheVisitor, request: Request) -> Response:
     """The likeliest continuations of a prompt under each of several models."""
+    questions: Together[str, Question, bytes] = request.app.state.questions
+    answers = (questions.ask(name, (asked.prompt, asked.k), visitor.waits) for name in asked.models)
+    return reply_list(await asyncio.gather(*answers))
+
+
+def questions_of(studio: Studio) -> Together[str, Question, bytes]:
+    """Where the questions to each model of a studio gather."""
+    predictions = Predictions(studio)
+    return Together(studio.lanes, predictions.answer)
+
+
+class Predictions:
+    """Answers as JSON, the last of them kept."""
+
+    def __init__(self, studio: Studio) -> None:
+        self._studio = studio
+        self._kept: WeakKeyDictionary[LanguageModel, OrderedDict[Question, bytes]] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def answer(self, name: str, questions: Sequence[Question]) -> list[bytes | Exception]:
+        """What a model says to each of several questions; one that cannot be answered spoils no other."""
+        results: list[bytes | Exception] = []
+        with self._studio.shelf.held(name) as lm:
+            with self._lock:  # the models share the table; each answers on one thread at a time
+                kept = self._kept.setdefault(lm, OrderedDict())
+            for question in questions:
+                try:
+                    results.append(_answer(name, lm, question, kept))
+                except Exception as error:  # it goes to whoever asked
+                    results.append(error)
+        return results
+
+
+def _answer(name: str, lm: LanguageModel, question: Question, kept: OrderedDict[Question, bytes]) -> bytes:
     from thereafter.studio.verbs.prediction import predict
 
-    answers = []
-    for name in asked.models:
-        with studio.shelf.held(name) as lm:
-            answers.append(PredictionAnswer(model=name, **predict(lm, asked.prompt, asked.k)))
-    return answers
+    prompt, k = question
+    if question in kept:
+        kept.move_to_end(question)
+        return kept[question]
+    answer = as_json(PredictionAnswer(model=name, **predict(lm, prompt, k)))
+    if len(prompt) <= _KEPT_LENGTH:
+        kept[question] = answer
+        if len(kept) > KEPT:
+            kept.popitem(last=False)
+    return answer

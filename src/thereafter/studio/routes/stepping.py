@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+from fastapi import Response
 from pydantic import Field
 
-from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
 from thereafter.studio.routes.prediction import CandidateAnswer
 from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
+
+if TYPE_CHECKING:
+    from thereafter.language_model import LanguageModel
 
 router = make_router()
 
@@ -62,12 +66,13 @@ class StepAnswer(Answer):
     left: int
 
 
-@router.post("/step")
-def step(asked: StepAsked, studio: LoadedStudio) -> StepAnswer:
+@router.post("/step", response_model=StepAnswer)
+async def step(asked: StepAsked, visitor: TheVisitor) -> Response:
     """Read one more word after a prompt: the state before and after, the gates, and what is expected next."""
-    from thereafter.studio.verbs.stepping import step as stepped
 
-    with studio.shelf.held(asked.model) as lm:
+    def work(lm: LanguageModel) -> bytes:
+        from thereafter.studio.verbs.stepping import step as stepped
+
         found = stepped(
             lm,
             asked.prompt,
@@ -77,4 +82,6 @@ def step(asked: StepAsked, studio: LoadedStudio) -> StepAnswer:
             layer=asked.layer,
             gates=asked.gates,
         )
-    return StepAnswer(**found)
+        return as_json(StepAnswer(**found))
+
+    return reply(await visitor.ask(asked.model, work))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from fastapi import Response
 from pydantic import Field
 
-from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.routes.common import LoadedStudio, TheVisitor, as_json, make_router, reply, reply_list
 from thereafter.studio.schema import Answer, Asked, ModelName
 from thereafter.studio.shelf import READY
 from thereafter.studio.studio import Studio
+
+if TYPE_CHECKING:
+    from thereafter.task_model import TaskModel
 
 router = make_router()
 TaskName = Literal["translate", "tag", "classify"]
@@ -157,60 +162,74 @@ def train_task(asked: TrainTaskAsked, studio: LoadedStudio) -> TasksAnswer:
     return _tasks(studio)
 
 
-@router.post("/tasks/translate")
-def translate(asked: SentenceAsked, studio: LoadedStudio) -> TranslatedAnswer:
+@router.post("/tasks/translate", response_model=TranslatedAnswer)
+async def translate(asked: SentenceAsked, visitor: TheVisitor) -> Response:
     """A translation token by token, and where each token of it looked."""
-    from thereafter.studio.verbs.tasks import translated
 
-    with studio.tasks.held(asked.model) as model:
-        return TranslatedAnswer(**translated(model, asked.text))
+    def work(model: TaskModel) -> bytes:
+        from thereafter.studio.verbs.tasks import translated
+
+        return as_json(TranslatedAnswer(**translated(model, asked.text)))
+
+    return reply(await visitor.ask_task(asked.model, work))
 
 
-@router.post("/tasks/quality")
-def quality(asked: QualityAsked, studio: LoadedStudio) -> list[QualityAnswer]:
+@router.post("/tasks/quality", response_model=list[QualityAnswer])
+async def quality(asked: QualityAsked, visitor: TheVisitor) -> Response:
     """How good translators are by the length of the source, on sentences that they have not learned from."""
-    from thereafter.studio.verbs.tasks import quality as by_length
 
-    answers = []
-    for name in dict.fromkeys(asked.models):
-        with studio.tasks.held(name) as model:
-            answers.append(
-                QualityAnswer.model_validate({"model": name, "points": by_length(model, _test(studio, name))})
-            )
-    return answers
+    def work(name: str, model: TaskModel) -> bytes:
+        from thereafter.studio.verbs.tasks import quality as by_length
+
+        points = by_length(model, _test(visitor.studio, name))
+        return as_json(QualityAnswer.model_validate({"model": name, "points": points}))
+
+    return reply_list([await visitor.ask_task(name, partial(work, name)) for name in dict.fromkeys(asked.models)])
 
 
-@router.post("/tasks/example")
-def example(asked: ExampleAsked, studio: LoadedStudio) -> ExampleAnswer:
+@router.post("/tasks/example", response_model=ExampleAnswer)
+async def example(asked: ExampleAsked, visitor: TheVisitor) -> Response:
     """A held-out sentence of the first model, of about so many words, with what each model makes of it."""
-    from thereafter.studio.verbs import tasks as verbs
-
     names = list(dict.fromkeys(asked.models))
-    with studio.tasks.held(names[0]) as model:
-        found = verbs.example(verbs.held_out(model, _test(studio, names[0])), asked.length, asked.at)
-    answers = []
-    for name in names:
-        with studio.tasks.held(name) as model:
-            answers.append(JudgedAnswer(model=name, **verbs.judged(model, found["source"], found["target"])))
-    return ExampleAnswer(**found, answers=answers)
+
+    def choose(model: TaskModel) -> dict[str, Any]:
+        from thereafter.studio.verbs import tasks as verbs
+
+        return verbs.example(verbs.held_out(model, _test(visitor.studio, names[0])), asked.length, asked.at)
+
+    found = await visitor.ask_task(names[0], choose)
+
+    def judge(name: str, model: TaskModel) -> JudgedAnswer:
+        from thereafter.studio.verbs import tasks as verbs
+
+        return JudgedAnswer(model=name, **verbs.judged(model, found["source"], found["target"]))
+
+    answers = [await visitor.ask_task(name, partial(judge, name)) for name in names]
+    return reply(as_json(ExampleAnswer(**found, answers=answers)))
 
 
-@router.post("/tasks/tag")
-def tag(asked: SentenceAsked, studio: LoadedStudio) -> TaggedAnswer:
+@router.post("/tasks/tag", response_model=TaggedAnswer)
+async def tag(asked: SentenceAsked, visitor: TheVisitor) -> Response:
     """A tag for every word of a sentence, with the likeliest ones."""
-    from thereafter.studio.verbs.tasks import tagged
 
-    with studio.tasks.held(asked.model) as model:
-        return TaggedAnswer.model_validate(tagged(model, asked.text))
+    def work(model: TaskModel) -> bytes:
+        from thereafter.studio.verbs.tasks import tagged
+
+        return as_json(TaggedAnswer.model_validate(tagged(model, asked.text)))
+
+    return reply(await visitor.ask_task(asked.model, work))
 
 
-@router.post("/tasks/classify")
-def classify(asked: SentenceAsked, studio: LoadedStudio) -> LabelledAnswer:
+@router.post("/tasks/classify", response_model=LabelledAnswer)
+async def classify(asked: SentenceAsked, visitor: TheVisitor) -> Response:
     """The label of a text, and how much each word spoke for it."""
-    from thereafter.studio.verbs.tasks import labelled
 
-    with studio.tasks.held(asked.model) as model:
-        return LabelledAnswer.model_validate(labelled(model, asked.text))
+    def work(model: TaskModel) -> bytes:
+        from thereafter.studio.verbs.tasks import labelled
+
+        return as_json(LabelledAnswer.model_validate(labelled(model, asked.text)))
+
+    return reply(await visitor.ask_task(asked.model, work))
 
 
 def _tasks(studio: Studio) -> TasksAnswer:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Response
 from pydantic import Field
 
-from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
 from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
+
+if TYPE_CHECKING:
+    from thereafter.language_model import LanguageModel
 
 router = make_router()
 
@@ -43,14 +46,16 @@ class TraceAnswer(Answer):
     top: list[list[WordAnswer]]
 
 
-@router.post("/trace")
-def trace(asked: TraceAsked, studio: LoadedStudio) -> TraceAnswer:
+@router.post("/trace", response_model=TraceAnswer)
+async def trace(asked: TraceAsked, visitor: TheVisitor) -> Response:
     """What a model did at every token of a text: states, gates, attention, predictions."""
-    from thereafter.studio.verbs.tracing import trace as traced
 
-    with studio.shelf.held(asked.model) as lm:
-        found = traced(lm, asked.text, limit=asked.limit, top=asked.top, fields=asked.fields)
-    return TraceAnswer(**found)
+    def work(lm: LanguageModel) -> bytes:
+        from thereafter.studio.verbs.tracing import trace as traced
+
+        return as_json(TraceAnswer(**traced(lm, asked.text, limit=asked.limit, top=asked.top, fields=asked.fields)))
+
+    return reply(await visitor.ask(asked.model, work))
 
 
 @router.post(
@@ -58,11 +63,14 @@ def trace(asked: TraceAsked, studio: LoadedStudio) -> TraceAnswer:
     response_class=Response,
     responses={200: {"content": {"application/octet-stream": {}}, "description": "The trace as a .npz file."}},
 )
-def trace_file(asked: TraceAsked, studio: LoadedStudio) -> Response:
+async def trace_file(asked: TraceAsked, visitor: TheVisitor) -> Response:
     """The same trace as `lm.trace(...).save` writes it."""
-    with studio.shelf.held(asked.model) as lm:
+
+    def work(lm: LanguageModel) -> bytes:
         found = lm.trace(asked.text, limit=asked.limit, top=asked.top)
-    with tempfile.TemporaryDirectory() as folder:
-        content = found.save(Path(folder) / "trace.npz").read_bytes()
+        with tempfile.TemporaryDirectory() as folder:
+            return found.save(Path(folder) / "trace.npz").read_bytes()
+
+    content = await visitor.ask(asked.model, work)
     named = {"Content-Disposition": 'attachment; filename="trace.npz"'}
     return Response(content, media_type="application/octet-stream", headers=named)

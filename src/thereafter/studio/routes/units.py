@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from fastapi import Response
 from pydantic import Field
 
-from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.routes.common import LoadedStudio, TheVisitor, as_json, make_router, reply
 from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
+
+if TYPE_CHECKING:
+    from thereafter.language_model import LanguageModel
 
 router = make_router()
 
@@ -88,21 +92,32 @@ def properties(studio: LoadedStudio) -> list[PropertyAnswer]:
     return [PropertyAnswer(**facts) for facts in properties()]
 
 
-@router.post("/units/ranked")
-def ranked(asked: RankedAsked, studio: LoadedStudio) -> RankingAnswer:
+@router.post("/units/ranked", response_model=RankingAnswer)
+async def ranked(asked: RankedAsked, visitor: TheVisitor) -> Response:
     """The units that follow a property best, over a text of the model's own."""
-    from thereafter.studio.verbs.units import own_text, ranked, separate
 
-    with studio.shelf.held(asked.model) as lm:
-        model, tokenizer = separate(lm), lm.tokenizer
-        text, source = own_text(lm)
-    return RankingAnswer(source=source, **ranked(model, tokenizer, text, asked.property, asked.top))
+    def copy(lm: LanguageModel) -> tuple[Any, ...]:
+        from thereafter.studio.verbs.units import own_text, separate
+
+        return separate(lm), lm.tokenizer, *own_text(lm)
+
+    model, tokenizer, text, source = await visitor.ask(asked.model, copy)
+
+    def work() -> bytes:
+        from thereafter.studio.verbs.units import ranked
+
+        return as_json(RankingAnswer(source=source, **ranked(model, tokenizer, text, asked.property, asked.top)))
+
+    return reply(await visitor.apart(f"units of {asked.model}", work))  # takes seconds: the model is free meanwhile
 
 
-@router.post("/units/shown")
-def shown(asked: ShownAsked, studio: LoadedStudio) -> ShownAnswer:
+@router.post("/units/shown", response_model=ShownAnswer)
+async def shown(asked: ShownAsked, visitor: TheVisitor) -> Response:
     """What a unit does over a text, token by token."""
-    from thereafter.studio.verbs.units import shown
 
-    with studio.shelf.held(asked.model) as lm:
-        return ShownAnswer(**shown(lm, unit=asked.unit, text=asked.text, property=asked.property))
+    def work(lm: LanguageModel) -> bytes:
+        from thereafter.studio.verbs.units import shown
+
+        return as_json(ShownAnswer(**shown(lm, unit=asked.unit, text=asked.text, property=asked.property)))
+
+    return reply(await visitor.ask(asked.model, work))

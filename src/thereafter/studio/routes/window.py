@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from fastapi import Response
 from pydantic import Field
 
-from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
 from thereafter.studio.routes.prediction import CandidateAnswer
 from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
+
+if TYPE_CHECKING:
+    from thereafter.language_model import LanguageModel
 
 router = make_router()
 
@@ -58,11 +62,13 @@ class WindowAnswer(Answer):
     parameters: int
 
 
-@router.post("/window")
-def window(asked: WindowAsked, studio: LoadedStudio) -> WindowAnswer:
+@router.post("/window", response_model=WindowAnswer)
+async def window(asked: WindowAsked, visitor: TheVisitor) -> Response:
     """Word vectors, hidden layer and likeliest words of a window model after a text."""
-    from thereafter.studio.verbs.window import look
 
-    with studio.shelf.held(asked.model) as lm:
-        found = look(lm, asked.text, asked.k)
-    return WindowAnswer(**found)
+    def work(lm: LanguageModel) -> bytes:
+        from thereafter.studio.verbs.window import look
+
+        return as_json(WindowAnswer(**look(lm, asked.text, asked.k)))
+
+    return reply(await visitor.ask(asked.model, work))

@@ -1,0 +1,112 @@
+"""Whose turn it is: every model has a lane, in which one piece of work runs at a time, in the order it came.
+
+Whoever waits for a turn waits on the event loop and keeps no thread. So a model with a long queue, or one that works
+for long, holds up nobody but those who ask that model: others have lanes of their own, and page files are read on
+threads that no model ever gets. Work that nobody waits for any more when its turn comes is not begun.
+
+Everything here but the work itself runs on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from thereafter.studio.errors import EndingError, GoneError
+
+MOST_THREADS = 16
+"""Models that work at the same time; each has one thread at most."""
+Wanted = Callable[[], Awaitable[bool]]
+"""Whether somebody still waits for an answer."""
+T = TypeVar("T")
+
+
+@dataclass
+class _Lane:
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+    """Those who have the turn or wait for it; a lane without any is forgotten."""
+
+
+class Lanes:
+    """A queue for every model, by any key, and the threads all of them share."""
+
+    def __init__(self, most: int = MOST_THREADS) -> None:
+        self._threads = ThreadPoolExecutor(most, thread_name_prefix="model")
+        self._lanes: dict[Hashable, _Lane] = {}
+        self._awaited: set[asyncio.Future[None]] = set()
+        self._running: set[Future[Any]] = set()
+        self._closed = False
+
+    @property
+    def users(self) -> int:
+        """How many have a turn or wait for one, in all lanes."""
+        return sum(lane.users for lane in self._lanes.values())
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread is still at work; that may be so for a while after `close`."""
+        return any(not one.done() for one in list(self._running))
+
+    async def run(self, key: Hashable, work: Callable[[], T], wanted: Wanted | None = None) -> T:
+        """Do a piece of work on a thread when its turn in the lane has come."""
+        async with self.turn(key):
+            if wanted is not None and not await wanted():
+                raise GoneError("nobody waits for the answer any more")
+            return await self.on_thread(work)
+
+    @asynccontextmanager
+    async def turn(self, key: Hashable) -> AsyncIterator[None]:
+        """The lane of that key, for one user at a time."""
+        lane = self._lanes.setdefault(key, _Lane())
+        lane.users += 1
+        try:
+            async with lane.turn:
+                yield
+        finally:
+            lane.users -= 1
+            if not lane.users:
+                del self._lanes[key]
+
+    async def on_thread(self, work: Callable[[], T]) -> T:
+        """Do a piece of work on a thread, for those who have the turn. `close` ends the waiting, not the work."""
+        if self._closed:
+            raise EndingError("the studio is ending; try again when it has been started anew")
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        running = self._threads.submit(work)
+        self._awaited.add(done)
+        self._running.add(running)
+        running.add_done_callback(lambda _: _wake(loop, done))
+        try:
+            await done
+        finally:
+            self._awaited.discard(done)
+            self._running = {one for one in self._running if not one.done()}
+        return running.result()
+
+    def close(self) -> None:
+        """Nobody gets a turn any more, and whoever waits hears so; threads finish what they are at."""
+        self._closed = True
+        for done in self._awaited:
+            if not done.done():
+                done.set_exception(EndingError("the studio is ending; try again when it has been started anew"))
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
+    """Tell the event loop that a thread is done, unless the loop has ended meanwhile."""
+
+    def tell() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    try:
+        loop.call_soon_threadsafe(tell)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise
