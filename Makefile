@@ -51,6 +51,7 @@ bench: $(READY) .oracles/.ready
 	$(BIN)/python benchmarks/softmax.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/tasks.py
+	$(BIN)/python benchmarks/studio.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
