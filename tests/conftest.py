@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from stand_ins import write_corpora
 from thereafter.folders import cache_folder
+from thereafter.text.catalogue import CARDS, CorpusCard
 from where import find_data
 
 # Tests are handed out by files (and in this order, by --no-loadscope-reorder). Those of a few slow tests come first: at
 # the end a core would wait for one of them.
 FIRST = ("test_kill.py", "test_team.py", "test_train_panel.py", "test_recipes.py", "test_jobs.py", "test_start.py")
+CLASSIC = find_data()  # before any test changes the variable that names it
 collect_ignore = ["oracles"]  # scripts for the oracles' own interpreter
 
 settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -36,24 +38,59 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("THEREAFTER_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Test tensors are tiny and tests run side by side: a second torch thread would only wait for the first."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Test tensors are tiny and tests run side by side: a second torch thread would only wait for the first.
+
+    A hook and no fixture, so that the models that the tests of a file share are trained by one thread as well.
+    """
     torch = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    if torch is not None:
+        torch.set_num_threads(1)
+
+
+# Corpora. A test that pins a figure of a public one asks for `data` and is marked `corpus`. Whatever holds for any text
+# asks for `corpora_folder` and runs on generated files as well: without the classic ones only those figures are left out.
+
+
+def classic_corpora(lost: str) -> Path:
+    """The folder of classic corpora; a test that needs it skips, loudly, where it is not, and says what is lost."""
+    if CLASSIC is None:
+        pytest.skip(f"SKIPPED LOUDLY: no corpora; {lost}; set THEREAFTER_DATA to a folder holding ptb/, sst2/, ...")
+    return CLASSIC
 
 
 @pytest.fixture
-def data(monkeypatch: pytest.MonkeyPatch) -> Path:
+def data(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of classic corpora, with THEREAFTER_DATA pointing to it."""
-    folder = find_data()
-    if folder is None:
-        pytest.skip("SKIPPED LOUDLY: no corpora; set THEREAFTER_DATA to a folder holding ptb/, time-machine/, ...")
+    marker = request.node.get_closest_marker("corpus")
+    if marker is None:
+        pytest.fail("a test on classic corpora alone is marked `corpus`, with the figure it pins; try corpora_folder")
+    folder = classic_corpora(f"not checked: {marker.args[0]}")
     monkeypatch.setenv("THEREAFTER_DATA", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session")
+def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, CorpusCard]]:
+    """A folder of generated corpora, and the cards that describe them."""
+    folder = tmp_path_factory.mktemp("stand-ins")
+    return folder, write_corpora(folder)
+
+
+@pytest.fixture(scope="module", params=["stand-in", "classic"])
+def corpora_on_disk(request: pytest.FixtureRequest) -> Path:
+    """A folder with every named corpus as files: generated ones, then the classic ones where they are here."""
+    if request.param == "classic":
+        return classic_corpora("checked on generated files alone")
+    return request.getfixturevalue("stand_ins")[0]
+
+
+@pytest.fixture
+def corpora_folder(corpora_on_disk: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, with THEREAFTER_DATA pointing to it, so that corpora are found by name."""
+    if corpora_on_disk != CLASSIC:
+        for name, card in request.getfixturevalue("stand_ins")[1].items():
+            monkeypatch.setitem(CARDS, name, card)
+    monkeypatch.setenv("THEREAFTER_DATA", str(corpora_on_disk))
+    return corpora_on_disk

@@ -215,10 +215,10 @@ def test_arpa_files_are_models_too(shell: Shell, book: Path, tmp_path: Path):
     assert from_arpa["perplexity"] == pytest.approx(from_run["perplexity"], rel=1e-5)
 
 
-def test_data_commands(shell: Shell, data: Path):
+def test_data_commands(shell: Shell, corpora_folder: Path):
     listed = shell.works("data", "list")
     assert all(name in listed for name in ("agreement", "python-docs", "python-code", "ptb", "tinyshakespeare"))
-    assert shell.works("data", "path", "ptb:test").strip() == str(data / "ptb" / "ptb.test.txt")
+    assert shell.works("data", "path", "ptb:test").strip() == str(corpora_folder / "ptb" / "ptb.test.txt")
     assert "valid" in shell.works("data", "get", "ptb")
     assert "did you mean 'ptb'" in shell.refuses("data", "path", "ptbb")
     assert "did you mean 'valid'" in shell.refuses("data", "path", "ptb:vald")

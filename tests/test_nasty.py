@@ -100,7 +100,7 @@ def test_a_recipe_that_makes_no_sense_is_refused():
 
 
 @pytest.mark.parametrize("tokens", list(TOKENIZERS))
-def test_a_script_never_seen_gets_an_honest_score(data: Path, tokens: str):
+def test_a_script_never_seen_gets_an_honest_score(corpora_folder: Path, tokens: str):
     """Greek after English: finite, and no cheaper than a model that knows nothing but bytes would ask."""
     english = thereafter.train("time-machine", tokens=tokens, order=4)
     greek = "Ἐν ἀρχῇ ἦν ὁ λόγος, καὶ ὁ λόγος ἦν πρὸς τὸν θεόν.\n"

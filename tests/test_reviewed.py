@@ -105,7 +105,7 @@ def test_a_score_reads_as_its_own_model_was_taught():
         lowered.score(text="a", part="valid")
 
 
-def test_corpora_that_are_no_running_text_are_refused(data: Path):
+def test_corpora_that_are_no_running_text_are_refused(corpora_folder: Path):
     for name in ("ud-english-ewt", "sst2", "multi30k", "eng-fra"):
         with pytest.raises(SourceError, match="not running text"):
             thereafter.train(name)

@@ -118,6 +118,7 @@ def test_naive_bayes_refuses_what_it_cannot_learn_from() -> None:
         NaiveBayes.fit([[]], ["x"])
 
 
+@pytest.mark.corpus("sst2: 1,493 and 1,496 of its 1,821 test sentences")
 @pytest.mark.parametrize(("binary", "right"), [(False, 1493), (True, 1496)])
 def test_naive_bayes_on_sst2_is_the_known_row(data: Path, binary: bool, right: int) -> None:
     """82.0 % by counts (scikit-learn's model gives the same on the same words), 82.2 % with every word once a text."""

@@ -231,6 +231,7 @@ def test_the_last_cut_off_holds_for_higher_orders() -> None:
     assert complete_cutoffs((3, 1, 1), 3) == (3, 1, 1)  # words always stay, so the first is free
 
 
+@pytest.mark.corpus("ptb: KenLM's discounts and numbers of n-grams")
 def test_penn_treebank_discounts(data: Path) -> None:
     lm = thereafter.train("ptb", model="ngram", order=5, tokens="word")
     model = lm.model

@@ -82,7 +82,7 @@ def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Pa
     breaks_off_and_goes_on(monkeypatch, tmp_path / "run", "classify", source, **options)
 
 
-def test_mistakes_are_sentences(tmp_path: Path, keyword: Path, data: Path):
+def test_mistakes_are_sentences(tmp_path: Path, keyword: Path, corpora_folder: Path):
     model = thereafter.load_task(keyword)
     other = tmp_path / "other.tsv"
     other.write_text("a fine film\tgood\na strange film\tstrange\n", encoding="utf-8")

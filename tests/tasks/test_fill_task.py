@@ -170,7 +170,7 @@ def test_any_text_is_read_a_sentence_a_line(tmp_path: Path):
     assert "cat" not in FILLING.lexicons(found[:4])["words"]
 
 
-def test_mistakes_are_sentences(tmp_path: Path, runs: dict[str, Path], data: Path):
+def test_mistakes_are_sentences(tmp_path: Path, runs: dict[str, Path], corpora_folder: Path):
     model = thereafter.load_task(runs["both"])
     with pytest.raises(OptionError, match=r"has no blank; expected one; try 'the cat ___ on the mat'"):
         model.predict("the cat purred")

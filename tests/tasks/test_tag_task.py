@@ -81,7 +81,7 @@ def test_every_example_once_an_epoch_and_no_batch_beyond_its_places():
         assert plan.order_R.tolist() == again.order_R.tolist()
 
 
-def test_mistakes_are_sentences(tmp_path: Path, data: Path):
+def test_mistakes_are_sentences(tmp_path: Path, corpora_folder: Path):
     source = tagged(tmp_path / "train.txt", 20)
     with pytest.raises(OptionError, match=r"no option 'hiden'.*did you mean.*hidden"):
         thereafter.fit("tag", source, hiden=3)

@@ -175,6 +175,7 @@ def test_a_tag_that_training_never_has(write) -> None:
         require_known_tags(read_tagged(path), {"X"}, path)
 
 
+@pytest.mark.corpus("ud-english-ewt: sentences, words and tags of two parts")
 @pytest.mark.parametrize(("part", "sentences", "words"), [("dev", 2001, 25147), ("test", 2077, 25094)])
 def test_the_web_treebank_has_the_counts_of_its_card(data: Path, part: str, sentences: int, words: int) -> None:
     if not (data / "ud-english-ewt").is_dir():

@@ -41,11 +41,10 @@ CLASSIC = {
 
 
 @pytest.fixture(autouse=True)
-def cache(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of this test's own, and no data folder unless a test asks for one."""
     monkeypatch.setenv("THEREAFTER_CACHE", str(tmp_path / "cache"))
-    if "data" not in request.fixturenames:  # which reads the variable to find the corpora
-        monkeypatch.delenv("THEREAFTER_DATA", raising=False)
+    monkeypatch.delenv("THEREAFTER_DATA", raising=False)
     return tmp_path / "cache"
 
 
@@ -124,6 +123,7 @@ def test_addresses_can_only_answer_with_these_bytes() -> None:
             assert file.urls or corpora.card(name).by_hand
 
 
+@pytest.mark.corpus("each: the sha256 and the size of every file")
 @pytest.mark.parametrize("name", CLASSIC)
 def test_every_classic_corpus_is_what_its_source_note_says(name: str, data: Path) -> None:
     """Two truths that know nothing of the catalogue: the table in SOURCE.md, and the bytes themselves."""
@@ -143,6 +143,7 @@ def test_every_classic_corpus_is_what_its_source_note_says(name: str, data: Path
     assert corpora.status(name) == f"found in {data / name}"
 
 
+@pytest.mark.corpus("ptb: the lines of its parts")
 def test_penn_treebank_has_its_lines(data: Path) -> None:
     parts = corpora.locate("ptb").parts
     assert {part: content(path).count(b"\n") for part, path in parts.items()} == {
@@ -150,7 +151,7 @@ def test_penn_treebank_has_its_lines(data: Path) -> None:
     }  # fmt: skip
 
 
-def test_wikitext_is_read_through_gzip(data: Path) -> None:
+def test_wikitext_is_read_through_gzip(corpora_folder: Path) -> None:
     found = corpora.locate("wikitext-2")
     assert found.tokens == "word"
     assert [path.name for path in found.parts.values()] == ["train.txt.gz", "valid.txt.gz", "test.txt.gz"]

@@ -186,6 +186,7 @@ def test_a_label_that_training_never_has(write) -> None:
         require_known_labels(read_labelled(path), {"0", "1"}, path)
 
 
+@pytest.mark.corpus("sst2: sentences and positive ones of each part")
 @pytest.mark.parametrize(("part", "texts", "positive"), [("train", 6920, 3610), ("dev", 872, 444), ("test", 1821, 909)])
 def test_sst2_has_the_counts_of_its_card(data: Path, part: str, texts: int, positive: int) -> None:
     if not (data / "sst2").is_dir():

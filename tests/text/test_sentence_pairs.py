@@ -103,6 +103,7 @@ def test_files_without_pairs(write, tmp_path: Path) -> None:
         read_two(write("a"), tmp_path / "nothing")
 
 
+@pytest.mark.corpus("multi30k: 1,000 test pairs; eng-fra: 121,453 pairs")
 def test_multi30k_and_eng_fra_have_the_counts_of_their_cards(data: Path) -> None:
     if not (data / "multi30k").is_dir():
         pytest.skip("SKIPPED LOUDLY: no multi30k in the folder of corpora")

@@ -122,13 +122,13 @@ def test_a_string_is_never_taken_as_text(folder: Path) -> None:
             resolve(wrong)  # type: ignore[arg-type]
 
 
-def test_a_corpus_by_name_and_by_part(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corpus_by_name_and_by_part(corpora_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("ptb").write_text("a path of the same name")
     texts = resolve("ptb")
     assert (set(texts.parts), texts.tokens, texts.name) == ({"train", "valid", "test"}, "word", "ptb")
     assert only(resolve("./ptb")).text() == "a path of the same name"
-    raw = (data / "ptb" / "ptb.valid.txt").read_text(encoding="utf-8")
+    raw = (corpora_folder / "ptb" / "ptb.valid.txt").read_text(encoding="utf-8")
     for one in (resolve("ptb:valid"), resolve("ptb", part="valid"), resolve("ptb:valid", part="valid")):
         assert (only(one).text(), one.name, one.tokens) == (raw, "ptb:valid", "word")
     with pytest.raises(OptionError, match="'valid'"):

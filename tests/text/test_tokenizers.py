@@ -250,6 +250,7 @@ def test_cutoffs_out_of_range(name: str) -> None:
 # What each promises beyond the contract
 
 
+@pytest.mark.corpus("ptb: 10,000 words, 82,430 test tokens, 442,423 bytes, 4,794 unknown")
 def test_penn_treebank_figures(data: Path) -> None:
     def part(which: str) -> list[str]:
         return [(data / "ptb" / f"ptb.{which}.txt").read_text(encoding="utf-8")]

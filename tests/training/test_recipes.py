@@ -39,7 +39,7 @@ def test_its_header_says_command_time_and_score(path: Path):
 
 
 @pytest.mark.parametrize("path", LANGUAGE_MODELS, ids=lambda path: path.stem)
-def test_it_takes_real_steps(path: Path, data: Path, tmp_path: Path):
+def test_it_takes_real_steps(path: Path, corpora_folder: Path, tmp_path: Path):
     recipe = read_recipe(path)
     assert isinstance(recipe.source, str)
     crumb = crumb_of(recipe.source, tmp_path)
@@ -76,7 +76,7 @@ def crumb_of(corpus: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", TASKS, ids=lambda path: path.stem)
-def test_a_task_takes_real_steps(path: Path, data: Path):
+def test_a_task_takes_real_steps(path: Path, corpora_folder: Path):
     recipe = read_recipe(path)
     for name in ("training.epochs", "training.minutes"):
         recipe.options.pop(name, None)
