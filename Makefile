@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo ready test lint types tests test-slow oracles browser screenshots bench clean
+.PHONY: demo ready test lint types tests test-shuffled test-slow oracles browser screenshots bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -22,6 +22,11 @@ types: $(READY)
 # the tests of a file share servers and models: --dist loadfile keeps them in one process. -rs says what was skipped
 tests: $(READY) browser
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -rs
+
+# the same in another order, files and tests within a file: make test-shuffled SEED=2
+SEED ?= 1
+test-shuffled: $(READY) browser
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -rs --shuffle $(SEED)
 
 # minutes and gigabytes: the 1 GB file, the 100 MB line
 test-slow: $(READY)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from leftovers import changes, seed_everything, traces
+from shuffling import shuffled
 from stand_ins import write_corpora
 from thereafter.folders import cache_folder
 from thereafter.text.catalogue import CARDS, CorpusCard
@@ -28,29 +31,53 @@ settings.load_profile("house")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "numba"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.name not in FIRST)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and the tests of a file, in another order")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed = config.getoption("shuffle")
+    return None if seed is None else f"shuffled: --shuffle {seed} gives this order again"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("shuffle")
+    if seed is None:
+        items.sort(key=lambda item: item.path.name not in FIRST)
+    else:
+        items[:] = shuffled(items, seed)
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_leftovers() -> Iterator[None]:
+    """A test that changes what others see fails itself, and not a later one that nobody suspects."""
+    before = traces()
+    yield
+    left = changes(before, traces())
+    assert not left, "the test leaves behind: " + "; ".join(left)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(_no_leftovers: None, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or litters the user's cache, compiled kernels excepted."""
     monkeypatch.setenv("THEREAFTER_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """Test tensors are tiny and tests run side by side: a second torch thread would only wait for the first.
+    """Every test starts from the same seeds, and with one thread: its tensors are tiny and tests run side by side, so a
+    second thread would only wait for the first.
 
-    A hook and no fixture, so that the models that the tests of a file share are trained by one thread as well.
+    A hook and no fixture, so that it holds for the models, too, that the tests of a file share.
     """
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)
+    seed_everything()
 
 
 # Corpora. A test that pins a figure of a public one asks for `data` and is marked `corpus`. Whatever holds for any text
-# asks for `corpora_folder` and runs on generated files as well: without the classic ones only those figures are left out.
+# asks for `corpora_folder` and runs on generated files as well: without the classic ones those figures alone are lost.
 
 
 def classic_corpora(lost: str) -> Path:

@@ -79,7 +79,7 @@ def served(studio: Studio, token: str | None = None, port: int = 0) -> Iterator[
         yield Served(studio, f"http://127.0.0.1:{listening.getsockname()[1]}")
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(60)
         listening.close()
     assert not thread.is_alive(), "the server did not end"
 
@@ -97,7 +97,7 @@ def untrained(ready_folder: Path, tmp_path: Path) -> Iterator[Served]:
     yield from served(Studio(tmp_path / "runs", tmp_path / "ready", scale=SCALE))
 
 
-def wait_for(happened: Any, seconds: float = 60.0) -> None:
+def wait_for(happened: Any, seconds: float = 180.0) -> None:
     """Wait until something has happened; fail where it does not."""
     end = time.monotonic() + seconds
     while not happened():
@@ -136,7 +136,7 @@ def visiting(browser: Any, address: str, **options: Any) -> Iterator[Any]:
     """A tab of a visitor of its own; answers of 4xx are part of what is tested, other errors are not."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, "base_url": address} | options)
     tab = context.new_page()
-    tab.set_default_timeout(15_000)
+    tab.set_default_timeout(60_000)
     faults: list[str] = []
     tab.on("pageerror", lambda error: faults.append(str(error)))
     tab.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)

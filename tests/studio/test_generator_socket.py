@@ -16,6 +16,7 @@ import pytest
 from websockets.sync.client import connect
 
 import thereafter
+from conftest import wait_for
 from thereafter.studio.routes.generation import PACE, ROOM
 from thereafter.studio.verbs.generation import Writer
 
@@ -32,7 +33,7 @@ class Line:
     def raw(self, message: str | bytes) -> None:
         self._socket.send(message)
 
-    def hear(self, seconds: float = 20.0) -> dict[str, Any]:
+    def hear(self, seconds: float = 60.0) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self._socket.recv(timeout=seconds))
         return found
 
@@ -114,9 +115,9 @@ def test_no_more_is_written_than_the_page_has_room_for(server: Any):
         line.say(**START, tokens=7)
         assert [line.hear()["number"] for _ in range(8)] == list(range(8))
         assert line.silent()
+        begun = time.monotonic()  # before it is asked for: a pause of this thread must not look like haste
         for _ in range(5):
             line.say(do="more", tokens=ROOM)  # whoever asks for more than there is room for gets no more than that
-        begun = time.monotonic()
         numbers = [line.hear()["number"] for _ in range(ROOM)]
         assert numbers == list(range(8, 8 + ROOM))
         assert ROOM / (time.monotonic() - begun) < 1.3 * PACE
@@ -218,7 +219,7 @@ def test_two_pages_write_at_once_and_fifty_questions_are_answered_meanwhile(serv
         asked = [pool.submit(post, server, "/api/next", models=["ready:letters"], prompt="de", k=3) for _ in range(50)]
         answers = [one.result() for one in asked]
     for page in pages:
-        page.join(30)
+        page.join(120)
     expected = [text for text, _ in letters.next("de", 3)]
     assert all(status == 200 for status, _ in answers)
     assert all([one["text"] for one in answer[0]["candidates"]] == expected for _, answer in answers)
@@ -227,11 +228,14 @@ def test_two_pages_write_at_once_and_fifty_questions_are_answered_meanwhile(serv
 
 
 def test_a_closed_socket_ends_the_work_and_a_slow_model_holds_nobody_up(server: Any, monkeypatch: pytest.MonkeyPatch):
-    steps = []
+    steps = 0
+    answered = threading.Event()
     quick = Writer.step
 
     def slow(self: Writer) -> str:
-        steps.append(time.monotonic())
+        nonlocal steps
+        steps += 1
+        assert answered.wait(60), "the status waited for the model"
         time.sleep(0.1)
         return quick(self)
 
@@ -239,13 +243,13 @@ def test_a_closed_socket_ends_the_work_and_a_slow_model_holds_nobody_up(server: 
     with opened(server) as line:
         line.say(**START, tokens=ROOM)
         line.hear()
-        begun = time.monotonic()
-        with urllib.request.urlopen(server.address + "/api/status", timeout=10) as answer:
+        wait_for(lambda: steps > 0)
+        with urllib.request.urlopen(server.address + "/api/status", timeout=60) as answer:
             assert answer.status == 200
-        assert time.monotonic() - begun < 1.0
+        answered.set()
         line.hear()
-    time.sleep(0.6)  # the slice that was begun is finished, no other follows
-    done = len(steps)
-    assert 0 < done < ROOM / 2
-    time.sleep(0.4)
-    assert len(steps) == done
+    before = -1
+    while before != steps:  # the slice that was begun is finished, no other follows
+        before = steps
+        time.sleep(0.5)
+    assert 0 < steps < ROOM / 2

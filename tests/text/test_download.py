@@ -36,6 +36,8 @@ class Server:
     orders: dict[str, list[str]] = field(default_factory=dict)
     asked: list[tuple[str, str | None]] = field(default_factory=list)
     sent: list[int] = field(default_factory=list)
+    over: threading.Event = field(default_factory=threading.Event)
+    """The test has ended: whoever has fallen silent need not wait any more."""
 
     def url(self, path: str = "/a.txt") -> str:
         return f"http://127.0.0.1:{self.port}{path}"
@@ -93,7 +95,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.body(content[start : start + int(value)])
         if order == "stall":
             self.body(content[start : start + int(value)])
-            time.sleep(3)
+            self.stage.over.wait(120)
             return None
         if order == "slow":
             for at in range(start, len(content), 30_000):
@@ -120,6 +122,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         thread = threading.Thread(target=running.serve_forever, args=(0.02,))
         thread.start()
         yield stage
+        stage.over.set()
         running.shutdown()
         thread.join()
 
@@ -168,7 +171,7 @@ def test_an_interrupted_download_is_resumed_by_the_next_call(server: Server, tar
 
 def test_a_server_that_falls_silent_is_given_up_and_resumed(server: Server, target: Path) -> None:
     server.orders["/a.txt"] = ["stall 70000"]
-    get(server.url(), target, timeout=0.3)
+    get(server.url(), target, timeout=1.5)
     assert server.asked[1][1] == "bytes=70000-"
     assert target.read_bytes() == CONTENT
 
@@ -346,7 +349,7 @@ def start(url: str, target: Path) -> subprocess.Popen[bytes]:
 def test_three_processes_at_once_download_once(server: Server, target: Path) -> None:
     server.orders["/a.txt"] = ["slow"] * 3
     running = [start(server.url(), target) for _ in range(3)]
-    assert [process.wait(20) for process in running] == [0, 0, 0]
+    assert [process.wait(120) for process in running] == [0, 0, 0]
     assert target.read_bytes() == CONTENT
     assert left(target) == ["a.txt"]
     assert sum(server.sent) == len(CONTENT)
@@ -356,8 +359,9 @@ def test_a_killed_process_leaves_no_lock_and_its_part_is_resumed(server: Server,
     server.orders["/a.txt"] = ["stall 150000"]
     process = start(server.url(), target)
     part = target.with_name("a.txt.part")
-    deadline = time.monotonic() + 20
-    while not (part.exists() and part.stat().st_size >= 65_536) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 120
+    while not (part.exists() and part.stat().st_size >= 65_536):
+        assert time.monotonic() < deadline
         time.sleep(0.02)
     process.kill()
     process.wait()
