@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -85,6 +86,52 @@ def classic_corpora(lost: str) -> Path:
     if CLASSIC is None:
         pytest.skip(f"SKIPPED LOUDLY: no corpora; {lost}; set THEREAFTER_DATA to a folder holding ptb/, sst2/, ...")
     return CLASSIC
+
+
+def _settings_of_torch(torch: Any) -> dict[str, Any]:
+    """What one test could change for all that come after it in the same process."""
+    return {
+        "threads": torch.get_num_threads(),
+        "oneDNN": torch.backends.mkldnn.enabled,
+        "default type": torch.get_default_dtype(),
+        "gradients": torch.is_grad_enabled(),
+        "anomalies": torch.is_anomaly_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "flushing": float(torch.tensor(1e-40) * 1.0),  # 0 where numbers as small as this are taken for 0
+    }
+
+
+@pytest.fixture(autouse=True)
+def _process_as_it_was() -> Iterator[None]:
+    """A test that leaves torch set otherwise than it was fails; seeds are free, torch's generator is put back."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before, drawn = _settings_of_torch(torch), torch.get_rng_state()
+    yield
+    torch.set_rng_state(drawn)
+    after = _settings_of_torch(torch)
+    changed = [f"{name} was {before[name]}, is {after[name]}" for name in before if before[name] != after[name]]
+    if changed:
+        torch.set_num_threads(before["threads"])
+        torch.backends.mkldnn.enabled = before["oneDNN"]
+        torch.set_default_dtype(before["default type"])
+        torch.set_grad_enabled(before["gradients"])
+        torch.use_deterministic_algorithms(before["deterministic"])
+        pytest.fail(f"the test leaves torch changed: {'; '.join(changed)}")
+
+
+@pytest.fixture
+def bfloat16() -> Iterator[None]:
+    """For tests that multiply in bfloat16 themselves: torch's own products where oneDNN has none on this processor."""
+    import torch
+
+    from thereafter.kernels.onednn import spared
+
+    with spared(torch.bfloat16):
+        yield
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ def test_second_derivatives_are_right_or_refused(kind: str):
     assert float(x.grad.abs().sum()) > 0
 
 
+@pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 def test_autocast_on_a_cpu(kind: str):
     layer = getattr(nn, kind)(3, 5, batch_first=True)

@@ -66,6 +66,7 @@ def everything(layer: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
     return found
 
 
+@pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 def test_in_lower_precision_one_type_comes_out_whatever_the_steps(kind: str) -> None:
     layer = getattr(nn, kind)(5, 8, batch_first=True)

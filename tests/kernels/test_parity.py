@@ -62,6 +62,7 @@ def test_auto_takes_the_fast_one_and_a_typo_is_caught():
         unroll(job.cell, job.x_BTI, job.state, job.weights, kernel="referense")
 
 
+@pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("name", list(CELLS))
 def test_auto_on_half_precision_finds_a_way(name: str):
     job = make_job(CELLS.load(name)(4, 5), Situation("plain"), torch.bfloat16, "cpu")

@@ -151,6 +151,7 @@ def test_dropout_between_layers_draws_what_torch_draws_on_average():
         nn.LSTM(3, 4, dropout=0.5)
 
 
+@pytest.mark.usefixtures("bfloat16")
 def test_modules_can_be_copied_saved_moved_and_called_functionally():
     ours = nn.LSTM(3, 4, 2, bidirectional=True, peephole=True, weight_drop=0.5, initial="learned").eval()
     x = torch.randn(5, 2, 3)

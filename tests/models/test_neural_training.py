@@ -109,6 +109,7 @@ def test_a_state_from_scoring_is_fit_for_training() -> None:
     assert model.embedding.weight.grad is not None
 
 
+@pytest.mark.usefixtures("bfloat16")
 @EVERY
 def test_under_autocast_the_loss_stays_near(name: str, options: dict[str, Any]) -> None:
     model, ids = made(name, options), torch.from_numpy(rows())
