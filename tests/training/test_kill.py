@@ -182,9 +182,9 @@ def test_stopped_at_random_moments(kind: str, book: Path, tmp_path: Path):
     for moment, how in zip(sorted(rng.sample(range(1, steps * 7 // 10), 3)), HOW, strict=True):
         at = stop_when(process, lambda moment=moment: last_step(broken) >= moment, how)  # type: ignore[misc]
         assert at >= moment
-        assert at == last_step(broken)
+        assert at == last_step(broken) == checkpoint.read(broken / "state.safetensors").facts["at"]["step"]
         process = start("--resume", broken)
-    finished(process)
+    assert f"going on at step {at}," in finished(process)
     compare(whole, broken)
 
 

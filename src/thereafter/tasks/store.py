@@ -87,6 +87,7 @@ def _go_on(folder: Path) -> Fitted:
     lexicons = _lexicons(folder)
     writer = RunWriter(folder)
     writer.tidy()
+    writer.resumed(None if snapshot is None else snapshot.facts)
     keep = writer.first_line() if snapshot is None else int(snapshot.facts["log_bytes"])
     journal = writer.journal(keep=keep, tensorboard=training.tensorboard)
     settings = toml.build(task.settings, config[task.name], task.name)

@@ -53,7 +53,7 @@ def _go_on(folder: Path, kind: ModelKind) -> Trained:
     training = _on_this_machine(toml.build(TrainingSettings, config["training"], "training"))
     writer = RunWriter(folder)
     writer.tidy()
-    progress.note("starting over: no checkpoint was written yet" if snapshot is None else _where(snapshot.facts))
+    writer.resumed(None if snapshot is None else snapshot.facts)
     journal = writer.journal(
         keep=writer.first_line() if snapshot is None else int(snapshot.facts["log_bytes"]),
         tensorboard=training.tensorboard,
@@ -123,11 +123,6 @@ def _on_this_machine(training: TrainingSettings) -> TrainingSettings:
 
 def _had_weights(facts: Any) -> bool:
     return int(facts["at"]["validated"]) >= 0
-
-
-def _where(facts: Any) -> str:
-    at = facts["at"]
-    return f"going on at step {at['step']:,}, epoch {at['epoch'] + 1}, after {at['seconds']:.0f} seconds of training"
 
 
 def _notes(lines: list[dict[str, Any]]) -> list[str]:

@@ -174,6 +174,15 @@ class RunWriter:
         journal.sync()
         self.state.unlink(missing_ok=True)
 
+    def resumed(self, facts: Mapping[str, Any] | None) -> None:
+        """Say where a training goes on: by the facts of its snapshot, or from the beginning where there is none."""
+        if facts is None:
+            progress.note("starting over: no checkpoint was written yet")
+            return
+        at = facts["at"]
+        where = f"step {at['step']:,}, epoch {at['epoch'] + 1}, after {at['seconds']:.0f} seconds of training"
+        progress.note(f"going on at {where}")
+
     def stopped(self, step: int) -> None:
         """Say how to go on with a training that was stopped, and of which so many steps are saved."""
         where = f"stopped at step {step:,}; go on with" if step else "stopped before its first step; begin again with"
