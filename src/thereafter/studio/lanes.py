@@ -10,6 +10,7 @@ Everything here but the work itself runs on the event loop.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -23,13 +24,38 @@ MOST_THREADS = 16
 Wanted = Callable[[], Awaitable[bool]]
 """Whether somebody still waits for an answer."""
 T = TypeVar("T")
+_ENDING = "the studio is ending; try again when it has been started anew"
 
 
 @dataclass
 class _Lane:
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """A turn that is handed on in order. Unlike with a lock, all who wait for it can be told to go at once."""
+
+    taken: bool = False
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
     users: int = 0
     """Those who have the turn or wait for it; a lane without any is forgotten."""
+
+    async def take(self) -> None:
+        if not self.taken:
+            self.taken = True
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled() and place.exception() is None:
+                self.hand_on()  # it had just been given
+            raise
+
+    def hand_on(self) -> None:
+        while self.waiting:
+            place = self.waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self.taken = False
 
 
 class Lanes:
@@ -62,11 +88,15 @@ class Lanes:
     @asynccontextmanager
     async def turn(self, key: Hashable) -> AsyncIterator[None]:
         """The lane of that key, for one user at a time."""
+        self._check_open()
         lane = self._lanes.setdefault(key, _Lane())
         lane.users += 1
         try:
-            async with lane.turn:
+            await lane.take()
+            try:
                 yield
+            finally:
+                lane.hand_on()
         finally:
             lane.users -= 1
             if not lane.users:
@@ -74,8 +104,7 @@ class Lanes:
 
     async def on_thread(self, work: Callable[[], T]) -> T:
         """Do a piece of work on a thread, for those who have the turn. `close` ends the waiting, not the work."""
-        if self._closed:
-            raise EndingError("the studio is ending; try again when it has been started anew")
+        self._check_open()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         running = self._threads.submit(work)
@@ -92,10 +121,14 @@ class Lanes:
     def close(self) -> None:
         """Nobody gets a turn any more, and whoever waits hears so; threads finish what they are at."""
         self._closed = True
-        for done in self._awaited:
+        for done in [*self._awaited, *(place for lane in self._lanes.values() for place in lane.waiting)]:
             if not done.done():
-                done.set_exception(EndingError("the studio is ending; try again when it has been started anew"))
+                done.set_exception(EndingError(_ENDING))
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EndingError(_ENDING)
 
 
 def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:

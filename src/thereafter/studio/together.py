@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from thereafter.studio.errors import GoneError
+from thereafter.studio.errors import EndingError, GoneError
 from thereafter.studio.lanes import Lanes, Wanted
 
 MOST = 16
@@ -57,9 +57,12 @@ class Together(Generic[Key, Question, Result]):
             while waiting:
                 async with self._lanes.turn(key):
                     await self._answer(key, [waiting.popleft() for _ in range(min(MOST, len(waiting)))])
+        except EndingError as error:
+            for asked in waiting:
+                _give(asked, error)
         finally:
             del self._waiting[key]
-            for asked in waiting:  # only where this task was cancelled: the studio ends
+            for asked in waiting:  # where this task was cancelled; answers that were given stay
                 asked.answer.cancel()
 
     async def _answer(self, key: Key, batch: Sequence[_Asked[Question, Result]]) -> None:
