@@ -178,7 +178,7 @@ def test_settings_that_mean_nothing(options: dict[str, float], said: str):
 @pytest.mark.parametrize("temperature", [0.0, 1e-320, 1e-9, 1.0, 1e308])
 def test_no_penalty_is_too_large(penalty: float, temperature: float):
     """Nothing warns, and what was possible stays possible, also where all of it was seen."""
-    logp_V = np.log(np.array([0.5, 0.3, 0.2, 1.0], dtype=np.float64)) - np.array([0.0, 0.0, 0.0, np.inf])
+    logp_V = np.log(np.array([0.5, 0.3, 0.001, 1.0], dtype=np.float64)) - np.array([0.0, 0.0, 0.0, np.inf])
     for seen in (np.array([0]), np.array([0, 1, 2, 3])):
         weights_V = Warping(temperature=temperature, repetition_penalty=penalty).weights(logp_V, seen=seen)
         assert weights_V is not None
