@@ -1,0 +1,57 @@
+"""What the tests themselves lean on: another order is a pure function of its seed, and what is left behind is named."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leftovers import changes, traces
+from shuffling import shuffled
+from stand_ins import write_corpora
+from thereafter.text.catalogue import CARDS
+from thereafter.text.download import content_problem
+
+TESTS: list[Any] = [SimpleNamespace(nodeid=f"tests/test_{file}.py::test_{n}") for file in "abcde" for n in range(6)]
+
+
+def test_an_order_is_decided_by_its_seed_and_keeps_files_together():
+    orders = {seed: [item.nodeid for item in shuffled(TESTS, seed)] for seed in range(4)}
+    assert len({tuple(order) for order in orders.values()}) == 4
+    for seed, order in orders.items():
+        assert sorted(order) == [item.nodeid for item in TESTS]
+        files = [name.partition("::")[0] for name in order]
+        assert sum(one != other for one, other in pairwise(files)) == 4
+        assert order == [item.nodeid for item in shuffled(TESTS, seed)]
+        some = [item for item in TESTS if "test_b" in item.nodeid]  # as when a file runs alone
+        assert [item.nodeid for item in shuffled(some, seed)] == [name for name in order if "test_b" in name]
+
+
+def test_what_is_left_behind_is_named(tmp_path: Path):
+    before = traces()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("THEREAFTER_LEFT", "1")
+        patch.chdir(tmp_path)
+        patch.delitem(CARDS, "ptb")
+        left = "; ".join(changes(before, traces()))
+    assert "the environment: THEREAFTER_LEFT was None, is '1'" in left
+    assert f"the working folder: path was {before['the working folder']['path']!r}, is {str(tmp_path)!r}" in left
+    assert "the table of corpora: ptb was CorpusCard" in left
+    assert changes(before, traces()) == []
+
+
+def test_stand_ins_are_the_same_everywhere_and_what_their_cards_say(tmp_path: Path):
+    cards = write_corpora(tmp_path / "one")
+    assert cards == write_corpora(tmp_path / "two")
+    assert list(cards) == [name for name, card in CARDS.items() if not card.builtin]
+    for name, card in cards.items():
+        assert [(file.part, file.filename) for file in card.files] == [
+            (file.part, file.filename) for file in CARDS[name].files
+        ]
+        assert not any(file.urls for file in card.files)
+        here = {path.name.removesuffix(".gz"): path for path in (tmp_path / "one" / name).iterdir()}
+        for file in card.files:
+            assert content_problem(here[file.filename], sha256=file.sha256, size=file.bytes) is None
