@@ -11,12 +11,12 @@ import httpx
 import pytest
 
 from conftest import SCALE, Served, wait_for
+from thereafter import locks
 from thereafter.errors import FormatError, OptionError
 from thereafter.evaluation.pairs import measure_pairs
 from thereafter.studio import ready_examples, ready_tasks
 from thereafter.studio.making import Making
 from thereafter.studio.shelf import TASKS, TaskShelf
-from thereafter.studio.turn import take
 from thereafter.studio.verbs import tasks as verbs
 from thereafter.task_model import TaskModel, load_task
 from thereafter.text.pairs import SentencePair
@@ -193,11 +193,11 @@ def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
 
 def test_another_studio_at_it_is_told_and_nothing_begins_while_closing(tmp_path: Path):
     making = Making(tmp_path, SCALE)
-    turn = take(tmp_path / TASKS / "lock")
+    turn = locks.take(tmp_path / TASKS / "lock")
     assert turn is not None
     with pytest.raises(OptionError, match="another studio"):
         making.begin("tag")
-    turn.close()
+    turn.release()
     making.close()
     with pytest.raises(OptionError, match="closing"):
         making.begin("tag")
