@@ -36,9 +36,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and the tests of a file, in another order")
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """At the end, beside what failed: a quiet run prints no header."""
     seed = config.getoption("shuffle")
-    return None if seed is None else f"shuffled: --shuffle {seed} gives this order again"
+    if seed is not None:
+        terminalreporter.write_line(f"shuffled: --shuffle {seed} gives this order again")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
