@@ -143,3 +143,22 @@ def test_this_machine_says_something() -> None:
 def test_a_system_without_sysctl_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processor, "_SYSCTL", ("there-is-no-such-command",))
     assert processor._sysctl() == ""
+
+
+def test_the_command_says_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from typer.testing import CliRunner
+
+    from thereafter.cli.app import app
+    from thereafter.cli.kernels import kernels
+
+    assert kernels in [command.callback for command in app.registered_commands]
+    unread = Processor("an architecture", "a name")
+    monkeypatch.setattr(processor, "processor", lambda: unread)
+    done = CliRunner().invoke(app, ["kernels"])
+    assert done.exit_code == 0, done.output
+    said = dict(line.split(maxsplit=1) for line in done.output.splitlines())
+    assert {"reference", "cpu", "processor", "caches", "threads", "bfloat16"} <= said.keys()
+    assert said["processor"] == "a name (an architecture): its instructions could not be read"
+    assert said["caches"] == "could not be read; an L2 of 1 MB is assumed"
+    assert said["threads"] == f"torch takes {torch.get_num_threads()} of {processor.usable()} processors"

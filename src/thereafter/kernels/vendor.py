@@ -44,7 +44,10 @@ class Vendor:
             version: Any = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
             return f"runs here: cuDNN {version} through torch on {torch.cuda.get_device_name()}, for {cells}"
         onednn: Any = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-        return f"runs here: {'oneDNN' if onednn else 'ATen'} through torch, for {cells}"
+        with torch.autocast("cpu", torch.bfloat16):
+            lacks = _failure(LSTM, (("bias", "two"),), torch.float32, torch.bfloat16, enabled())
+        low = "" if lacks is None else "; no lstm in bfloat16 on this processor (tried)"
+        return f"runs here: {'oneDNN' if onednn else 'ATen'} through torch, for {cells}{low}"
 
     def run(self, job: Job) -> Unrolled:
         on_gpu = job.x_BTI.device.type == "cuda"
