@@ -27,7 +27,7 @@ VARIANTS: dict[str, tuple[list[str], int]] = {
     "nt-asgd": (["--optimizer", "nt-asgd", "--rate", "3", "--set", "nonmono=1", "--set", "weight_drop=0.2"], 4),
     "partition": (["--set", "batching=partition", "--layers", "2", "--set", "dropout_hidden=0.2"], 4),
 }
-TIMEOUT = 120.0
+TIMEOUT = 300.0
 
 
 @pytest.fixture
@@ -160,8 +160,8 @@ def test_killed_inside_a_checkpoint(book: Path, tmp_path: Path):
 
 
 STOPPED: dict[str, list[str]] = {
-    "lstm": [*COMMON[:8], "--model", "lstm", "--epochs", "4", "--dropout", "0.3", "--set", "min_count=1"],
-    "tagger": ["--task", "tag", "--hidden", "8", "--batch", "4", "--epochs", "6", "--no-baselines"],
+    "lstm": [*COMMON[:8], "--model", "lstm", "--epochs", "2", "--dropout", "0.3", "--set", "min_count=1"],
+    "tagger": ["--task", "tag", "--hidden", "4", "--batch", "4", "--epochs", "3", "--no-baselines"],
 }
 
 
@@ -171,12 +171,12 @@ HOW = (signal.SIGINT, signal.SIGTERM, signal.SIGINT)
 @pytest.mark.parametrize("kind", STOPPED)
 def test_stopped_at_random_moments(kind: str, book: Path, tmp_path: Path):
     """Ctrl-C, and what a system says before it goes down: nothing is lost, however rarely checkpoints are written."""
-    source = book if kind == "lstm" else tagged(tmp_path / "tags.tsv", 200)
+    source = book if kind == "lstm" else tagged(tmp_path / "tags.tsv", 120)
     words = [*STOPPED[kind], "--set", "log_every=1", "--set", "validate_every=20", "--set", "checkpoint_every=10000"]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     finished(start(source, "--out", whole, *words))
     steps = last_step(whole)
-    assert steps > 200
+    assert steps > 60
     rng = random.Random(kind)
     process = start(source, "--out", broken, *words)
     for moment, how in zip(sorted(rng.sample(range(1, steps * 7 // 10), 3)), HOW, strict=True):
