@@ -178,8 +178,9 @@ def test_stopped_at_random_moments(kind: str, book: Path, tmp_path: Path):
     steps = last_step(whole)
     assert steps > 60
     rng = random.Random(kind)
-    process = start(source, "--out", broken, *words)
-    for moment, how in zip(sorted(rng.sample(range(1, steps * 7 // 10), 3)), HOW, strict=True):
+    process, at = start(source, "--out", broken, *words), 0
+    for drawn, how in zip(sorted(rng.sample(range(1, steps * 7 // 10), 3)), HOW, strict=True):
+        moment = max(drawn, at + 1)  # a process that has not begun to train yet hears no signal
         at = stop_when(process, lambda moment=moment: last_step(broken) >= moment, how)  # type: ignore[misc]
         assert at >= moment
         assert at == last_step(broken) == checkpoint.read(broken / "state.safetensors").facts["at"]["step"]

@@ -38,6 +38,7 @@ def test_its_header_says_command_time_and_score(path: Path):
     assert re.search(r"\d", said["score"])
 
 
+@pytest.mark.filterwarnings("ignore:the validation text")  # learning by heart is what is asked for here
 @pytest.mark.parametrize("path", LANGUAGE_MODELS, ids=lambda path: path.stem)
 def test_it_takes_real_steps(path: Path, corpora_folder: Path, tmp_path: Path):
     recipe = read_recipe(path)

@@ -19,7 +19,7 @@ from thereafter.models.task_net import TaskNet
 from thereafter.tasks import batching
 from thereafter.tasks.finding import Part
 from thereafter.tasks.task import Lexicons, Task
-from thereafter.training import checkpoint, processor
+from thereafter.training import checkpoint, numerics
 from thereafter.training import settings as training_settings
 from thereafter.training.blocks import Block
 from thereafter.training.checkpoint import Snapshot
@@ -165,7 +165,7 @@ def _trained(
     best: dict[str, torch.Tensor] = {}
     with (
         seeded(training.seed, device),
-        processor.as_in(snapshot, device),
+        numerics.as_in(snapshot, device),
         steady_products(training.precision, device),
     ):
         net = task.build(settings, lexicons).to(device)

@@ -21,7 +21,7 @@ from torch import Tensor
 from thereafter import progress
 from thereafter.models.neural import NeuralModel
 from thereafter.models.state import NeuralState
-from thereafter.training import checkpoint, optimizers, processor
+from thereafter.training import checkpoint, numerics, optimizers
 from thereafter.training.blocks import Block, Blocks
 from thereafter.training.checkpoint import Snapshot
 from thereafter.training.counters import Counters, perplexity
@@ -308,7 +308,7 @@ class Loop:
             "guard": self._guard.state(),
             "loss_scale": self._scale,
             "log_bytes": self.journal.length,
-            **processor.facts(self.model.device),
+            **numerics.facts(self.model.device),
         }
         return checkpoint.take(tensors, facts, into)
 

@@ -15,7 +15,7 @@ from thereafter import config as toml
 from thereafter.errors import FormatError, OptionError
 from thereafter.models.build import NEURAL, SETTINGS, build
 from thereafter.models.neural import NeuralModel
-from thereafter.training import checkpoint, defaults, order, processor
+from thereafter.training import checkpoint, defaults, numerics, order
 from thereafter.training.blocks import Blocks
 from thereafter.training.counters import perplexity
 from thereafter.training.generators import seeded
@@ -55,7 +55,7 @@ class NeuralKind:
         device = torch.device(job.training.device)
         with (
             seeded(job.training.seed, device),
-            processor.as_in(job.snapshot, device),
+            numerics.as_in(job.snapshot, device),
             steady_products(job.training.precision, device),
         ):
             model = self._built(job).to(device)

@@ -11,7 +11,7 @@ import torch
 
 from thereafter import progress
 from thereafter.errors import FormatError
-from thereafter.training import processor
+from thereafter.training import numerics
 from thereafter.training.checkpoint import Snapshot
 
 CPU = torch.device("cpu")
@@ -33,24 +33,24 @@ def notes() -> Iterator[list[str]]:
 
 
 def taken(**changed: Any) -> Snapshot:
-    return Snapshot({}, processor.facts(CPU) | changed)
+    return Snapshot({}, numerics.facts(CPU) | changed)
 
 
 def test_threads_and_onednn_are_restored_and_put_back(notes: list[str]):
     threads, onednn = torch.get_num_threads(), torch.backends.mkldnn.enabled
-    with processor.as_in(taken(threads=1, onednn=not onednn), CPU):
+    with numerics.as_in(taken(threads=1, onednn=not onednn), CPU):
         assert (torch.get_num_threads(), torch.backends.mkldnn.enabled) == (1, not onednn)
     assert (torch.get_num_threads(), torch.backends.mkldnn.enabled) == (threads, onednn)
-    with pytest.raises(KeyboardInterrupt), processor.as_in(taken(onednn=not onednn), CPU):
+    with pytest.raises(KeyboardInterrupt), numerics.as_in(taken(onednn=not onednn), CPU):
         raise KeyboardInterrupt
     assert torch.backends.mkldnn.enabled == onednn
     assert notes == []
 
 
 def test_what_cannot_be_restored_is_said_in_one_line(notes: list[str]):
-    numba = processor.facts(CPU)["numba"]
+    numba = numerics.facts(CPU)["numba"]
     before = taken(threads=4096, processor="vax with none", torch="0.1", numba=not numba)
-    with processor.as_in(before, CPU):
+    with numerics.as_in(before, CPU):
         assert torch.get_num_threads() != 4096  # so many would wait for each other
     (said,) = notes
     assert "threads 1 (it was 4096)" in said
@@ -62,10 +62,10 @@ def test_what_cannot_be_restored_is_said_in_one_line(notes: list[str]):
 
 def test_an_older_snapshot_says_less(notes: list[str]):
     older = Snapshot({}, {"threads": torch.get_num_threads(), "torch": torch.__version__})
-    with processor.as_in(older, CPU):
+    with numerics.as_in(older, CPU):
         pass
-    with processor.as_in(None, CPU):
+    with numerics.as_in(None, CPU):
         pass
     assert notes == []
-    with pytest.raises(FormatError, match="damaged"), processor.as_in(replace(older, facts={"threads": "many"}), CPU):
+    with pytest.raises(FormatError, match="damaged"), numerics.as_in(replace(older, facts={"threads": "many"}), CPU):
         pass
