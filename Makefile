@@ -21,12 +21,12 @@ types: $(READY)
 
 # the tests of a file share servers and models: --dist loadfile keeps them in one process. -rs says what was skipped
 tests: $(READY) browser
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -rs
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -rfEs
 
 # the same in another order, files and tests within a file: make test-shuffled SEED=2
 SEED ?= 1
 test-shuffled: $(READY) browser
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -rs --shuffle $(SEED)
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -rfEs --shuffle $(SEED)
 
 # minutes and gigabytes: the 1 GB file, the 100 MB line
 test-slow: $(READY)

@@ -10,7 +10,7 @@ from typing import Any
 
 from thereafter.text.catalogue import CARDS
 
-NOT_OURS = ("PYTEST_CURRENT_TEST",)
+NOT_OURS = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR")  # torch sets the second by itself
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
@@ -30,7 +30,7 @@ def traces() -> dict[str, dict[Any, Any]]:
         "the environment": {key: value for key, value in os.environ.items() if key not in NOT_OURS},
         "signal handlers": {number.name: signal.getsignal(number) for number in SIGNALS},
         "where modules are found": {"sys.path": list(sys.path)},
-        "the table of corpora": dict(CARDS),
+        "the table of corpora": {"order": list(CARDS), **CARDS},
     }
 
 

@@ -35,7 +35,7 @@ def test_what_is_left_behind_is_named(tmp_path: Path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("THEREAFTER_LEFT", "1")
         patch.chdir(tmp_path)
-        patch.delitem(CARDS, "ptb")
+        patch.setitem(CARDS, "ptb", CARDS["agreement"])  # deleted and put back it would come last
         left = "; ".join(changes(before, traces()))
     assert "the environment: THEREAFTER_LEFT was None, is '1'" in left
     assert f"the working folder: path was {before['the working folder']['path']!r}, is {str(tmp_path)!r}" in left

@@ -122,14 +122,14 @@ def compiled_once(make: Callable[P, R]) -> Callable[P, R]:
     `functools.cache` alone lets two threads compile at once and drops what one of them got: its machine code may be
     called by address, and must not go away.
     """
-    kept = cache(make)
+    cached = cache(make)
 
-    def found(*args: P.args, **kwargs: P.kwargs) -> R:
+    def compiled_or_cached(*args: P.args, **kwargs: P.kwargs) -> R:
         with _compiling:
-            return kept(*args, **kwargs)  # type: ignore[arg-type]
+            return cached(*args, **kwargs)  # type: ignore[arg-type]
 
-    update_wrapper(found, make)
-    return found
+    update_wrapper(compiled_or_cached, make)
+    return compiled_or_cached
 
 
 def compiled(function: Callable[P, R]) -> Compiled[P, R]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import statistics
 import threading
@@ -14,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from test_start import Started, computed, started
+from test_start import Started, started
 from websockets.sync.client import connect
 
 from conftest import Served, wait_for
@@ -137,6 +138,12 @@ def process(tmp_path: Path, ready_folder: Path) -> Iterator[Started]:
         next_words(studio.address, "ready:lstm")
         next_words(studio.address, "ready:letters")
         yield studio
+
+
+def computed(pid: int) -> float:
+    """Seconds of computing that a process has had."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_after_many_abandoned_texts_another_model_answers_as_before_and_the_process_rests(process: Started):

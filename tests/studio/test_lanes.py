@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import thereafter
+from conftest import run_async
 from thereafter.studio.errors import EndingError, GoneError
 from thereafter.studio.lanes import Lanes
 from thereafter.studio.routes.prediction import KEPT, Predictions, questions_of
@@ -45,7 +46,7 @@ def test_a_lane_works_in_order_and_one_at_a_time():
         lanes.close()
         return answers
 
-    assert asyncio.run(main()) == done == list(range(50))
+    assert run_async(main()) == done == list(range(50))
 
 
 def test_a_lane_that_is_busy_holds_up_no_other_and_those_who_wait_keep_no_thread():
@@ -62,7 +63,7 @@ def test_a_lane_that_is_busy_holds_up_no_other_and_those_who_wait_keep_no_thread
         assert all(await asyncio.gather(*slow))
         lanes.close()
 
-    asyncio.run(main())
+    run_async(main())
 
 
 def test_work_that_nobody_waits_for_is_not_begun():
@@ -75,7 +76,7 @@ def test_work_that_nobody_waits_for_is_not_begun():
         await lanes.run("a", lambda: begun.append("somebody"), always)
         lanes.close()
 
-    asyncio.run(main())
+    run_async(main())
     assert begun == ["somebody"]
 
 
@@ -87,7 +88,7 @@ def test_an_error_belongs_to_who_asked_and_frees_the_lane():
         assert await lanes.run("a", lambda: 1) == 1
         lanes.close()
 
-    asyncio.run(main())
+    run_async(main())
 
 
 def test_the_end_reaches_those_who_wait_and_those_whose_work_is_not_done():
@@ -103,7 +104,7 @@ def test_the_end_reaches_those_who_wait_and_those_whose_work_is_not_done():
         assert lanes.busy
         return lanes
 
-    lanes = asyncio.run(main())
+    lanes = run_async(main())
     free.set()
     for thread in threading.enumerate():
         if thread.name.startswith("model"):
@@ -133,7 +134,7 @@ def test_questions_that_wait_are_answered_together_and_each_gets_its_own_answer(
         lanes.close()
         return answers
 
-    answers = asyncio.run(main())
+    answers = run_async(main())
     assert [number for batch in batches for number in batch] == [number for number in range(40) if number != 5] + [1]
     assert max(map(len, batches)) == MOST
     for number, answer in enumerate(answers):
@@ -160,7 +161,7 @@ def test_an_answer_among_many_or_from_memory_is_the_one_alone_to_the_bit(
         studio.lanes.close()
         return found
 
-    assert [json.loads(answer) for answer in asyncio.run(main())] == [*expected, *expected]
+    assert [json.loads(answer) for answer in run_async(main())] == [*expected, *expected]
 
 
 def test_kept_answers_are_bounded_and_those_of_the_model_that_is_there(ready_folder: Path, tmp_path: Path):

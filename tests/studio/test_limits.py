@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from conftest import wait_for
+from conftest import run_async, wait_for
 from thereafter.studio import attempts, bodies, connections
 from thereafter.studio.bodies import MOST_LEVELS, MOST_MARKS, RefusedError, Shape
 from thereafter.studio.guard import MOST_BYTES, MOST_BYTES_OF, Guard
@@ -80,7 +80,7 @@ class Bare:
 
 
 def asked(bare: Bare, *headers: tuple[bytes, bytes], **options: Any) -> tuple[int, dict[bytes, bytes], bytes]:
-    return asyncio.run(bare.ask(*headers, **options))
+    return run_async(bare.ask(*headers, **options))
 
 
 # how much there is to parse
@@ -262,7 +262,7 @@ def test_guesses_of_the_token_cost_ever_more_time_and_the_right_one_is_let_in(mo
         assert (await bare.ask(bearer("wrong")))[0] == 403
         assert clock.now == began
 
-    asyncio.run(visit())
+    run_async(visit())
 
 
 def test_many_guesses_at_once_win_nothing_and_the_cookie_never_waits():
@@ -287,7 +287,7 @@ def test_many_guesses_at_once_win_nothing_and_the_cookie_never_waits():
         assert all(int(headers[b"retry-after"]) >= 1 for headers in refused)
         assert held_up < 5.0
 
-    asyncio.run(visit())
+    run_async(visit())
 
 
 def test_one_request_is_one_guess():
@@ -312,7 +312,7 @@ def test_addresses_of_one_network_are_one_and_are_forgotten(monkeypatch: pytest.
         assert clock.now == began
         assert len(bare.guard._attempts._records) <= 1_000
 
-    asyncio.run(visit())
+    run_async(visit())
 
 
 def test_the_cookie_cannot_be_made_from_a_guess():

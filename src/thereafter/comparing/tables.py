@@ -35,8 +35,9 @@ def score_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
 
 
 def is_timed(comparison: Comparison) -> bool:
-    """Whether the budget was a time, so that the machine decides what each model could read."""
-    return "minutes" in comparison.about["budget"]
+    """Whether the budget was a time, so that the machine decides what each model could read. The studio puts models
+    side by side that were trained apart, with no budget in common."""
+    return "minutes" in comparison.about.get("budget", {})
 
 
 def cells(row: Row) -> list[str]:

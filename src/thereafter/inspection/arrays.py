@@ -28,10 +28,10 @@ ENDINGS = (".npz", ".json", ".csv")
 
 
 def check_ending(path: str | Path) -> None:
-    """Refuse a name that says another format than those there are."""
-    if Path(path).suffix.lower() not in ENDINGS:
+    """Refuse a name that says another format than those there are; one that says none stays as it is, for arrays."""
+    if Path(path).suffix.lower() not in ("", *ENDINGS):
         raise OptionError(
-            f"{Path(path).name!r} ends in {Path(path).suffix or 'nothing'!r}; expected .npz (arrays, which can be "
+            f"{Path(path).name!r} ends in {Path(path).suffix!r}; expected .npz (arrays, which can be "
             f"drawn later), .json or .csv; try {Path(path).stem}.npz"
         )
 

@@ -89,8 +89,8 @@ class Stepper(ABC):
 
 def kept(packed: dict[str, Tensor], name: str, make: Callable[[], Tensor]) -> Tensor:
     """What is kept under a name, made where it is not there yet; of two who make it at once, one is kept."""
-    found = packed.get(name)
-    return packed.setdefault(name, make()) if found is None else found
+    tensor = packed.get(name)
+    return packed.setdefault(name, make()) if tensor is None else tensor
 
 
 class Product:

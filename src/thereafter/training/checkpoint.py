@@ -67,11 +67,13 @@ def take(tensors: Mapping[str, Tensor], facts: Mapping[str, Any], into: Snapshot
 
 def write(path: Path, snapshot: Snapshot) -> None:
     """Write it in one move; a disk that is full leaves the one that was there."""
-    tensors, facts = dict(snapshot.tensors), {"format": FORMAT, **snapshot.facts}
+    tensors = dict(snapshot.tensors)
     if snapshot.earlier is not None:
         tensors |= {f"{_EARLIER}/{name}": tensor for name, tensor in snapshot.earlier.tensors.items()}
+    types = {name: str(t.dtype).removeprefix("torch.") for name, t in tensors.items() if t.dtype in _BITS}
+    facts: dict[str, Any] = {"format": FORMAT, _TYPES: types, **snapshot.facts}
+    if snapshot.earlier is not None:
         facts[_EARLIER] = dict(snapshot.earlier.facts)
-    facts[_TYPES] = {name: str(t.dtype).removeprefix("torch.") for name, t in tensors.items() if t.dtype in _BITS}
     arrays = {name: t.view(_BITS.get(t.dtype, t.dtype)).cpu().numpy() for name, t in tensors.items()}
     write_arrays(path, arrays, {_KEY: json.dumps(facts)}, durable=True)
 
@@ -81,14 +83,14 @@ def read(path: Path) -> Snapshot:
     arrays, known = map_arrays(path)
     try:
         facts = json.loads(known[_KEY])
-        found, before, types = facts.pop("format"), facts.pop(_EARLIER, None), facts.pop(_TYPES, {})
+        version, before, types = facts.pop("format"), facts.pop(_EARLIER, None), facts.pop(_TYPES, {})
         for moment in (facts, *([] if before is None else [before])):
             if not moment.keys() >= _FACTS or moment["at"].keys() != {field.name for field in fields(Counters)}:
                 raise ValueError("it is not complete")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FormatError(f"{path} is no checkpoint of a training ({error}); try training again") from error
-    if found != FORMAT:
-        raise FormatError(f"{path} is a checkpoint of format {found!r}; expected {FORMAT}; try training again")
+    if version != FORMAT:
+        raise FormatError(f"{path} is a checkpoint of format {version!r}; expected {FORMAT}; try training again")
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     try:
         for name, kind in types.items():
