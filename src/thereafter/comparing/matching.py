@@ -135,7 +135,7 @@ def _sizes(entry: Entry, options: Mapping[str, Any], text: SharedText) -> tuple[
     settings = replace(text.settings, **{**tables["text"], "tokens": entry.tokens})
     tokenizer, ids = protocol.tokenize(text.parts["train"], entry.tokens, settings)
     training = toml.build(TrainingSettings, tables["training"], "training")
-    context = protocol.choose_context(entry.kind, tokenizer, settings, training)
+    context = protocol.choose_context(entry.kind, tokenizer, text.texts, settings, training)
     valid = encode_source(tokenizer, text.parts["valid"])
     about = protocol.measure(entry.kind, tokenizer, ids, valid, context, text.texts.name)
     return defaults.complete_model(entry.model, tables[entry.model], about)[0], about.vocabulary

@@ -30,7 +30,7 @@ class CorpusCard:
 
     `kind` says how its files are to be read: "text" (running text), "pairs" (sentences in several languages),
     "tagged" (CoNLL-U) or "labelled" (a sentence and its label). `tokens` is the default tokenizer. `by_hand` says how
-    to come by the files where no address delivers them.
+    to come by the files where no address delivers them. `independent_lines`: nothing in a line depends on another.
     """
 
     name: str
@@ -42,6 +42,7 @@ class CorpusCard:
     kind: str = "text"
     by_hand: str = ""
     builtin: bool = False
+    independent_lines: bool = False
 
     @property
     def bytes(self) -> int:
@@ -94,6 +95,7 @@ def _memory_task(name: str, title: str) -> CorpusCard:
         origin="generated here from a fixed seed; a memory task (thereafter inspect memory)",
         licence="MIT, as this package",
         builtin=True,
+        independent_lines=True,
     )
 
 
@@ -105,6 +107,7 @@ _ALL = (
         origin="generated here from a fixed seed; every sentence knows its dependency",
         licence="MIT, as this package",
         builtin=True,
+        independent_lines=True,
     ),
     CorpusCard(
         name="python-docs",

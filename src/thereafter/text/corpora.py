@@ -48,7 +48,7 @@ class Corpus:
     """A corpus that is here: the file of each part (plain or .gz), its default tokenizer, and where it comes from.
 
     `detail` is one line to print beside results: the folder of a classic corpus, the version and sha256 of a built-in
-    one. `kind` is "text" for running text; see `CorpusCard`.
+    one. `kind` is "text" for running text, `independent_lines` whether each line stands alone; see `CorpusCard`.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Corpus:
     tokens: str
     detail: str
     kind: str = "text"
+    independent_lines: bool = False
 
 
 def names() -> list[str]:
@@ -79,12 +80,13 @@ def locate(name: str, *, download: bool = True) -> Corpus:
     known = card(name)
     if known.builtin:
         built = BUILDERS.load(name)()
-        return Corpus(name, dict(built.parts), known.tokens, built.detail, known.kind)
+        return Corpus(name, dict(built.parts), known.tokens, built.detail, known.kind, known.independent_lines)
     missing = [file for file in known.files if _find(known, file) is None]
     if any(not (download and file.urls) for file in missing):
         raise CorpusError(_what_to_place(known, missing, download))
     parts = {file.part: _checked(known, file, download) for file in known.files}
-    return Corpus(name, parts, known.tokens, "found in " + _folders(parts.values()), known.kind)
+    detail = "found in " + _folders(parts.values())
+    return Corpus(name, parts, known.tokens, detail, known.kind, known.independent_lines)
 
 
 def status(name: str) -> str:

@@ -134,6 +134,8 @@ class Texts:
     detail: str = ""
     kind: str = "text"
     """Running text, or what a corpus' lines hold instead: "pairs", "tagged", "labelled"."""
+    independent_lines: bool = False
+    """Whether every line is a text of its own, so that nothing before it says anything about it."""
 
     @classmethod
     def of_text(cls, text: str, *, lower: bool = False, letters_only: bool = False) -> Texts:
@@ -218,7 +220,8 @@ def _corpus(source: str, options: Source, part: str | None) -> Texts | None:
         key: replace(options, name=name if key == "text" else f"{name}:{key}", files=(path,))
         for key, path in corpus.parts.items()
     }
-    return _narrowed(Texts(name, parts, corpus.tokens, corpus.detail, corpus.kind), suffix or part)
+    texts = Texts(name, parts, corpus.tokens, corpus.detail, corpus.kind, corpus.independent_lines)
+    return _narrowed(texts, suffix or part)
 
 
 def _narrowed(texts: Texts, part: str | None) -> Texts:
@@ -228,7 +231,7 @@ def _narrowed(texts: Texts, part: str | None) -> Texts:
     if part not in texts.parts:
         raise UnknownNameError(f"part of {texts.name}", part, texts.parts)
     one = texts.parts[part]
-    return Texts(one.name, {"text": one}, texts.tokens, texts.detail)
+    return replace(texts, name=one.name, parts={"text": one}, kind="text")
 
 
 def _letters(chunks: Iterable[str]) -> Iterator[str]:

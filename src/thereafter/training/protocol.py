@@ -89,7 +89,7 @@ def train(
     if not len(ids):
         raise EmptyCorpusError(f"{source.name} holds no tokens; expected at least one; try a text that is not empty")
     validation = encode_source(tokenizer, parts.parts["valid"]) if kind.trained_in_steps else np.empty(0, np.int32)
-    context = choose_context(kind, tokenizer, text, training)
+    context = choose_context(kind, tokenizer, texts, text, training)
     about = measure(kind, tokenizer, ids, validation, context, source.name)
     settings, training, chosen = kind.complete(sorted_options.model, training, about)
     notes += [*chosen, *warnings]
@@ -151,9 +151,16 @@ def hold_out(texts: Texts, valid: Texts | None, split: str | None, *, needed: bo
     ]
 
 
-def choose_context(kind: ModelKind, tokenizer: Tokenizer, text: TextSettings, training: TrainingSettings) -> str:
-    """Neural models run on over the text unless told otherwise; n-grams do what suits the tokens."""
-    stepwise = "line" if training.batching == "lines" else "stream"
+def choose_context(
+    kind: ModelKind, tokenizer: Tokenizer, texts: Texts, text: TextSettings, training: TrainingSettings
+) -> str:
+    """Where a model starts afresh, where nobody says so: n-grams where it suits the tokens, neural models nowhere.
+
+    But for texts whose lines have nothing to do with each other: a carried state is noise there, and many a network
+    does not learn what a line asks for (docs/claims.md).
+    """
+    alone = texts.independent_lines and training.batching is None and tokenizer.line_end_id is not None
+    stepwise = "line" if training.batching == "lines" or alone else "stream"
     context = text.context or (stepwise if kind.trained_in_steps else tokenizer.context)
     if context not in ("line", "stream"):
         raise OptionError(f"context is {context!r}; expected 'line' (every line starts afresh) or 'stream'")
