@@ -75,9 +75,17 @@ def card(page: Any, name: str, state: str = "") -> Any:
     return found
 
 
+def test_before_the_first_training_one_made_earlier_shows_what_it_looks_like(
+    browser: Any, ready_folder: Path, tmp_path: Path
+):
+    for fresh in served(Studio(tmp_path / "runs", ready_folder, scale=SCALE)):
+        with visiting(browser, fresh.address) as tab:
+            tab.goto("/#train")
+            tab.wait_for_selector("#example .main-svg")
+
+
 def test_a_pasted_text_is_trained_paused_reloaded_resumed_and_tried(page: Any, server: Served):
     page.goto("/#train")
-    page.wait_for_selector("#example .main-svg")  # there is none yet: one that was made before shows what it looks like
     page.get_by_label("Paste a text").check()
     page.get_by_role("textbox", name="The text").fill(book())
     page.get_by_text("More choices").click()
