@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import thereafter
-from conftest import run_async
+from conftest import run_async, wait_for
 from thereafter.studio.errors import EndingError, GoneError
 from thereafter.studio.lanes import Lanes
 from thereafter.studio.routes.prediction import KEPT, Predictions, questions_of
@@ -106,10 +106,7 @@ def test_the_end_reaches_those_who_wait_and_those_whose_work_is_not_done():
 
     lanes = run_async(main())
     free.set()
-    for thread in threading.enumerate():
-        if thread.name.startswith("model"):
-            thread.join(30)
-    assert not lanes.busy
+    wait_for(lambda: not lanes.busy)
 
 
 def test_questions_that_wait_are_answered_together_and_each_gets_its_own_answer():
