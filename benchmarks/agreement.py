@@ -58,12 +58,15 @@ CAUSES = (
     _small("pieces of 35, fresh state", batching="partition"),
     _small("carried, clip 0.25", **STREAM, clip=0.25),
     _small("carried, clip 5", **STREAM, clip=5.0),
+    _small("carried, beta2 0.98", **STREAM, betas=(0.9, 0.98)),
     _small("carried, forget bias 2", **STREAM, forget_bias=2.0),
     _small("carried, forget bias 3", **STREAM, forget_bias=3.0),
     _small("carried, chrono bias", **STREAM, weights=("chrono",)),
     _small("carried, orthogonal U", **STREAM, weights=("orthogonal",)),
     _small("carried, orthogonal U, forget bias 2", **STREAM, forget_bias=2.0, weights=("orthogonal",)),
     _small("carried, W by Glorot", **STREAM, weights=("glorot",)),
+    _small("carried, word vectors within 0.5", **STREAM, init=0.5),
+    _small("carried, no weight decay", **STREAM, weight_decay=0.0),
     _small("carried, coupled gates", **STREAM, coupled=True),
     _small("carried, layer norm", **STREAM, layer_norm=True),
     _small("line by line, rate 0.003", **LINES, rate=0.003),
@@ -174,7 +177,8 @@ def run(job: tuple[Variant, int, dict[str, Path]]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", choices=SETS)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=5, help="how many")
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", default="", help="variants whose name holds this")
     parser.add_argument("--out", type=Path, help="a file that gets a line of JSON for each training")
@@ -187,7 +191,11 @@ def main() -> None:
     rows: dict[str, list[dict[str, Any]]] = {variant.name: [] for variant in variants}
     with tempfile.TemporaryDirectory(prefix="thereafter-agreement-") as folder:
         parts = write_corpus(Path(folder), sizes=SIZES, max_distance=LONGEST)
-        jobs = [(variant, seed, parts) for seed in range(given.seeds) for variant in variants]
+        jobs = [
+            (variant, seed, parts)
+            for seed in range(given.first_seed, given.first_seed + given.seeds)
+            for variant in variants
+        ]
         with multiprocessing.get_context("spawn").Pool(given.processes, maxtasksperchild=1) as pool:
             for row in pool.imap_unordered(run, jobs):
                 rows[row["name"]].append(row)
