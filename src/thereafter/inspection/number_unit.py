@@ -1,0 +1,191 @@
+"""The unit that carries the subject's number: found on one half of some sentences, measured on the other.
+
+Looked at are the places strictly between a subject and its verb, where the number can only be known from before. How
+well a unit u tells a plural subject from a singular one there is the chance that it is higher where the subject is
+plural, ties by halves: the AUC of `inspection.units`. The unit is the best of the first half of the sentences, in the
+direction it had there; its figure is that of the second half.
+
+Some unit of hundreds fits by luck, so the same search is made for numbers dealt out at random among the sentences of
+each half: that is the control. A unit that follows the last noun would also do well wherever no noun came between, so
+there is a second figure, over the places where the last noun read has the other number than the subject (the
+attractors of Linzen, Dupoux and Goldberg 2016): that unit falls below one half there.
+
+Shapes: N places of all sentences, U units of all layers' h and c, K ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter import progress
+from thereafter.errors import OptionError
+from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.reader import Reader
+from thereafter.inspection.streaming import recurrent
+from thereafter.inspection.units import selectivity
+from thereafter.models.recurrent import RecurrentModel
+from thereafter.text.agreement import Sentence
+
+TOP = 10
+SHUFFLES = 5
+_FEWEST = 20  # sentences of each number in each half
+_ROWS = 256
+_YES = np.array([True])
+
+
+@dataclass(frozen=True)
+class _Places:
+    """All places of some sentences: the units' states, whether the subject is plural, and of which sentence each is."""
+
+    names: list[str]
+    states_NU: NDArray[np.float32]
+    plural_N: NDArray[np.bool_]
+    other_N: NDArray[np.bool_]
+    """Whether the last noun read has the other number than the subject."""
+    sentence_N: NDArray[np.int64]
+
+
+def number_unit(reader: Reader, sentences: Iterable[Sentence], *, top: int = TOP, seed: int = 0) -> Measurement:
+    """The `top` units of a recurrent model for "the subject is plural", every layer's h and c among them, best first.
+
+    Only agreement sentences with words between subject and verb count. Returns a "number-unit" measurement, arrays over
+    `rank`: `unit`, such as "l0.c[17]"; `chosen` and `held_out`, the AUC on either half; `direction`, 1 where it is
+    higher for plurals; `against`, the held-out AUC after a noun of the other number (NaN where there is none); and
+    `singular` and `plural`, its mean on the second half. `control` [shuffle] is the held-out AUC of the best unit for
+    numbers dealt out at random.
+    """
+    model = recurrent(reader.model)
+    reader.whole_words()
+    usable = [one for one in sentences if one.kind == "agreement" and one.number is not None and one.distance > 0]
+    half = len(usable) // 2
+    _check(usable[:half], usable[half:])
+    with progress.task("reading sentences", total=len(usable), unit="sentences") as advance:
+        first = _read(model, reader, usable[:half], advance)
+        second = _read(model, reader, usable[half:], advance)
+
+    chosen_U = _auc(first.states_NU, first.plural_N)
+    best_K = np.argsort(-np.abs(chosen_U - 0.5), kind="stable")[:top]
+    rising_K = chosen_U[best_K] > 0.5
+    states_NK = second.states_NU[:, best_K]
+    other = second.other_N
+    measured_K = _auc(states_NK, second.plural_N)
+    against_K = _auc(states_NK[other], second.plural_N[other])
+    arrays = {
+        "unit": np.array(first.names)[best_K],
+        "chosen": _along(chosen_U[best_K], rising_K),
+        "held_out": _along(measured_K, rising_K),
+        "against": _along(against_K, rising_K),
+        "direction": np.where(rising_K, 1, -1),
+        "singular": states_NK[~second.plural_N].mean(axis=0),
+        "plural": states_NK[second.plural_N].mean(axis=0),
+        "control": _control(first, second, seed),
+    }
+    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("rank",))
+    axes["control"] = ("shuffle",)
+    text = f"{half:,} sentences of agreement to choose on, {len(usable) - half:,} to measure on"
+    about = reader.about(text=text, units=len(first.names), places=len(second.plural_N), seed=seed)
+    return Measurement("number-unit", arrays, axes, about)
+
+
+def _auc(states_NU: NDArray[np.float32], plural_N: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The chance that a unit is higher where the subject is plural; NaN where one of the numbers is missing."""
+    if plural_N.all() or not plural_N.any():
+        return np.full(states_NU.shape[1], np.nan)
+    auc_U: NDArray[np.float64] = 0.5 + selectivity(states_NU, plural_N[None, :], _YES)[0] / 2
+    return auc_U
+
+
+def _along(auc_K: NDArray[np.float64], rising_K: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The AUC in the direction that was chosen."""
+    return np.where(rising_K, auc_K, 1 - auc_K)
+
+
+def _control(first: _Places, second: _Places, seed: int) -> NDArray[np.float64]:
+    """The same search with the numbers of whole sentences dealt out at random."""
+    draw = np.random.default_rng(seed)
+    control = []
+    for _ in range(SHUFFLES):
+        chosen_U = _auc(first.states_NU, _shuffled(first, draw))
+        unit = int(np.abs(chosen_U - 0.5).argmax())
+        measured = _auc(second.states_NU[:, unit : unit + 1], _shuffled(second, draw))
+        control.append(_along(measured, chosen_U[unit : unit + 1] > 0.5)[0])
+    return np.array(control)
+
+
+def _shuffled(places: _Places, draw: np.random.Generator) -> NDArray[np.bool_]:
+    """Every place of a sentence gets the number of another sentence, the same for all of them."""
+    count = int(places.sentence_N[-1]) + 1
+    number_of = np.zeros(count, dtype=np.bool_)
+    number_of[places.sentence_N] = places.plural_N
+    shuffled: NDArray[np.bool_] = draw.permutation(number_of)[places.sentence_N]
+    return shuffled
+
+
+def _read(model: RecurrentModel, reader: Reader, known: Sequence[Sentence], advance: progress.Advance) -> _Places:
+    """The states after each word strictly between subject and verb, sentence after sentence."""
+    states: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(known)
+    names: list[str] = []
+    with model.quietly():
+        for batch in _batches(known):
+            rows = [reader.ids(" ".join(known[at].prefix)) for at in batch]
+            # what fills short rows up is read after all that is kept
+            tokens_BT = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
+            for row, ids in enumerate(rows):
+                tokens_BT[row, : len(ids)] = ids
+            fields = _fields(model, tokens_BT)
+            names = [f"{field}[{unit}]" for field, array in fields.items() for unit in range(array.shape[-1])]
+            every_BTU = np.concatenate(list(fields.values()), axis=-1)
+            for row, at in enumerate(batch):
+                end = len(rows[row])
+                states[at] = every_BTU[row, end - known[at].distance : end]
+            advance(len(batch))
+    return _Places(
+        names,
+        np.concatenate(states),
+        np.concatenate([np.full(one.distance, one.number == "plural") for one in known]),
+        np.concatenate([_other(one) for one in known]),
+        np.repeat(np.arange(len(known)), [one.distance for one in known]),
+    )
+
+
+def _other(one: Sentence) -> NDArray[np.bool_]:
+    """At each place between: whether the last noun read is not the subject and has the other number."""
+    differs = np.zeros(one.distance, dtype=np.bool_)
+    for position, number in one.attractors:  # in the order of the sentence: a later noun is the last read
+        if one.opener < position < one.closer:
+            differs[position - one.opener - 1 :] = number != one.number
+    return differs
+
+
+def _batches(known: Sequence[Sentence]) -> Iterator[list[int]]:
+    """Sentences of about one length together."""
+    order = sorted(range(len(known)), key=lambda at: known[at].closer)
+    for begin in range(0, len(order), _ROWS):
+        yield order[begin : begin + _ROWS]
+
+
+def _fields(model: RecurrentModel, tokens_BT: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
+    """Every layer's h, and c where there is one, [B, T, units] each."""
+    memory = model.begin(len(tokens_BT)).memory
+    columns = [tuple(memory[f"{field}_{lane.name}"] for lane in model.layers.lanes) for field in model.fields]
+    start = columns[0] if len(columns) == 1 else tuple(columns)
+    traced = model.layers.trace(model.embedding(model.checked(tokens_BT)), start)
+    return {
+        f"{lane}.{field}": record[field].float().cpu().numpy()
+        for lane, record in traced.records.items()
+        for field in model.fields
+    }
+
+
+def _check(first: Sequence[Sentence], second: Sequence[Sentence]) -> None:
+    for part in (first, second):
+        plural = sum(one.number == "plural" for one in part)
+        if min(plural, len(part) - plural) < _FEWEST:
+            raise OptionError(
+                f"got {len(part) - plural} singular and {plural} plural subjects with words before their verb in one "
+                f"half of the sentences; expected at least {_FEWEST} of each; try more sentences of agreement"
+            )
