@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 import pytest
@@ -92,7 +93,33 @@ class FiveGates(LSTM):
 def test_a_gate_more_in_the_code_is_a_box_more_in_the_drawing():
     plain, more = texts(draw_cell(LSTM(3, 4))), texts(draw_cell(FiveGates(3, 4)))
     assert "extra" not in plain
-    assert more["extra"].startswith("<b>extra</b><br>σ(W x")
+    assert more["extra"].startswith("<b>extra</b><br>σ(W<sub>e</sub> x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "letters"),
+    [
+        ("lstm", {}, {"input": "i", "forget": "f", "cell": "c", "output": "o"}),
+        ("lstm", {"peephole": True}, {"input": "i", "forget": "f", "output": "o"}),
+        ("gru", {}, {"reset": "r", "update": "z", "new": "n"}),
+        ("mingru", {}, {"update": "z", "new": "n"}),
+        ("minlstm", {}, {"forget": "f", "new": "n"}),
+    ],
+)
+def test_every_gate_has_weights_of_its_own_name(kind: str, options: dict[str, Any], letters: dict[str, str]):
+    """W, U, b and p of a gate carry its letter: one W for all gates would say that they share it."""
+    drawn = texts(draw_cell(CELLS.load(kind)(3, 4, **options)))
+    for gate, letter in letters.items():
+        formula_of = drawn[gate].removeprefix(f"<b>{gate}</b><br>")
+        weights = re.findall(r"(?<![\w>])[WUbp](?:<sub>(\w)</sub>)?", formula_of)
+        assert set(weights) == {letter}, formula_of
+        assert len(weights) >= 2
+
+
+def test_a_cell_of_one_gate_needs_no_letter():
+    assert "W x" in texts(draw_cell(CELLS.load("elman")(3, 4)))["preactivation"]
+    assert "every gate" not in cell_figure(CELLS.load("elman")(3, 4)).caption
+    assert "every gate has rows of its own" in cell_figure(LSTM(3, 4)).caption
 
 
 def test_peepholes_are_arrows_from_the_cell_memory():

@@ -6,7 +6,7 @@ import re
 
 from thereafter.cells.base import Cell
 from thereafter.figures.diagrams.drawing import Drawing
-from thereafter.figures.diagrams.formulas import formula, operation_name
+from thereafter.figures.diagrams.formulas import formula, indexed, indices, operation_name
 from thereafter.figures.diagrams.reading import CellReading, Node, read_cell
 from thereafter.figures.figure import Figure
 from thereafter.figures.style import BLUE, GREEN, PURPLE, RED
@@ -51,11 +51,13 @@ def cells_figure(cells: dict[str, Cell], name: str, title: str, note: str = "") 
 
 def _signs(drawing: Drawing) -> str:
     """What the signs on a drawing mean, of those that stand on it."""
-    text = " ".join(box.text for box in drawing.boxes.values())
+    text = " ".join(re.sub("<sub>.*?</sub>", "", box.text) for box in drawing.boxes.values())
+    own = any(f"{letter}<sub>" in box.text for box in drawing.boxes.values() for letter in "WU")
     matrices = [letter for letter in "WUP" if re.search(rf"\b{letter}\b", text)]
     said = ["σ is the logistic function"] * ("σ" in text) + ["× and + act unit by unit"] * ("×" in text)
     said += ["p is a vector that acts unit by unit"] * (" p " in text)
     said += [f"{' and '.join(matrices)} {'are matrices' if len(matrices) > 1 else 'is a matrix'}"] * bool(matrices)
+    said += ["every gate has rows of its own in them"] * own
     return ", ".join(said) + "."
 
 
@@ -98,7 +100,8 @@ class _CellDrawing:
         rows = max(len(gates), len(entering))
         top = rows + len(self.lanes) - 1.0
         self.lane_y = {lane: (top - place) * _ROW for place, lane in enumerate(self.lanes)}
-        formulas = {name: formula(node, self.names) for name, node in gates}
+        index = indices(self.reading.gates)
+        formulas = {name: indexed(formula(node, self.names), index[name]) for name, node in gates}
         letters = max(len(re.sub("<.*?>", "", one)) for one in formulas.values())
         self.gate_width = max(180, 26 + _LETTER * letters)
         self.gate_x = 60 + 22 * len(self.reading.sources) + 30 + self.gate_width / 2

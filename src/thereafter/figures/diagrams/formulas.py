@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 from thereafter.figures.diagrams.reading import Node
 
 _WEIGHTS = {"weight_ih": "W", "weight_hh": "U", "weight_hr": "P"}
 _FUNCTIONS = {"sigmoid": "σ", "logsigmoid": "log σ", "layer_norm": "norm", "sqrt": "√", "neg": "−"}
+_LETTERS = {"update": "z"}  # as the literature calls it; any other gate has its first letter
 SIGNS = {"mul": "×", "add": "+", "sub": "−", "rsub": "1−", "linear": "P", "lerp": "mix"}
 
 
@@ -29,6 +31,28 @@ def formula(node: Node, named: Mapping[Node, str]) -> str:
     """
     inside = {one: name for one, name in named.items() if one != node}
     return " + ".join(_terms(node, inside))
+
+
+def indexed(text: str, index: str) -> str:
+    """The formula of a gate with its own weights: every gate has other rows of the same matrices.
+
+    >>> indexed("σ(W x + U h + b)", "f")
+    'σ(W<sub>f</sub> x + U<sub>f</sub> h + b<sub>f</sub>)'
+    """
+    return re.sub(r"(?<![\w<>])([WUbp])(?![\w<>])", rf"\1<sub>{index}</sub>", text) if index else text
+
+
+def indices(gates: Iterable[str]) -> dict[str, str]:
+    """The index of each gate's weights: a letter, the whole name where another has it, none where there is one gate.
+
+    >>> indices(["reset", "update", "new"]), indices(["hidden"])
+    ({'reset': 'r', 'update': 'z', 'new': 'n'}, {'hidden': ''})
+    """
+    names = list(gates)
+    letters = [_LETTERS.get(name, name[0]) for name in names]
+    if len(names) == 1:
+        return {names[0]: ""}
+    return {name: letter if letters.count(letter) == 1 else name for name, letter in zip(names, letters, strict=True)}
 
 
 def _terms(node: Node, named: Mapping[Node, str]) -> list[str]:
