@@ -1,6 +1,6 @@
-"""Worked numbers of the five documents the project grew from: the rows on counting, text and scores.
+"""Worked numbers of books and articles that teach this: the rows on counting, text and scores.
 
-Where a document's own arithmetic slips, the right value is asserted and the slip is named.
+Where a text's own arithmetic slips, the right value is asserted and the slip is named.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from thereafter.text.tokenizers.char import CharTokenizer
 
 FOUR_SENTENCES = "the cat sat on the mat\nthe cat ate the fish\nthe dog sat on the mat\nthe dog ate the bone\n"
 
-# A text with exactly the counts of document 001, section 5.1: words 50, 20, 10, 5; pairs 15, 8, 3; triples 5, 2.
+# A text with exactly the counts of Ruwen Qin's module “Recurrent Neural Networks”: words 50, 20, 10, 5;
+# pairs 15, 8, 3; triples 5, 2.
 THE, TIME, TRAVELER, ARRIVED = range(4)
 TRAVELLER_TEXT = np.array(
     [TIME, TIME]
@@ -44,23 +45,23 @@ def bigrams() -> thereafter.LanguageModel:
 @pytest.mark.parametrize(
     ("order", "expected"),
     [
-        (1, 9.5784e-4),  # the document prints 9.58e-5
+        (1, 9.5784e-4),  # the text prints 9.58e-5
         (2, 0.0211765),
-        (3, 0.0147059),  # the document prints 0.0145
+        (3, 0.0147059),  # the text prints 0.0145
     ],
 )
-def test_001_the_time_traveler_arrived(order: int, expected: float):
+def test_module_the_time_traveler_arrived(order: int, expected: float):
     sentence = np.array([[THE, TIME, TRAVELER, ARRIVED]])
     unigram = estimate(TRAVELLER_TEXT, 4, order=1, smoothing="mle")
     model = estimate(TRAVELLER_TEXT, 4, order=order, smoothing="mle")
     first, _ = unigram.log_probs(sentence[:, :1], unigram.start(1))
-    # The document opens with P(the), not with P(the | <s>), so the rest is scored from "the" on.
+    # The text opens with P(the), not with P(the | <s>), so the rest is scored from "the" on.
     _, state = model.log_probs(sentence[:, :1], model.start(1))
     rest, _ = model.log_probs(sentence[:, 1:], state)
     assert math.exp(first.sum() + rest.sum()) == pytest.approx(expected, rel=1e-5)
 
 
-def test_001_partition_for_every_length_step_and_offset():
+def test_module_partition_for_every_length_step_and_offset():
     for total in range(6, 40):
         for n in range(1, 6):
             for d in range(n + 1):
@@ -71,36 +72,36 @@ def test_001_partition_for_every_length_step_and_offset():
                 assert np.array_equal(inputs[:, 0], d + n * np.arange(m))
 
 
-def test_001_cross_entropy_and_perplexity_of_seventy_percent():
+def test_module_cross_entropy_and_perplexity_of_seventy_percent():
     score = made_of([0.70])
     assert score.nats == pytest.approx(0.356675, abs=5e-7)
     assert score.perplexity == pytest.approx(1.428571, abs=5e-7)
 
 
-def test_003_hello_gives_four_pairs():
+def test_lecture_hello_gives_four_pairs():
     tokenizer = CharTokenizer.fit(Source.of_text("hello").chunks, min_count=1)
     ((inputs, targets),) = contiguous_streams(tokenizer.encode("hello"), batch=1, steps=10)
     pairs = [(tokenizer.decode([x]), tokenizer.decode([y])) for x, y in zip(inputs[0], targets[0], strict=True)]
     assert pairs == [("h", "e"), ("e", "l"), ("l", "l"), ("l", "o")]
 
 
-def test_004_cat_follows_the_in_two_of_eight(bigrams: thereafter.LanguageModel):
-    """The document says 10 and 0.20; "the" begins 8 pairs, and with 8 its row sums to 1."""
+def test_article_cat_follows_the_in_two_of_eight(bigrams: thereafter.LanguageModel):
+    """The text says 10 and 0.20; "the" begins 8 pairs, and with 8 its row sums to 1."""
     assert dict(bigrams.next("the", k=10))["cat"] == pytest.approx(2 / 8)
     assert bigrams.distribution("the").sum() == pytest.approx(1)
     counts = {piece: round(8 * p) for piece, p in bigrams.next("the", k=5)}
     assert counts == {"cat": 2, "dog": 2, "mat": 2, "fish": 1, "bone": 1}
 
 
-def test_004_the_fish_never_ate(bigrams: thereafter.LanguageModel):
-    """The document says 0.05; "fish" is followed by nothing, so the plain bigram model says 0."""
+def test_article_the_fish_never_ate(bigrams: thereafter.LanguageModel):
+    """The text says 0.05; "fish" is followed by nothing, so the plain bigram model says 0."""
     assert bigrams.score(text="the fish ate").perplexity == math.inf
     assert dict(bigrams.next("the fish", k=20))["ate"] == 0.0
     smoothed = thereafter.train(text=FOUR_SENTENCES, tokens="word", order=2, min_count=1)
     assert smoothed.score(text="the fish ate").perplexity < math.inf
 
 
-def test_004_three_probabilities():
+def test_article_three_probabilities():
     score = made_of([0.07, 0.002, 0.05])
     assert score.nats / score.tokens == pytest.approx(3.956533, abs=5e-7)
     assert score.perplexity == pytest.approx(52.2758, abs=5e-5)

@@ -83,7 +83,7 @@ def test_by_hand_equals_the_layer():
 
 
 @pytest.mark.parametrize(("truncation", "megabytes"), [(None, 131.072), (35, 4.58752)])
-def test_004_stored_hidden_states(truncation: int | None, megabytes: float):
+def test_article_stored_hidden_states(truncation: int | None, megabytes: float):
     """T=1000, B=64, d=512, float32: counted on the tensors that were kept."""
     x, h0 = torch.zeros(64, 1000, 1), torch.zeros(64, 512)
     W, U, b = torch.zeros(512, 1), torch.zeros(512, 512), torch.zeros(512)

@@ -31,7 +31,7 @@ def by_key(trace: Trace) -> NDArray[np.float64]:
 
 
 def head_maps(trace: Trace, *, model: str, text: str) -> Figure:
-    """One map for each head of each layer: rows read, columns are read (002 section 8)."""
+    """One map for each head of each layer: rows read, columns are read (Vaswani et al. 2017)."""
     weights = by_key(trace)
     layers, heads, steps, _ = weights.shape
     subplots = require("plotly.subplots", "drawing a picture")
@@ -77,7 +77,7 @@ def head_maps(trace: Trace, *, model: str, text: str) -> Figure:
 
 
 def positions(table_CH: NDArray[Any], *, kind: str, model: str) -> Figure:
-    """The vectors added to tokens by where they stand, and how alike those of two positions are (002 section 8.7)."""
+    """The vectors added to tokens by where they stand, and how alike those of two positions are."""
     table = np.asarray(table_CH, dtype=np.float64)
     subplots = require("plotly.subplots", "drawing a picture")
     grid = subplots.make_subplots(

@@ -18,7 +18,7 @@ _PATH = "Plasma"
 
 
 def trajectory(found: Measurement, *, model: str, name: str = "hidden-trajectory") -> Figure:
-    """The path of a state through its first three principal components, one point a token (000 figs. 5.7, 5.14)."""
+    """The path of a state through its first three principal components, one point a token."""
     points, words = found["point"], [token.strip() or "¬" for token in found["token"].tolist()]
     letter = str(found.about["field"]).rpartition(".")[2]
     what = {"h": "hidden", "c": "cell"}.get(letter, letter)
@@ -57,7 +57,7 @@ def trajectory(found: Measurement, *, model: str, name: str = "hidden-trajectory
 
 
 def senses(found: Measurement, *, model: str) -> Figure:
-    """One static vector, many states: a word in two senses (000 fig. 5.1)."""
+    """One static vector, many states: a word in two senses."""
     subplots = require("plotly.subplots", "drawing a picture")
     word, labels = found.about["word"], found["sense"].tolist()
     kinds = list(dict.fromkeys(labels))
@@ -123,7 +123,7 @@ def senses(found: Measurement, *, model: str) -> Figure:
 
 
 def gate_surface(found: Measurement, *, model: str) -> Figure:
-    """A gate over the two sums that enter it, and where a text takes it (000 fig. 5.11)."""
+    """A gate over the two sums that enter it, and where a text takes it."""
     go = require("plotly.graph_objects", "drawing a picture")
     plot = style.canvas(width=860, height=600)
     plot.add_trace(
@@ -169,7 +169,7 @@ def gate_surface(found: Measurement, *, model: str) -> Figure:
 
 
 def prediction_surface(found: Measurement, *, model: str) -> Figure:
-    """The likeliest next word and its probability over the plane of two components (000 fig. 5.25)."""
+    """The likeliest next word and its probability over the plane of two components."""
     go = require("plotly.graph_objects", "drawing a picture")
     plot = style.canvas(width=900, height=640)
     height = found["likeliest_probability"]

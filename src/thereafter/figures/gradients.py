@@ -26,7 +26,7 @@ def gradient_decay(
     """| d loss_T / d state_{T-d} | by distance on a log axis, each curve as a share of its value at distance 1.
 
     Of several models it is one layer of each, the last that all have (`layer` names another; word vectors, "words",
-    are in all); of a single model it is all layers. 000 figures 5.9 and 5.15.
+    are in all); of a single model it is all layers.
     """
     chosen = _curves(flows, layer)
     figure = canvas("distance back from the loss (steps)", "gradient, share of distance 1", width=860)
@@ -72,7 +72,7 @@ def gradient_decay(
 
 
 def gradient_depth(flow: Measurement, *, name: str = "gradient-depth") -> Figure:
-    """The same norms over time and depth as a heat map, the loss on the right, the top layer above. 000 fig. 5.21."""
+    """The same norms over time and depth as a heat map, the loss on the right, the top layer above."""
     rows = [(i, k) for i in range(len(flow["layer"])) for k in range(len(flow["field"])) if _there(flow, i, k)]
     labels = [f"{flow['layer'][i]} {flow['field'][k]}" for i, k in rows]
     norm_RD = np.stack([flow["norm"][i, :, k] for i, k in rows])
@@ -108,7 +108,7 @@ def gradient_depth(flow: Measurement, *, name: str = "gradient-depth") -> Figure
 
 
 def jacobian_paths(found: Sequence[Measurement], *, name: str = "jacobian-paths") -> Figure:
-    """The whole product of Jacobians against the direct path, the product of gates alone (003, 16.7.4 and 16.11.2)."""
+    """The whole product of Jacobians against the direct path, the product of gates alone."""
     figure = canvas("steps multiplied", "root mean square singular value", width=860)
     columns: dict[str, list[Any]] = {key: [] for key in ("model", "layer", "path", "steps", "value")}
     for place, one in enumerate(found):
@@ -160,7 +160,7 @@ def jacobian_spectrum(found: Measurement, *, name: str = "jacobian-spectrum") ->
 
 
 def truncation_kept(found: Sequence[Measurement], *, name: str = "truncated-bptt") -> Figure:
-    """How much of the full gradient pieces of n steps keep: cosine (solid) and share of the norm. 000 fig. 5.22."""
+    """How much of the full gradient pieces of n steps keep: cosine (solid) and share of the norm."""
     figure = canvas("steps a gradient may travel", "agreement with the full gradient", width=860)
     columns: dict[str, list[Any]] = {key: [] for key in ("model", "length", "cosine", "share")}
     for place, one in enumerate(found):

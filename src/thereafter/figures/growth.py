@@ -14,7 +14,7 @@ MIB = 2**20
 
 
 def time_by_length(found: Measurement, *, name: str = "time-by-length", size: str = "") -> Figure:
-    """Seconds of one pass forward and back by sequence length, both axes logarithmic (002 appendices A and C)."""
+    """Seconds of one pass forward and back by sequence length, both axes logarithmic."""
     caption = (
         f"Measured time of one training pass (forward and back) by sequence length, {_about(found, size)}; the "
         "exponent in the legend is the slope between the two longest lengths: 1 is linear, 2 quadratic."
@@ -23,7 +23,7 @@ def time_by_length(found: Measurement, *, name: str = "time-by-length", size: st
 
 
 def memory_by_length(found: Measurement, *, name: str = "memory-by-length", size: str = "") -> Figure:
-    """Memory held for the way back by sequence length, both axes logarithmic (002 appendices A and C)."""
+    """Memory held for the way back by sequence length, both axes logarithmic."""
     caption = (
         f"Measured bytes held for the way back by sequence length, {_about(found, size)}; the exponent in the legend "
         "is the slope between the two longest lengths. With the matrix kept, attention is computed as its formula is "
@@ -42,7 +42,7 @@ def state_by_length(found: Measurement, *, name: str = "state-by-length", size: 
 
 
 def bptt_memory_by_length(found: Measurement, *, name: str = "bptt-memory") -> Figure:
-    """Hidden states that backpropagation through time keeps, by length and truncation (004)."""
+    """Hidden states that backpropagation through time keeps, by length and truncation."""
     figure = canvas("sequence length (steps)", "hidden states kept (MiB)", width=860)
     columns: dict[str, list[Any]] = {key: [] for key in ("truncation", "length", "states", "autograd")}
     for row, size in enumerate(found["truncation"].tolist()):

@@ -33,8 +33,8 @@ td.word, th.word { text-align: left; }
 _CONFIG = {"displaylogo": False, "responsive": False}
 
 
-def page(figures: Sequence[Figure], *, title: str, lead: str = "", answers: Mapping[str, str] | None = None) -> str:
-    """The whole page. `lead` stands below its title; `answers` says of a figure's name which pictures it answers."""
+def page(figures: Sequence[Figure], *, title: str, lead: str = "", sources: Mapping[str, str] | None = None) -> str:
+    """The whole page. `lead` stands below its title; `sources` says of a figure's name whom it is after."""
     script = require("plotly.offline", "drawing a picture").get_plotlyjs()
     alone = len(figures) == 1 and figures[0].title == title
     parts = [
@@ -51,17 +51,17 @@ def page(figures: Sequence[Figure], *, title: str, lead: str = "", answers: Mapp
         links = "".join(f'<li><a href="#{escape(one.name)}">{escape(one.title)}</a></li>' for one in figures)
         parts.append(f"<nav><ol>{links}</ol></nav>")
     for one in figures:
-        parts.append(_section(one, heading=not alone, answers=(answers or {}).get(one.name, "")))
+        parts.append(_section(one, heading=not alone, source=(sources or {}).get(one.name, "")))
     return "\n".join([*parts, "</body></html>", ""])
 
 
-def _section(figure: Figure, *, heading: bool, answers: str) -> str:
+def _section(figure: Figure, *, heading: bool, source: str) -> str:
     plot = figure.plot.to_html(full_html=False, include_plotlyjs=False, config=_CONFIG)
     parts = [f'<section id="{escape(figure.name)}">']
     if heading:
         parts.append(f"<h2>{escape(figure.title)}</h2>")
-    said = escape(figure.caption) + (f"<br>Answers {escape(answers)}." if answers else "")
-    parts += ["<figure>", f'<div class="plot">{plot}</div>', f"<figcaption>{said}</figcaption>", "</figure>"]
+    caption = escape(figure.caption) + (f"<br>After {escape(source)}." if source else "")
+    parts += ["<figure>", f'<div class="plot">{plot}</div>', f"<figcaption>{caption}</figcaption>", "</figure>"]
     return "\n".join([*parts, _numbers(figure), "</section>"])
 
 

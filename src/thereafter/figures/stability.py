@@ -15,7 +15,7 @@ SHOWN = (1e-20, 1e20)
 
 
 def activation_stability(found: Measurement, *, name: str = "activation-stability") -> Figure:
-    """Largest state forward (above), gain of the gradient backward (below), a column a scale (003 table 16.2)."""
+    """Largest state forward (above), gain of the gradient backward (below), a column a scale."""
     radii, activations = found["radius"].tolist(), found["activation"].tolist()
     rows = {"state": ("step", "largest state"), "gradient": ("distance", "gradient gain")}
     figure = _panels(len(rows), radii, width=940, height=640)
@@ -59,7 +59,7 @@ def activation_stability(found: Measurement, *, name: str = "activation-stabilit
 
 
 def repeated_multiplication(found: Measurement, *, name: str = "repeated-multiplication") -> Figure:
-    """|W^k x|, and the gradient through a linear and a tanh RNN, for eigenvalues below, at and above 1 (004)."""
+    """|W^k x|, and the gradient through a linear and a tanh RNN, for eigenvalues below, at and above 1."""
     figure = canvas("multiplications, or steps back", "size, relative to the start", width=860)
     lines = {"linear": "linear RNN's gradient = |W<sup>k</sup> x|", "tanh": "tanh RNN's gradient"}
     columns: dict[str, list[Any]] = {key: [] for key in ("radius", "step", "power", "linear", "tanh")}

@@ -23,7 +23,7 @@ _MARKS = ("circle", "diamond-open", "square-open", "x", "cross")
 def gates(
     trace: Trace, *, model: str, layer: str = "l0", name: str = "gates", labels: Sequence[str] | None = None
 ) -> Figure:
-    """The mean of each gate over a layer's units at every word, and how large the cell state is (000 fig. 5.13).
+    """The mean of each gate over a layer's units at every word, and how large the cell state is.
 
     `labels` are written below in place of the tokens, where these are not the words of the text.
     """
@@ -77,7 +77,7 @@ def gates(
 
 
 def gates_by_class(found: Measurement, *, model: str, text: str) -> Figure:
-    """Mean gates by the class of the word read, with the spread over words (000 fig. 5.16)."""
+    """Mean gates by the class of the word read, with the spread over words."""
     classes = found["class"].tolist()
     plot = style.canvas("class of the word read", "mean gate", barmode="group", width=1000)
     columns: dict[str, Sequence[Any]] = {"class": classes, "words": found["count"].tolist()}
@@ -106,7 +106,7 @@ def gates_by_class(found: Measurement, *, model: str, text: str) -> Figure:
 
 
 def training_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]], *, text: str) -> Figure:
-    """Perplexity of training and validation by tokens seen, from the lines of `log.jsonl` (000 fig. 5.23)."""
+    """Perplexity of training and validation by tokens seen, from the lines of `log.jsonl`."""
     plot = style.canvas("tokens seen", "perplexity", width=820, height=560)
     columns: dict[str, list[Any]] = {"model": [], "part": [], "tokens seen": [], "perplexity": []}
     for place, (model, lines) in enumerate(logs.items()):
@@ -147,7 +147,7 @@ def training_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]], *, text: st
 
 
 def parameter_counts(counts: Mapping[str, tuple[int, int, str]], *, inputs: int, hidden: int) -> Figure:
-    """Learned numbers of a layer: {cell: (counted, by formula, the formula)} (000 fig. 5.18)."""
+    """Learned numbers of a layer: {cell: (counted, by formula, the formula)}."""
     names = list(counts)
     counted = [counts[name][0] for name in names]
     expected = [counts[name][1] for name in names]

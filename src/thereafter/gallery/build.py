@@ -26,7 +26,7 @@ FAMILIES = ("diagrams", "traces", "gradients", "memory", "units")
 TITLE = "Gallery"
 LEAD = (
     "Every picture is drawn by thereafter gallery from models it trains itself, on sentences it makes and on the "
-    "Python code of this interpreter. A caption says what was measured, also where a document draws something else."
+    "Python code of this interpreter. A caption says what was measured, also where a book draws something else."
 )
 PNG_SCALE = 1.0
 """Small files: the page has the same plots at any size."""
@@ -38,7 +38,7 @@ class Gallery:
     """What was built: figures by the name of their picture, what failed and why, and how long each took."""
 
     figures: dict[str, Figure] = field(default_factory=dict)
-    answers: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -80,12 +80,14 @@ def build(
 
             models.before_training = train_next
             try:
-                figure = picture.build(models)
+                figure = replace(picture.build(models), name=picture.name)
+                if picture.claim is not None:
+                    figure = replace(figure, caption=f"{figure.caption} {picture.claim(figure)}")
             except Exception as error:  # whatever is wrong with one picture, the others are still wanted
                 gallery.failed[picture.name] = f"{type(error).__name__}: {error}"
             else:
-                gallery.figures[picture.name] = replace(figure, name=picture.name)
-                gallery.answers[picture.name] = picture.documents
+                gallery.figures[picture.name] = figure
+                gallery.sources[picture.name] = picture.source
             gallery.seconds[picture.name] = time.monotonic() - began
             advance(1)
             if time.monotonic() - last >= _WRITE_EVERY:
@@ -118,7 +120,7 @@ class Writer:
             self._draw(gallery, new)
         self._written |= {figure.name for figure in new}
         write_text(self.out / "gallery.md", markdown(gallery, self._drawn))
-        write_text(self.page, page(list(gallery.figures.values()), title=TITLE, lead=LEAD, answers=gallery.answers))
+        write_text(self.page, page(list(gallery.figures.values()), title=TITLE, lead=LEAD, sources=gallery.sources))
         if new:
             progress.note(f"written: {', '.join(figure.name for figure in new)}")
         return self.page
@@ -137,14 +139,14 @@ class Writer:
 
 
 def markdown(gallery: Gallery, drawn: set[str]) -> str:
-    """The gallery as Markdown: title, picture, caption, what it answers, its numbers."""
+    """The gallery as Markdown: title, picture, caption, whom it is after, its numbers."""
     parts = [f"# {TITLE}", LEAD, "`thereafter gallery --out DIR` makes this page, its pictures, and `gallery.html`."]
     for name, figure in gallery.figures.items():
-        answers = f" Answers {gallery.answers[name]}." if gallery.answers[name] else ""
+        after = f" After {gallery.sources[name]}." if gallery.sources[name] else ""
         parts.append(f"## {figure.title}")
         if name in drawn:
             parts.append(f"![{figure.title}](gallery/{name}.png)")
-        parts.append(f"{figure.caption}{answers} [Numbers](gallery/{name}.csv)")
+        parts.append(f"{figure.caption}{after} [Numbers](gallery/{name}.csv)")
     if not drawn:
         parts.append("The pictures are in `gallery.html`: PNGs were not asked for, or could not be made here.")
     return "\n\n".join(parts) + "\n"

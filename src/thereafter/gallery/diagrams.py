@@ -1,6 +1,6 @@
 """Architecture diagrams, each from the declarations of the cell or model it shows. Nothing is trained for them.
 
-The encoder-decoder (003 fig. 16.5) has its place here once a model declares one.
+The encoder-decoder has its place here once a language model declares one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from thereafter.figures.diagrams.paths import path_figure
 from thereafter.figures.diagrams.transformer import transformer_figure
 from thereafter.figures.diagrams.window import window_figure
 from thereafter.gallery.picture import Picture
+from thereafter.gallery.sources import LECTURE, after_book
 from thereafter.layers.lanes import Lane, build_lanes
 from thereafter.models.settings import (
     AverageSettings,
@@ -95,7 +96,7 @@ def _stacked_rnn(layers: int) -> Picture:
         settings = RnnSettings(hidden=_UNITS, layers=layers, tied=False, dropout=0.0)
         return stacked_figure("rnn", settings, _WORDS, name=f"stacked-rnn-{layers}")
 
-    return Picture(f"stacked-rnn-{layers}", f"003 fig. 16.{16 + layers}", build)
+    return Picture(f"stacked-rnn-{layers}", LECTURE, build)
 
 
 def _stacked_lstm(models: Models) -> Figure:
@@ -103,29 +104,33 @@ def _stacked_lstm(models: Models) -> Figure:
     return stacked_figure("lstm", settings, _WORDS)
 
 
-def _use(name: str, documents: str) -> Picture:
-    return Picture(name, documents, lambda models: use_figure(_elman(), name))
+def _bidirectional(models: Models) -> Figure:
+    return bidirectional_figure(build_lanes("lstm", _INPUTS, [(_UNITS, _UNITS)], {}))
+
+
+def _transformer(models: Models) -> Figure:
+    return transformer_figure(TransformerSettings(), _WORDS)
+
+
+def _use(name: str) -> Picture:
+    return Picture(name, LECTURE, lambda models: use_figure(_elman(), name))
 
 
 PICTURES: list[Picture] = [
-    Picture("rnn-cell", "000 fig. 5.5", _rnn_cell),
-    Picture("unrolled", "000 fig. 5.6", lambda models: unrolled_figure(_elman())),
-    *(_use(name, f"003 fig. 16.{2 + place}") for place, name in enumerate(USES)),
-    Picture("lstm-cell", "000 fig. 5.10, 003 fig. 16.15", _lstm_cell),
-    Picture("lstm-variants", "", _lstm_variants),
-    Picture("memory-highway", "000 fig. 5.12", _highway),
-    Picture("gru-and-lstm", "000 fig. 5.17, 003 fig. 16.20", _gru_and_lstm),
-    Picture("mingru-cell", "", _mingru),
-    Picture("backpropagation", "000 fig. 5.20", lambda models: unrolled_figure(_elman(), backward=True)),
-    Picture("context", "000 fig. 5.24", _context),
+    Picture("rnn-cell", after_book("Elman (1990)"), _rnn_cell),
+    Picture("unrolled", after_book("Elman (1990)"), lambda models: unrolled_figure(_elman())),
+    *map(_use, USES),
+    Picture("lstm-cell", after_book("Gers, Schmidhuber and Cummins (2000)"), _lstm_cell),
+    Picture("lstm-variants", "Gers and Schmidhuber (2000) and Greff et al. (2017)", _lstm_variants),
+    Picture("memory-highway", after_book("Hochreiter and Schmidhuber (1997)"), _highway),
+    Picture("gru-and-lstm", after_book("Cho et al. (2014)"), _gru_and_lstm),
+    Picture("mingru-cell", "Feng et al. (2024)", _mingru),
+    Picture("backpropagation", after_book("Werbos (1990)"), lambda models: unrolled_figure(_elman(), backward=True)),
+    Picture("context", after_book(), _context),
     _stacked_rnn(2),
     _stacked_rnn(3),
-    Picture("stacked-lstm", "000 fig. 5.27", _stacked_lstm),
-    Picture(
-        "bidirectional",
-        "",
-        lambda models: bidirectional_figure(build_lanes("lstm", _INPUTS, [(_UNITS, _UNITS)], {})),
-    ),
-    Picture("window-network", "", lambda models: window_figure(WindowSettings(), _WORDS)),
-    Picture("transformer-block", "002 section 8", lambda models: transformer_figure(TransformerSettings(), _WORDS)),
+    Picture("stacked-lstm", after_book("Graves (2013)"), _stacked_lstm),
+    Picture("bidirectional", "Schuster and Paliwal (1997)", _bidirectional),
+    Picture("window-network", "Bengio et al. (2003)", lambda models: window_figure(WindowSettings(), _WORDS)),
+    Picture("transformer-block", "Vaswani et al. (2017)", _transformer),
 ]

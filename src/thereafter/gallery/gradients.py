@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from thereafter.gallery.picture import Picture
+from thereafter.gallery.sources import ARTICLE, LECTURE, TRANSFORMERS, after_book
 
 if TYPE_CHECKING:
     from thereafter.figures.figure import Figure
@@ -142,16 +143,16 @@ def _state(models: Models) -> Figure:
 
 
 PICTURES = [
-    Picture("gradient-decay", "000 fig. 5.9", _decay),
-    Picture("gradient-rnn-lstm", "000 fig. 5.15", _rnn_against_lstm),
-    Picture("gradient-depth", "000 fig. 5.21", _depth),
-    Picture("truncated-bptt", "000 fig. 5.22", _truncation),
-    Picture("jacobian-paths", "003 sections 16.7.4 and 16.11.2", _paths),
-    Picture("jacobian-spectrum", "003 section 16.4", _spectrum),
-    Picture("activation-stability", "003 table 16.2", _activations),
-    Picture("repeated-multiplication", "004, eigenvalues", _eigenvalues),
-    Picture("bptt-memory", "004, memory of BPTT", _bptt_memory),
-    Picture("time-by-length", "002 appendices A and C", _time),
-    Picture("memory-by-length", "002 appendices A and C", _memory),
-    Picture("state-by-length", "002 appendices A and C", _state),
+    Picture("gradient-decay", after_book("Bengio, Simard and Frasconi (1994)"), _decay),
+    Picture("gradient-rnn-lstm", after_book("Hochreiter and Schmidhuber (1997)"), _rnn_against_lstm),
+    Picture("gradient-depth", after_book(), _depth),
+    Picture("truncated-bptt", after_book("Williams and Peng (1990)"), _truncation),
+    Picture("jacobian-paths", LECTURE, _paths),
+    Picture("jacobian-spectrum", f"Pascanu, Mikolov and Bengio (2013) and {LECTURE}", _spectrum),
+    Picture("activation-stability", LECTURE, _activations),
+    Picture("repeated-multiplication", ARTICLE, _eigenvalues),
+    Picture("bptt-memory", ARTICLE, _bptt_memory),
+    Picture("time-by-length", TRANSFORMERS, _time),
+    Picture("memory-by-length", TRANSFORMERS, _memory),
+    Picture("state-by-length", TRANSFORMERS, _state),
 ]

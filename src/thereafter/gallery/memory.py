@@ -11,6 +11,7 @@ from thereafter.figures.figure import Figure
 from thereafter.figures.memory import accuracy_by_n, information_decay, word_class_by_layer
 from thereafter.gallery.models import BETWEEN, BUDGET, Models
 from thereafter.gallery.picture import Picture
+from thereafter.gallery.sources import LECTURE, after_book
 from thereafter.inspection.agreement import agreement
 from thereafter.inspection.expectation import expectation
 from thereafter.inspection.measurement import Measurement
@@ -22,9 +23,10 @@ from thereafter.text.agreement import sentences
 from thereafter.text.memory import task, text_of
 
 AGREEING = ("ngram", "window", "rnn", "gru", "lstm", "transformer")
+LINZEN = "Linzen, Dupoux and Goldberg (2016)"
 CELLS = ("rnn", "gru", "lstm", "mingru", "minlstm", "transformer")
 TROPHY = "the trophy that the tall senators from the old city had admired"
-"""As near to the documents' running example as the words of `agreement` come."""
+"""As near to the book's running example as the words of `agreement` come."""
 
 _SMALL: dict[str, Any] = {"tokens": "word", "hidden": 32, "dropout": 0.0, "batch": 16}
 # word vectors that start large are told apart from the first step on: small ones cost a plateau of many epochs
@@ -63,6 +65,14 @@ def _information_decay(models: Models) -> Figure:
 def _agreements(models: Models) -> list[Measurement]:
     asked = list(sentences(2000, seed=77, part="test", max_distance=2 * BETWEEN))
     return [agreement(agreeing(models, kind), asked) for kind in AGREEING]
+
+
+def _by_distance(models: Models) -> Figure:
+    return drawn.accuracy_by_distance(_agreements(models))
+
+
+def _by_congruence(models: Models) -> Figure:
+    return drawn.accuracy_by_congruence(_agreements(models))
 
 
 def _was_or_were(models: Models) -> Figure:
@@ -181,16 +191,14 @@ def _relu(models: Models) -> Figure:
 
 
 PICTURES: list[Picture] = [
-    Picture("information-decay", "000 fig. 5.8", _information_decay),
-    Picture("agreement-by-distance", "000 fig. 5.26", lambda models: drawn.accuracy_by_distance(_agreements(models))),
-    Picture(
-        "agreement-by-congruence", "000 sec. 5.1.3", lambda models: drawn.accuracy_by_congruence(_agreements(models))
-    ),
-    Picture("was-or-were", "000 fig. 5.19", _was_or_were),
-    Picture("word-class-by-layer", "000 exercise 12", _word_class),
-    Picture("memory-remember-first", "003 sec. 16.5", _remember),
-    Picture("memory-count-and-fire", "003 sec. 16.5", _count),
-    Picture("memory-balanced-brackets", "003 sec. 16.5", _brackets),
-    Picture("memory-by-truncation", "000 fig. 5.22", _truncation),
-    Picture("memory-relu-tanh", "003 sec. 16.5.4", _relu),
+    Picture("information-decay", after_book(), _information_decay),
+    Picture("agreement-by-distance", after_book(LINZEN), _by_distance),
+    Picture("agreement-by-congruence", LINZEN, _by_congruence),
+    Picture("was-or-were", after_book(), _was_or_were),
+    Picture("word-class-by-layer", after_book("Hewitt and Liang (2019)"), _word_class),
+    Picture("memory-remember-first", "Hochreiter and Schmidhuber (1997)", _remember),
+    Picture("memory-count-and-fire", "Hochreiter and Schmidhuber (1997)", _count),
+    Picture("memory-balanced-brackets", "Hochreiter and Schmidhuber (1997)", _brackets),
+    Picture("memory-by-truncation", after_book("Williams and Peng (1990)"), _truncation),
+    Picture("memory-relu-tanh", LECTURE, _relu),
 ]

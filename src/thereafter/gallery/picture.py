@@ -1,4 +1,4 @@
-"""One entry of the gallery: which picture, of which documents, and how it is made from the gallery's models."""
+"""One entry of the gallery: which picture, after whom, and how it is made from the gallery's models."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Picture:
-    """`documents`: which figures it answers, such as "000 fig. 5.9". `build` may train a model by asking for it."""
+    """`source`: whose picture or claim it is after, such as "Elman (1990)". `build` may train a model by asking for it.
+
+    `claim` reads off the figure's numbers whether what the source claims shows in them, as a sentence for the caption.
+    """
 
     name: str
-    documents: str
+    source: str
     build: Callable[[Models], Figure]
+    claim: Callable[[Figure], str] | None = None

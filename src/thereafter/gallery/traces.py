@@ -15,6 +15,7 @@ from thereafter.figures.figure import Figure
 from thereafter.gallery import bank
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import Picture
+from thereafter.gallery.sources import ARTICLE, LECTURE, after_book
 from thereafter.inspection import dynamics as measure
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.senses import senses
@@ -191,20 +192,20 @@ def _class(word: str) -> str:
 
 
 PICTURES = [
-    Picture("static-contextual", "000 fig. 5.1", _senses),
-    Picture("hidden-trajectory", "000 fig. 5.7", _hidden),
-    Picture("gate-surface", "000 fig. 5.11", _gate_surface),
-    Picture("gates-agreement", "000 fig. 5.13", _gates),
-    Picture("gates-running-example", "000 fig. 5.13", _running),
-    Picture("cell-trajectory", "000 fig. 5.14", _cell),
-    Picture("gates-by-class", "000 fig. 5.16", _classes),
-    Picture("parameter-counts", "000 fig. 5.18", _counts),
-    Picture("training-curves", "000 fig. 5.23", _curves),
-    Picture("prediction-surface", "000 fig. 5.25", _prediction),
-    Picture("gate-saturation", "000 section 5.3, 003 section 16.7", _saturation),
-    Picture("timescales", "003 section 16.7.4", _timescales),
-    Picture("attention-heads", "002 section 8", _attention),
-    Picture("positional-encodings", "002 section 8.7", _positions),
-    Picture("temperature", "004, temperature", _temperature),
-    Picture("ngram-sparsity", "004, n-grams", _sparsity),
+    Picture("static-contextual", after_book(), _senses),
+    Picture("hidden-trajectory", after_book("Elman (1990)"), _hidden),
+    Picture("gate-surface", after_book(), _gate_surface),
+    Picture("gates-agreement", after_book("Lakretz et al. (2019)"), _gates),
+    Picture("gates-running-example", after_book(), _running),
+    Picture("cell-trajectory", after_book(), _cell),
+    Picture("gates-by-class", after_book(), _classes),
+    Picture("parameter-counts", after_book(), _counts),
+    Picture("training-curves", after_book(), _curves),
+    Picture("prediction-surface", after_book(), _prediction),
+    Picture("gate-saturation", after_book("Karpathy, Johnson and Li (2015)"), _saturation),
+    Picture("timescales", f"Tallec and Ollivier (2018) and {LECTURE}", _timescales),
+    Picture("attention-heads", "Vaswani et al. (2017)", _attention),
+    Picture("positional-encodings", "Vaswani et al. (2017)", _positions),
+    Picture("temperature", ARTICLE, _temperature),
+    Picture("ngram-sparsity", ARTICLE, _sparsity),
 ]

@@ -14,6 +14,7 @@ from thereafter.inspection.properties import PROPERTIES
 from thereafter.inspection.units import search
 from thereafter.text.sources import resolve
 
+KARPATHY = "Karpathy, Johnson and Li (2015)"
 FOLLOWED = ("quotes", "comment", "quotes-or-comment", "line-position", "indentation", "brackets", "keyword", "boundary")
 _TOKENS = 200_000
 
@@ -36,12 +37,11 @@ def _follows(name: str, called: str) -> Picture:
     def build(models: Models) -> Figure:
         return replace(units.coloured(_found(models), name), name=called)
 
-    numbers = {"quotes-or-comment": "003 fig. 16.10", "line-position": "003 fig. 16.11"}
-    return Picture(called, numbers.get(name, "003 figs. 16.9 to 16.11"), build)
+    return Picture(called, KARPATHY, build)
 
 
 PICTURES = [
-    Picture("unit-ranking", "003 section 16.6", _ranking),
+    Picture("unit-ranking", KARPATHY, _ranking),
     _follows("quotes-or-comment", "unit-quotes-or-comment"),
     _follows("quotes", "unit-quotes"),
     _follows("line-position", "unit-line-position"),

@@ -3,8 +3,8 @@
     h_t = f(r U h_{t-1} + x_t)       U with spectral radius 1, x_t the same small noise for all
 
 Forward the largest |h_t| is followed, backward the largest singular value of d h_T / d h_{T-d} = product of r D_t U,
-D_t = diag(f') (003 table 16.2; Pascanu, Mikolov and Bengio 2013). Document 004's repeated multiplication is the first
-line of it: |(r U)^k x| with nothing between the products.
+D_t = diag(f') (Pascanu, Mikolov and Bengio 2013). Repeated multiplication by one matrix is the first line of it:
+|(r U)^k x| with nothing between the products.
 
 Shapes: T steps, H units.
 """
