@@ -6,6 +6,7 @@ The tests of a process share one set of models, one server and one browser.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -20,13 +21,20 @@ from typing import Any, TypeVar
 
 import pytest
 
-from thereafter.studio import ready, ready_tasks
+from thereafter.studio import known_units, ready, ready_tasks
 from thereafter.studio.app import PAGE
 from thereafter.studio.serve import listen, make_server
 from thereafter.studio.studio import Studio
 
 T = TypeVar("T")
 SCALE = 0.05
+UNITS = {
+    "lstm": {"number": "l0.c[17]"},
+    "gru": {"number": "l0.h[23]"},
+    "rnn": {"number": "l0.h[5]"},
+    "letters": {"quotes": "l0.c[11]", "comment": "l0.c[93]"},
+}
+"""What the tests say is known of the units of the ready models: any will do."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -53,6 +61,8 @@ def ready_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("THEREAFTER_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
         for one in ready.READY:
             ready.make(one, folder, SCALE)
+            if one.name in UNITS:
+                (folder / one.name / known_units.UNITS).write_text(json.dumps(UNITS[one.name]), encoding="utf-8")
         for task in ready_tasks.READY_TASKS:
             ready_tasks.make(task, folder, SCALE)
     torch.set_num_threads(threads)

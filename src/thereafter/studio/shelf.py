@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from thereafter.errors import FormatError, ThereafterError
 from thereafter.storage import read_plain
+from thereafter.studio import known_units
 from thereafter.studio.errors import NotThereError
 from thereafter.studio.own import CONFIG, WEIGHTS, own_runs
 
@@ -44,6 +45,8 @@ class Card:
     source: str
     layers: int | None = None
     hidden: int | None = None
+    units: dict[str, str] = field(default_factory=dict)
+    """What is known of its units, by property (`known_units.py`)."""
 
     @property
     def label(self) -> str:
@@ -87,10 +90,10 @@ class Folders(ABC, Generic[ModelT, CardT]):
         self.folders = {READY: ready, RUNS: runs}
         self._held: OrderedDict[str, _Held[ModelT]] = OrderedDict()
         self._lock = threading.Lock()
-        self._cards: dict[str, tuple[tuple[int, int], CardT]] = {}
+        self._cards: dict[str, tuple[tuple[int, ...], CardT]] = {}
 
     @abstractmethod
-    def describe(self, name: str, config: dict[str, Any]) -> CardT:
+    def describe(self, name: str, path: Path, config: dict[str, Any]) -> CardT:
         """What a configuration says of a model of this sort; any error where it is one of another."""
 
     @abstractmethod
@@ -138,14 +141,14 @@ class Folders(ABC, Generic[ModelT, CardT]):
         from thereafter import config as toml
 
         try:
-            stamp = _stamp(path)
+            stamp = (*_stamp(path), *known_units.stamp(path))
             known = self._cards.get(name)
             if known is not None and known[0] == stamp:
                 return known[1]
             config: dict[str, Any] = toml.loads(
                 read_plain(path / CONFIG, links=False).decode("utf-8"), str(path / CONFIG)
             )
-            card = self.describe(name, config)
+            card = self.describe(name, path, config)
         except _DAMAGE:
             return None
         self._cards[name] = (stamp, card)
@@ -164,7 +167,7 @@ class Folders(ABC, Generic[ModelT, CardT]):
 class Shelf(Folders["LanguageModel", Card]):
     """The language models."""
 
-    def describe(self, name: str, config: dict[str, Any]) -> Card:
+    def describe(self, name: str, path: Path, config: dict[str, Any]) -> Card:
         kind = str(config["model"])
         sizes = config.get(kind, {})
         return Card(
@@ -174,6 +177,7 @@ class Shelf(Folders["LanguageModel", Card]):
             str(config["source"]["name"]),
             _whole(sizes.get("layers")),
             _whole(sizes.get("hidden")),
+            known_units.known_units(path),
         )
 
     def open(self, path: Path) -> LanguageModel:
@@ -188,7 +192,7 @@ class TaskShelf(Folders["TaskModel", TaskCard]):
     def __init__(self, ready: Path, runs: Path) -> None:
         super().__init__(ready / TASKS, runs)
 
-    def describe(self, name: str, config: dict[str, Any]) -> TaskCard:
+    def describe(self, name: str, path: Path, config: dict[str, Any]) -> TaskCard:
         task = str(config["task"])
         settings = config[task]
         attention = str(settings.get("attention", ""))

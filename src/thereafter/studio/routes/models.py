@@ -18,7 +18,7 @@ class StatusAnswer(Answer):
 
 
 class ModelAnswer(Answer):
-    """A model of the list."""
+    """A model of the list. `units` are those known to carry something, by property: {"number": "l0.c[17]"}."""
 
     name: str
     label: str
@@ -27,6 +27,7 @@ class ModelAnswer(Answer):
     source: str
     layers: int | None
     hidden: int | None
+    units: dict[str, str]
 
 
 @router.get("/status")
@@ -48,6 +49,7 @@ def models(studio: TheStudio) -> list[ModelAnswer]:
             source=card.source,
             layers=card.layers,
             hidden=card.hidden,
+            units=card.units,
         )
         for card in studio.shelf.cards()
     ]
