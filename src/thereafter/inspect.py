@@ -108,6 +108,23 @@ def memory(lm: LanguageModel, name: str | None = None, *, longest: int | None = 
         return asked(reader, one, one.spans(longest=longest), **options)
 
 
+def agreement(
+    lm: LanguageModel, name: str | None = None, *, count: int = 2000, seed: int = 0, longest: int | None = None
+) -> Measurement:
+    """How often the right form is likelier than the wrong one, by distance: agreement, reflexives or filler-gap.
+
+    Over `count` new sentences of the corpus `name`, by default the one the model was trained on, else `agreement`.
+    Arrays: `inspection.agreement.from_tallies`.
+    """
+    from thereafter.inspection.agreement import agreement as asked
+    from thereafter.text.agreement import CORPORA, sentence_corpus
+
+    reader = _reader(lm)
+    corpus = sentence_corpus(name if name is not None else reader.source if reader.source in CORPORA else "agreement")
+    with visible():
+        return asked(reader, corpus.sentences(count, seed=seed, longest=longest), corpus.name)
+
+
 def _excerpt(lm: LanguageModel, text: str | None, source: str | None) -> tuple[Ids, str]:
     from thereafter.inspection.excerpt import excerpt
 

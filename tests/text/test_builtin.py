@@ -8,6 +8,7 @@ import pydoc_data.topics
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,9 +167,9 @@ def test_agreement_is_generated_once_and_mended(monkeypatch: pytest.MonkeyPatch)
     runs: list[Path] = []
     generate = agreement.write_corpus
 
-    def fewer(folder: Path) -> dict[str, Path]:
+    def fewer(folder: Path, **options: Any) -> dict[str, Path]:
         runs.append(folder)
-        return generate(folder, sizes={"train": 200, "valid": 20, "test": 20})
+        return generate(folder, **(options | {"sizes": {"train": 200, "valid": 20, "test": 20}}))
 
     monkeypatch.setattr(agreement, "write_corpus", fewer)
     first = corpora.locate("agreement")

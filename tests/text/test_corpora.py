@@ -26,7 +26,8 @@ from thereafter.text.catalogue import CARDS, CorpusCard, CorpusFile
 from thereafter.text.download import content_problem
 
 MEMORY_TASKS = ["remember-first", "count-and-fire", "balanced-brackets"]
-BUILT_IN = ["agreement", "python-docs", "python-code", *MEMORY_TASKS]
+SENTENCES = ["agreement", "reflexives", "filler-gap"]
+BUILT_IN = [*SENTENCES, "python-docs", "python-code", *MEMORY_TASKS]
 CLASSIC = {
     "ptb": ["train", "valid", "test"],
     "wikitext-2": ["train", "valid", "test"],
@@ -102,7 +103,7 @@ def test_the_names() -> None:
 def test_default_tokens_are_those_of_the_rule_book() -> None:
     text = {name: corpora.card(name).tokens for name in corpora.names() if corpora.card(name).kind == "text"}
     words = {name for name, tokens in text.items() if tokens == "word"}
-    assert words == {"agreement", "ptb", "wikitext-2", *MEMORY_TASKS}
+    assert words == {*SENTENCES, "ptb", "wikitext-2", *MEMORY_TASKS}
     assert set(text.values()) == {"word", "prose"}
 
 

@@ -1,6 +1,7 @@
 """How often a model knows the form that a word far back asks for: "the keys to the cabinet are", not "is".
 
-A sentence is read from a fresh start up to the word that must agree; the model is right where
+Any sentence that knows its pair of words will do: verbs, reflexive pronouns, objects that a filler leaves out. It is
+read from a fresh start up to the word that must agree; the model is right where
 
     log p(right form | words before) > log p(wrong form | words before)
 
@@ -32,6 +33,7 @@ BINS = ((0, 0), (1, 2), (3, 5), (6, 10), (11, 20), (21, 30), (31, 40))
 """Distances that are shown together, both ends included."""
 
 CONGRUENCE = {True: "congruent", False: "incongruent", None: "no attractor"}
+NO_NUMBER = "no number"
 _WHOLE_WORDS = ("word", "prose")  # one token is one word: the next token never goes on with it
 _ROWS = 512
 _NUMBERS = 8_000_000  # predictions held at once: rows times vocabulary
@@ -119,8 +121,15 @@ def measure_agreement(
     return Agreement(
         dict(sorted(grouped(one.distance for one in known).items())),
         dict(sorted(grouped(len(one.attractors) for one in known).items())),
-        dict(sorted(grouped(CONGRUENCE[one.congruent] for one in known).items())),
+        dict(sorted(grouped(_congruence(one) for one in known).items())),
     )
+
+
+def _congruence(sentence: Sentence) -> str:
+    """The group of a sentence by its last attractor; one of its own where the opener has no number to agree with."""
+    if sentence.number is None and sentence.attractors:
+        return NO_NUMBER
+    return CONGRUENCE[sentence.congruent]
 
 
 def verdicts(

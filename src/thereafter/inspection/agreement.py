@@ -1,4 +1,7 @@
-"""Agreement of a verb with its subject as a measurement: by words and by nouns between them, and by congruence."""
+"""A long dependency as a measurement: how often a model is right by words and by nouns between, and by congruence.
+
+The pair may be a subject and its verb, a noun and its reflexive pronoun, or any other that sentences know of.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,22 @@ from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.reader import Reader
 from thereafter.text.agreement import Sentence
 
+DEPENDENCY = "dependency"
 GROUPS = ("distance", "attractors", "congruence")
 
 
-def agreement(reader: Reader, sentences: Iterable[Sentence]) -> Measurement:
-    """The verdicts of a model over sentences that know their dependency: see `evaluation.agreement`."""
+def agreement(reader: Reader, sentences: Iterable[Sentence], corpus: str = "agreement") -> Measurement:
+    """The verdicts of a model over sentences that know their dependency: see `evaluation.agreement`.
+
+    The pictures of agreement speak of verbs, so that sentences of another corpus become a measurement of another kind.
+    """
     known = list(sentences)
-    found = measure_agreement(reader.model, reader.tokenizer, known, context=reader.context, prepare=reader.prepare)
-    return from_tallies(found, reader.about(text=f"{len(known):,} new sentences of agreement"))
+    tallies = measure_agreement(reader.model, reader.tokenizer, known, context=reader.context, prepare=reader.prepare)
+    about = reader.about(text=f"{len(known):,} new sentences of {corpus}", corpus=corpus)
+    return from_tallies(tallies, about, "agreement" if corpus == "agreement" else DEPENDENCY)
 
 
-def from_tallies(found: Agreement, about: Mapping[str, Any]) -> Measurement:
+def from_tallies(found: Agreement, about: Mapping[str, Any], kind: str = "agreement") -> Measurement:
     """Verdicts that were counted already, such as those of a comparison, as a measurement.
 
     For each of `distance`, `attractors`, `congruence`: the groups under that name, and `right_` and `total_` of it.
@@ -38,4 +46,4 @@ def from_tallies(found: Agreement, about: Mapping[str, Any]) -> Measurement:
             f"total_{name}": np.array([tally.total for tally in tallies.values()], dtype=np.int64),
         }
         axes |= dict.fromkeys((name, f"right_{name}", f"total_{name}"), (name,))
-    return Measurement("agreement", arrays, axes, dict(about))
+    return Measurement(kind, arrays, axes, dict(about))

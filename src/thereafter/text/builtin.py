@@ -67,14 +67,29 @@ def agreement() -> Built:
 
     Beside the text of each part lies what the generator knows about its sentences, as `agreement.<part>.jsonl`.
     """
+    return _sentences("agreement")
+
+
+def reflexives() -> Built:
+    """Sentences in which a reflexive pronoun agrees with a distant noun in gender or number."""
+    return _sentences("reflexives")
+
+
+def filler_gap() -> Built:
+    """Sentences in which a distant `what`, `who` or `that` decides whether a verb's object is missing."""
+    return _sentences("filler-gap")
+
+
+def _sentences(name: str) -> Built:
+    """A corpus of sentences that know their dependency, generated once for each state of the generator."""
     package = "thereafter.text.agreement"
     module = import_module(package)
-    folder = cache_folder() / "corpora" / f"agreement-{_source_hash(package)[:12]}"
+    folder = cache_folder() / "corpora" / f"{name}-{_source_hash(package)[:12]}"
     parts = _listed_parts(folder)
     if parts is None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _list_parts(folder, module.write_corpus(folder))
+            _list_parts(folder, module.write_corpus(folder, **module.CORPORA[name].options))
         except OSError as trouble:
             raise _storage(folder, trouble) from trouble
         parts = _listed_parts(folder)

@@ -99,16 +99,22 @@ def _memory_task(name: str, title: str) -> CorpusCard:
     )
 
 
-_ALL = (
-    CorpusCard(
-        name="agreement",
-        title="Generated sentences in which a subject and a distant verb agree in number",
+def _sentences(name: str, title: str) -> CorpusCard:
+    return CorpusCard(
+        name=name,
+        title=title,
         tokens="word",
-        origin="generated here from a fixed seed; every sentence knows its dependency",
+        origin="generated here from a fixed seed; every sentence knows its dependency (thereafter inspect agreement)",
         licence="MIT, as this package",
         builtin=True,
         independent_lines=True,
-    ),
+    )
+
+
+_ALL = (
+    _sentences("agreement", "Generated sentences in which a subject and a distant verb agree in number"),
+    _sentences("reflexives", "Generated sentences in which a distant noun decides on himself, herself or themselves"),
+    _sentences("filler-gap", "Generated sentences in which a distant what, who or that decides on a verb's object"),
     CorpusCard(
         name="python-docs",
         title="The reference manual that every Python carries",

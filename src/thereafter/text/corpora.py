@@ -30,6 +30,8 @@ BUILDERS = Registry(
     "built-in corpus",
     {
         "agreement": "thereafter.text.builtin:agreement",
+        "reflexives": "thereafter.text.builtin:reflexives",
+        "filler-gap": "thereafter.text.builtin:filler_gap",
         "python-docs": "thereafter.text.builtin:python_docs",
         "python-code": "thereafter.text.builtin:python_code",
         "remember-first": "thereafter.text.builtin:remember_first",

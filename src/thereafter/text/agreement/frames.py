@@ -63,14 +63,52 @@ def reflexive(phrases: Phrases, distance: int) -> Sentence:
     noun = dice.pick(lexicon.with_reflexive)
     plural = _subject(phrases, noun)
     opener = len(phrases.words) - 1
-    group = dice.between(1, min(3, distance))
-    phrases.modifiers(distance - group, noun.kind)
-    phrases.verb_group(group, dice.pick(lexicon.reflexive))
+    _reflexive_verb(phrases, distance, noun)
     closer = len(phrases.words)
     forms = (noun.reflexive, words.REFLEXIVE_PLURAL)
     phrases.say(forms[plural])
     phrases.adverbial(dice.between(0, 2), noun.kind)
     return _finish(phrases, "reflexive", opener, closer, forms[not plural], plural)
+
+
+def reflexive_gender(phrases: Phrases, distance: int) -> Sentence:
+    """`the king near the ladies admired himself .`: one man or one woman by a fair coin, and the pronoun follows."""
+    dice, lexicon = phrases.dice, phrases.lexicon
+    _opening(phrases)
+    pair = dice.pick(lexicon.men_and_women)
+    chosen = dice.between(0, 1)
+    noun = pair[chosen]
+    _determined(phrases, noun)
+    opener = len(phrases.words)
+    phrases.singular(noun)
+    _reflexive_verb(phrases, distance, noun)
+    closer = len(phrases.words)
+    phrases.say(noun.reflexive)
+    phrases.adverbial(dice.between(0, 2), noun.kind)
+    return _finish(phrases, "reflexive-gender", opener, closer, pair[1 - chosen].reflexive, plural=False)
+
+
+def filler_gap(phrases: Phrases, distance: int) -> Sentence:
+    """`the teacher knew what the man with the dogs saw yesterday .`, but `that the man with the dogs saw it .`
+
+    After `what` and `who` the verb's object is missing, since the filler is the object; after `that` it must be there.
+    The word after the verb tells: a time, or a pronoun. Which of each is drawn before anybody knows which is needed.
+    """
+    dice, lexicon = phrases.dice, phrases.lexicon
+    _opening(phrases)
+    phrases.noun_phrase(dice.between(2, 3), lexicon.nouns["person"])
+    phrases.say(dice.pick(words.KNOWING))
+    filler, gap = dice.pick(words.FILLERS), dice.chance(0.5)
+    opener = len(phrases.words)
+    phrases.say(filler if gap else words.COMPLEMENTIZER)
+    group = dice.between(1, min(3, distance - 2))
+    phrases.noun_phrase(distance - group, lexicon.animate)
+    phrases.verb_group(group, dice.pick(lexicon.transitive))
+    closer = len(phrases.words)
+    forms = (dice.pick(words.OBJECTS), dice.pick(words.WHEN))
+    phrases.say(forms[gap])
+    phrases.adverbial(dice.between(0, 2), "person")
+    return _finish(phrases, "filler-gap", opener, closer, forms[not gap])
 
 
 def either_or(phrases: Phrases, distance: int) -> Sentence:
@@ -126,10 +164,15 @@ def brackets(phrases: Phrases, distance: int) -> Sentence:
 
 
 class Frame(NamedTuple):
-    """A way to make a sentence and the shortest distance it can span."""
+    """A way to make a sentence, and the shortest distance it can span.
+
+    `neutral` stands for the pair of words when the part of the corpus is decided, where `neutral_forms` does not know
+    them as a choice.
+    """
 
     make: Callable[[Phrases, int], Sentence]
     shortest: int
+    neutral: tuple[str, str] | None = None
 
 
 FRAMES = {
@@ -138,6 +181,8 @@ FRAMES = {
     "either-or": Frame(either_or, 2),  # at least a determiner and a noun
     "quotes": Frame(quotes, 1),
     "brackets": Frame(brackets, 1),
+    "reflexive-gender": Frame(reflexive_gender, 1, ("man", words.REFLEXIVE_PLURAL)),
+    "filler-gap": Frame(filler_gap, 3, (words.COMPLEMENTIZER, words.OBJECTS[0])),  # determiner, noun and verb
 }
 
 
@@ -149,9 +194,21 @@ def _opening(phrases: Phrases) -> None:
 
 def _subject(phrases: Phrases, noun: Noun) -> bool:
     """A determiner, adjectives and the deciding noun, which is never coordinated; whether it is plural."""
+    _determined(phrases, noun)
+    return phrases.noun(noun)
+
+
+def _determined(phrases: Phrases, noun: Noun) -> None:
+    """What stands before the deciding noun."""
     phrases.say(phrases.dice.pick(words.SUBJECT_DETERMINERS))
     phrases.adjectives(phrases.dice.pick((0, 0, 0, 1, 1, 2)), noun.kind)
-    return phrases.noun(noun)
+
+
+def _reflexive_verb(phrases: Phrases, distance: int, noun: Noun) -> None:
+    """All that stands between a noun and its reflexive pronoun: modifiers, and a verb that shows nothing."""
+    group = phrases.dice.between(1, min(3, distance))
+    phrases.modifiers(distance - group, noun.kind)
+    phrases.verb_group(group, phrases.dice.pick(phrases.lexicon.reflexive))
 
 
 def _adverb_size(phrases: Phrases, distance: int) -> int:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.text.agreement.dice import Dice
-from thereafter.text.agreement.frames import FRAMES
+from thereafter.text.agreement.frames import FRAMES, Frame
 from thereafter.text.agreement.grammar import Phrases
 from thereafter.text.agreement.lexicon import lexicon
 from thereafter.text.agreement.parts import PARTS, Part, part_of
@@ -29,10 +29,10 @@ def sentences(
 ) -> Iterator[Sentence]:
     """A stream of `count` sentences (None: without end), each with its dependency; memory does not grow with it.
 
-    `pairs` names the kinds to mix, in equal shares: agreement, reflexive, either-or, quotes, brackets. Distances are
-    drawn evenly from `min_distance` to `max_distance` words (from 1 for reflexives, quotes and brackets and from 2
-    for either-or, which need as many). A longer stream begins with the shorter one. Sentences of different parts
-    are different, whatever the seeds: see `parts.part_of`.
+    `pairs` names the kinds to mix, in equal shares: agreement, reflexive, reflexive-gender, filler-gap, either-or,
+    quotes, brackets. Distances are drawn evenly from `min_distance` to `max_distance` words (from 1 for reflexives,
+    quotes and brackets, from 2 for either-or and 3 for filler-gap, which need as many). A longer stream begins with
+    the shorter one. Sentences of different parts are different, whatever the seeds: see `parts.part_of`.
 
     >>> [one] = sentences(1, seed=7, part="test", max_distance=3)
     >>> one.correct_form in one.right.split(), 0 <= one.distance <= 3
@@ -81,4 +81,13 @@ def _endless(dice: Dice, kinds: tuple[str, ...], low: int, high: int) -> Iterato
         frame = FRAMES[dice.pick(kinds)]
         distance = dice.between(max(low, frame.shortest), high)
         sentence = frame.make(Phrases(dice, known), distance)
-        yield part_of(sentence.words), sentence
+        yield part_of(_neutral_pair(sentence, frame)), sentence
+
+
+def _neutral_pair(sentence: Sentence, frame: Frame) -> tuple[str, ...]:
+    """The words by which the part is decided: those of the pair replaced where the table of words cannot do it."""
+    if frame.neutral is None:
+        return sentence.words
+    words = list(sentence.words)
+    words[sentence.opener], words[sentence.closer] = frame.neutral
+    return tuple(words)

@@ -54,6 +54,11 @@ class Phrases:
         self.words.append(noun.form(plural))
         return plural
 
+    def singular(self, noun: Noun) -> None:
+        """Say a noun where its number is not the choice, so that no coin is thrown for it."""
+        self.nouns.append((len(self.words), False))
+        self.words.append(noun.singular)
+
     def adjectives(self, size: int, kind: NounClass) -> None:
         for _ in range(size):
             self.fresh(self.lexicon.adjectives[kind])

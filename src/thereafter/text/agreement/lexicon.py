@@ -69,6 +69,14 @@ class Lexicon:
         return tuple(noun for noun in self.animate if noun.reflexive)
 
     @cached_property
+    def men_and_women(self) -> tuple[tuple[Noun, Noun], ...]:
+        """Nouns for a man and their counterparts for a woman: king and queen, waiter and waitress."""
+        men, women = (
+            [noun for noun in self.nouns["person"] if noun.reflexive == pronoun] for pronoun in ("himself", "herself")
+        )
+        return tuple(zip(men, women, strict=True))
+
+    @cached_property
     def all_verbs(self) -> tuple[Verb, ...]:
         groups = [*self.intransitive.values(), self.transitive, self.affecting, self.reflexive]
         return tuple(dict.fromkeys(verb for group in groups for verb in group))

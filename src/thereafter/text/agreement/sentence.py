@@ -22,9 +22,10 @@ class Attractor(NamedTuple):
 class Sentence:
     """Words, and the pair of words in it that depend on each other.
 
-    In kind `agreement` the opener is the subject noun and the closer the verb; in `reflexive` the subject noun and
-    the pronoun; in `either-or`, `quotes` and `brackets` the opening and the closing word. Positions count words
-    from 0. `number` is the subject's, None where the opener has none.
+    In kind `agreement` the opener is the subject noun and the closer the verb; in `reflexive` and `reflexive-gender`
+    the subject noun and the pronoun; in `filler-gap` the word that opens the clause and the one after its verb; in
+    `either-or`, `quotes` and `brackets` the opening and the closing word. Positions count words from 0. `number` is the
+    subject's, None where the opener has none.
 
     >>> words = ("the", "dog", "near", "the", "cats", "is", "old", ".")
     >>> one = Sentence(words, "agreement", 1, 5, "are", "singular", (Attractor(4, "plural"),))

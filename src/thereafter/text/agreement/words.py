@@ -53,9 +53,14 @@ know/knew/known need want fear ignore protect avoid miss recognize trust prefer/
 AFFECTING_VERBS = "please frighten surprise impress bother delight annoy confuse amuse fascinate disappoint attract"
 REFLEXIVE_VERBS = "see/saw/seen hate admire protect trust defend blame praise help amuse forgive/forgave/forgiven"
 SAYING = ("said", "whispered", "shouted", "wrote", "answered", "repeated")
+KNOWING = ("knew", "remembered", "forgot", "noticed", "learned", "heard", "explained", "discovered")
 
 AUXILIARIES = (("is", "are"), ("was", "were"), ("has", "have"))
 REFLEXIVE_PLURAL = "themselves"
+FILLERS = ("what", "who")  # after these the object of the verb is missing
+COMPLEMENTIZER = "that"  # after this it is there
+OBJECTS = ("him", "them", "it", "me", "us", "you")  # no `her`, which may begin a longer object
+WHEN = ("yesterday", "today", "tonight", "recently", "earlier", "afterwards")
 CHOICES = (("either", "or"), ("neither", "nor"))
 QUOTES = (("“", "”"), ("‘", "’"))
 BRACKETS = (("(", ")"), ("[", "]"))

@@ -25,18 +25,19 @@ def write_corpus(
     pairs: Iterable[str] = ("agreement",),
     max_distance: int = LONGEST,
     min_distance: int = 0,
+    name: str = "agreement",
 ) -> dict[str, Path]:
-    """Write `agreement.train.txt`, `.valid.txt` and `.test.txt`, each with its `.jsonl`; the text files by part.
+    """Write `NAME.train.txt`, `.valid.txt` and `.test.txt`, each with its `.jsonl`; the text files by part.
 
     Files are written aside and moved into place once all are complete, so a reader never meets half a corpus.
     """
-    for name, size in sizes.items():
-        if name not in PARTS:
-            raise UnknownNameError("part of the agreement corpus", str(name), PARTS)
+    for part, size in sizes.items():
+        if part not in PARTS:
+            raise UnknownNameError("part of the agreement corpus", str(part), PARTS)
         if not isinstance(size, int) or size < 0:
-            raise OptionError(f"the size of part {name!r} is {size!r}; expected a number of sentences, 0 or more")
+            raise OptionError(f"the size of part {part!r} is {size!r}; expected a number of sentences, 0 or more")
     stream = dealt(seed, pairs, max_distance, min_distance)
-    texts = {str(part): folder / f"agreement.{part}.txt" for part in PARTS if part in sizes}
+    texts = {str(part): folder / f"{name}.{part}.txt" for part in PARTS if part in sizes}
     aside = {
         end: end.with_name(f".{end.name}.{os.getpid()}.{os.urandom(4).hex()}")
         for text in texts.values()
@@ -45,13 +46,16 @@ def write_corpus(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write_parts(
-            stream, dict(sizes), {part: (aside[text], aside[_records_beside(text)]) for part, text in texts.items()}
+            stream,
+            dict(sizes),
+            {part: (aside[text], aside[_records_beside(text)]) for part, text in texts.items()},
+            f"{name} corpus",
         )
         for end, start in aside.items():
             os.replace(start, end)
     except OSError as fault:
         raise StorageError(
-            f"the agreement corpus could not be written to {folder}: {fault.strerror or fault}; "
+            f"the corpus {name} could not be written to {folder}: {fault.strerror or fault}; "
             "check that it is a folder you may write to and that the disk is not full"
         ) from fault
     finally:
@@ -84,12 +88,12 @@ def _records_beside(text: Path) -> Path:
 
 
 def _write_parts(
-    stream: Iterator[tuple[Part, Sentence]], wanted: dict[str, int], places: dict[str, tuple[Path, Path]]
+    stream: Iterator[tuple[Part, Sentence]], wanted: dict[str, int], places: dict[str, tuple[Path, Path]], label: str
 ) -> None:
     """Deal the stream out to the files of its parts (text, records) until each has what it wants."""
     with (
         ExitStack() as files,
-        progress.task("agreement corpus", total=sum(wanted.values()), unit="sentences") as advance,
+        progress.task(label, total=sum(wanted.values()), unit="sentences") as advance,
     ):
         pens = {
             part: tuple(files.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in paths)

@@ -1,0 +1,48 @@
+"""`thereafter inspect agreement`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from thereafter.cli.app import Numbers, Run, inspect_app, load
+
+
+@inspect_app.command()
+def agreement(
+    run: Run,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="agreement, reflexives or filler-gap; else what the model was trained on."),
+    ] = None,
+    longest: Annotated[
+        int | None, typer.Option(help="The most words between the two; else as many as the corpus has.")
+    ] = None,
+    count: Annotated[int, typer.Option(help="How many sentences.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Which sentences.")] = 0,
+    out: Numbers = None,
+) -> None:
+    """How often a model knows the form that a word far back asks for, by the words between the two.
+
+    First: thereafter train reflexives --model lstm --out runs/reflexives
+
+    Example: thereafter inspect agreement runs/reflexives
+    """
+    from thereafter import inspect
+    from thereafter.evaluation.agreement import BINS
+    from thereafter.text.agreement import sentence_corpus
+
+    verdicts = inspect.agreement(load(run), corpus, longest=longest, count=count, seed=seed)
+    question = sentence_corpus(verdicts.about["corpus"]).question
+    typer.echo(f"{verdicts.about['model']} asked {question}; chance is 50 %")
+    typer.echo(f"{'words between':>13}{'right':>8}{'sentences':>11}")
+    distance = verdicts["distance"]
+    for low, high in BINS:
+        inside = (distance >= low) & (distance <= high)
+        total = int(verdicts["total_distance"][inside].sum())
+        if total:
+            right = float(verdicts["right_distance"][inside].sum()) / total
+            typer.echo(f"{low if low == high else f'{low}-{high}':>13}{right:>8.1%}{total:>11,}")
+    if out is not None:
+        typer.echo(f"saved {verdicts.save(out)}")
