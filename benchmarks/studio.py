@@ -170,7 +170,7 @@ def _same() -> str:
 def _train(ready: Path) -> None:
     import torch
 
-    from thereafter.studio import ready as models
+    from thereafter.ready import models
 
     torch.set_num_threads(1)
     for one in models.missing(ready):

@@ -17,7 +17,8 @@ import pytest
 from thereafter.comparing import tables, timing
 from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison
-from thereafter.studio import ready, worker
+from thereafter.ready import models as ready
+from thereafter.studio import worker
 
 ROOT = Path(__file__).parents[1]
 TIMED = {"train tok/s", "next ms", "train s"}

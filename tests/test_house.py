@@ -43,7 +43,7 @@ FLOORS = [
     {"models", "nn"},
     {"evaluation", "decoding", "inspection", "ngram"},
     {"training", "comparing", "figures", "tasks"},
-    {"api", "language_model", "task_model", "inspect", "export", "gallery"},
+    {"api", "language_model", "task_model", "inspect", "export", "gallery", "ready"},
     {"cli", "studio", "serving"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

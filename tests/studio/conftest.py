@@ -21,7 +21,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from thereafter.studio import known_units, ready, ready_tasks
+from thereafter.ready import models as ready
+from thereafter.ready import tasks as ready_tasks
+from thereafter.studio import known_units
 from thereafter.studio.app import PAGE
 from thereafter.studio.serve import listen, make_server
 from thereafter.studio.studio import Studio

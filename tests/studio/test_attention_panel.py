@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from thereafter.studio.shelf import TASKS
+from thereafter.ready.tasks import TASKS
 from thereafter.task_model import TaskModel, load_task
 
 TEXT = "the red house hides the black cat"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from conftest import Served, visiting
-from thereafter.studio import ready_tasks
-from thereafter.studio.shelf import TASKS
+from thereafter.ready import tasks as ready_tasks
+from thereafter.ready.tasks import TASKS
 from thereafter.studio.verbs import tasks as verbs
 from thereafter.task_model import load_task
 

@@ -11,7 +11,7 @@ import pytest
 
 import thereafter
 from conftest import Served, visiting
-from thereafter.studio import ready
+from thereafter.ready import models as ready
 
 TEXT = "the cat sat on the mat\nthe dog saw the cat\na bird heard the old dog\n" * 40
 THREE = "models=ready:ngram,ready:gru,ready:window"

@@ -22,8 +22,9 @@ from safetensors.numpy import load_file
 
 from conftest import Served, wait_for
 from thereafter.errors import OptionError, SourceError, TrainingError
+from thereafter.ready import models as ready
 from thereafter.storage import write_text
-from thereafter.studio import ready, worker
+from thereafter.studio import worker
 from thereafter.studio.errors import NotThereError
 from thereafter.studio.jobs import MOST_RUNNING, TEXTS, Jobs
 from thereafter.studio.unfinished import Unfinished

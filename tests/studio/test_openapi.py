@@ -23,7 +23,9 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 
 from conftest import SCALE, Served, served
-from thereafter.studio import jobs, ready, ready_tasks
+from thereafter.ready import models as ready
+from thereafter.ready import tasks as ready_tasks
+from thereafter.studio import jobs
 from thereafter.studio.app import PAGE, make_app
 from thereafter.studio.routes import ROUTERS
 from thereafter.studio.studio import Studio

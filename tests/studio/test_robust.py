@@ -20,7 +20,7 @@ from websockets.sync.client import connect
 
 import thereafter
 from conftest import PANELS, Served, served, settle, visiting, wait_for
-from thereafter.studio import ready
+from thereafter.ready import models as ready
 from thereafter.studio.shelf import Shelf
 from thereafter.studio.studio import Studio
 

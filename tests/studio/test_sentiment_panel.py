@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Served
-from thereafter.studio.shelf import TASKS
+from thereafter.ready.tasks import TASKS
 from thereafter.task_model import TaskModel, load_task
 
 TEXT = "the film was not good ."

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conftest import Served, visiting
-from thereafter.studio.shelf import TASKS
+from thereafter.ready.tasks import TASKS
 from thereafter.task_model import TaskModel, load_task
 
 

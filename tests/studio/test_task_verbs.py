@@ -14,9 +14,11 @@ from conftest import SCALE, Served, wait_for
 from thereafter import locks
 from thereafter.errors import FormatError, OptionError
 from thereafter.evaluation.pairs import measure_pairs
-from thereafter.studio import ready_examples, ready_tasks
+from thereafter.ready import examples as ready_examples
+from thereafter.ready import tasks as ready_tasks
+from thereafter.ready.tasks import TASKS
 from thereafter.studio.making import Making
-from thereafter.studio.shelf import TASKS, TaskShelf
+from thereafter.studio.shelf import TaskShelf
 from thereafter.studio.verbs import tasks as verbs
 from thereafter.task_model import TaskModel, load_task
 from thereafter.text.pairs import SentencePair

@@ -12,9 +12,9 @@ import json
 import re
 from pathlib import Path
 
+from thereafter.ready.units import UNITS
 from thereafter.storage import open_plain
 
-UNITS = "units.json"
 MOST = 20
 """Units a file may name."""
 _LONGEST = 4_000  # bytes of the file

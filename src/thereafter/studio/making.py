@@ -8,8 +8,8 @@ from typing import Any
 
 from thereafter.errors import OptionError, StorageError
 from thereafter.locks import FileLock, take
+from thereafter.ready.tasks import TASKS
 from thereafter.studio.child import Child
-from thereafter.studio.shelf import TASKS
 
 
 class Making:
@@ -31,7 +31,7 @@ class Making:
 
     def begin(self, task: str) -> None:
         """Make the models of a task that are missing; where none is, or where that goes on already, nothing happens."""
-        from thereafter.studio import ready_tasks
+        from thereafter.ready import tasks as ready_tasks
 
         with self._lock:
             if self._task == task:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from thereafter.errors import FormatError, ThereafterError
+from thereafter.ready.tasks import TASKS
 from thereafter.storage import read_plain
 from thereafter.studio import known_units
 from thereafter.studio.errors import NotThereError
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 MOST_LOADED = 12
 READY, RUNS = "ready", "runs"
-TASKS = "tasks"
-"""The folder of the ready task models, in that of the ready ones."""
 _NEEDED = frozenset({CONFIG, WEIGHTS})
 # what reading a folder that somebody else wrote, or deletes meanwhile, may raise
 _DAMAGE = (ThereafterError, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)

@@ -9,7 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from thereafter.errors import ThereafterError
+from thereafter import progress
+from thereafter.errors import FormatError, ThereafterError
 from thereafter.locks import FileLock, take
 from thereafter.studio.child import Child
 from thereafter.studio.errors import StartingError
@@ -19,7 +20,7 @@ from thereafter.studio.making import Making
 from thereafter.studio.shelf import Shelf, TaskShelf
 
 _HEAVY = ("numpy", "torch", "thereafter.api", "thereafter.inspect")
-_MAKING = "ready models are trained once, in about a minute"
+_MAKING = "ready models that do not ship with the package are made once"
 _FRESH = 0.2  # seconds for which what was seen is told to others
 
 
@@ -40,16 +41,19 @@ class Stage:
 
 
 class Studio:
-    """`runs`: the user's folder; `ready`: where the ready models are kept; `scale` shortens their training."""
+    """`runs`: the user's folder; `ready`: where the ready models are kept; `scale` shortens their training.
 
-    def __init__(self, runs: Path, ready: Path, *, scale: float = 1.0) -> None:
+    Without `shipped` all ready models are trained, also those whose weights the package has.
+    """
+
+    def __init__(self, runs: Path, ready: Path, *, scale: float = 1.0, shipped: bool = True) -> None:
         self.shelf = Shelf(ready, runs)
         self.tasks = TaskShelf(ready, runs)
         self.making = Making(ready, scale)
         self.jobs = Jobs(runs)
         self.lanes = Lanes()
         self.stage = Stage()
-        self._ready, self._scale = ready, scale
+        self._ready, self._scale, self._shipped = ready, scale, shipped
         self._child: Child | None = None
         self._turn: FileLock | None = None
         self._closed = False
@@ -103,25 +107,49 @@ class Studio:
             self.stage.making, self.stage.note = "", f"the ready models cannot be trained: {error}"
 
     def _make(self) -> None:
-        """Train the ready models that are missing; while another studio is at it, wait for its models."""
-        from thereafter.studio import ready
+        """Unpack the ready models that are missing, and train what does not ship; while another studio is at it, wait
+        for its models."""
+        from thereafter.ready import models as ready
 
-        missing, turn = ready.missing(self._ready), None
-        while missing and turn is None and not self._closed:
+        turn = None
+        while (missing := self._missing()) and turn is None and not self._closed:
             turn = take(self._ready / "lock")
             if turn is None:
-                self.stage.note = "another studio is training the ready models"
+                self.stage.note = "another studio is making the ready models"
                 time.sleep(_FRESH)
-            missing = ready.missing(self._ready)
+            elif self._shipped:
+                self._unpack()
         self.stage.note = ""
         with self._lock:
             self._turn = turn
+            missing = ready.missing(self._ready)
             if missing and not self._closed:  # it may have been ended while it started
                 self.stage.making, self.stage.note = missing[0].name, _MAKING
                 order = {"do": "ready", "folder": str(self._ready.absolute()), "scale": self._scale}
                 self._child = Child(order, lambda said: self._hear(said, len(missing)), self._made)
             elif turn is not None:
                 turn.release()
+
+    def _missing(self) -> list[Any]:
+        """What is still to be made, or at least to be unpacked."""
+        from thereafter.ready import models, shipped, tasks
+
+        absent: list[Any] = list(models.missing(self._ready))
+        if self._shipped:
+            place = self._ready / tasks.TASKS
+            absent += [one for one in tasks.READY_TASKS if shipped.is_shipped(one) and not models.is_there(one, place)]
+        return absent
+
+    def _unpack(self) -> None:
+        """Put the shipped models where they are missing; one whose files are damaged is trained like the others."""
+        from thereafter.ready import shipped, tasks
+
+        for one in self._missing():
+            place = self._ready / tasks.TASKS if isinstance(one, tasks.ReadyTask) else self._ready
+            try:
+                shipped.unpack(one, place)
+            except FormatError as error:
+                progress.warn(str(error))
 
     def _hear(self, said: dict[str, Any], total: int) -> None:
         stage = self.stage

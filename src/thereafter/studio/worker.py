@@ -122,7 +122,8 @@ def _watched(source: str, tokens: str | None, options: Mapping[str, Any]) -> dic
 
 def _make_ready(order: dict[str, Any], lines: Lines) -> bool:
     """Train what is missing; one that fails does not keep the others from their panels."""
-    from thereafter.studio import ready, ready_tasks
+    from thereafter.ready import models as ready
+    from thereafter.ready import tasks as ready_tasks
 
     folder, scale = Path(order["folder"]), float(order["scale"])
     make: Any = ready_tasks.make if order["do"] == "tasks" else ready.make

@@ -183,7 +183,7 @@ async def _measured(visitor: Visitor, name: str) -> Measured:
 
 
 def _measure(studio: Studio, name: str, lm: LanguageModel) -> Measured:
-    from thereafter.studio import ready
+    from thereafter.ready import models as ready
     from thereafter.studio.verbs.comparison import measure
 
     run = studio.shelf.place(name)

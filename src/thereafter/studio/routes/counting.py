@@ -96,7 +96,7 @@ def count(asked: CountAsked, studio: LoadedStudio) -> CountAnswer:
 
 
 def _text(asked: CountAsked, studio: Studio) -> str:
-    from thereafter.studio import ready
+    from thereafter.ready import models as ready
     from thereafter.studio.shelf import READY
     from thereafter.studio.verbs.counting import FOUR, first_lines
 

@@ -233,7 +233,7 @@ async def classify(asked: SentenceAsked, visitor: TheVisitor) -> Response:
 
 
 def _tasks(studio: Studio) -> TasksAnswer:
-    from thereafter.studio import ready_tasks
+    from thereafter.ready import tasks as ready_tasks
 
     cards = [
         TaskModelAnswer(
@@ -253,6 +253,6 @@ def _tasks(studio: Studio) -> TasksAnswer:
 
 def _test(studio: Studio, name: str) -> Path | None:
     """The generated test sentences for a ready model; runs of the user's are measured on their own."""
-    from thereafter.studio import ready_tasks
+    from thereafter.ready import tasks as ready_tasks
 
     return ready_tasks.test_pairs(studio.making.folder) if name.startswith(READY) else None

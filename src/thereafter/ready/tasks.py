@@ -1,4 +1,4 @@
-"""The ready task models: trained when a panel that needs them is opened and somebody asks for it, then kept.
+"""The ready task models. Their weights ship with the package (`shipped.py`); trained anew they take:
 
 | task | models | on two cores |
 |---|---|---|
@@ -6,8 +6,8 @@
 | tag | a tagger that reads words and their letters | some seconds |
 | classify | a classifier of reviews | some seconds |
 
-They learn from generated examples (`ready_examples.py`), since no corpus can be counted on. Beside each lies the recipe
-it was made by, as with the other ready models (`ready.py`).
+They learn from generated examples (`examples.py`), since no corpus can be counted on. Beside each lies the recipe
+it was made by, as with the other ready models (`models.py`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from thereafter.ready import models
+from thereafter.ready.examples import FILES, LONGEST, SHORTEST, VERSION
 from thereafter.storage import write_text
-from thereafter.studio import ready
-from thereafter.studio.ready_examples import FILES, LONGEST, SHORTEST, VERSION
-from thereafter.studio.shelf import TASKS
+
+TASKS = "tasks"
+"""Their folder, in that of all ready models."""
 
 _LEAST = 120  # examples, however short the training is
 _SEEDS = {"train": 0, "valid": 1, "test": 2}
@@ -83,7 +85,7 @@ READY_TASKS = (
 
 def missing(folder: Path, task: str) -> list[ReadyTask]:
     """The ready models of a task that are not there yet; `folder` is that of all ready models."""
-    return [one for one in READY_TASKS if one.task == task and not ready.is_there(one, folder / TASKS)]
+    return [one for one in READY_TASKS if one.task == task and not models.is_there(one, folder / TASKS)]
 
 
 def make(one: ReadyTask, folder: Path, scale: float = 1.0) -> None:
@@ -95,7 +97,7 @@ def make(one: ReadyTask, folder: Path, scale: float = 1.0) -> None:
         run = folder / TASKS / one.name
         fit(one.task, files["train"], valid=files["valid"], out=run, seed=0, device="cpu", **one.options)
 
-    ready.make_run(one, folder / TASKS, resume_task, begin)
+    models.make_run(one, folder / TASKS, resume_task, begin)
 
 
 def examples(folder: Path, one: ReadyTask, part: str, scale: float = 1.0) -> Path:

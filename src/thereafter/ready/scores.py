@@ -1,0 +1,70 @@
+"""What the ready models score on text that no training has seen: the figures of `weights/cards.json`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from thereafter.ready.models import SENTENCES_NAME, Ready, sentences
+from thereafter.ready.tasks import TASKS, ReadyTask, examples
+from thereafter.ready.units import HAVE_UNITS, LETTERS_TEXT, search_letters, search_number
+
+FAR = (6, 10)
+"""Words between subject and verb that count as far."""
+_CHARACTERS = 100_000
+"""Of the held-out Python code."""
+
+
+def measure(one: Ready, folder: Path) -> dict[str, Any]:
+    """The scores of a ready language model, and for each property the AUC or correlation of its best unit."""
+    from thereafter.api import load
+    from thereafter.text.sources import Source, resolve
+
+    lm = load(folder / one.name)
+    scores: dict[str, Any] = {}
+    if one.source == SENTENCES_NAME:
+        scores = _sentence_scores(lm, folder)
+    else:
+        text = resolve(LETTERS_TEXT).parts["text"].text()[:_CHARACTERS]
+        scores["bits_per_character"] = round(lm.score(Source.of_text(text)).bits_per_char, 4)
+    if one.kind in HAVE_UNITS:
+        scores["units"] = _unit_scores(one, lm, folder)
+    return scores
+
+
+def _sentence_scores(lm: Any, folder: Path) -> dict[str, Any]:
+    from thereafter.evaluation.agreement import measure_agreement
+    from thereafter.text.agreement import read_sentences
+
+    test = sentences(folder)["test"]
+    known = list(read_sentences(test.with_suffix(".jsonl")))
+    agreement = measure_agreement(lm.model, lm.tokenizer, known, context=lm.config["text"]["context"])
+    return {
+        "perplexity": round(lm.score(test).perplexity, 3),
+        "agreement": round(100 * agreement.overall.accuracy, 2),
+        "agreement_far": round(100 * agreement.between(*FAR).accuracy, 2),
+    }
+
+
+def _unit_scores(one: Ready, lm: Any, folder: Path) -> dict[str, Any]:
+    """For each property: the unit, its figure on the half it was not chosen on, and the control's."""
+    if one.source == SENTENCES_NAME:
+        found = search_number(lm, folder)
+        rows = {"number": (found["unit"][0], found["held_out"][0], found["control"].max())}
+    else:
+        found = search_letters(lm)
+        columns = (found["unit"][:, 0], found["held_out"][:, 0], found["control"])
+        rows = dict(zip(found["property"].tolist(), zip(*columns, strict=True), strict=True))
+    return {
+        name: [str(unit), round(float(figure), 3), round(float(luck), 3)] for name, (unit, figure, luck) in rows.items()
+    }
+
+
+def measure_task(one: ReadyTask, folder: Path) -> dict[str, float]:
+    """The scores of a ready task model on its test examples: plain numbers alone."""
+    from thereafter.task_model import load_task
+
+    model = load_task(folder / TASKS / one.name)
+    facts = model.score(examples(folder, one, "test")).as_dict()
+    return {name: round(value, 4) for name, value in facts.items() if isinstance(value, float) and math.isfinite(value)}

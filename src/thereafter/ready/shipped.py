@@ -1,0 +1,122 @@
+"""The weights that ship with the package: float16, one folder a model, unpacked as a run in a moment.
+
+`weights/cards.json` says of each model by which recipe it was made, the sha256 of its files, what it scored, and what
+its units carry. A model whose recipe has changed since does not count as shipped: it is trained. Both the files and
+the cards are written by `examples/ready_models.py`.
+
+float16 has 11 bits of precision, so that a weight is off by at most one part in 2,048. The scores of the cards are
+those of the rounded weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thereafter.errors import FormatError
+from thereafter.ready.models import Made, sign
+from thereafter.storage import map_arrays, write_arrays, write_text
+
+CARDS, WEIGHTS = "cards.json", "weights.safetensors"
+FILES = ("config.toml", "tokenizer.json", "log.jsonl", WEIGHTS)
+
+
+def weights_folder() -> Path:
+    """Where the package keeps them."""
+    return Path(str(resources.files("thereafter.ready") / "weights"))
+
+
+@cache
+def cards() -> dict[str, dict[str, Any]]:
+    """What is known of every shipped model, by name."""
+    path = weights_folder() / CARDS
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+
+def is_shipped(one: Made) -> bool:
+    """Whether the package has this model, made by this recipe."""
+    return cards().get(one.name, {}).get("recipe") == one.recipe
+
+
+def unpack(one: Made, folder: Path) -> bool:
+    """Write a model as the run `folder/NAME`; False where the package has none by this recipe."""
+    if not is_shipped(one):
+        return False
+    restore(weights_folder() / one.name, cards()[one.name]["sha256"], folder / one.name)
+    sign(one, folder)
+    return True
+
+
+def restore(packed: Path, sha256: Mapping[str, str], run: Path) -> None:
+    """Write a packed model as a run, in float32. It appears whole or not at all: it is written beside its place and
+    moved."""
+    run.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=run.parent) as place:
+        new = Path(place) / run.name
+        new.mkdir()
+        for name, expected in sha256.items():
+            check(packed / name, expected)
+            if name == WEIGHTS:
+                _widen(packed / name, new / name)
+            else:
+                shutil.copyfile(packed / name, new / name)
+        if run.exists():
+            shutil.rmtree(run)
+        new.replace(run)
+
+
+def check(path: Path, sha256: str) -> None:
+    """Refuse a file that is not the one that was shipped."""
+    measured = hash_of(path)
+    if measured != sha256:
+        raise FormatError(
+            f"{path} is damaged: got sha256 {measured[:12]}…, expected {sha256[:12]}…; try installing thereafter again"
+        )
+
+
+def hash_of(path: Path) -> str:
+    """The sha256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def pack(run: Path, target: Path, private: dict[str, str]) -> dict[str, str]:
+    """Write a run for shipping: weights as float16, folders of the machine it was made on replaced as `private` says.
+
+    Returns the sha256 of each file.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    arrays, facts = map_arrays(run / WEIGHTS)
+    narrow = {name: _narrow(name, array) for name, array in arrays.items()}
+    write_arrays(target / WEIGHTS, narrow, facts)
+    names = [name for name in (*FILES, "units.json") if (run / name).is_file()]
+    for name in names:
+        if name != WEIGHTS:
+            content = (run / name).read_text(encoding="utf-8")
+            for folder, public in private.items():
+                content = content.replace(folder, public)
+            write_text(target / name, content)
+    return {name: hash_of(target / name) for name in names}
+
+
+def _narrow(name: str, array: Any) -> Any:
+    if array.dtype != np.float32:
+        return array
+    narrow = array.astype(np.float16)
+    if not np.isfinite(narrow).all():
+        raise FormatError(f"the weights {name!r} hold {np.abs(array).max():.3g}, more than float16 can")
+    return narrow
+
+
+def _widen(source: Path, target: Path) -> None:
+    arrays, facts = map_arrays(source)
+    wide = {name: a.astype(np.float32) if a.dtype == np.float16 else a for name, a in arrays.items()}
+    write_arrays(target, wide, facts)

@@ -1,0 +1,74 @@
+"""What is known of the units of the ready models: found by searching them once, and kept beside their weights.
+
+A model of the sentences has a unit that carries the subject's number (`inspection.number_unit`), the character model
+units that follow quotes, comments and the like (`inspection.units`). Both are chosen on one half of a text that no
+training has seen and measured on the other, against a control.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from thereafter.storage import write_text
+
+if TYPE_CHECKING:
+    from thereafter.inspection.measurement import Measurement
+    from thereafter.language_model import LanguageModel
+
+UNITS = "units.json"
+HAVE_UNITS = frozenset({"rnn", "gru", "lstm"})
+"""The kinds of model that have units with a state of their own."""
+NUMBER = "number"
+FOLLOWED = ("quotes-or-comment", "quotes", "comment", "line-position", "indentation", "brackets")
+_TOKENS = 200_000
+LETTERS_TEXT = "python-code:test"
+
+
+class Recipe(Protocol):
+    """What is asked of a ready model here."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+
+def find_units(one: Recipe, folder: Path) -> dict[str, str]:
+    """The unit for each property: {"number": "l0.c[17]"}; `folder` is that of all ready models."""
+    from thereafter.api import load
+
+    lm = load(folder / one.name)
+    if one.source == "sentences":
+        return {NUMBER: str(search_number(lm, folder)["unit"][0])}
+    found = search_letters(lm)
+    return dict(zip(found["property"].tolist(), found["unit"][:, 0].tolist(), strict=True))
+
+
+def search_number(lm: LanguageModel, folder: Path) -> Measurement:
+    """The units that carry the subject's number, over the held-out sentences."""
+    from thereafter.inspection.number_unit import number_unit
+    from thereafter.inspection.reader import Reader
+    from thereafter.ready.models import sentences
+    from thereafter.text.agreement import read_sentences
+
+    known = read_sentences(sentences(folder)["test"].with_suffix(".jsonl"))
+    return number_unit(Reader.of(lm.model, lm.tokenizer, lm.config), known)
+
+
+def search_letters(lm: LanguageModel) -> Measurement:
+    """The units of a character model that follow quotes, comments and the like, over held-out Python code."""
+    from thereafter.inspection.properties import PROPERTIES
+    from thereafter.inspection.units import search
+    from thereafter.text.sources import resolve
+
+    text = resolve(LETTERS_TEXT).parts["text"].text()
+    return search(lm.model, lm.tokenizer, text, [PROPERTIES[name] for name in FOLLOWED], limit=_TOKENS)
+
+
+def write_units(run: Path, units: Mapping[str, Any]) -> None:
+    """Keep them beside the weights."""
+    write_text(run / UNITS, json.dumps(dict(units), indent=1) + "\n")
