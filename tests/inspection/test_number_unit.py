@@ -118,6 +118,16 @@ def test_without_nouns_between_there_is_nothing_to_be_attracted_by(tokenizer: An
     assert measured["held_out"][0] == 1.0
 
 
+def test_one_field_can_be_asked_for(tokenizer: Any):
+    reader = planted(reader_of(tokenizer))
+    measured = number_unit(reader, made_sentences(120, 5), field="c", top=3)
+    assert measured.about["units"] == 12
+    assert measured["unit"][0] == f"l0.c[{KEEPER}]"
+    assert number_unit(reader, made_sentences(120, 5), field="h")["unit"][0].startswith("l0.h[")
+    with pytest.raises(OptionError, match="has no state 'c'; expected h"):
+        number_unit(reader_of(tokenizer, "gru"), made_sentences(120, 5), field="c")
+
+
 @pytest.mark.parametrize("kind", ["rnn", "gru", "mingru"])
 def test_cells_without_c_show_their_h(tokenizer: Any, kind: str):
     measured = number_unit(reader_of(tokenizer, kind), made_sentences(120, 4), top=3)

@@ -49,9 +49,12 @@ class _Places:
     sentence_N: NDArray[np.int64]
 
 
-def number_unit(reader: Reader, sentences: Iterable[Sentence], *, top: int = TOP, seed: int = 0) -> Measurement:
+def number_unit(
+    reader: Reader, sentences: Iterable[Sentence], *, field: str | None = None, top: int = TOP, seed: int = 0
+) -> Measurement:
     """The `top` units of a recurrent model for "the subject is plural", every layer's h and c among them, best first.
 
+    With `field` it is that field alone: the memory of an LSTM is "c", of which h shows what the output gate lets out.
     Only agreement sentences with words between subject and verb count. Returns a "number-unit" measurement, arrays over
     `rank`: `unit`, such as "l0.c[17]"; `chosen` and `held_out`, the AUC on either half; `direction`, 1 where it is
     higher for plurals; `against`, the held-out AUC after a noun of the other number (NaN where there is none); and
@@ -59,13 +62,16 @@ def number_unit(reader: Reader, sentences: Iterable[Sentence], *, top: int = TOP
     numbers dealt out at random.
     """
     model = recurrent(reader.model)
+    fields = model.fields if field is None else (field,)
+    if not set(fields) <= set(model.fields):
+        raise OptionError(f"the model {reader.name!r} has no state {field!r}; expected {' or '.join(model.fields)}")
     reader.whole_words()
     usable = [one for one in sentences if one.kind == "agreement" and one.number is not None and one.distance > 0]
     half = len(usable) // 2
     _check(usable[:half], usable[half:])
     with progress.task("reading sentences", total=len(usable), unit="sentences") as advance:
-        first = _read(model, reader, usable[:half], advance)
-        second = _read(model, reader, usable[half:], advance)
+        first = _read(model, fields, reader, usable[:half], advance)
+        second = _read(model, fields, reader, usable[half:], advance)
 
     chosen_U = _auc(first.states_NU, first.plural_N)
     best_K = np.argsort(-np.abs(chosen_U - 0.5), kind="stable")[:top]
@@ -125,7 +131,9 @@ def _shuffled(places: _Places, draw: np.random.Generator) -> NDArray[np.bool_]:
     return shuffled
 
 
-def _read(model: RecurrentModel, reader: Reader, known: Sequence[Sentence], advance: progress.Advance) -> _Places:
+def _read(
+    model: RecurrentModel, wanted: Sequence[str], reader: Reader, known: Sequence[Sentence], advance: progress.Advance
+) -> _Places:
     """The states after each word strictly between subject and verb, sentence after sentence."""
     states: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(known)
     names: list[str] = []
@@ -136,7 +144,7 @@ def _read(model: RecurrentModel, reader: Reader, known: Sequence[Sentence], adva
             tokens_BT = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
             for row, ids in enumerate(rows):
                 tokens_BT[row, : len(ids)] = ids
-            fields = _fields(model, tokens_BT)
+            fields = _fields(model, wanted, tokens_BT)
             names = [f"{field}[{unit}]" for field, array in fields.items() for unit in range(array.shape[-1])]
             every_BTU = np.concatenate(list(fields.values()), axis=-1)
             for row, at in enumerate(batch):
@@ -168,8 +176,10 @@ def _batches(known: Sequence[Sentence]) -> Iterator[list[int]]:
         yield order[begin : begin + _ROWS]
 
 
-def _fields(model: RecurrentModel, tokens_BT: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
-    """Every layer's h, and c where there is one, [B, T, units] each."""
+def _fields(
+    model: RecurrentModel, wanted: Sequence[str], tokens_BT: NDArray[np.int64]
+) -> dict[str, NDArray[np.float32]]:
+    """The wanted states of every layer, [B, T, units] each."""
     memory = model.begin(len(tokens_BT)).memory
     columns = [tuple(memory[f"{field}_{lane.name}"] for lane in model.layers.lanes) for field in model.fields]
     start = columns[0] if len(columns) == 1 else tuple(columns)
@@ -177,7 +187,7 @@ def _fields(model: RecurrentModel, tokens_BT: NDArray[np.int64]) -> dict[str, ND
     return {
         f"{lane}.{field}": record[field].float().cpu().numpy()
         for lane, record in traced.records.items()
-        for field in model.fields
+        for field in wanted
     }
 
 
