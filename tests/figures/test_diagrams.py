@@ -119,7 +119,7 @@ def test_every_gate_has_weights_of_its_own_name(kind: str, options: dict[str, An
 def test_a_cell_of_one_gate_needs_no_letter():
     assert "W x" in texts(draw_cell(CELLS.load("elman")(3, 4)))["preactivation"]
     assert "every gate" not in cell_figure(CELLS.load("elman")(3, 4)).caption
-    assert "every gate has rows of its own" in cell_figure(LSTM(3, 4)).caption
+    assert "in which every gate has rows of its own" in cell_figure(LSTM(3, 4)).caption
 
 
 def test_peepholes_are_arrows_from_the_cell_memory():

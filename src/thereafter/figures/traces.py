@@ -178,7 +178,7 @@ def parameter_counts(counts: Mapping[str, tuple[int, int, str]], *, inputs: int,
         "Parameters of a recurrent layer",
         f"Learned numbers of one layer of each cell for inputs of d = {inputs} and H = {hidden} units, one bias "
         "a gate, without embedding and head: bars are counted from the cell's own weights, black lines are the formula "
-        "below it. (Document 000 draws 131K, 590K and 787K: its gated cells are counted twice over.)",
+        "below it.",
         plot,
         {
             "cell": names,

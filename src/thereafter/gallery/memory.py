@@ -9,6 +9,8 @@ from typing import Any
 from thereafter.figures import agreement as drawn
 from thereafter.figures.figure import Figure
 from thereafter.figures.memory import accuracy_by_n, information_decay, word_class_by_layer
+from thereafter.gallery import claims
+from thereafter.gallery.example import BEFORE_VERB, VERB
 from thereafter.gallery.models import BETWEEN, BUDGET, Models
 from thereafter.gallery.picture import Picture
 from thereafter.gallery.sources import LECTURE, after_book
@@ -25,9 +27,6 @@ from thereafter.text.memory import task, text_of
 AGREEING = ("ngram", "window", "rnn", "gru", "lstm", "transformer")
 LINZEN = "Linzen, Dupoux and Goldberg (2016)"
 CELLS = ("rnn", "gru", "lstm", "mingru", "minlstm", "transformer")
-TROPHY = "the trophy that the tall senators from the old city had admired"
-"""As near to the book's running example as the words of `agreement` come."""
-
 _SMALL: dict[str, Any] = {"tokens": "word", "hidden": 32, "dropout": 0.0, "batch": 16}
 # word vectors that start large are told apart from the first step on: small ones cost a plateau of many epochs
 _RECURRENT: dict[str, Any] = {"layers": 1, "embed": 16, "tied": False, "init": 1.0}
@@ -76,8 +75,8 @@ def _by_congruence(models: Models) -> Figure:
 
 
 def _was_or_were(models: Models) -> Figure:
-    found = [expectation(agreeing(models, kind), TROPHY, ("was", "were")) for kind in ("rnn", "gru", "lstm")]
-    return drawn.expectation_along(found, verb=len(TROPHY.split()))
+    found = [expectation(agreeing(models, kind), BEFORE_VERB, ("was", "were")) for kind in ("rnn", "gru", "lstm")]
+    return drawn.expectation_along(found, verb=VERB)
 
 
 def _word_class(models: Models) -> Figure:
@@ -191,14 +190,14 @@ def _relu(models: Models) -> Figure:
 
 
 PICTURES: list[Picture] = [
-    Picture("information-decay", after_book(), _information_decay),
-    Picture("agreement-by-distance", after_book(LINZEN), _by_distance),
-    Picture("agreement-by-congruence", LINZEN, _by_congruence),
-    Picture("was-or-were", after_book(), _was_or_were),
-    Picture("word-class-by-layer", after_book("Hewitt and Liang (2019)"), _word_class),
-    Picture("memory-remember-first", "Hochreiter and Schmidhuber (1997)", _remember),
-    Picture("memory-count-and-fire", "Hochreiter and Schmidhuber (1997)", _count),
-    Picture("memory-balanced-brackets", "Hochreiter and Schmidhuber (1997)", _brackets),
-    Picture("memory-by-truncation", after_book("Williams and Peng (1990)"), _truncation),
-    Picture("memory-relu-tanh", LECTURE, _relu),
+    Picture("information-decay", after_book(), _information_decay, claims.forgotten_by_rnn),
+    Picture("agreement-by-distance", after_book(LINZEN), _by_distance, claims.distance_hurts_rnn),
+    Picture("agreement-by-congruence", LINZEN, _by_congruence, claims.attracted),
+    Picture("was-or-were", after_book(), _was_or_were, claims.verb_expected),
+    Picture("word-class-by-layer", after_book("Hewitt and Liang (2019)"), _word_class, claims.lower_layers_know),
+    Picture("memory-remember-first", "Hochreiter and Schmidhuber (1997)", _remember, claims.gated_remember_longer),
+    Picture("memory-count-and-fire", "Hochreiter and Schmidhuber (1997)", _count, claims.gated_remember_longer),
+    Picture("memory-balanced-brackets", "Hochreiter and Schmidhuber (1997)", _brackets, claims.gated_remember_longer),
+    Picture("memory-by-truncation", after_book("Williams and Peng (1990)"), _truncation, claims.cut_short),
+    Picture("memory-relu-tanh", LECTURE, _relu, claims.clipping_saves_relu),
 ]

@@ -12,28 +12,27 @@ from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU
 from thereafter.figures import attention, dynamics, text, traces
 from thereafter.figures.figure import Figure
-from thereafter.gallery import bank
-from thereafter.gallery.models import Models
+from thereafter.figures.number_unit import number_along
+from thereafter.gallery import bank, claims
+from thereafter.gallery.example import IN_PLURAL, SENTENCE, SUBJECT, VERB
+from thereafter.gallery.models import BETWEEN, Models
 from thereafter.gallery.picture import Picture
 from thereafter.gallery.sources import ARTICLE, LECTURE, after_book
 from thereafter.inspection import dynamics as measure
 from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.number_unit import number_unit
+from thereafter.inspection.reader import Reader
 from thereafter.inspection.senses import senses
 from thereafter.inspection.sparsity import sparsity
 from thereafter.inspection.surface import gate_surface, prediction_surface
 from thereafter.inspection.trace import Trace
 from thereafter.layers.counting import count_parameters
-from thereafter.text.agreement import words
+from thereafter.text.agreement import sentences, words
 from thereafter.text.agreement.lexicon import lexicon
 from thereafter.text.sources import resolve
 
-RUNNING = (
-    "the trophy that the athletes from the national team had won during the championship could n't fit in the display "
-    "case because it was too large ."
-)
-"""The running example of document 000, as the corpus writes words."""
-KNOWN = "the trophy that the children from the old village had found near the museum was very dusty ."
-"""A sentence of the same build whose words the gallery's models know."""
+MODEL = "an LSTM (agreement, 128 units)"
+_ASKED = 1200  # sentences, half of them to choose the unit on
 
 
 def _of_test(models: Models, count: int) -> list[str]:
@@ -66,33 +65,36 @@ def _senses(models: Models) -> Figure:
 
 
 def _hidden(models: Models) -> Figure:
-    found = _noted(measure.trajectory(models.agreement("rnn").trace(KNOWN), "l0.h"), text=KNOWN)
+    found = _noted(measure.trajectory(models.agreement("rnn").trace(SENTENCE), "l0.h"), text=SENTENCE)
     return dynamics.trajectory(found, model="an RNN (agreement, 128 units)")
 
 
 def _cell(models: Models) -> Figure:
-    found = _noted(measure.trajectory(models.agreement("lstm").trace(KNOWN), "l0.c"), text=KNOWN)
-    return dynamics.trajectory(found, model="an LSTM (agreement, 128 units)", name="cell-trajectory")
+    trace, simple = (models.agreement(kind).trace(SENTENCE) for kind in ("lstm", "rnn"))
+    path = _noted(measure.trajectory(trace, "l0.c"), text=SENTENCE)
+    figure = dynamics.trajectory(path, model=MODEL, name="cell-trajectory")
+    return replace(figure, caption=f"{figure.caption} {claims.smoother(trace['l0.c'], simple['l0.h'])}")
 
 
 def _gate_surface(models: Models) -> Figure:
     lm = models.agreement("lstm")
-    found = _noted(gate_surface(lm.model, lm.tokenizer, KNOWN), text=KNOWN)
-    return dynamics.gate_surface(found, model="an LSTM (agreement, 128 units)")
-
-
-def _gates(models: Models) -> Figure:
-    trace = models.agreement("lstm").trace(KNOWN)
-    return traces.gates(trace, model="an LSTM (agreement, 128 units)", name="gates-agreement")
+    found = _noted(gate_surface(lm.model, lm.tokenizer, SENTENCE), text=SENTENCE)
+    return dynamics.gate_surface(found, model=MODEL)
 
 
 def _running(models: Models) -> Figure:
-    trace = models.agreement("lstm").trace(RUNNING)
-    read = zip(RUNNING.split(), trace.tokens, strict=True)
-    labels = [f"({word})" if token == "<unk>" else word for word, token in read]
-    drawn = traces.gates(trace, model="an LSTM (agreement, 128 units)", name="gates-running-example", labels=labels)
-    said = "Words in brackets are none of the corpus: the model reads them as one unknown word."
-    return replace(drawn, caption=f"{drawn.caption} {said}")
+    figure = traces.gates(models.agreement("lstm").trace(SENTENCE), model=MODEL, name="gates-running-example")
+    note = "A mean over all units hides what single ones do: see “The unit that carries the number”."
+    return replace(figure, caption=f"{figure.caption} {note}")
+
+
+def _number(models: Models) -> Figure:
+    """What the means over all units hide: the one unit that carries the number, in a sentence and its plural twin."""
+    lm = models.agreement("lstm")
+    asked = sentences(_ASKED, seed=78, part="test", min_distance=1, max_distance=BETWEEN)
+    best = number_unit(Reader.of(lm.model, lm.tokenizer, lm.config), asked, field="c")
+    both = (lm.trace(text) for text in (SENTENCE, IN_PLURAL))
+    return number_along(best, *both, subject=SUBJECT, verb=VERB, model=MODEL, name="gates-agreement")
 
 
 def _classes(models: Models) -> Figure:
@@ -100,7 +102,7 @@ def _classes(models: Models) -> Figure:
     several = [lm.trace(sentence) for sentence in _of_test(models, 200)]
     classes = [[_class(token) for token in trace.tokens] for trace in several]
     found = measure.by_class(several, classes)
-    drawn = traces.gates_by_class(found, model="an LSTM (agreement, 128 units)", text="agreement (test)")
+    drawn = traces.gates_by_class(found, model=MODEL, text="agreement (test)")
     said = (
         "Other: conjunctions, commas, pronouns, particles, phrases that open a sentence, words of place (“upstairs”)."
     )
@@ -109,19 +111,19 @@ def _classes(models: Models) -> Figure:
 
 def _saturation(models: Models) -> Figure:
     found = measure.saturation(_long_trace(models, "lstm", 80))
-    return dynamics.saturation(_noted(found, source="agreement (test)"), model="an LSTM (agreement, 128 units)")
+    return dynamics.saturation(_noted(found, source="agreement (test)"), model=MODEL)
 
 
 def _timescales(models: Models) -> Figure:
     found = measure.timescales(_long_trace(models, "lstm", 80))
-    return dynamics.timescales(found, model="an LSTM (agreement, 128 units)")
+    return dynamics.timescales(found, model=MODEL)
 
 
 def _prediction(models: Models) -> Figure:
     lm = models.agreement("lstm")
     text_ = " ".join(_of_test(models, 40))
     found = _noted(prediction_surface(lm.model, lm.tokenizer, text_), source="agreement (test)")
-    return dynamics.prediction_surface(found, model="an LSTM (agreement, 128 units)")
+    return dynamics.prediction_surface(found, model=MODEL)
 
 
 def _curves(models: Models) -> Figure:
@@ -144,7 +146,7 @@ def _counts(models: Models) -> Figure:
 
 def _attention(models: Models) -> Figure:
     lm = models.agreement("transformer")
-    return attention.head_maps(lm.trace(KNOWN), model="a Transformer (agreement, 2 layers)", text=KNOWN)
+    return attention.head_maps(lm.trace(SENTENCE), model="a Transformer (agreement, 2 layers)", text=SENTENCE)
 
 
 def _positions(models: Models) -> Figure:
@@ -192,20 +194,20 @@ def _class(word: str) -> str:
 
 
 PICTURES = [
-    Picture("static-contextual", after_book(), _senses),
+    Picture("static-contextual", after_book(), _senses, claims.senses_apart),
     Picture("hidden-trajectory", after_book("Elman (1990)"), _hidden),
     Picture("gate-surface", after_book(), _gate_surface),
-    Picture("gates-agreement", after_book("Lakretz et al. (2019)"), _gates),
-    Picture("gates-running-example", after_book(), _running),
+    Picture("gates-agreement", after_book("Lakretz et al. (2019)"), _number, claims.number_kept),
+    Picture("gates-running-example", after_book(), _running, claims.mean_gates),
     Picture("cell-trajectory", after_book(), _cell),
-    Picture("gates-by-class", after_book(), _classes),
-    Picture("parameter-counts", after_book(), _counts),
-    Picture("training-curves", after_book(), _curves),
+    Picture("gates-by-class", after_book(), _classes, claims.gates_of_classes),
+    Picture("parameter-counts", after_book(), _counts, claims.gru_is_smaller),
+    Picture("training-curves", after_book(), _curves, claims.fast_then_slow),
     Picture("prediction-surface", after_book(), _prediction),
-    Picture("gate-saturation", after_book("Karpathy, Johnson and Li (2015)"), _saturation),
-    Picture("timescales", f"Tallec and Ollivier (2018) and {LECTURE}", _timescales),
-    Picture("attention-heads", "Vaswani et al. (2017)", _attention),
-    Picture("positional-encodings", "Vaswani et al. (2017)", _positions),
-    Picture("temperature", ARTICLE, _temperature),
-    Picture("ngram-sparsity", ARTICLE, _sparsity),
+    Picture("gate-saturation", after_book("Karpathy, Johnson and Li (2015)"), _saturation, claims.more_open_than_shut),
+    Picture("timescales", f"Tallec and Ollivier (2018) and {LECTURE}", _timescales, claims.some_remember_long),
+    Picture("attention-heads", "Vaswani et al. (2017)", _attention, claims.heads_look_back(VERB, SUBJECT)),
+    Picture("positional-encodings", "Vaswani et al. (2017)", _positions, claims.near_positions_alike),
+    Picture("temperature", ARTICLE, _temperature, claims.cold_is_sharp),
+    Picture("ngram-sparsity", ARTICLE, _sparsity, claims.sparser),
 ]

@@ -7,6 +7,7 @@ from functools import cache
 
 from thereafter.figures import units
 from thereafter.figures.figure import Figure
+from thereafter.gallery.claims import units_found
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import Picture
 from thereafter.inspection.measurement import Measurement
@@ -41,7 +42,7 @@ def _follows(name: str, called: str) -> Picture:
 
 
 PICTURES = [
-    Picture("unit-ranking", KARPATHY, _ranking),
+    Picture("unit-ranking", KARPATHY, _ranking, units_found),
     _follows("quotes-or-comment", "unit-quotes-or-comment"),
     _follows("quotes", "unit-quotes"),
     _follows("line-position", "unit-line-position"),

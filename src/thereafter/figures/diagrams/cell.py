@@ -57,7 +57,7 @@ def _signs(drawing: Drawing) -> str:
     said = ["σ is the logistic function"] * ("σ" in text) + ["× and + act unit by unit"] * ("×" in text)
     said += ["p is a vector that acts unit by unit"] * (" p " in text)
     said += [f"{' and '.join(matrices)} {'are matrices' if len(matrices) > 1 else 'is a matrix'}"] * bool(matrices)
-    said += ["every gate has rows of its own in them"] * own
+    said += ["in which every gate has rows of its own"] * own
     return ", ".join(said) + "."
 
 
