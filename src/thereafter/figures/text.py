@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from thereafter.figures import style
 from thereafter.figures.figure import Figure
 from thereafter.inspection.measurement import Measurement
+from thereafter.packages import require
 
 _FLOOR = 1e-30  # a probability of 0 stays 0 at every temperature
 
@@ -53,21 +54,28 @@ def sparsity(found: Measurement) -> Figure:
     """How many n-grams were counted, of how many possible, and which share of new text's n-grams was among them."""
     orders = found["order"].tolist()
     filled = found["counted"] / found["possible"]
-    plot = style.canvas("order n", "share", width=760)
-    marks = {"mode": "lines+markers", "line": {"width": 3}, "marker": {"size": 9}}
-    plot.add_scatter(x=orders, y=found["seen"], name="of the n-grams of new text: seen", line_color=style.BLUE, **marks)
-    plot.add_scatter(x=orders, y=filled, name="of all V<sup>n</sup> possible: counted", line_color=style.RED, **marks)
-    for order, share in zip(orders, found["seen"], strict=True):
-        plot.add_annotation(
-            x=order, y=np.log10(max(share, 1e-30)), text=f"{share:.1%}", showarrow=False, yshift=16, font_size=12
-        )
+    subplots = require("plotly.subplots", "drawing a picture")
+    titles = ("n-grams of new text that were seen", "possible n-grams that were counted")
+    plot = subplots.make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.16)
+    plot.update_layout(style.canvas(width=900, height=430).layout)
+    marks = {"mode": "lines+markers", "line": {"width": 3}, "marker": {"size": 9}, "showlegend": False}
+    percent = [f"{share:.0%}" if share >= 0.1 else f"{share:.2g}" for share in found["seen"]]
+    plot.add_bar(
+        x=orders, y=found["seen"], text=percent, textposition="outside", cliponaxis=False, marker_color=style.BLUE,
+        showlegend=False, row=1, col=1,
+    )  # fmt: skip
+    plot.add_scatter(x=orders, y=filled, line_color=style.RED, **marks, row=1, col=2)
     lowest = int(np.floor(np.log10(filled.min()))) - 1
     step = max(1, -lowest // 6)
     ticks = [10.0**power for power in range(0, lowest, -step)]
     names = ["1" if t == 1 else f"10<sup>{round(np.log10(t))}</sup>" for t in ticks]
-    plot.update_yaxes(type="log", range=[lowest, 0.8], tickvals=ticks, ticktext=names)
-    plot.update_xaxes(tickvals=orders)
-    plot.update_layout(legend={"x": 0.02, "y": 0.04, "yanchor": "bottom"})
+    line = {"linecolor": "#444444", "ticks": "outside"}
+    plot.update_xaxes(title_text="order n", tickvals=orders, **line)
+    plot.update_yaxes(title_text="share", range=[0, 1.1], tickformat=".0%", gridcolor="#E6E6E6", **line, row=1, col=1)
+    logarithmic = {"type": "log", "range": [lowest, 0.8], "tickvals": ticks, "ticktext": names}
+    plot.update_yaxes(title_text="share of V<sup>n</sup>", gridcolor="#E6E6E6", **logarithmic, **line, row=1, col=2)
+    plot.update_annotations(font_size=15)
+    plot.update_layout(margin={"t": 48})
     return Figure(
         "ngram-sparsity",
         "n-grams: the longer, the fewer were ever seen",

@@ -78,10 +78,11 @@ def gates_of_classes(figure: Figure) -> str:
     classes = list(figure.table["class"])
     forget = dict(zip(classes, column(figure, "forget gate").tolist(), strict=True))
     parts = [_content_words(column(figure, "input gate"), classes, column(figure, "words"))]
-    if "sentence end" in forget:
-        above = sum(forget["sentence end"] > value for value in forget.values())
-        evidence = f"{forget['sentence end']:.2f}, higher than at {above} of {len(forget) - 1} other classes"
-        parts.append(verdict(above == len(forget) - 1, "the forget gate is highest at the end of a sentence", evidence))
+    end = forget.pop("sentence end", None)
+    if end is not None:
+        others = float(np.mean(list(forget.values())))
+        evidence = f"{end:.2f} against {others:.2f} in the mean of the other classes"
+        parts.append(verdict(end > others, "the forget gate is high at the end of a sentence", evidence))
     return " ".join(parts)
 
 
@@ -170,8 +171,8 @@ def more_open_than_shut(figure: Figure) -> str:
     gates = [name for name in figure.table if name.endswith(".forget")]
     share = np.mean([column(figure, name) for name in gates], axis=0)
     wide, shut = float(share[level > HIGH].sum()), float(share[level < 1 - HIGH].sum())
-    evidence = f"{wide:.0%} of its values lie above {HIGH} and {shut:.0%} below {1 - HIGH:.1f}"
-    return verdict(wide > shut, "forget gates are more often wide open than shut", evidence)
+    evidence = f"{wide:.0%} of their values lie above {HIGH} and {shut:.0%} below {1 - HIGH:.1f}"
+    return verdict(wide > shut, "forget gates are more often wide open than shut", evidence, "the paper")
 
 
 def some_remember_long(figure: Figure) -> str:
