@@ -13,7 +13,7 @@ from thereafter.cells.minimal import MinGRU
 from thereafter.figures import attention, dynamics, text, traces
 from thereafter.figures.figure import Figure
 from thereafter.figures.number_unit import number_along
-from thereafter.gallery import bank, claims
+from thereafter.gallery import bank, claims, state_claims
 from thereafter.gallery.example import IN_PLURAL, SENTENCE, SUBJECT, VERB
 from thereafter.gallery.models import BETWEEN, Models
 from thereafter.gallery.picture import Picture
@@ -73,7 +73,7 @@ def _cell(models: Models) -> Figure:
     trace, simple = (models.agreement(kind).trace(SENTENCE) for kind in ("lstm", "rnn"))
     path = _noted(measure.trajectory(trace, "l0.c"), text=SENTENCE)
     figure = dynamics.trajectory(path, model=MODEL, name="cell-trajectory")
-    return replace(figure, caption=f"{figure.caption} {claims.smoother(trace['l0.c'], simple['l0.h'])}")
+    return replace(figure, caption=f"{figure.caption} {state_claims.smoother(trace['l0.c'], simple['l0.h'])}")
 
 
 def _gate_surface(models: Models) -> Figure:
@@ -194,20 +194,22 @@ def _class(word: str) -> str:
 
 
 PICTURES = [
-    Picture("static-contextual", after_book(), _senses, claims.senses_apart),
+    Picture("static-contextual", after_book(), _senses, state_claims.senses_apart),
     Picture("hidden-trajectory", after_book("Elman (1990)"), _hidden),
     Picture("gate-surface", after_book(), _gate_surface),
-    Picture("gates-agreement", after_book("Lakretz et al. (2019)"), _number, claims.number_kept),
-    Picture("gates-running-example", after_book(), _running, claims.mean_gates),
+    Picture("gates-agreement", after_book("Lakretz et al. (2019)"), _number, state_claims.number_kept),
+    Picture("gates-running-example", after_book(), _running, state_claims.mean_gates),
     Picture("cell-trajectory", after_book(), _cell),
-    Picture("gates-by-class", after_book(), _classes, claims.gates_of_classes),
+    Picture("gates-by-class", after_book(), _classes, state_claims.gates_of_classes),
     Picture("parameter-counts", after_book(), _counts, claims.gru_is_smaller),
     Picture("training-curves", after_book(), _curves, claims.fast_then_slow),
     Picture("prediction-surface", after_book(), _prediction),
-    Picture("gate-saturation", after_book("Karpathy, Johnson and Li (2015)"), _saturation, claims.more_open_than_shut),
-    Picture("timescales", f"Tallec and Ollivier (2018) and {LECTURE}", _timescales, claims.some_remember_long),
-    Picture("attention-heads", "Vaswani et al. (2017)", _attention, claims.heads_look_back(VERB, SUBJECT)),
-    Picture("positional-encodings", "Vaswani et al. (2017)", _positions, claims.near_positions_alike),
+    Picture(
+        "gate-saturation", after_book("Karpathy, Johnson and Li (2015)"), _saturation, state_claims.more_open_than_shut
+    ),
+    Picture("timescales", f"Tallec and Ollivier (2018) and {LECTURE}", _timescales, state_claims.some_remember_long),
+    Picture("attention-heads", "Vaswani et al. (2017)", _attention, state_claims.heads_look_back(VERB, SUBJECT)),
+    Picture("positional-encodings", "Vaswani et al. (2017)", _positions, state_claims.near_positions_alike),
     Picture("temperature", ARTICLE, _temperature, claims.cold_is_sharp),
     Picture("ngram-sparsity", ARTICLE, _sparsity, claims.sparser),
 ]
