@@ -47,10 +47,11 @@ def _rnn_against_lstm(models: Models) -> Figure:
 
 def _depth(models: Models) -> Figure:
     from thereafter.figures.gradients import gradient_depth
+    from thereafter.gallery.models import LINES
 
     options: dict[str, Any] = {"layers": 3, "hidden": 64, "tied": False, "dropout": 0.0, "batch": 16, "rate": 0.01}
     parts = models.sentences()
-    options |= {"tokens_budget": 500_000, "seed": models.seed, "tokens": "word", "valid": parts["valid"]}
+    options |= LINES | {"tokens_budget": 1_200_000, "seed": models.seed, "tokens": "word", "valid": parts["valid"]}
     deep = models.trained("agreement-lstm-3", parts["train"], "lstm", **options)
     return gradient_depth(_flow(models, deep, "lstm, 3 layers"))
 

@@ -11,7 +11,7 @@ from thereafter.figures.figure import Figure
 from thereafter.figures.memory import accuracy_by_n, information_decay, word_class_by_layer
 from thereafter.gallery import claims
 from thereafter.gallery.example import BEFORE_VERB, VERB
-from thereafter.gallery.models import BETWEEN, BUDGET, Models
+from thereafter.gallery.models import BETWEEN, BUDGET, LINES, Models
 from thereafter.gallery.picture import Picture
 from thereafter.gallery.sources import LECTURE, after_book
 from thereafter.inspection.agreement import agreement
@@ -92,8 +92,9 @@ def _word_class(models: Models) -> Figure:
         dropout=0.0,
         batch=16,
         rate=0.01,
-        tokens_budget=BUDGET // 2,
+        tokens_budget=BUDGET // 3,
         seed=models.seed,
+        **LINES,
     )
     return word_class_by_layer([probe_class(reader_of(deep, "agreement", "lstm, 2 layers"), count=300)])
 

@@ -1,7 +1,8 @@
-"""The small models all pictures of the gallery are made of: each is trained when it is first asked for, and kept.
+"""The small models all pictures of the gallery are made of: ready ones, and others that are trained and kept.
 
-Budgets are in tokens, not in minutes, so that every build gives the same pictures on the same machine. A training that
-was stopped goes on where it was.
+The ready models of the sentences and of letters ship with the package (`thereafter.ready`); what else a picture needs is
+trained when it is first asked for. Budgets are in tokens, not in minutes, so that every build gives the same pictures
+on the same machine. A training that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -12,28 +13,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from thereafter.api import resume, train
+from thereafter.api import load, resume, train
 from thereafter.language_model import LanguageModel
-from thereafter.text.agreement import write_corpus
+from thereafter.ready import models as ready
+from thereafter.ready import shipped
 from thereafter.training.run_folder import is_finished, is_run
 
 KINDS = ("ngram", "window", "rnn", "gru", "lstm", "mingru", "transformer")
+BETWEEN, BUDGET = ready.BETWEEN, ready.BUDGET
+LINES: dict[str, Any] = {"text.context": "line", "batching": "lines"}
+"""Sentences that have nothing to do with each other: each begins with a fresh state."""
 
-BETWEEN = 10
-"""Words between subject and verb, at most: the whole corpus has up to 40, and takes minutes to learn, not seconds."""
-SENTENCES = {"train": 40_000, "valid": 1_000, "test": 4_000}
-BUDGET = 1_600_000
-"""Tokens each neural model of the sentences reads."""
-
-_COMMON: dict[str, Any] = {"batch": 16, "rate": 0.01, "dropout": 0.0, "tokens_budget": BUDGET, "validate_every": 500}
-# A tied embedding would make "dog" and "dogs" alike: as words to be predicted they are.
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "ngram": {"order": 5},
-    "window": _COMMON | {"hidden": 128},
-    "transformer": _COMMON | {"hidden": 128, "layers": 2, "context": 64, "rate": 0.003, "tied": False},
-}
-_RECURRENT = _COMMON | {"hidden": 128, "layers": 1, "tied": False}
-_OPTIONS["rnn"] = _RECURRENT | {"rate": 0.002}  # a simple recurrence makes nothing of larger steps
+_READY = {one.name: one for one in ready.READY}
+_MINGRU: dict[str, Any] = _READY["gru"].options | {"hidden": 128, "tokens_budget": BUDGET}
 
 
 class Models:
@@ -49,24 +41,29 @@ class Models:
 
     def sentences(self) -> dict[str, Path]:
         """Sentences whose verb agrees with a subject up to `BETWEEN` words before: train, valid and test as text."""
-        folder = self.folder / f"sentences-{BETWEEN}-{SENTENCES['train']}"
-        parts = {part: folder / f"agreement.{part}.txt" for part in SENTENCES}
-        if not all(path.exists() for path in parts.values()):
-            parts = write_corpus(folder, sizes=SENTENCES, max_distance=BETWEEN)
-        return parts
+        return ready.sentences(self.folder)
 
-    def agreement(self, kind: str, **options: Any) -> LanguageModel:
-        """A model of `KINDS` trained on `sentences`: one layer of 128 units, a Transformer of two blocks."""
-        given = _OPTIONS.get(kind, _RECURRENT) | ({} if kind == "ngram" else {"seed": self.seed}) | options
+    def agreement(self, kind: str) -> LanguageModel:
+        """A model of `KINDS` trained on `sentences`: one layer of units, a Transformer of two blocks."""
+        if kind in _READY:
+            return self.ready(kind)
         parts = self.sentences()
-        checked = {} if kind == "ngram" else {"valid": parts["valid"]}
-        return self.trained(f"agreement-{kind}", parts["train"], kind, tokens="word", **checked, **given)
+        options = _MINGRU | {"valid": parts["valid"], "seed": self.seed}
+        return self.trained(f"agreement-{kind}", parts["train"], kind, tokens="word", **options)
 
     def letters(self) -> LanguageModel:
         """A character LSTM on the built-in `python-code`, for units that follow the text."""
-        options: dict[str, Any] = {"tokens": "char", "hidden": 128, "layers": 1, "embed": 32, "tied": False}
-        options |= {"dropout": 0.0, "batch": 8, "steps": 100, "rate": 0.005, "tokens_budget": 4_000_000}
-        return self.trained("letters", "python-code", "lstm", seed=self.seed, **options)
+        return self.ready("letters")
+
+    def ready(self, name: str) -> LanguageModel:
+        """A ready model: unpacked where its weights ship and no other seed is asked for, else trained."""
+        if name not in self._held:
+            one, folder = _READY[name], self.folder / f"ready-{self.seed}"
+            if not ready.is_there(one, folder) and not (self.seed == 0 and shipped.unpack(one, folder)):
+                self.before_training(name)
+                ready.make(one, folder, **({"seed": self.seed} if one.budget else {}))
+            self._held[name] = load(folder / name)
+        return self._held[name]
 
     def trained(self, name: str, source: str | Path, kind: str, **options: Any) -> LanguageModel:
         """The model of that name; trained with these options where it is not there yet.

@@ -27,11 +27,12 @@ from thereafter.inspection.sparsity import sparsity
 from thereafter.inspection.surface import gate_surface, prediction_surface
 from thereafter.inspection.trace import Trace
 from thereafter.layers.counting import count_parameters
+from thereafter.ready.models import WORD_UNITS
 from thereafter.text.agreement import sentences, words
 from thereafter.text.agreement.lexicon import lexicon
 from thereafter.text.sources import resolve
 
-MODEL = "an LSTM (agreement, 128 units)"
+MODEL = f"an LSTM (agreement, {WORD_UNITS} units)"
 _ASKED = 1200  # sentences, half of them to choose the unit on
 
 
@@ -66,7 +67,7 @@ def _senses(models: Models) -> Figure:
 
 def _hidden(models: Models) -> Figure:
     found = _noted(measure.trajectory(models.agreement("rnn").trace(SENTENCE), "l0.h"), text=SENTENCE)
-    return dynamics.trajectory(found, model="an RNN (agreement, 128 units)")
+    return dynamics.trajectory(found, model=f"an RNN (agreement, {WORD_UNITS} units)")
 
 
 def _cell(models: Models) -> Figure:
@@ -128,7 +129,7 @@ def _prediction(models: Models) -> Figure:
 
 def _curves(models: Models) -> Figure:
     logs = {kind: models.agreement(kind).log for kind in ("rnn", "gru", "lstm")}
-    return traces.training_curves(logs, text="agreement (one layer of 128 units each)")
+    return traces.training_curves(logs, text=f"agreement (one layer of {WORD_UNITS} units each)")
 
 
 def _counts(models: Models) -> Figure:

@@ -13,6 +13,7 @@ from thereafter.gallery.picture import Picture
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.properties import PROPERTIES
 from thereafter.inspection.units import search
+from thereafter.ready.models import LETTER_UNITS
 from thereafter.text.sources import resolve
 
 KARPATHY = "Karpathy, Johnson and Li (2015)"
@@ -25,7 +26,7 @@ def _found(models: Models) -> Measurement:
     """The search, made once for all pictures of it."""
     lm = models.letters()
     text = resolve("python-code:test").parts["text"].text()
-    about = {"text": "python-code (test)", "model": "a character LSTM (python-code, 128 units)"}
+    about = {"text": "python-code (test)", "model": f"a character LSTM (python-code, {LETTER_UNITS} units)"}
     wanted = [PROPERTIES[name] for name in FOLLOWED]
     return search(lm.model, lm.tokenizer, text, wanted, limit=_TOKENS, about=about)
 

@@ -25,6 +25,8 @@ SENTENCES = {"train": 40_000, "valid": 1_000, "test": 4_000}
 SENTENCES_NAME, LETTERS_NAME = "sentences", "python-code"
 BUDGET = 3_000_000
 """Tokens each neural model of the sentences reads."""
+WORD_UNITS, LETTER_UNITS = 64, 224
+"""Units of a layer of the models of sentences, and of letters."""
 
 _LINES: dict[str, Any] = {
     "text.context": "line",
@@ -35,11 +37,11 @@ _LINES: dict[str, Any] = {
 }
 # Narrow word vectors keep the files small. A tied embedding would make "dog" and "dogs" alike: as words to be predicted
 # they are. A Transformer can tell them apart in its first block.
-_CELLS = _LINES | {"hidden": 64, "embed": 32, "layers": 1, "tied": False, "rate": 0.01}
-_ATTENTION = _LINES | {"hidden": 64, "layers": 2, "transformer.context": 64, "tied": True, "rate": 0.004}
+_CELLS = _LINES | {"hidden": WORD_UNITS, "embed": 32, "layers": 1, "tied": False, "rate": 0.01}
+_ATTENTION = _LINES | {"hidden": WORD_UNITS, "layers": 2, "transformer.context": 64, "tied": True, "rate": 0.004}
 _LETTERS: dict[str, Any] = {
     "tokens": "char",
-    "hidden": 224,
+    "hidden": LETTER_UNITS,
     "layers": 1,
     "embed": 32,
     "tied": False,
@@ -84,7 +86,7 @@ READY = (
     Ready("lstm", "lstm", SENTENCES_NAME, BUDGET, _CELLS),
     Ready("rnn", "rnn", SENTENCES_NAME, BUDGET, _CELLS | {"rate": 0.006}),
     Ready("letters", "lstm", LETTERS_NAME, 20_000_000, _LETTERS),
-    Ready("window", "window", SENTENCES_NAME, BUDGET, _LINES | {"hidden": 64, "embed": 32, "rate": 0.005}),
+    Ready("window", "window", SENTENCES_NAME, BUDGET, _LINES | {"hidden": WORD_UNITS, "embed": 32, "rate": 0.005}),
     Ready("gru", "gru", SENTENCES_NAME, BUDGET, _CELLS),
     Ready("transformer", "transformer", SENTENCES_NAME, BUDGET, _ATTENTION),
 )

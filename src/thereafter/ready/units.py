@@ -56,7 +56,9 @@ def search_number(lm: LanguageModel, folder: Path) -> Measurement:
     from thereafter.text.agreement import read_sentences
 
     known = read_sentences(sentences(folder)["test"].with_suffix(".jsonl"))
-    return number_unit(Reader.of(lm.model, lm.tokenizer, lm.config), known)
+    # of an LSTM the memory itself, which its gates write and keep, rather than what it shows of it
+    field = "c" if lm.config["model"] == "lstm" else "h"
+    return number_unit(Reader.of(lm.model, lm.tokenizer, lm.config), known, field=field)
 
 
 def search_letters(lm: LanguageModel) -> Measurement:
