@@ -20,14 +20,34 @@ from thereafter.language_model import LanguageModel, visible
 from thereafter.models.base import Ids
 
 
-def gradients(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
+def gradients(
+    lm: LanguageModel,
+    *,
+    text: str | None = None,
+    source: str | None = None,
+    at: Literal["any", "verb"] = "any",
+    **options: Any,
+) -> Measurement:
     """How far a gradient travels back: norms of d loss / d state by distance, over a text or a source.
 
     Without either it is measured on the test part of what the model was trained on. Options and arrays:
-    `inspection.gradients.gradient_flow`.
+    `inspection.gradients.gradient_flow`. With `at="verb"` it is the loss at the verbs of new sentences of `agreement`,
+    back to the subject of each: `inspection.verb_flow.verb_flow`.
     """
+    from thereafter.errors import OptionError, UnknownNameError
     from thereafter.inspection.gradients import gradient_flow
+    from thereafter.inspection.verb_flow import verb_flow
 
+    if at not in ("any", "verb"):
+        raise UnknownNameError("loss", at, ("any", "verb"))
+    if at == "verb":
+        if text is not None or source is not None:
+            raise OptionError(
+                "the loss at a verb is measured on new sentences of agreement; got a text or a source too"
+            )
+        reader = Reader.of(lm.model, lm.tokenizer, lm.config, options.pop("name", None))
+        with visible():
+            return verb_flow(reader, **options)
     ids, said = _excerpt(lm, text, source)
     with visible():
         return gradient_flow(lm.model, ids, text=said, **({"name": _kind(lm)} | options))

@@ -125,6 +125,58 @@ def test_several_models_are_compared_on_the_last_layer_they_share() -> None:
     np.testing.assert_array_equal(shares, 1.0)
 
 
+def verbs(model: str, *, right: float = 0.99, **curves: list[float]) -> Measurement:
+    """A flow at the verb with given norms by distance, one layer; `direct` and `gates` where they are given."""
+    fields = [name for name in curves if name in ("h", "c")]
+    distance = np.arange(len(curves[fields[0]]))
+    arrays = {"norm": np.stack([curves[name] for name in fields], axis=1)[None]}
+    axes: dict[str, tuple[str, ...]] = {"norm": ("layer", "distance", "field")}
+    for name in ("gates", "direct", "additive"):
+        arrays[name] = np.array([curves.get(name, np.full(len(distance), np.nan))])
+        axes[name] = ("layer", "distance")
+    labels = {"layer": np.array(["l0"]), "field": np.array(fields), "distance": distance}
+    about = {"model": model, "text": "sentences", "at": "verb", "distance": int(distance[-1]), "losses": 7}
+    about |= {"right": right, "context": "line"}
+    return Measurement("gradient-flow", arrays | labels, axes | {name: (name,) for name in labels}, about)
+
+
+RNN = verbs("rnn", h=[2.0, 1.0, 0.5, 0.25, 0.125])
+
+
+def test_the_caption_says_where_a_claim_is_not_true() -> None:
+    """An LSTM whose h lies under the RNN's h is said to lie there; one whose c lies above, to lie above."""
+    lstm = verbs("lstm", right=0.5, h=[9.0, 2.0, 0.8, 0.6, 0.1], c=[4.0, 2.0, 1.5, 1.2, 1.0])
+    caption = gradients.gradient_decay([RNN, lstm]).caption
+    assert "the loss at a verb in the states back to its subject, with 4 words between" in caption
+    assert "Against rnn, l0 h: lstm, l0 h is larger at 3 and smaller at 2, 4 steps" in caption
+    assert "lstm, l0 c is larger at every step from 2 on" in caption
+    assert "rnn, l0 h kept, 12 % at 4 steps" in caption
+    assert "lstm, l0 h fading, 5 % at 4 steps" in caption
+    assert "rnn, l0 h 1, lstm, l0 h 2, lstm, l0 c 2" in caption  # absolute norms
+    assert "Verbs with the right number: rnn 99 %, lstm 50 %." in caption
+    turned = gradients.gradient_decay([RNN, verbs("lstm", h=[1.0, 1.0, 0.4, 0.2, 0.1])]).caption
+    assert "lstm, l0 h is smaller at every step from 2 on" in turned
+    same = gradients.gradient_decay([RNN, verbs("gru", h=[1.0, 1.0, 0.5, 0.25, 0.125])]).caption
+    assert "gru, l0 h lies with it" in same
+
+
+def test_the_direct_path_is_dotted_on_the_scale_of_its_memory() -> None:
+    known = {
+        "gates": [1.0, 0.9, 0.8, 0.7, 0.6],
+        "direct": [4.0, 1.0, 0.5, 0.4, 0.2],
+        "additive": [1, 0.5, 0.4, 0.3, 0.2],
+    }
+    lstm = verbs("lstm", h=[9.0, 2.0, 0.8, 0.6, 0.1], c=[4.0, 2.0, 1.5, 1.2, 1.0], **known)
+    figure = gradients.gradient_decay([RNN, lstm])
+    (dotted,) = [trace for trace in figure.plot.data if trace.name == "lstm, l0 c, direct path"]
+    np.testing.assert_allclose(dotted.y, [0.5, 0.25, 0.2, 0.1])
+    assert dotted.line.dash == "dot"
+    assert (
+        "the direct path (dotted) carries 20 % in lstm, l0 c (product of gates 0.6, mean over units)" in figure.caption
+    )
+    assert "direct path" not in gradients.gradient_decay([RNN]).caption
+
+
 def test_the_same_curve_is_drawn_once() -> None:
     figure = growth.state_by_length(of_growth())
     assert [trace.name.split("<")[0] for trace in figure.plot.data] == ["lstm", "transformer"]

@@ -46,7 +46,7 @@ def test_a_linear_rnn_gives_the_eigenvalue_it_was_given(eigenvalue: float) -> No
     assert decay.rate == pytest.approx(eigenvalue, abs=1e-6)
     h = flow["field"].tolist().index("h")
     np.testing.assert_allclose(flow["norm"][1, 1:, h] / flow["norm"][1, :-1, h], eigenvalue, atol=1e-6)
-    assert decay.verdict == {0.8: "vanishing", 0.95: "vanishing", 1.0: "stable", 1.1: "exploding"}[eigenvalue]
+    assert decay.verdict == {0.8: "vanishing", 0.95: "kept", 1.0: "kept", 1.1: "exploding"}[eigenvalue]
 
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -205,6 +205,19 @@ def test_the_last_loss_by_hand() -> None:
     given_T = 0.5 ** np.arange(5, -1, -1) * np.array(h_T[:-1])
     kept = np.abs(np.cumsum(given_T[::-1]))
     np.testing.assert_allclose(found["share"], kept / kept[-1], rtol=1e-9)
+
+
+def test_the_last_loss_along_the_direct_path() -> None:
+    """A minGRU has no other; of one LSTM unit it is the gradient in the last c times the product of its gates."""
+    linear = last_loss(made("mingru", **KINDS["mingru"]), tokens(9))
+    np.testing.assert_allclose(
+        linear["direct"][-1], linear["norm"][-1, :, linear["field"].tolist().index("h")], rtol=1e-9
+    )
+    model = made("lstm", hidden=1, layers=1, tied=False)
+    found = last_loss(model, tokens(9))
+    c = found["field"].tolist().index("c")
+    np.testing.assert_allclose(found["direct"][1], found["norm"][1, -1, c] * found["gates"][1], rtol=1e-9)
+    assert np.isnan(last_loss(made("rnn", hidden=8), tokens(9))["gates"]).all()
 
 
 def test_the_last_loss_of_a_long_text_and_of_lines() -> None:

@@ -126,7 +126,7 @@ def test_models_stand_beside_each_other_with_their_verdicts(page: Any, server: A
         np.testing.assert_allclose(curves[name]["y"], norm_D, rtol=1e-9)
         row = page.locator(f'#verdicts [data-model="ready:{name}"]').inner_text()
         assert fit_decay(norm_D).verdict in row
-        assert fit_decay(norm_D).when() in row
+        assert fit_decay(norm_D).measured() in row
     page.get_by_role("checkbox", name="rnn (ready").uncheck()
     page.wait_for_function("() => document.querySelector('#distances').numbers.length === 2")
     assert page.locator("#verdicts tbody tr").count() == 2

@@ -53,7 +53,10 @@ def test_the_gradient_in_every_state_is_that_of_a_run_from_this_state(lstm: Any)
 def test_the_verdict_is_the_decay_of_the_norms_by_distance(lstm: Any) -> None:
     for state in backprop(lstm, SENTENCE, limit=40)["states"]:
         assert state["decay"]["words"] == str(fit_decay(np.array(state["norm"][::-1])))
-    assert decay_of(1.2 ** np.arange(9))["horizon"] is None  # JSON has no infinity
+    grown = decay_of(1.5 ** np.arange(9))
+    assert grown is not None
+    assert (grown["verdict"], grown["under"], grown["distance"]) == ("exploding", None, 8)
+    assert grown["share"] == pytest.approx(1.5**7)
     assert decay_of(np.array([1.0, np.nan, 1.0])) is None
 
 

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
 from thereafter.figures.figure import Figure
+from thereafter.figures.flow_words import Curve, additive, against_first, first_norms, learned, where_measured
 from thereafter.figures.style import AMOUNT, DASHES, GREY, canvas, colour
-from thereafter.inspection.decay import SHARE, fit_decay
+from thereafter.inspection.decay import KEPT, SHARE, fit_decay, in_words
 from thereafter.inspection.measurement import Measurement
 
 WORDS = "words"
@@ -26,49 +28,52 @@ def gradient_decay(
     """| d loss_T / d state_{T-d} | by distance on a log axis, each curve as a share of its value at distance 1.
 
     Of several models it is one layer of each, the last that all have (`layer` names another; word vectors, "words",
-    are in all); of a single model it is all layers.
+    are in all); of a single model it is all layers. Where the direct path was measured it is dotted beside its memory,
+    on the scale of that memory's curve.
     """
-    chosen = _curves(flows, layer)
-    figure = canvas("distance back from the loss (steps)", "gradient, share of distance 1", width=860)
+    curves = _curves(flows, layer)
+    figure = canvas("distance back from the loss (steps)", "gradient, share of distance 1", width=900)
     columns: dict[str, list[Any]] = {key: [] for key in ("model", "layer", "field", "distance", "norm", "share")}
+    columns |= {"direct": [], "gates": []}
     verdicts = []
-    for place, (flow, i, k) in enumerate(chosen):
-        of, field = str(flow["layer"][i]), str(flow["field"][k])
-        norm_D, distance_D = flow["norm"][i, :, k], flow["distance"]
-        first = norm_D[distance_D == 1][0]
-        share_D = norm_D / first if first > 0 else np.zeros_like(norm_D)
-        decay = fit_decay(norm_D, distance_D)
-        model = str(flow.about["model"])
-        label = model if of == WORDS and len(flows) > 1 else f"{model}, {of} {field}"
-        shown = distance_D >= 1
-        figure.add_scatter(
-            x=distance_D[shown],
-            y=np.where(share_D[shown] > NOTHING, share_D[shown], np.nan),
-            mode="lines",
-            name=f"{label}<br>{_in_short(decay.verdict, decay.rate)}",
-            line={
-                "color": colour(model if len(flows) > 1 else "", place),
-                "dash": DASHES[_nth(chosen, place) % len(DASHES)],
-                "width": 2.5,
-            },
-        )
-        verdicts.append(f"{label} {decay.verdict}, under 1 % {decay.when()}")
-        for key, values in zip(columns, (model, of, field, distance_D, norm_D, share_D), strict=True):
-            columns[key] += [values] * len(norm_D) if isinstance(values, str) else values.tolist()
+    for place, curve in enumerate(curves):
+        flow, label = curve.flow, curve.label
+        of, field, model = str(flow["layer"][curve.layer]), str(flow["field"][curve.field]), str(flow.about["model"])
+        decay = fit_decay(curve.norm_D, flow["distance"])
+        line = {"color": colour(model if len(flows) > 1 else "", place), "width": 2.5}
+        dash = DASHES[_nth(curves, place) % len(DASHES)]
+        _add(figure, flow, curve.share_D, f"{label}<br>{decay}", line | {"dash": dash})
+        verdicts.append(f"{label} {decay}")
+        blank_D = np.full(len(curve.norm_D), np.nan)
+        direct_D = curve.direct_D()
+        if direct_D is not None:
+            _add(figure, flow, direct_D, f"{label}, direct path", line | {"dash": "dot", "width": 1.5})
+        gates_D = blank_D if direct_D is None else flow["gates"][curve.layer]
+        values = (model, of, field, flow["distance"], curve.norm_D, curve.share_D)
+        for key, value in zip(columns, (*values, blank_D if direct_D is None else direct_D, gates_D), strict=True):
+            columns[key] += [value] * len(curve.norm_D) if isinstance(value, str) else value.tolist()
+    if np.isnan(columns["direct"]).all():
+        del columns["direct"], columns["gates"]
     figure.update_yaxes(type="log", exponentformat="power", dtick=1)
-    figure.add_hline(y=SHARE, line={"color": GREY, "dash": "dot"})
-    figure.add_annotation(
-        x=1, xref="paper", y=np.log10(SHARE), text="1 %", showarrow=False, xanchor="left", font={"color": GREY}
-    )
-    figure.update_layout(legend={"x": 1.05, "y": 1, "tracegroupgap": 6}, margin={"r": 40, "l": 92})
-    models = ", ".join(dict.fromkeys(str(flow.about["model"]) for flow in flows))
-    words = set(columns["layer"]) == {WORDS}
+    for share in (SHARE, KEPT):
+        figure.add_hline(y=share, line={"color": GREY, "dash": "dot"})
+        figure.add_annotation(
+            x=1, xref="paper", y=np.log10(share), text=in_words(share), showarrow=False, xanchor="left",
+            font={"color": GREY},
+        )  # fmt: skip
+    figure.update_layout(legend={"x": 1.07, "y": 1, "tracegroupgap": 6}, margin={"r": 40, "l": 92})
+    what = "word vectors" if set(columns["layer"]) == {WORDS} else "states"
     caption = (
-        f"Norm of the gradient of the loss at one step in the {'word vectors' if words else 'states'} before it, "
-        f"{_measured(flows)}, "
-        f"for {models} on {_text(flows)}: {'; '.join(verdicts)}."
+        f"{where_measured(flows, what)}, on {_text(flows)}, as a share of the value one step back: "
+        f"{'; '.join(verdicts)}.{against_first(curves)}{additive(curves)}{first_norms(curves)}{learned(flows)}"
     )
     return Figure(name, title or "How far a gradient travels back in time", caption, figure, columns)
+
+
+def _add(figure: Any, flow: Measurement, share_D: NDArray[Any], name: str, line: dict[str, Any]) -> None:
+    shown = flow["distance"] >= 1
+    y = np.where(share_D[shown] > NOTHING, share_D[shown], np.nan)
+    figure.add_scatter(x=flow["distance"][shown], y=y, mode="lines", name=name, line=line)
 
 
 def gradient_depth(flow: Measurement, *, name: str = "gradient-depth") -> Figure:
@@ -188,37 +193,33 @@ def truncation_kept(found: Sequence[Measurement], *, name: str = "truncated-bptt
     return Figure(name, "What truncated backpropagation keeps", caption, figure, columns)
 
 
-Curve = tuple[Measurement, int, int]
-
-
 def _curves(flows: Sequence[Measurement], layer: str | None) -> list[Curve]:
-    """The (flow, layer, field) to draw."""
+    """The curves to draw."""
     if not flows:
         raise OptionError("there is nothing to draw; expected at least one gradient flow")
     if layer is None and len(flows) > 1:
         shared = [name for name in flows[0]["layer"].tolist() if all(name in flow["layer"] for flow in flows)]
         layer = shared[-1]
-    found = []
+    curves = []
     for flow in flows:
-        names = flow["layer"].tolist()
+        names, model = flow["layer"].tolist(), str(flow.about["model"])
         if layer is not None and layer not in names:
             raise OptionError(f"{flow.about['model']} has no layer {layer!r}; its layers are {', '.join(names)}")
         for i in range(len(names)) if layer is None else [names.index(layer)]:
-            found += [(flow, i, k) for k in range(len(flow["field"])) if _there(flow, i, k)]
-    return found
+            short = names[i] == WORDS and len(flows) > 1
+            for k, field in enumerate(flow["field"].tolist()):
+                if _there(flow, i, k):
+                    curves.append(Curve(model if short else f"{model}, {names[i]} {field}", flow, i, k))
+    return curves
 
 
 def _there(flow: Measurement, i: int, k: int) -> bool:
     return not bool(np.isnan(flow["norm"][i, :, k]).any())
 
 
-def _nth(chosen: list[Curve], place: int) -> int:
+def _nth(curves: list[Curve], place: int) -> int:
     """Which curve of its own model this is."""
-    return sum(1 for flow, _, _ in chosen[:place] if flow is chosen[place][0])
-
-
-def _in_short(verdict: str, rate: float) -> str:
-    return verdict if verdict == "cut off" else f"{verdict}, × {rate:.3f} a step"
+    return sum(1 for curve in curves[:place] if curve.flow is curves[place].flow)
 
 
 def _measured(flows: Sequence[Measurement]) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
 
 DISTANCE = 30
+"""How far back is looked on running text; where lines stand alone, as far as they go."""
 
 
 def _ids(models: Models, lm: LanguageModel) -> tuple[Any, str]:
@@ -24,24 +25,30 @@ def _ids(models: Models, lm: LanguageModel) -> tuple[Any, str]:
     return ids, "agreement sentences held out from training"
 
 
-def _flow(models: Models, lm: LanguageModel, name: str) -> Measurement:
-    from thereafter.inspection.gradients import gradient_flow
+def _steps(lm: LanguageModel) -> int | None:
+    return DISTANCE if getattr(lm.model, "restart", None) is None else None
 
-    ids, text = _ids(models, lm)
-    return gradient_flow(lm.model, ids, distance=DISTANCE, rows=32, name=name, text=text)
+
+def _flow(lm: LanguageModel, name: str) -> Measurement:
+    """From the verb back to its subject, as far between as any sentence the models were trained on."""
+    from thereafter.gallery.models import BETWEEN
+    from thereafter.inspection.reader import Reader
+    from thereafter.inspection.verb_flow import verb_flow
+
+    return verb_flow(Reader.of(lm.model, lm.tokenizer, lm.config, name), distance=BETWEEN, count=400)
 
 
 def _decay(models: Models) -> Figure:
     from thereafter.figures.gradients import gradient_decay
 
     kinds = ("rnn", "gru", "lstm", "mingru", "transformer")
-    return gradient_decay([_flow(models, models.agreement(kind), kind) for kind in kinds], layer="words")
+    return gradient_decay([_flow(models.agreement(kind), kind) for kind in kinds], layer="words")
 
 
 def _rnn_against_lstm(models: Models) -> Figure:
     from thereafter.figures.gradients import gradient_decay
 
-    flows = [_flow(models, models.agreement(kind), kind) for kind in ("rnn", "lstm")]
+    flows = [_flow(models.agreement(kind), kind) for kind in ("rnn", "lstm")]
     return gradient_decay(flows, name="gradient-rnn-lstm", title="Gradients in an RNN and in an LSTM")
 
 
@@ -53,7 +60,7 @@ def _depth(models: Models) -> Figure:
     parts = models.sentences()
     options |= LINES | {"tokens_budget": 1_200_000, "seed": models.seed, "tokens": "word", "valid": parts["valid"]}
     deep = models.trained("agreement-lstm-3", parts["train"], "lstm", **options)
-    return gradient_depth(_flow(models, deep, "lstm, 3 layers"))
+    return gradient_depth(_flow(deep, "lstm, 3 layers"))
 
 
 def _truncation(models: Models) -> Figure:
@@ -73,7 +80,7 @@ def _jacobians(models: Models, kind: str) -> Measurement:
 
     lm = models.agreement(kind)
     ids, text = _ids(models, lm)
-    return jacobians(lm.model, ids, steps=DISTANCE, ends=2, name=kind, text=text)
+    return jacobians(lm.model, ids, steps=_steps(lm), ends=2, name=kind, text=text)
 
 
 def _paths(models: Models) -> Figure:

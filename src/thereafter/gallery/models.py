@@ -1,8 +1,8 @@
 """The small models all pictures of the gallery are made of: ready ones, and others that are trained and kept.
 
-The ready models of the sentences and of letters ship with the package (`thereafter.ready`); what else a picture needs is
-trained when it is first asked for. Budgets are in tokens, not in minutes, so that every build gives the same pictures
-on the same machine. A training that was stopped goes on where it was.
+The ready models of the sentences and of letters ship with the package (`thereafter.ready`); what else a picture needs
+is trained when it is first asked for. Budgets are in tokens, not in minutes, so that every build gives the same
+pictures on the same machine. A training that was stopped goes on where it was.
 """
 
 from __future__ import annotations

@@ -1,9 +1,15 @@
-"""How fast a signal fades with distance, in one number, one word and one horizon.
+"""What is left of a signal by distance, in one word and in the figures it rests on.
 
-    log norm(d) = a + d log(rate)        least squares over d >= 1
+The word says what was measured at the farthest distance, as a share of the value at distance 1, and nothing beyond it:
 
-Distance 0 is left out: there the loss reaches the state through the head alone (in a Transformer through the token's
-own residual stream), and no step of time has been gone yet. The horizon, too, is told from the value at distance 1.
+    exploding    10 times or more
+    kept         10 % or more
+    fading       1 % or more
+    vanishing    under 1 %
+    cut off      exactly 0
+
+Distance 0 counts for nothing: there the signal has not been carried yet (a loss looks straight at its own state or its
+own residual stream), and no step of time has been gone yet.
 """
 
 from __future__ import annotations
@@ -17,63 +23,83 @@ from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
 
-BAND = 0.02
-"""Stable is a factor a step within 1 +- BAND: 0.98 takes 228 steps to 1 %."""
 SHARE = 0.01
-"""The share of the signal at distance 1 below which nothing is left to learn from."""
+"""The share of the signal at distance 1 below which it has vanished."""
+KEPT = 0.1
+"""The share from which on it is kept; ten times as much as there was at distance 1 has exploded."""
+VERDICTS = ("vanishing", "fading", "kept", "exploding", "cut off")
 
 
 @dataclass(frozen=True)
 class Decay:
-    """`rate`: the fitted factor a step. `verdict`: vanishing, stable, exploding, or "cut off" where it is exactly 0.
+    """`share`: what is left at `distance`, the farthest that was measured, of the value at distance 1.
 
-    `horizon`: the distance from which on the signal is under 1 % of its value at distance 1; infinity where it never
-    falls so low. `measured`: whether that was seen, or follows from the rate.
+    `verdict` is the word for that share. `under`: the distance from which on every measured value is under 1 %, None
+    where that was not seen. `rate`: the factor a step of the power that fits all distances best. It describes a curve
+    that is a power and no other, so that no word and no distance is drawn from it.
     """
 
-    rate: float
     verdict: str
-    horizon: float
-    measured: bool
+    share: float
+    distance: int
+    under: int | None
+    rate: float
 
     def __str__(self) -> str:
-        return f"{self.verdict}, {self.rate:.3f} a step, under 1 % {self.when()}"
+        return f"{self.verdict}, {self.measured()}"
 
-    def when(self) -> str:
-        """The horizon in words.
+    def measured(self) -> str:
+        """What the verdict rests on.
 
-        >>> fit_decay(0.5 ** np.arange(20)).when()
-        'at 8 steps'
+        >>> fit_decay(0.5 ** np.arange(12)).measured(), fit_decay(0.95 ** np.arange(12)).measured()
+        ('0.098 % at 11 steps, under 1 % from 8 on', '60 % at 11 steps')
         """
-        if math.isinf(self.horizon):
-            return "never"
-        return f"at {self.horizon:.0f} steps" if self.measured else f"at about {self.horizon:,.0f} steps (extrapolated)"
+        last = f"{in_words(self.share)} at {self.distance} steps"
+        return last if self.under is None else f"{last}, under 1 % from {self.under} on"
 
 
 def fit_decay(norm_D: NDArray[Any], distance_D: NDArray[Any] | None = None) -> Decay:
     """The decay of a norm by distance; the distances are 0, 1, 2, ... unless they are given.
 
-    >>> round(fit_decay(3.0 * 0.9 ** np.arange(40)).rate, 6)
-    0.9
+    >>> fit_decay(np.array([5.0, 1.0, 0.4, 0.2, 0.2, 0.2])).verdict
+    'kept'
     """
     norm = np.asarray(norm_D, dtype=np.float64)
     distance = np.arange(len(norm)) if distance_D is None else np.asarray(distance_D)
     later = distance >= 1
-    norm, distance = norm[later], distance[later].astype(np.float64)
+    norm, distance = norm[later], distance[later].astype(np.int64)
     if len(norm) < 2 or not np.isfinite(norm).all():
         raise OptionError(
             f"the signal is known at {len(norm)} distances of 1 or more, finite at {int(np.isfinite(norm).sum())}; "
             "expected at least 2, all finite; try a longer text or a larger distance"
         )
     there = norm > 0
-    cut = not there.all() and not there[np.argmin(there) :].any()
     rate = math.exp(np.polyfit(distance[there], np.log(norm[there]), 1)[0]) if there.sum() >= 2 else 0.0
-    under = np.flatnonzero(norm < SHARE * norm[0]) if norm[0] > 0 else np.array([0])
-    if cut:
-        return Decay(rate, "cut off", float(distance[under[0]]), True)
-    verdict = "vanishing" if rate < 1 - BAND else "exploding" if rate > 1 + BAND else "stable"
-    if len(under):
-        return Decay(rate, verdict, float(distance[under[0]]), True)
-    # a signal that neither grows nor fades in the sixth digit does not fade
-    fades = rate < 1 - 1e-6
-    return Decay(rate, verdict, distance[0] + math.log(SHARE) / math.log(rate) if fades else math.inf, False)
+    share_D = norm / norm[0] if norm[0] > 0 else np.where(there, np.inf, 0.0)
+    above = np.flatnonzero(share_D >= SHARE)
+    first_under = int(above[-1]) + 1 if len(above) else 0
+    under = int(distance[first_under]) if first_under < len(distance) else None
+    share = float(share_D[-1])
+    return Decay(_verdict(share), share, int(distance[-1]), under, rate)
+
+
+def in_words(share: float) -> str:
+    """A share as people write it.
+
+    >>> [in_words(share) for share in (0.00042, 0.012, 0.98, 1.0, 3.4, 1234.5)]
+    ['0.042 %', '1.2 %', '98 %', '100 %', '3.4 times', '1,234 times']
+    """
+    if share >= 2:
+        return f"{share:,.0f} times" if share >= 10 else f"{share:.1f} times"
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
+
+
+def _verdict(share: float) -> str:
+    if share == 0:
+        return "cut off"
+    if share < SHARE:
+        return "vanishing"
+    if share < KEPT:
+        return "fading"
+    return "kept" if share < 1 / KEPT else "exploding"

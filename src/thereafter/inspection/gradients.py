@@ -3,7 +3,13 @@
     norm(layer, d) = mean over ends T and rows of | d loss_T / d h_{T-d} |,   loss_T = -log p(token after step T)
 
 The derivative is the whole one, along every path from the state to that one loss (Pascanu, Mikolov and Bengio 2013).
+Of an LSTM, d loss / d h_t holds c_t fixed, and d loss / d c_t lets h_t = o_t tanh(c_t) follow c_t:
+
+    d loss / d c_t = f_{t+1} * d loss / d c_{t+1}  +  o_t (1 - tanh^2 c_t) * d loss / d h_t
+
+its first term being the derivative with h_t held fixed (without peepholes; with them the gates read c_t as well).
 Dropout is off. Only ends with `distance` steps before them count, so every distance is a mean over the same losses.
+`verb_flow` measures the same at the verbs of sentences.
 
 Shapes: B rows, T steps, N rows that have a given end, D = distance + 1.
 """
@@ -19,6 +25,7 @@ from numpy.typing import NDArray
 from thereafter import progress
 from thereafter.errors import OptionError
 from thereafter.inspection.decay import Decay, fit_decay
+from thereafter.inspection.direct_path import direct_paths
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.nodes import Node, run, still_copy
 from thereafter.inspection.text_rows import Ids, TextRows, cut_rows, longest, neural
@@ -65,13 +72,13 @@ def gradient_flow(
             targets_N = text_rows.targets_BT[there_N, place]
             with torch.enable_grad():
                 loss = still.head.nll(f_BTH[there_N, place], targets_N).sum()
-            for kept, norm_BT in zip(samples, _norms(loss, nodes), strict=True):
-                back_ND = norm_BT[there_N][:, place - distance : place + 1].flip(1)
+            for kept, g_BTS in zip(samples, gradients_of(loss, nodes), strict=True):
+                back_ND = g_BTS[there_N, place - distance : place + 1].norm(dim=2).flip(1)
                 kept.append(back_ND.cpu().numpy())
             advance(1)
     about = {"model": name or model_name(model), "text": text, "distance": distance, "ends": len(places)}
     about |= {"rows": len(text_rows.mask_BT), "losses": sum(map(len, samples[0])), "context": original.context}
-    return _measurement(nodes, [np.concatenate(kept) for kept in samples], about)
+    return flow_of(nodes, [np.concatenate(kept) for kept in samples], about)
 
 
 def last_loss(model: object, ids: Ids, *, steps: int = DISTANCE + 1, name: str = "", text: str = "") -> Measurement:
@@ -79,7 +86,8 @@ def last_loss(model: object, ids: Ids, *, steps: int = DISTANCE + 1, name: str =
 
     `ids`: one row of tokens, read from `<s>`; of a longer one the first `steps`. The state after step t has read `<s>`
     and t tokens; the last state expects the last token. Arrays: `norm` and `size`, |d loss / d state_t| and |state_t|,
-    both [layer, step, field], NaN where a layer has no such field; `token` [step], the tokens. `share` [length]: with
+    both [layer, step, field], NaN where a layer has no such field; `token` [step], the tokens; `gates`, `direct` and
+    `additive` [layer, step], those of `direct_path` from the last step back to each. `share` [length]: with
     g_n the gradient of the recurrent weights where the loss goes back n steps and no further, |g_n| / |g|. It is above
     1 where what is left out points the other way.
     """
@@ -94,13 +102,18 @@ def last_loss(model: object, ids: Ids, *, steps: int = DISTANCE + 1, name: str =
     nodes, f_BTH = run(still, rows.inputs_BT)
     with torch.enable_grad():
         loss = still.head.nll(f_BTH[:, -1], rows.targets_BT[:, -1]).sum()
-    norms = [norm_BT[0].cpu().numpy() for norm_BT in _norms(loss, nodes)]
+    gradients = gradients_of(loss, nodes)
+    norms = [g_BTS[0].norm(dim=1).cpu().numpy() for g_BTS in gradients]
     sizes = [node.joined(list(node.parts)).norm(dim=2)[0].detach().cpu().numpy() for node in nodes]
-    arrays = {"norm": _laid_out(nodes, norms), "size": _laid_out(nodes, sizes)}
+    arrays = {"norm": lay_out(nodes, norms), "size": lay_out(nodes, sizes)}
     axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("layer", "step", "field"))
+    back_BT = torch.arange(rows.steps - 1, -1, -1, device=f_BTH.device).unsqueeze(0)
+    paths = direct_paths(nodes, [g_BTS.flip(1) for g_BTS in gradients], (torch.zeros_like(back_BT[:, :1]), back_BT))
+    arrays |= {key: value[:, ::-1] for key, value in paths.items()}
+    axes |= dict.fromkeys(paths, ("layer", "step"))
     arrays |= {"share": _shares(still, rows, nodes[1:]), "token": rows.targets_BT[0].cpu().numpy()}
     axes |= {"share": ("length",), "token": ("step",)}
-    labels = _names(nodes) | {"step": np.arange(rows.steps), "length": np.arange(1, rows.steps + 1)}
+    labels = axis_names(nodes) | {"step": np.arange(rows.steps), "length": np.arange(1, rows.steps + 1)}
     about = {"model": name or model_name(model), "text": text, "loss": loss.item(), "steps": rows.steps}
     return Measurement(LAST, arrays | labels, axes | {label: (label,) for label in labels}, about)
 
@@ -132,34 +145,35 @@ def model_name(model: object) -> str:
     return type(model).__name__.removesuffix("Model").lower()
 
 
-def _norms(loss: torch.Tensor, nodes: list[Node]) -> list[torch.Tensor]:
-    """|d loss / d node| of every row and step, [B, T] for each node."""
+def gradients_of(loss: torch.Tensor, nodes: list[Node]) -> list[torch.Tensor]:
+    """d loss / d node of every row and step, [B, T, S] for each node."""
     parts = [part for node in nodes for part in node.parts]
-    found = iter(torch.autograd.grad(loss, parts, retain_graph=True, allow_unused=True))
-    return [node.joined([next(found) for _ in node.parts]).norm(dim=2) for node in nodes]
+    each = iter(torch.autograd.grad(loss, parts, retain_graph=True, allow_unused=True))
+    return [node.joined([next(each) for _ in node.parts]) for node in nodes]
 
 
-def _measurement(nodes: list[Node], samples: list[NDArray[Any]], about: dict[str, Any]) -> Measurement:
-    spread = [np.quantile(found_ND, [0.1, 0.9], axis=0) for found_ND in samples]
+def flow_of(nodes: list[Node], samples: list[NDArray[Any]], about: dict[str, Any]) -> Measurement:
+    """A "gradient-flow" from the norms [loss, distance] of every node."""
+    spread = [np.quantile(norm_ND, [0.1, 0.9], axis=0) for norm_ND in samples]
     arrays = {
-        "norm": _laid_out(nodes, [found_ND.mean(0) for found_ND in samples]),
-        "low": _laid_out(nodes, [low_D for low_D, _ in spread]),
-        "high": _laid_out(nodes, [high_D for _, high_D in spread]),
+        "norm": lay_out(nodes, [norm_ND.mean(0) for norm_ND in samples]),
+        "low": lay_out(nodes, [low_D for low_D, _ in spread]),
+        "high": lay_out(nodes, [high_D for _, high_D in spread]),
     }
     axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("layer", "distance", "field"))
-    labels = _names(nodes) | {"distance": np.arange(samples[0].shape[1])}
+    labels = axis_names(nodes) | {"distance": np.arange(samples[0].shape[1])}
     return Measurement(FLOW, arrays | labels, axes | {label: (label,) for label in labels}, about)
 
 
-def _names(nodes: list[Node]) -> dict[str, NDArray[Any]]:
+def axis_names(nodes: list[Node]) -> dict[str, NDArray[Any]]:
     """The labels of the axes "layer" and "field"."""
     layers, fields = dict.fromkeys(node.layer for node in nodes), dict.fromkeys(node.field for node in nodes)
     return {"layer": np.array(list(layers)), "field": np.array(list(fields))}
 
 
-def _laid_out(nodes: list[Node], values: list[NDArray[Any]]) -> NDArray[Any]:
+def lay_out(nodes: list[Node], values: list[NDArray[Any]]) -> NDArray[Any]:
     """One row of numbers for each node as [layer, number, field]; NaN where a layer has no such field."""
-    layers, fields = (labels.tolist() for labels in _names(nodes).values())
+    layers, fields = (labels.tolist() for labels in axis_names(nodes).values())
     table = np.full((len(layers), len(values[0]), len(fields)), np.nan)
     for node, row in zip(nodes, values, strict=True):
         table[layers.index(node.layer), :, fields.index(node.field)] = row

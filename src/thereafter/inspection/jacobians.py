@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter import progress
-from thereafter.cells.base import Cell, Record, Weights
-from thereafter.cells.gru import GRU
+from thereafter.cells.base import Cell, Weights
 from thereafter.errors import OptionError
 from thereafter.inspection.decay import Decay, fit_decay
 from thereafter.inspection.gradients import model_name, reach
@@ -75,16 +74,6 @@ def product(jacobians_TSS: Tensor, end: int, steps: int) -> Tensor:
     return found
 
 
-def kept_share(cell: Cell, record: Record) -> Tensor | None:
-    """The gate [B, M] by which one step multiplies the memory on the direct path; None where there is no such path."""
-    if "forget" in record:  # LSTM, minLSTM
-        return record["forget"]
-    if "update" in record:
-        old = isinstance(cell, GRU) and cell.update == "old"
-        return record["update"] if old else 1 - record["update"]
-    return record.get("decay")
-
-
 def jacobians(
     model: object, ids: Ids, *, steps: int | None = None, ends: int = 4, name: str = "", text: str = ""
 ) -> Measurement:
@@ -109,8 +98,7 @@ def jacobians(
     with progress.task("Jacobians", total=len(layers) * rows.steps) as advance:
         found = [_measured(layer, span, advance) for layer in layers]
     about = {"model": name or model_name(model), "text": text, "distance": span, "steps": rows.steps}
-    memory = ["c" if "c" in layer.cell.state_sizes() else "h" for layer in layers]
-    about |= {"memory": memory, "context": original.context}
+    about |= {"memory": [layer.memory for layer in layers], "context": original.context}
     spans = np.arange(1, span + 1)
     arrays = {key: _stacked([one[key] for one in found]) for key in found[0]}
     axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("layer", "span"))
@@ -136,7 +124,7 @@ def _measured(layer: LayerRun, span: int, advance: progress.Advance) -> dict[str
     radius_T = torch.linalg.eigvals(all_TSS).abs().amax(1)
     advance(steps / 2)
     memory = slice(-list(layer.cell.state_sizes().values())[-1], None)  # c comes last, and is all there is without it
-    gates = [kept_share(layer.cell, record) for record in layer.records]
+    gates = layer.gates()
     last = range(span - 1, steps)
     gain, full, direct = (np.full((len(last), span), np.nan) for _ in range(3))
     for row, end in enumerate(last):
@@ -146,9 +134,8 @@ def _measured(layer: LayerRun, span: int, advance: progress.Advance) -> dict[str
             whole_SS = whole_SS @ all_TSS[end - back]
             gain[row, back] = torch.linalg.matrix_norm(whole_SS, 2)
             full[row, back] = _rms(whole_SS[memory, memory])
-            gate_BM = gates[end - back]
-            if gate_BM is not None:
-                kept_M = kept_M * gate_BM[0]
+            if gates is not None:
+                kept_M = kept_M * gates[end - back][0]
                 direct[row, back] = kept_M.square().mean().sqrt()
         advance(steps / 2 / len(last))
     found = {"singular": singular_TS.cpu().numpy(), "radius": radius_T.cpu().numpy()}

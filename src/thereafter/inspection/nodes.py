@@ -26,12 +26,16 @@ Kind = TypeVar("Kind", bound=NeuralModel)
 
 @dataclass(frozen=True)
 class Node:
-    """One layer's field over time: a tensor [B, S] for each step, or one [B, before + T, S] for all."""
+    """One layer's field over time: a tensor [B, S] for each step, or one [B, before + T, S] for all.
+
+    `gates`: the factor of every step on the direct path, [B, S] each, where this is a memory that has one.
+    """
 
     layer: str
     field: str
     parts: list[Tensor]
     before: int = 0
+    gates: list[Tensor] | None = None
 
     @property
     def stepwise(self) -> bool:
@@ -59,7 +63,12 @@ def run(model: NeuralModel, tokens_BT: Tensor) -> tuple[list[Node], Tensor]:
         if isinstance(model, RecurrentModel):
             layers, f_BTH = run_layers(model, watched(tokens_BT))
             nodes = [
-                Node(layer.name, field, [getattr(state, field) for state in layer.states[1:]])
+                Node(
+                    layer.name,
+                    field,
+                    [getattr(state, field) for state in layer.states[1:]],
+                    gates=layer.gates() if field == layer.memory else None,
+                )
                 for layer in layers
                 for field in layer.cell.state_sizes()
             ]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.base import Cell, Record, Weights
+from thereafter.cells.gru import GRU
 from thereafter.layers.connect import join
 from thereafter.models.recurrent import RecurrentModel
 
@@ -29,6 +30,26 @@ class LayerRun:
     z_BTG: Tensor
     states: list[Any]
     records: list[Record]
+
+    @property
+    def memory(self) -> str:
+        """The field that the direct path runs along: c, or h where there is no c."""
+        return list(self.cell.state_sizes())[-1]
+
+    def gates(self) -> list[Tensor] | None:
+        """The factor [B, M] of every step on the direct path; None where the cell has no such path."""
+        kept = [kept_share(self.cell, record) for record in self.records]
+        return [gate for gate in kept if gate is not None] or None
+
+
+def kept_share(cell: Cell, record: Record) -> Tensor | None:
+    """The gate [B, M] by which one step multiplies the memory on the direct path; None where there is no such path."""
+    if "forget" in record:  # LSTM, minLSTM
+        return record["forget"]
+    if "update" in record:
+        old = isinstance(cell, GRU) and cell.update == "old"
+        return record["update"] if old else 1 - record["update"]
+    return record.get("decay")
 
 
 def run_layers(model: RecurrentModel, x_BTI: Tensor) -> tuple[list[LayerRun], Tensor]:

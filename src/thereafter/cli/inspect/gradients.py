@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from thereafter.cli.app import Numbers, inspect_app, load
+from thereafter.cli.inspect.flow_table import flow_lines
+from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement
     from thereafter.language_model import LanguageModel
 
-DISTANCES = (1, 2, 5, 10, 20, 40, 80, 160, 320)
+
+class Loss(StrEnum):
+    """Whose loss is taken back."""
+
+    any = "any"
+    verb = "verb"
+
 
 Text = Annotated[str | None, typer.Option(help="The text to measure on.")]
 TextSource = Annotated[
@@ -41,35 +50,34 @@ def gradients(
     runs: Annotated[list[str], typer.Argument(help="Run folders of neural models.", metavar="RUN...")],
     text: Text = None,
     source: TextSource = None,
+    at: Annotated[
+        Loss, typer.Option(help="Which loss: any of the text, or that at the verbs of new agreement sentences.")
+    ] = Loss.any,
     distance: Annotated[
-        int | None, typer.Option(help="How many steps to look back (40, or as the text allows).")
+        int | None,
+        typer.Option(help="How many steps to look back (40, or as the text allows); words from verb to subject (10)."),
     ] = None,
-    rows: Annotated[int, typer.Option(help="How many rows of text.")] = 8,
-    ends: Annotated[int, typer.Option(help="How many losses in each row.")] = 6,
+    rows: Annotated[int | None, typer.Option(help="How many rows of text (8), or sentences (200).")] = None,
+    ends: Annotated[int | None, typer.Option(help="How many losses in each row of text (6).")] = None,
     out: Out = None,
     figure: Picture = None,
 ) -> None:
     """How far a gradient travels back in time: the norm of d loss / d state by distance, and a verdict.
 
-    Example: thereafter inspect gradients runs/rnn runs/lstm --source agreement --figure decay.html
+    Example: thereafter inspect gradients runs/rnn runs/lstm --at verb --distance 10 --figure decay.html
     """
     from thereafter import inspect
-    from thereafter.inspection.gradients import decays
 
-    looked: dict[str, Any] = {"distance": distance, "rows": rows, "ends": ends}
+    given = {"distance": distance, ("count" if at is Loss.verb else "rows"): rows, "ends": ends}
+    looked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if at is Loss.verb and "ends" in looked:
+        raise OptionError("a sentence has one verb and one loss; leave --ends out, or leave --at verb out")
     flows = []
     for run, lm in zip(runs, map(load, runs), strict=True):
         name = title(run, lm, alone=len(runs) == 1)
-        flows.append(inspect.gradients(lm, text=text, source=source, name=name, **looked))
-    width = max(len(str(flow.about["model"])) for flow in flows) + 2
-    shown = [d for d in DISTANCES if d <= max(flow.about["distance"] for flow in flows)]
-    typer.echo(f"{'model':{width}}{'layer':9}{'field':6}" + "".join(f"{d:>9}" for d in shown) + "   verdict")
-    for flow in flows:
-        for (layer, field), decay in decays(flow).items():
-            norm_D = flow["norm"][flow["layer"].tolist().index(layer), :, flow["field"].tolist().index(field)]
-            cells = "".join(f"{norm_D[d]:>9.1e}" if d < len(norm_D) else f"{'':>9}" for d in shown)
-            typer.echo(f"{flow.about['model']:{width}}{layer:9}{field:6}{cells}   {decay}")
-    typer.echo("norm of d loss / d state by steps back; decay and 1 % are counted from the value at distance 1")
+        flows.append(inspect.gradients(lm, text=text, source=source, at=at.value, name=name, **looked))
+    for line in flow_lines(flows):
+        typer.echo(line)
     save(flows, out)
     if figure is not None:
         from thereafter.figures.export import write

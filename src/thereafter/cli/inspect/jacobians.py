@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from thereafter.cli.app import Run, inspect_app, load
-from thereafter.cli.inspect.gradients import DISTANCES, Out, Picture, Text, TextSource, save
+from thereafter.cli.inspect.flow_table import DISTANCES
+from thereafter.cli.inspect.gradients import Out, Picture, Text, TextSource, save
 
 SAID = {
     "gain": "largest singular value of the whole product",

@@ -24,13 +24,19 @@ class BackpropAsked(Asked):
 
 
 class DecayAnswer(Answer):
-    """`rate` is the factor a step; from `horizon` steps on less than 1 % is left, null where that never comes."""
+    """`share` of the value at distance 1 was measured at `distance`, the farthest; `verdict` is the word for it.
 
+    From `under` steps on every measured value is under 1 %; null where that was not seen. `rate` is the factor a step
+    of the power that fits the curve best.
+    """
+
+    verdict: Literal["vanishing", "fading", "kept", "exploding", "cut off"]
+    share: float | None
+    distance: int
+    under: int | None
     rate: float
-    verdict: Literal["vanishing", "stable", "exploding", "cut off"]
-    horizon: float | None
     words: str
-    when: str
+    measured: str
 
 
 class StateAnswer(Answer):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -52,14 +51,16 @@ def _last_line(ids: NDArray[np.int32], end: int | None) -> NDArray[np.int32]:
 
 
 def decay_of(norm_D: NDArray[Any]) -> dict[str, Any] | None:
-    """The decay of a norm by distance, as `inspection.decay` fits it; none where a number is none."""
+    """What is left of a norm by distance, as `inspection.decay` says it; none where a number is none."""
     if not np.isfinite(norm_D).all():
         return None
     decay = fit_decay(norm_D)
     return {
-        "rate": float(decay.rate),
         "verdict": decay.verdict,
-        "horizon": None if math.isinf(decay.horizon) else float(decay.horizon),
+        "share": plain(decay.share),
+        "distance": decay.distance,
+        "under": decay.under,
+        "rate": float(decay.rate),
         "words": str(decay),
-        "when": decay.when(),
+        "measured": decay.measured(),
     }

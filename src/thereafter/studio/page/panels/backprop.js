@@ -216,12 +216,12 @@ function mount(place, context) {
   function labelOf(answer) { return context.models.find((card) => card.name === answer.model)?.label ?? answer.model; }
 
   function table() {
-    const head = ["Model", "State", "Verdict", "Factor a step", "Under 1 %", "1 step back", "Farthest"];
+    const head = ["Model", "State", "Verdict", "Share of 1 step back", "1 step back", "Farthest"];
     return el("table", { id: "verdicts", style: "white-space: nowrap" },
       el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, found.map((answer) => {
         const part = stateOf(answer, shown.value), { decay, norm } = part;
-        const cells = [nameOf(part, answer), decay?.verdict ?? "–", short(decay?.rate), decay?.when ?? "–", short(norm.at(-2)), short(norm[0])];
+        const cells = [nameOf(part, answer), decay?.verdict ?? "–", decay?.measured ?? "–", short(norm.at(-2)), short(norm[0])];
         return el("tr", { "data-model": answer.model }, el("th", { scope: "row" }, labelOf(answer)), cells.map((cell) => el("td", {}, cell)));
       })));
   }
