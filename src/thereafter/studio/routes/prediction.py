@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 from weakref import WeakKeyDictionary
 
 from fastapi import Request, Response
@@ -42,20 +42,35 @@ class NextAsked(Asked):
 
 
 class CandidateAnswer(Answer):
-    """A continuation: how it reads, what to append to the prompt, its probability."""
+    """A continuation: how it reads, what to append to the prompt, its probability.
+
+    `number` is that of a verb form, in a model of the generated sentences; "" for whatever else.
+    """
 
     text: str
     append: str
     p: float
+    number: Literal["singular", "plural", ""]
+
+
+class VerbsAnswer(Answer):
+    """The probability of all verb forms of each number together."""
+
+    singular: float
+    plural: float
 
 
 class PredictionAnswer(Answer):
-    """`tokens` are the last of the prompt as the model reads it; `unknown` of them it has never met."""
+    """`tokens` are the last of the prompt as the model reads it; `unknown` of them it has never met.
+
+    `verbs` is null for a model of other texts than the generated sentences.
+    """
 
     model: str
     tokens: list[str]
     unknown: int
     candidates: list[CandidateAnswer]
+    verbs: VerbsAnswer | None
 
 
 @router.post("/next", response_model=list[PredictionAnswer])

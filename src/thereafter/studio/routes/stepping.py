@@ -56,11 +56,21 @@ class GateAnswer(Answer):
     meaning: str
 
 
+class EquationAnswer(Answer):
+    """`_x` and `_{...}` are subscripts; `field` is what it computes, `keeps` the gate that multiplies its old value."""
+
+    text: str
+    field: str
+    keeps: str
+
+
 class StepAnswer(Answer):
-    """`left` tokens of the text were not read."""
+    """`left` tokens of the text were not read; `twin` is the text with every number turned round, or ""."""
 
     layers: list[str]
     gates: list[GateAnswer]
+    equations: list[EquationAnswer]
+    twin: str
     before: BeforeAnswer
     steps: list[TakenAnswer]
     left: int

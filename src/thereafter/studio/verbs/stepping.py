@@ -13,6 +13,8 @@ from thereafter.errors import OptionError
 from thereafter.language_model import LanguageModel
 from thereafter.layers.lanes import Lane
 from thereafter.models.recurrent import RecurrentModel
+from thereafter.studio.verbs.equations import equations
+from thereafter.studio.verbs.number import twin_of
 from thereafter.studio.verbs.prediction import candidate
 from thereafter.studio.verbs.tracing import plain
 
@@ -45,6 +47,7 @@ def step(
     gave it; the `state` after it, the `gates` of the step, and what is expected `next`. States and gates go by their
     names in `lm.trace` ("l0.h", "l0.forget") and have its values; `layer` chooses one layer, `gates=False` leaves
     them out. A model that does not recur has neither. `layers` are all there are; `left` tokens were not read.
+    `equations` are those of the cell; `twin` is the text with every number turned round, "" where there is none.
     """
     ids = lm.encode(text)
     if not len(ids):
@@ -78,6 +81,8 @@ def step(
     return {
         "layers": [lane.name for lane in _lanes(lm, None)],
         "gates": [{"name": gate, "meaning": _meaning(lanes[0].cell, gate)} for gate in opened],
+        "equations": equations(lanes[0].cell) if lanes else [],
+        "twin": twin_of(lm, text),
         "before": before,
         "steps": steps,
         "left": len(ids) - count,

@@ -1,0 +1,118 @@
+"""What models of the generated sentences expect of number, and the equations beside a cell, against the library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thereafter
+from thereafter.studio.verbs.equations import equations
+from thereafter.studio.verbs.number import twin_of, verb_forms
+from thereafter.studio.verbs.prediction import predict
+from thereafter.studio.verbs.stepping import step
+from thereafter.text.agreement import read_sentences, sentences
+from thereafter.text.agreement.numbers import twin, verb_number
+
+PROMPT = "the teachers near the farmer"
+
+
+@pytest.fixture(scope="module", params=["lstm", "ngram", "transformer"])
+def lm(request: pytest.FixtureRequest, ready_folder: Path) -> Any:
+    return thereafter.load(ready_folder / request.param)
+
+
+def test_the_verb_of_every_sentence_has_the_number_of_its_subject():
+    stream = sentences(None, seed=5)
+    seen = []
+    for one in (next(stream) for _ in range(300)):
+        assert one.number == verb_number(one.correct_form, after=one.words[one.verb - 1])
+        assert verb_number(one.wrong_form, after=one.words[one.verb - 1]) not in (None, one.number)
+        seen.append(one.number)
+    assert set(seen) == {"singular", "plural"}
+
+
+def test_the_twin_of_a_sentence_has_the_wrong_verb_of_the_sentence_and_the_other_number():
+    stream = sentences(None, seed=6)
+    for one in (next(stream) for _ in range(300)):
+        turned = twin(one.words)
+        assert turned[one.verb] == one.wrong_form
+        assert turned[one.subject] != one.words[one.subject]
+        assert twin(turned) == one.words
+        assert sum(a != b for a, b in zip(turned, one.words, strict=True)) >= 2 + len(one.attractors)
+
+
+def test_verbs_are_those_of_the_whole_distribution(lm: Any):
+    found = predict(lm, PROMPT, 50)
+    everything = lm.next(PROMPT, len(lm.tokenizer.vocabulary))
+    for number in ("singular", "plural"):
+        expected = sum(p for word, p in everything if verb_number(word) == number)
+        assert found["verbs"][number] == pytest.approx(expected, rel=1e-4)
+    assert [one["number"] for one in found["candidates"]] == [
+        verb_number(one["text"]) or "" for one in found["candidates"]
+    ]
+    assert {"singular", "plural"} <= {one["number"] for one in found["candidates"]}
+
+
+def test_after_a_modal_no_form_has_a_number(lm: Any):
+    found = predict(lm, "the teacher would", len(lm.tokenizer.vocabulary))
+    assert found["verbs"] == {"singular": 0.0, "plural": 0.0}
+    assert {one["number"] for one in found["candidates"]} == {""}
+    assert "walk" in {one["text"] for one in found["candidates"]}
+
+
+def test_models_of_other_texts_have_no_verbs(ready_folder: Path, tmp_path: Path):
+    letters = thereafter.load(ready_folder / "letters")
+    prose = thereafter.train(
+        text="he walks to the house and they walk to the mill by the river .\n" * 9,
+        model="ngram",
+        tokens="word",
+        out=tmp_path / "run",
+    )
+    for lm in (letters, prose):
+        assert verb_forms(lm) is None
+        assert twin_of(lm, PROMPT) == ""
+        found = predict(lm, "they ", 9)
+        assert found["verbs"] is None
+        assert {one["number"] for one in found["candidates"]} == {""}
+
+
+def test_a_step_has_the_twin_of_its_text(ready_folder: Path):
+    lm = thereafter.load(ready_folder / "rnn")
+    assert step(lm, "", f"{PROMPT} are old .", limit=3)["twin"] == "the teacher near the farmers is old ."
+    assert step(lm, "", "of course , perhaps")["twin"] == ""
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn", "mingru", "minlstm"])
+def test_the_equation_of_the_memory_holds_in_a_trace(kind: str, tmp_path: Path):
+    """What an equation says is kept of the old value, and what is new, make the value of the trace."""
+    text = "the nurse near the farmers is old ."
+    lm = thereafter.train(
+        text=f"{text}\n" * 20, model=kind, tokens="word", out=tmp_path / "run", hidden=5, tokens_budget=200, seed=0
+    )
+    trace = lm.trace(text)
+    found = step(lm, "", text, limit=20)["equations"]
+    assert found == equations(lm.model.layers.lanes[0].cell)
+    for row in found:
+        assert not row["field"] or f"l0.{row['field']}" in trace.arrays
+    if kind == "rnn":
+        assert [row["text"] for row in found] == ["h_t = tanh(W x_t + U h_{t−1} + b)"]
+        return
+    (row,) = [row for row in found if row["keeps"]]
+    memory = trace[f"l0.{row['field']}"].astype(float)
+    gate = trace[f"l0.{row['keeps'].removeprefix('1 - ')}"].astype(float)
+    kept = 1 - gate if row["keeps"].startswith("1 - ") else gate
+    new = trace["l0.cell" if kind == "lstm" else "l0.new"].astype(float)
+    write = trace["l0.input"].astype(float) if kind == "lstm" else 1 - kept
+    np.testing.assert_allclose(memory[1:], kept[1:] * memory[:-1] + write[1:] * new[1:], atol=1e-5)
+
+
+def test_the_sentences_of_the_ready_models_can_be_turned_round(ready_folder: Path):
+    """Every word of a twin is in the vocabulary: no picture of one begins with an unknown word."""
+    lm = thereafter.load(ready_folder / "lstm")
+    records = next((ready_folder / "texts").glob("sentences-*/agreement.test.jsonl"))
+    some = [one for one, _ in zip(read_sentences(records), range(50), strict=False)]
+    unknown = [word for one in some for word in twin(one.words) if lm.tokenizer.unknown_id in lm.encode(word)]
+    assert len(unknown) < 5, unknown
