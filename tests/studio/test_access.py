@@ -41,9 +41,17 @@ def test_every_control_and_picture_has_a_name(panel: Any):
     assert not nameless
 
 
-def test_two_sentences_say_what_is_seen(panel: Any):
-    about = panel.locator("main .about").text_content().strip().replace("et al.", "and others")
-    assert len(re.findall(r"[.?](?=\s|$)", about)) == 2, about
+def test_one_line_says_what_to_see_and_one_or_two_sentences_what_to_do(panel: Any):
+    see, about = (
+        panel.locator(f"main .{name}").text_content().strip().replace("et al.", "and others")
+        for name in ("see", "about")
+    )
+    assert len(re.findall(r"[.?](?=\s|$)", see)) == 1, see
+    lines = panel.locator("main .see").evaluate(
+        "one => one.clientHeight / parseFloat(getComputedStyle(one).lineHeight)"
+    )
+    assert lines < 1.5, see
+    assert 1 <= len(re.findall(r"[.?](?=\s|$)", about)) <= 2, about
     assert panel.locator("main h2").count() == 1
     assert panel.locator("#tabs [aria-current=page]").text_content() == panel.locator("main h2").text_content()
 

@@ -15,7 +15,7 @@ from thereafter.inspection.trace import Trace
 
 TEXT = "the teacher near the farmers is old ."
 AT = "/#gates?text=" + TEXT.replace(" ", "+")
-RUNNING = "the cat , which the family adopted from the shelter last summer , was happy ."
+MEAN = f"{AT}&unit=mean"
 
 
 def at_step(page: Any, step: int) -> None:
@@ -73,7 +73,7 @@ def test_the_gates_shown_are_those_of_the_trace_file(
     page: Any, server: Any, tmp_path: Path, kind: str, gates: list[str]
 ):
     model = f"ready:{kind}"
-    page.goto(f"{AT}&model={model}&step=1")
+    page.goto(f"{MEAN}&model={model}&step=1")
     at_step(page, 1)
     file = saved(page, tmp_path)
     lm = thereafter.load(server.studio.shelf.place(model))
@@ -114,7 +114,7 @@ def test_a_single_unit_can_be_followed(page: Any, server: Any):
 
 
 def test_a_vanilla_rnn_stands_beside_it_without_gates(page: Any, server: Any):
-    page.goto(f"{AT}&step=4")
+    page.goto(f"{MEAN}&step=4")
     at_step(page, 4)
     trace = thereafter.load(server.studio.shelf.place("ready:rnn")).trace(TEXT)
     assert tanks(page, "ready:rnn") == {}
@@ -128,21 +128,71 @@ def test_a_vanilla_rnn_stands_beside_it_without_gates(page: Any, server: Any):
         assert f"moved it by {moved:.3f}" in page.locator('[data-model="ready:rnn"]').inner_text()
 
 
-def test_the_running_example_says_which_words_are_unknown(page: Any, server: Any):
+def test_words_the_model_does_not_know_are_marked(page: Any, server: Any):
     page.goto(AT)
     at_step(page, 5)
-    page.get_by_role("button", name="the running example").click()
-    page.wait_for_selector(".token:has-text('adopted')")
+    sentence = "the cat , which the family adopted , was happy ."
+    page.get_by_role("textbox", name="The sentence").fill(sentence)
+    page.wait_for_selector(".levels th:has-text('adopted')")
     lm = thereafter.load(server.studio.shelf.place("ready:lstm"))
-    unknown = [word for word in RUNNING.split() if lm.encode(word).tolist() == [lm.tokenizer.unknown_id]]
+    unknown = [word for word in sentence.split() if lm.encode(word).tolist() == [lm.tokenizer.unknown_id]]
     assert "family" in unknown
     page.wait_for_selector(f"text=Unknown to this model, so all read as <unk>: {', '.join(unknown)}.")
-    marked = [text for text in page.locator(".token").all_inner_texts() if text.endswith("?")]
+    marked = [text for text in page.locator(".levels thead button").all_inner_texts() if text.endswith("?")]
     assert marked == [f"{word} ?" for word in unknown]
 
 
+def test_it_opens_on_the_unit_that_carries_the_number_with_the_picture_on_the_first_screen(page: Any, server: Any):
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto("/#gates")
+    at_step(page, 5)
+    box = page.locator("#picture").bounding_box()
+    assert box["y"] + box["height"] <= 800
+    assert page.get_by_role("slider", name="Unit").input_value() == "17"
+    assert page.locator("#picture h3").first.inner_text() == "Every step, unit 17, which carries the number"
+    text = page.get_by_role("textbox", name="The sentence").input_value()
+    words = text.split()
+    assert (words[1], words[4]) == ("teachers", "farmer")  # a noun of the other number stands nearer to the verb
+    own, other = (thereafter.load(server.studio.shelf.place(f"ready:{name}")).trace(text) for name in ("lstm", "rnn"))
+    assert table(page, "ready:lstm", "l0.c") == pytest.approx(own["l0.c"][:, 17].tolist(), abs=6e-3)
+    assert table(page, "ready:rnn", "l0.h") == pytest.approx(other["l0.h"][:, 5].tolist(), abs=6e-3)  # its own unit
+
+
+def test_the_twin_sentence_and_the_equations_have_the_numbers_of_the_trace(page: Any, server: Any):
+    page.goto(f"{AT}&step=5")
+    at_step(page, 5)
+    lm = thereafter.load(server.studio.shelf.place("ready:lstm"))
+    own, turned = (lm.trace(text) for text in (TEXT, "the teachers near the farmer are old ."))
+    twin = page.locator('.levels tr[data-twin="ready:lstm"] td')
+    found = [text.split() for text in twin.all_inner_texts()]
+    assert [word for word, _ in found] == turned.tokens
+    shown = [float(number.replace("−", "-")) for _, number in found]
+    assert shown == pytest.approx(turned["l0.c"][:, 17].tolist(), abs=6e-3)
+    kept = page.locator("#kept").inner_text()
+    for trace in (own, turned):
+        between = trace["l0.c"][1:5, 17]  # from the subject to the word before the verb
+        assert f"{between.min():+.2f} to {between.max():+.2f}".replace("-", "−") in kept
+    for field in ("forget", "input", "output", "c", "h"):
+        number = page.locator(f'.equations [data-field="{field}"] .number').inner_text()
+        assert float(number.replace("−", "-")) == pytest.approx(float(own[f"l0.{field}"][4, 17]), abs=6e-3)
+    forget, c = own["l0.forget"][:, 17].astype(float), own["l0.c"][:, 17].astype(float)
+    parts = page.locator('.equations [data-field="c"] .parts').inner_text().replace("−", "-")
+    assert [float(part.split()[0]) for part in parts.split(",")] == pytest.approx(
+        [forget[4] * c[3], c[4] - forget[4] * c[3]], abs=6e-3
+    )
+
+
+def test_without_a_twin_or_a_known_unit_the_mean_is_shown(page: Any, mingru: str):
+    page.goto(f"/#gates?model={mingru}&text=of+course&step=1")
+    at_step(page, 1)
+    assert page.get_by_role("slider", name="Unit").input_value() == "-1"
+    assert page.locator("#kept").inner_text() == ""
+    assert page.locator(".levels tr[data-twin]").count() == 0
+    assert page.locator('.equations [data-field="h"] .number').inner_text() == ""
+
+
 def test_every_kind_of_cell_and_every_layer(page: Any, server: Any, mingru: str, tmp_path: Path):
-    page.goto(f"{AT}&model={mingru}&beside=ready:gru&step=3")
+    page.goto(f"{MEAN}&model={mingru}&beside=ready:gru&step=3")
     at_step(page, 3)
     file = saved(page, tmp_path)
     assert tanks(page, mingru) == {"l0.update": pytest.approx(file["l0.update"][2].mean(dtype=float), abs=6e-4)}
@@ -171,6 +221,7 @@ def test_models_of_other_tokens_are_not_laid_side_by_side(page: Any):
     page.goto(f"{AT}&beside=ready:letters")
     page.wait_for_selector("text=so their steps are not the same")
     assert page.locator(".levels tr[data-of]").count() == 4
+    assert page.locator(".levels tr[data-twin]").count() == 1
 
 
 def test_a_link_shows_the_same_again_and_nothing_is_wider_than_a_phone(page: Any):

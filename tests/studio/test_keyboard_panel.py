@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import thereafter
+from thereafter.text.agreement.numbers import verb_number
 
 
 def words(page: Any, model: str) -> list[str]:
@@ -63,7 +64,7 @@ def test_the_numbers_are_the_models_own_and_all_bars_have_one_scale(page: Any, s
         column = page.locator(f'[data-model="{name}"]')
         said = column.locator(".value").all_text_contents()
         assert [float(one.removesuffix(" %")) for one in said] == pytest.approx([100 * p for _, p in found], abs=0.5)
-        widths = column.locator(".fill").evaluate_all("all => all.map(one => parseFloat(one.style.width))")
+        widths = column.locator(".bar .fill").evaluate_all("all => all.map(one => parseFloat(one.style.width))")
         assert widths == pytest.approx([100 * p / most for _, p in found], rel=0.01)
 
 
@@ -95,3 +96,39 @@ def test_taking_back_and_starting_again(page: Any, server: Any):
     page.reload()  # an empty text is a state too
     wait_for_words(page, "ready:lstm", [text for text, _ in lm.next("", 8)])
     assert page.locator("textarea").input_value() == ""
+
+
+def test_it_opens_on_a_subject_with_a_nearer_noun_of_the_other_number_and_verbs_are_tinted(page: Any, server: Any):
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto("/#keyboard")
+    page.wait_for_selector('[data-model="ready:transformer"] .bar')
+    text = page.locator("textarea").input_value()
+    assert text == "the teachers near the farmer"
+    assert page.locator(".tints").inner_text().split("\n") == ["sg singular verb", "pl plural verb", "other words"]
+    colours = {}
+    for bar in page.locator("#columns .bar").all():
+        number = verb_number(bar.get_attribute("data-word")) or ""
+        assert bar.get_attribute("data-number") == number
+        assert bar.locator(".mark").inner_text() == {"singular": "sg", "plural": "pl", "": ""}[number]
+        colours.setdefault(number, set()).add(
+            bar.locator(".fill").evaluate("one => getComputedStyle(one).backgroundColor")
+        )
+    assert all(len(own) == 1 for own in colours.values())
+    assert len(set.union(*colours.values())) == len(colours) == 3
+    first = page.locator("#columns .bar").first.bounding_box()
+    assert first["y"] + first["height"] < 800
+    lm = thereafter.load(server.studio.shelf.place("ready:lstm"))
+    everything = lm.next(text, len(lm.tokenizer.vocabulary))
+    mass = {
+        number: sum(p for word, p in everything if verb_number(word) == number) for number in ("singular", "plural")
+    }
+    share = round(100 * mass["plural"] / sum(mass.values()))
+    column = page.locator('[data-model="ready:lstm"] .verbs')
+    assert column.inner_text().strip() == f"verbs: sg {100 - share} %, pl {share} %"
+
+
+def test_models_of_other_texts_are_not_tinted(page: Any):
+    page.goto("/#keyboard?models=ready:letters&text=def+")
+    page.wait_for_selector('[data-model="ready:letters"] .bar')
+    assert page.locator("#columns .mark, #columns .verbs").count() == 0
+    assert not page.locator(".tints").is_visible()

@@ -33,6 +33,45 @@ def lm(server: Any, request: pytest.FixtureRequest) -> Any:
     return thereafter.load(server.studio.shelf.place(f"ready:{request.param}"))
 
 
+def unit_boxes(page: Any, which: int) -> list[float]:
+    """The numbers in the upper boxes of the unrolled view (0: this sentence), or the lower ones (1: its twin)."""
+    boxes = page.locator(f".unrolled button .one:nth-of-type({3 if which == 0 else 5}) b").all_text_contents()
+    return [float(text.replace("−", "-")) for text in boxes]
+
+
+def test_it_opens_on_the_unit_that_carries_the_number_with_the_picture_on_the_first_screen(page: Any, server: Any):
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto("/#recurrence")
+    at_step(page, 5)
+    box = page.locator("#picture").bounding_box()
+    assert box["y"] + box["height"] <= 800
+    assert page.locator(".loop").is_visible()
+    assert page.get_by_role("slider", name="Unit").input_value() == "23"
+    assert "h of unit 23, which carries the number" in page.locator("#unit").inner_text()
+    text, twin = "the teachers near the farmer are old .", "the teacher near the farmers is old ."
+    assert page.get_by_role("textbox", name="The sentence").input_value() == text
+    lm = thereafter.load(server.studio.shelf.place("ready:gru"))
+    assert lm.tokenizer.unknown_id not in lm.encode(f"{text} {twin}")
+    for which, sentence in enumerate((text, twin)):
+        assert unit_boxes(page, which)[1:] == pytest.approx(lm.trace(sentence)["l0.h"][:, 23].tolist(), abs=6e-3)
+    number = page.locator('.equations [data-field="h"] .number').inner_text().replace("−", "-")
+    assert float(number) == pytest.approx(float(lm.trace(text)["l0.h"][4, 23]), abs=6e-3)
+
+
+def test_another_unit_can_be_followed_and_a_link_shows_it_again(page: Any, server: Any):
+    page.goto(f"{AT}&model=ready:rnn&step=4")
+    at_step(page, 4)
+    page.get_by_role("slider", name="Unit").fill("40")
+    page.wait_for_function("() => document.getElementById('unit').textContent.includes('unit 40;')")
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    at_step(page, 4)
+    trace = thereafter.load(server.studio.shelf.place("ready:rnn")).trace(TEXT)
+    assert unit_boxes(page, 0)[1:] == pytest.approx(trace["l0.h"][:, 40].tolist(), abs=6e-3)
+    assert page.locator(".equations .formula").inner_text() == "ht = tanh(W xt + U ht−1 + b)"
+
+
 def test_every_step_shows_the_state_and_the_prediction_of_the_library(page: Any, lm: Any):
     page.goto(f"{AT}&model=ready:{lm.config['model']}&step=0")
     at_step(page, 0)
@@ -43,7 +82,7 @@ def test_every_step_shows_the_state_and_the_prediction_of_the_library(page: Any,
         else:
             page.keyboard.press("ArrowRight")
         at_step(page, step)
-        assert page.locator('.token[aria-current="step"]').inner_text().split()[0] == WORDS[step - 1]
+        assert page.locator('.token[aria-current="step"]').text_content().split()[0] == WORDS[step - 1]
         h = trace["l0.h"][step - 1].astype(float)
         assert size(page, "h after") == pytest.approx(np.abs(h).mean(), abs=6e-4)
         if step > 1:
@@ -147,7 +186,7 @@ def test_a_word_that_is_expected_can_be_read_instead(page: Any, server: Any):
 
 
 def test_a_link_shows_model_sentence_step_and_view_again(page: Any):
-    page.goto(AT)
+    page.goto(f"{AT}&step=3")
     at_step(page, 3)
     page.get_by_role("combobox", name="Model").select_option("ready:gru")
     page.get_by_role("combobox", name="View").select_option("unrolled")
@@ -166,12 +205,12 @@ def test_a_link_shows_model_sentence_step_and_view_again(page: Any):
 
 
 def test_markup_and_emoji_are_words_like_others_and_a_long_text_is_cut(page: Any):
-    page.goto(f"{AT}&model=ready:rnn")
-    at_step(page, 3)
+    page.goto(f"{AT}&model=ready:rnn&view=folded")
+    page.wait_for_selector(".token")
     page.locator("textarea").fill("the <img src=x onerror=alert(1)> 😀 is old")
     page.wait_for_selector(".token:has-text('😀')")
     assert page.locator(".place img").count() == 0
-    assert "Unknown to this model" in page.locator(".place .note").all_inner_texts()[1]
+    page.wait_for_selector("text=Unknown to this model")
     page.locator("textarea").fill("the farmer " * 300)
     page.wait_for_selector("text=The first 60 of")
     assert page.locator(".token").count() == 60

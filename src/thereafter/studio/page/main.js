@@ -18,7 +18,7 @@ for (const panel of PANELS) tabs.append(el("a", { href: `#${panel.id}`, "data-pa
 function context(panel) {
   return {
     api,
-    /** The models there are: { name, label, kind, tokens, source, layers, hidden }. */
+    /** The models there are: { name, label, kind, tokens, source, layers, hidden, units }. */
     get models() { return models; },
     get jobs() { return jobs; },
     /** The value the address gives for a name, else the fallback. */
@@ -48,7 +48,7 @@ async function open() {
   document.title = `${panel.title} · thereafter studio`;
   const place = el("div", { class: "place", "data-panel": panel.id });
   root.replaceChildren(
-    el("h2", {}, panel.title),
+    el("div", { class: "top" }, el("h2", {}, panel.title), el("p", { class: "see" }, panel.see)),
     el("p", { class: "about" }, panel.about),
     place,
     el("p", { id: "said", class: "hidden", "aria-live": "polite" }),

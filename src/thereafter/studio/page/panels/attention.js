@@ -9,21 +9,23 @@ import { bringIntoView, current, player, whole } from "../parts/walk.js";
 export const panel = {
   id: "attention",
   title: "Attention",
+  see: "Each word that is written looks at its own word of the source, across a change of order too.",
   about: "Each row is a word that the translator writes, and its cells say how much it looked at each word of the source; a row sums to 1. "
     + "Press Next word, or the right arrow key, and watch where it looks when the order of the words changes.",
   mount,
 };
 
 const SENTENCES = [
-  "the red house hides the black cat",
-  "the tired horse follows the white cow behind the green car",
-  "the round table",
+  ["the red house hides the black cat", "red house … black cat"],
+  ["the tired horse follows the white cow behind the green car", "a longer one"],
+  ["the round table", "round table"],
 ];
+const FIRST_STEP = 7; // of the first sentence: all its words are written
 const ABOUT = "A translator from English to French is trained here, and one without attention beside it for the panel Bottleneck. "
   + "Their sentences are generated from about 50 words, and they are kept for the next time.";
 const STYLE = `
 .looked { border-collapse: separate; border-spacing: 2px; }
-.looked th, .looked td { border: 0; text-align: center; padding: .3rem .35rem; min-width: 3.1rem; white-space: nowrap; }
+.looked th, .looked td { border: 0; text-align: center; padding: .1rem .35rem; min-width: 3.1rem; white-space: nowrap; }
 .looked thead th { font-weight: 400; }
 .looked tbody th, .looked thead td { position: sticky; left: 0; text-align: right; background: var(--ground); z-index: 1; font-weight: 400; }
 .looked thead td { outline: 0; }
@@ -42,19 +44,20 @@ function mount(place, context) {
   let answer = null, rows = [];
   const ask = context.api.latest();
   const failed = errors();
-  const text = el("textarea", { rows: 2, maxlength: MOST_TYPED, spellcheck: "false" });
-  text.value = context.get("text", SENTENCES[0]);
+  const text = el("textarea", { rows: 1, maxlength: MOST_TYPED, spellcheck: "false" });
+  text.value = context.get("text", SENTENCES[0][0]);
   const pick = taskChoice("Translator", context.get("model"), () => request());
   const walk = player(moved);
-  walk.set(whole(context.get("step"), 3), MOST_TYPED);
+  walk.set(whole(context.get("step"), FIRST_STEP), MOST_TYPED);
   const table = el("table", { class: "looked", "aria-label": "Attention weights: a row for each word written, a column for each word read" });
   const map = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Attention weights" }, table);
-  const said = el("p", { role: "status" });
+  const said = el("p", { role: "status", style: "margin:0 0 .5rem" });
   const row = el("div");
-  const body = el("div", { hidden: true }, el("div", { style: "margin-top:.6rem" }, presets("Sentences", SENTENCES, take)),
-    el("div", { class: "row" }, pick.node), walk.node, said,
-    el("div", { class: "halves" }, map, el("section", { class: "card" }, el("h3", {}, "This step"), row)));
-  const input = field("The sentence to translate", text);
+  walk.node.append(pick.node);
+  pick.node.style.marginLeft = "auto";
+  const body = el("div", { hidden: true }, walk.node, said,
+    el("div", { class: "halves", id: "picture" }, map, el("section", { class: "card" }, el("h3", {}, "This step"), row)));
+  const input = el("div", { class: "sentence" }, field("The sentence to translate", text), presets("Sentences", SENTENCES, take));
   input.hidden = true;
   const models = taskModels(context, { task: "translate", offer: "Train the two translators (about half a minute)", about: ABOUT, changed: found });
   place.append(el("style", {}, STYLE), models.node, input, failed.node, body);

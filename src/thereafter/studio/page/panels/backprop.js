@@ -18,6 +18,7 @@ const TEXTS = [
 export const panel = {
   id: "backprop",
   title: "Backpropagation",
+  see: "How much of the gradient of one loss is left, step by step, on its way back.",
   about: "The network is drawn once for every word it reads: states go forward to the last word, and the gradient of that "
     + "word's loss comes back through them, its real size under each state. "
     + "Press Backward to watch it fade, and shorten the truncation to see what training would lose.",

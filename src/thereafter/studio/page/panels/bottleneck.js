@@ -9,6 +9,7 @@ import { whole } from "../parts/walk.js";
 export const panel = {
   id: "bottleneck",
   title: "Bottleneck",
+  see: "Through one vector a long sentence does not fit: see where the line without attention falls.",
   about: "A translator without attention has to carry the whole sentence in one vector, and the longer the sentence, the more it loses. "
     + "Move the length, switch attention off and on, and read what both translators make of the same sentence.",
   mount,

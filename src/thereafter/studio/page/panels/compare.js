@@ -35,8 +35,9 @@ const TRAININGS = [
 export const panel = {
   id: "compare",
   title: "Compare",
-  about: "Every model reads the same new sentences: the table shows how well, how fast and how large each is, and the charts "
-    + "how it learned and how far back it remembers a subject. Click a heading to sort, tick the models, or choose another comparison.",
+  see: "The farther the verb from its subject, the more must be remembered: see whose line falls first.",
+  about: "Every model reads the same new sentences: the table shows how well, how fast and how large each is, the charts how it learned and how far back it remembers. "
+    + "Click a heading to sort, tick the models, or choose another comparison.",
   mount,
 };
 
@@ -65,10 +66,10 @@ function mount(place, context) {
   const distance = el("div", { id: "distance" }), seen = el("p", { class: "note", id: "seen" });
   const agreement = el("section", { class: "card" }, el("h3", {}, "The right verb, by its distance from the subject"), distance, seen);
   place.append(
-    el("div", { class: "row" }, of.node), picks, failed.node, status, heading, table.node, legend, advice,
-    el("div", { class: "columns", style: "grid-template-columns:repeat(auto-fit,minmax(min(100%,27rem),1fr))" },
-      el("section", { class: "card" }, el("h3", {}, "Learning"), el("div", { class: "row" }, measure.node, across.node), learning, learned),
-      agreement),
+    el("div", { class: "row" }, of.node), picks, failed.node, status,
+    el("div", { class: "columns", style: "grid-template-columns:repeat(auto-fit,minmax(min(100%,27rem),1fr));margin-bottom:1rem" }, agreement,
+      el("section", { class: "card" }, el("h3", {}, "Learning"), el("div", { class: "row" }, measure.node, across.node), learning, learned)),
+    heading, table.node, legend, advice,
   );
 
   function wanted() {

@@ -43,8 +43,9 @@ const STYLE = `
 export const panel = {
   id: "counting",
   title: "Counting",
+  see: "Each pair of words adds one to a cell; a row, divided by its sum, predicts the next word.",
   about: "Press “Next word” to read on: each word adds one to the cell of the word before it (row) and itself (column). "
-    + "Divided by its row sum a count becomes a probability, and “Generate” draws a sentence from those.",
+    + "Switch to probabilities or another smoothing, and “Generate” draws a sentence from them.",
   mount,
 };
 

@@ -19,6 +19,7 @@ const DECADES = 3; // powers of ten above and below 1 that the thickness of an a
 export const panel = {
   id: "eigenvalue",
   title: "Eigenvalue",
+  see: "A spectral radius below 1 makes repeated products vanish, above 1 explode.",
   about: "On the left a vector is multiplied by the same matrix again and again, on the right a gradient goes back through "
     + "networks that have this matrix between their steps. "
     + "Drag the spectral radius, the size of the largest eigenvalue: below 1 both fade, above 1 the linear ones explode.",

@@ -1,17 +1,18 @@
 // Gates: how far every gate of a model is open at every step, and its memory, beside another model on the same sentence.
 import { choice, field, modelChoice, presets, SENTENCES, slider } from "../parts/controls.js";
-import { calm, el, errors } from "../parts/dom.js";
-import { face, levelTable, reading, STYLE } from "../parts/levels.js";
-import { bringIntoView, chips, MOST_CHARACTERS, MOST_STEPS, player, recurrent, remarks, whole } from "../parts/walk.js";
+import { calm, el, errors, show, visible } from "../parts/dom.js";
+import { equationList } from "../parts/equations.js";
+import { around, face, keeping, levelTable, own, reading, STYLE } from "../parts/levels.js";
+import { bringIntoView, knownUnit, MOST_CHARACTERS, MOST_STEPS, player, recurrent, remarks, whole } from "../parts/walk.js";
 
-const RUNNING = "the cat , which the family adopted from the shelter last summer , was happy .";
+const MEAN = "mean"; // of the units, in the address
 const WAITING = "The first model with gates is ready in a few seconds.";
 
 export const panel = {
   id: "gates",
   title: "Gates",
-  about: "Each tank shows how far a gate stands open at the current word, from 0 (shut) to 1 (open), with the memory it guards below and a network without gates beside it. "
-    + "Press Next word to read on, or move the unit slider to follow a single unit instead of the mean.",
+  see: "One unit keeps the subject's number up to the verb: look at its memory, and at the gate that keeps it.",
+  about: "Each row is a gate, from 0 (shut) to 1 (open), or the memory it guards; the twin sentence has every number turned round.",
   mount,
 };
 
@@ -19,27 +20,31 @@ function gated(model) { return recurrent(model) && model.kind !== "rnn"; }
 
 function mount(place, context) {
   let shown = null; // what the models did with the sentence, and what shows it
-  let unitNow = whole(context.get("unit"), -1);
-  const requests = [context.api.latest(), context.api.latest()];
+  // null: of each model the unit that carries the number; -1: the mean of all
+  let unitNow = context.get("unit") === MEAN ? -1 : whole(context.get("unit"), null);
+  const requests = [context.api.latest(), context.api.latest(), context.api.latest()];
   const failed = errors();
-  const text = el("textarea", { rows: 2, maxlength: MOST_CHARACTERS, spellcheck: "false" });
-  text.value = context.get("text", SENTENCES[0]);
+  const text = el("textarea", { rows: 1, maxlength: MOST_CHARACTERS, spellcheck: "false" });
+  text.value = context.get("text", SENTENCES[0][0]);
   const walk = player(draw, { first: 1 });
   walk.set(whole(context.get("step"), 5), MOST_STEPS);
   const first = modelChoice("Model with gates", context, { fits: gated, wanted: context.get("model", "ready:lstm"), changed: () => ask() });
   const second = modelChoice("Beside it", context, { fits: recurrent, wanted: context.get("beside", "ready:rnn"), changed: () => ask() });
-  const layers = choice("Layer", [], "", () => ask());
-  let layer = Math.max(0, whole(context.get("layer"), 0));
+  const layers = choice("Layer", [], "", () => { [layer, chosenLayer] = [Number(layers.value), true]; ask(); });
+  let layer = Math.max(0, whole(context.get("layer"), -1)), chosenLayer = context.get("layer") !== "";
   const unit = slider("Unit", { min: -1, max: 0, step: 1, value: -1, say: (at) => (at < 0 ? "mean of all" : at) }, chooseUnit);
   const step = slider("Word", { min: 1, max: 1, step: 1, value: 1 }, (at) => walk.go(at));
   layers.node.style.display = "none";
-  const note = el("p", { class: "note" }, WAITING), words = el("div"), cards = el("div", { class: "columns" }), every = el("div", { class: "wide" });
+  const note = el("p", { class: "note", style: "margin:0" }, WAITING), cards = el("div", { class: "columns" });
+  const every = el("div", { class: "wide" }), kept = el("p", { class: "note", id: "kept", style: "margin:0 0 .4rem" });
+  const title = el("h3"), beside = el("h3"), formulas = el("div");
+  const picture = el("div", { class: "beside", hidden: true, id: "picture" }, el("section", { class: "card", style: "padding:.7rem .9rem" }, title, kept, every),
+    el("section", { class: "card", style: "padding:.7rem .9rem" }, beside, formulas));
   const save = el("button", { type: "button", onclick: download });
-  const below = el("section", { class: "card", hidden: true, style: "margin-top:1rem" }, el("h3", {}, "Every step"), every,
-    el("div", { class: "row middle", style: "margin:.8rem 0 0" }, save, el("span", { class: "note" }, "The values of every unit at every step, as lm.trace gives them.")));
-  place.append(el("style", {}, STYLE), field("The sentence", text),
-    el("div", { style: "margin-top:.6rem" }, presets("Sentences", [...SENTENCES, [RUNNING, "the running example"]], take)),
-    el("div", { class: "row" }, first.node, second.node, layers.node), el("div", { class: "row" }, unit.node, step.node), failed.node, note, words, walk.node, cards, below);
+  const below = el("div", { class: "row middle", hidden: true, style: "margin:1rem 0 0" }, save,
+    el("span", { class: "note" }, "The values of every unit at every step, as lm.trace gives them."));
+  place.append(el("style", {}, STYLE), el("div", { class: "sentence" }, field("The sentence", text), presets("Sentences", SENTENCES, take)),
+    el("div", { class: "row" }, first.node, second.node, layers.node, unit.node, step.node), failed.node, note, walk.node, picture, cards, below);
   const later = calm(ask);
   text.addEventListener("input", later);
 
@@ -57,13 +62,15 @@ function mount(place, context) {
       return;
     }
     offerLayers();
-    context.set({ model: first.value, beside: second.value, text: text.value, layer: layer || null });
+    context.set({ model: first.value, beside: second.value, text: text.value, layer: chosenLayer ? layer : null });
     const sentence = text.value.slice(0, MOST_CHARACTERS);
     try {
       const reads = await Promise.all([first, second].map((pick, i) => (pick.value ? read(pick.value, sentence, requests[i]) : null)));
       if (!place.isConnected) return; // another panel is shown by now, and the address is its own
+      const twin = reads[0].twin ? await read(first.value, reads[0].twin, requests[2]) : null;
+      if (!place.isConnected) return;
       failed.say("");
-      fresh(sentence, ...reads);
+      fresh(sentence, ...reads, twin);
     } catch (error) {
       failed.say(context.api.sentence(error));
     }
@@ -74,12 +81,12 @@ function mount(place, context) {
   /** The layers of the chosen model; of one there is nothing to choose. */
   function offerLayers() {
     const count = cardOf(first.value).layers ?? 1;
-    if (layers.select.length === count) layer = Number(layers.value);
-    else {
+    if (!chosenLayer) layer = knownUnit(cardOf(first.value), "number")?.layer ?? 0;
+    if (layers.select.length !== count) {
       layers.select.replaceChildren(...Array.from({ length: count }, (_, i) => el("option", { value: i }, i + 1)));
-      layer = Math.min(layer, count - 1);
-      layers.select.value = layer;
     }
+    layer = Math.min(layer, count - 1);
+    layers.select.value = layer;
     layers.node.style.display = count < 2 ? "none" : "";
   }
 
@@ -91,23 +98,24 @@ function mount(place, context) {
   }
 
   /** Another sentence or model: everything is made anew. */
-  function fresh(sentence, main, beside) {
-    const alike = beside && beside.model.tokens === main.model.tokens;
-    const count = alike ? Math.min(main.steps.length, beside.steps.length) : main.steps.length;
-    const reads = (alike ? [main, beside] : [main]).map((one) => ({ ...one, steps: one.steps.slice(0, count) }));
+  function fresh(sentence, main, other, turned) {
+    const alike = other && other.model.tokens === main.model.tokens;
+    const count = alike ? Math.min(main.steps.length, other.steps.length) : main.steps.length;
+    const reads = (alike ? [main, other] : [main]).map((one) => ({ ...one, steps: one.steps.slice(0, count) }));
     const faces = reads.map((one) => face(one, chooseUnit));
-    const table = levelTable(reads, walk.go), list = chips(reads[0].steps, walk.go);
+    const twin = turned?.steps.length >= count ? { ...turned, steps: turned.steps.slice(0, count) } : null;
+    const table = levelTable(reads, walk.go, twin), equations = equationList(main.equations);
     note.textContent = remarks(main);
-    words.replaceChildren(list.node);
+    formulas.replaceChildren(equations.node);
     cards.replaceChildren(...faces.map((one) => one.node));
-    if (beside && !alike) cards.append(el("section", { class: "card" }, el("h3", {}, beside.model.label),
-      el("p", { class: "note" }, `It reads tokens of the kind “${beside.model.tokens}”, ${main.model.label} reads “${main.model.tokens}”, so their steps are not the same. Choose another.`)));
+    if (other && !alike) cards.append(el("section", { class: "card" }, el("h3", {}, other.model.label),
+      el("p", { class: "note" }, `It reads tokens of the kind “${other.model.tokens}”, ${main.model.label} reads “${main.model.tokens}”, so their steps are not the same. Choose another.`)));
     every.replaceChildren(table.node);
     save.textContent = `Save the trace of ${main.model.label} (.npz)`;
-    below.hidden = false;
-    shown = { main: reads[0], text: sentence, faces, table, list };
+    below.hidden = picture.hidden = false;
+    shown = { main: reads[0], twin, text: sentence, faces, table, equations };
     unit.input.max = main.units - 1;
-    unitNow = Math.max(-1, Math.min(main.units - 1, unitNow));
+    if (unitNow !== null) unitNow = Math.max(-1, Math.min(main.units - 1, unitNow));
     step.input.max = count;
     walk.set(walk.at, count);
     draw(walk.at);
@@ -120,14 +128,19 @@ function mount(place, context) {
 
   function draw(at) {
     if (!shown) return;
-    unit.set(unitNow);
+    const { main, twin } = shown, one = own(main, unitNow);
+    unit.set(one);
     step.set(at);
-    context.set({ step: at, unit: unitNow < 0 ? null : unitNow });
-    shown.list.mark(at);
+    context.set({ step: at, unit: unitNow === -1 ? MEAN : unitNow });
+    const known = one >= 0 && one === main.known ? ", which carries the number" : "";
+    show(title, one < 0 ? "Every step, the mean of all units" : `Every step, unit ${one}${known}`);
+    show(beside, `${main.model.label} at “${visible(main.steps[at - 1].form)}”, ${one < 0 ? "mean of all" : `unit ${one}`}`);
+    show(kept, keeping(main, twin, unitNow));
+    shown.equations.draw((name) => (one < 0 && ["c", "h"].includes(name) ? undefined : around(main, name, at, unitNow)));
     shown.table.draw(at, unitNow);
     for (const one of shown.faces) one.draw(at, unitNow);
     bringIntoView(every, shown.table.heads[at - 1]);
-    context.announce(`word ${at} of ${shown.main.steps.length}, ${shown.main.steps[at - 1].form}`);
+    context.announce(`word ${at} of ${main.steps.length}, ${main.steps[at - 1].form}`);
   }
 
   /** The file that `lm.trace(...).save` writes, for the same words. */

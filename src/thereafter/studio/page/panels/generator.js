@@ -21,6 +21,7 @@ const SEEDS = ["def ", "import ", "class ", "the teacher near the "];
 export const panel = {
   id: "generator",
   title: "Generator",
+  see: "A low temperature repeats what is likely, a high one invents: watch the bars sharpen and flatten.",
   about: "A model writes on from your seed text, token by token, while the strip shows its hidden state and the bars what it expects next. "
     + "Press Generate, then change temperature and top‑k while it writes, or pause it to look.",
   mount,

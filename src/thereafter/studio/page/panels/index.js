@@ -1,4 +1,5 @@
-// The panels in the order of the tabs: each is { id, title, about, mount(place, context) }.
+// The panels in the order of the tabs: each is { id, title, see, about, mount(place, context) }: `see` is what to see in one
+// line, `about` what to do.
 import { panel as keyboard } from "./keyboard.js";
 import { panel as counting } from "./counting.js";
 import { panel as windowed } from "./window.js";

@@ -1,9 +1,9 @@
 // Keyboard: the next-word distribution of several models side by side, as the context grows.
-import { bars } from "../parts/bars.js";
+import { bars, tintLegend } from "../parts/bars.js";
 import { describe, field } from "../parts/controls.js";
 import { arrange, calm, el, errors } from "../parts/dom.js";
 
-const BEGIN = "the teacher near the";
+const BEGIN = "the teachers near the farmer";
 const MOST = 6; // models side by side
 const READ = 20000; // characters of a text that the models are asked about: its end
 const FIRST = ["ready:ngram", "ready:rnn", "ready:lstm", "ready:transformer"];
@@ -11,8 +11,9 @@ const FIRST = ["ready:ngram", "ready:rnn", "ready:lstm", "ready:transformer"];
 export const panel = {
   id: "keyboard",
   title: "Keyboard",
-  about: "Click a word to write it, or type: each column shows what one model expects next. "
-    + "The bars change with every word, and the longer the sentence, the more the models differ.",
+  see: "A singular or a plural verb next: does a model follow the subject, or the noun that stands nearer?",
+  about: "Click a word to write it, or type: each column shows what one model expects next, and how it divides verbs between the two numbers. "
+    + "Change “teachers” to “teacher” and see which models notice.",
   mount,
 };
 
@@ -23,16 +24,17 @@ function mount(place, context) {
   let keep = ""; // the model whose first bar gets the focus when the bars are drawn anew
   const ask = context.api.latest();
   const failed = errors();
-  const text = el("textarea", { rows: 2, placeholder: BEGIN, spellcheck: "false" });
+  const text = el("textarea", { rows: 1, placeholder: BEGIN, spellcheck: "false" });
   text.value = context.get("text", context.get("empty") ? "" : BEGIN);
   const shorter = () => text.value.trimEnd().replace(/\S+$/, "").trimEnd();
   const back = el("button", { type: "button", onclick: () => write(shorter(), "") }, "Take back a word");
   const clear = el("button", { type: "button", onclick: () => write("", "") }, "Start again");
   const pick = el("div", { class: "row middle", role: "group", "aria-label": "Models" });
+  const legend = tintLegend(); // it keeps its place while the first bars are asked for
   const columns = el("div", { class: "columns many", id: "columns" });
   const long = el("p", { class: "note" });
-  const buttons = el("div", { class: "row", style: "margin-top:.5rem" }, back, clear);
-  place.append(field("The sentence so far", text), buttons, pick, long, failed.node, columns);
+  const buttons = el("div", { class: "row" }, back, clear);
+  place.append(el("div", { class: "sentence" }, field("The sentence so far", text), buttons), pick, long, failed.node, legend, columns);
 
   const later = calm(refresh);
   text.addEventListener("input", () => { keep = ""; later(); });
@@ -81,6 +83,7 @@ function mount(place, context) {
     try {
       const answers = await ask("/api/next", { models: there, prompt: end(text.value), k: 8 });
       failed.say("");
+      legend.hidden = !answers.some((one) => one.verbs);
       const most = Math.max(...answers.flatMap((one) => one.candidates.map((item) => item.p))); // one scale for all
       shown = new Map(answers.map((one) => [one.model, drawn(one, most)]));
       arrange(columns, [...shown.values()].map((one) => one.node));
@@ -103,9 +106,9 @@ function mount(place, context) {
     const words = answer.unknown === 1 ? "1 word of the sentence is" : `${answer.unknown} words of the sentence are`;
     const unknown = answer.unknown ? el("p", { class: "note" }, `${words} new to it.`) : null;
     return el("section", { class: "card", "data-model": answer.model },
-      el("h3", {}, label),
+      el("h3", {}, label), answer.verbs ? verbs(answer.verbs) : null,
       bars(answer.candidates, {
-        label: `next word of ${answer.model}`, scale, chosen: (item) => add(answer.model, item),
+        label: `next word of ${answer.model}`, scale, tinted: answer.verbs !== null, chosen: (item) => add(answer.model, item),
       }),
       unknown);
   }
@@ -118,6 +121,23 @@ function mount(place, context) {
   context.watch(offer);
   offer();
   return () => later.cancel();
+}
+
+/** A share as whole per cent; what is there is never called 0. */
+function rounded(share) { return share > 0 && share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`; }
+
+/** How a model divides the verbs it expects between the two numbers. */
+function verbs({ singular, plural }) {
+  const all = singular + plural;
+  if (all < 0.001) return el("p", { class: "verbs" }, "no verb is expected here", el("span", { class: "both" }));
+  const part = (number, share) => {
+    const node = el("span", { "data-number": number }, el("span", { class: "fill", style: "display:block;height:100%" }));
+    node.style.width = `${100 * share}%`;
+    return node;
+  };
+  return el("p", { class: "verbs tinted", "data-singular": singular, "data-plural": plural },
+    `verbs: sg ${rounded(singular / all)}, pl ${rounded(plural / all)}`,
+    el("span", { class: "both", "aria-hidden": "true" }, part("singular", singular / all), part("plural", plural / all)));
 }
 
 /** The end of a text; a character of two halves is not cut. */

@@ -1,17 +1,18 @@
 // Recurrence: one word at a time through a recurrent model, folded into one cell and unrolled over the sentence.
 import { bars } from "../parts/bars.js";
-import { choice, field, modelChoice, presets, SENTENCES } from "../parts/controls.js";
-import { calm, el, errors, visible } from "../parts/dom.js";
+import { choice, field, modelChoice, presets, SENTENCES, slider } from "../parts/controls.js";
+import { calm, el, errors, show, visible } from "../parts/dom.js";
+import { equationList, signed } from "../parts/equations.js";
 import { loop, LOOP_STYLE, sub } from "../parts/loop.js";
 import { percent } from "../parts/numbers.js";
-import { shade, strip } from "../parts/strip.js";
-import { bringIntoView, chips, current, MOST_CHARACTERS, MOST_STEPS, player, recurrent, remarks, textUpTo, usual, whole } from "../parts/walk.js";
+import { fromMiddle, shade, strip } from "../parts/strip.js";
+import { bringIntoView, chips, current, knownUnit, MOST_CHARACTERS, MOST_STEPS, player, recurrent, remarks, textUpTo, usual, whole } from "../parts/walk.js";
 
 export const panel = {
   id: "recurrence",
   title: "Recurrence",
-  about: "One cell reads the sentence word by word and hands its state h from each step to the next. "
-    + "Press Next word, or the right arrow key, and watch the state change and the prediction follow.",
+  see: "One unit takes up the number of the subject, and the state carries it from word to word.",
+  about: "Press Next word, or the right arrow key: the cell reads a word, and its state goes on to the next step.",
   mount,
 };
 
@@ -19,49 +20,58 @@ const WAITING = "The first recurrent model is ready in a few seconds.";
 const STYLE = `
 .states dt { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; font-size: .9rem; margin-top: .5rem; }
 .states dd { margin: .15rem 0 0; } .states .strip + .strip { margin-top: 2px; }
-.unrolled { display: flex; align-items: center; padding: .3rem .2rem .6rem; }
-.unrolled .arrow { color: var(--line); flex: none; font-size: 1.3rem; width: 1.5rem; text-align: center; }
+.unrolled { display: flex; align-items: center; padding: .3rem .2rem .4rem; }
+.unrolled .arrow { color: var(--line); flex: none; font-size: 1.1rem; width: .8rem; text-align: center; }
 .unrolled .arrow.live { color: var(--accent); font-weight: 700; }
-.unrolled button { flex: none; display: grid; justify-items: center; gap: .1rem; min-width: 4.6rem; padding: .4rem .5rem; }
+.unrolled button { flex: none; display: grid; justify-items: center; gap: .1rem; min-width: 3.3rem; padding: .3rem .2rem; }
 .unrolled button[aria-current] { border: 2px solid var(--accent); background: var(--ground); }
-.unrolled button .mono { white-space: pre; font-size: .85rem; }
+.unrolled button .mono { white-space: pre; font-size: .78rem; max-width: 4.6rem; overflow: hidden; text-overflow: ellipsis; }
 .unrolled button .ahead { color: var(--soft); font-size: .8rem; min-height: 1.2em; }
-.unrolled canvas { width: 2.4rem; height: 8rem; image-rendering: pixelated; border: 1px solid var(--line); border-radius: .25rem; }
+.unrolled canvas { width: 2.2rem; height: 5rem; image-rendering: pixelated; border: 1px solid var(--line); border-radius: .25rem; }
 .unrolled button.later canvas, .unrolled button.later .said { visibility: hidden; }
+.unrolled .one { width: 100%; min-width: 2.9rem; border: 1px solid var(--line); border-radius: .25rem; font-size: .8rem; background: var(--ground);
+  font-variant-numeric: tabular-nums; line-height: 1.25; } .unrolled .one i { display: block; height: 1.2rem; }
+.unrolled .one small { display: block; color: var(--soft); } .unrolled .later .one i, .unrolled .later .one b { visibility: hidden; } .unrolled .one b { font-weight: 400; }
 .unrolled button.later { border-style: dashed; }
-.halves { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1rem; margin-bottom: 1rem; }`;
+.halves { margin-top: 1rem; display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1rem; margin-bottom: 1rem; }`;
 
 function mount(place, context) {
-  let answer = null, most = {}, drawn = null; // most: the strongest colour of h and of c
-  const request = context.api.latest();
+  let answer = null, turned = null, most = {}, drawn = null; // turned: the twin's steps; most: the strongest colour of h and of c
+  let unitNow = whole(context.get("unit"), null); // null: the one that carries the number
+  const request = context.api.latest(), requestTwin = context.api.latest();
   const failed = errors();
-  const text = el("textarea", { rows: 2, maxlength: MOST_CHARACTERS, spellcheck: "false" });
-  text.value = context.get("text", SENTENCES[0]);
+  const text = el("textarea", { rows: 1, maxlength: MOST_CHARACTERS, spellcheck: "false" });
+  text.value = context.get("text", SENTENCES[0][0]);
   const walk = player(moved);
-  walk.set(whole(context.get("step"), 3), MOST_STEPS);
-  const pick = modelChoice("Model", context, { fits: recurrent, wanted: context.get("model", "ready:rnn"), changed: () => ask() });
+  walk.set(whole(context.get("step"), 5), MOST_STEPS);
+  const pick = modelChoice("Model", context, { fits: recurrent, wanted: context.get("model", "ready:gru"), changed: () => ask() });
   const view = choice("View", [["both", "folded and unrolled"], ["folded", "folded"], ["unrolled", "unrolled"]],
     context.get("view", "both"), look);
-  const note = el("p", { class: "note" }, WAITING);
+  const unit = slider("Unit", { min: 0, max: 0, step: 1, value: 0 }, (chosen) => { unitNow = chosen; drawUnit(); });
+  const note = el("p", { class: "note", style: "margin:0" }, WAITING);
   const words = el("div");
   const folded = loop();
-  const states = el("dl", { class: "states" });
+  const states = el("dl", { class: "states", style: "margin:0" });
   const expected = el("div");
   const unrolled = el("div", { class: "wide" });
-  const half = el("section", { class: "card" }, el("h3", {}, "Folded: one cell, again and again"), folded.node, states);
-  const rolled = el("section", { class: "card" }, el("h3", {}, "Unrolled: the same cell at every step"), unrolled);
-  const shown = el("div", { hidden: true }, el("div", { class: "halves" }, half,
-    el("section", { class: "card" }, el("h3", {}, "What comes next"), expected)), rolled);
-  place.append(el("style", {}, STYLE + LOOP_STYLE), field("The sentence", text),
-    el("div", { style: "margin-top:.6rem" }, presets("Sentences", SENTENCES, (sentence) => take(sentence, 0))),
-    el("div", { class: "row" }, pick.node, view.node), failed.node, note, words, walk.node, shown);
+  const formulas = el("div"), about = el("p", { class: "note", id: "unit", style: "margin:.3rem 0 0" });
+  const half = el("section", { class: "card", style: "padding:.7rem .9rem" }, el("h3", {}, "Folded: one cell in a loop"), folded.node, formulas);
+  const rolled = el("section", { class: "card" }, el("h3", {}, "Unrolled: the same cell at every step"), unrolled, about);
+  const picture = el("div", { class: "beside", id: "picture" }, rolled, half);
+  const shown = el("div", { hidden: true }, picture, el("div", { class: "halves" }, el("section", { class: "card" }, el("h3", {}, "Its whole state"), states),
+    el("section", { class: "card" }, el("h3", {}, "What comes next"), expected)));
+  place.append(el("style", {}, STYLE + LOOP_STYLE),
+    el("div", { class: "sentence" }, field("The sentence", text), presets("Sentences", SENTENCES, (sentence) => take(sentence, 0))),
+    el("div", { class: "row" }, pick.node, view.node, unit.node), failed.node, note, words, walk.node, shown);
   const later = calm(ask);
   text.addEventListener("input", later);
   look(view.value);
 
   function look(value) {
     half.hidden = value === "unrolled";
+    words.hidden = value !== "folded"; // they stand in the unrolled picture
     rolled.hidden = value === "folded";
+    picture.style.gridTemplateColumns = value === "both" ? "" : "minmax(0, 1fr)";
     context.set({ view: value === "both" ? null : value });
   }
 
@@ -83,7 +93,9 @@ function mount(place, context) {
       const asked = { model: pick.value, text: text.value.slice(0, MOST_CHARACTERS), limit: MOST_STEPS, k: 8, gates: false };
       const found = await request("/api/step", asked);
       if (!place.isConnected) return; // another panel is shown by now, and the address is its own
-      answer = found;
+      const twin = found.twin ? await requestTwin("/api/step", { ...asked, text: found.twin, k: 1 }) : null;
+      if (!place.isConnected) return;
+      [answer, turned] = [found, twin?.steps.length === found.steps.length ? twin.steps : null];
       failed.say("");
       fresh();
     } catch (error) {
@@ -101,16 +113,57 @@ function mount(place, context) {
     note.textContent = remarks(answer);
     const list = chips(steps, walk.go);
     words.replaceChildren(list.node);
-    const rows = [["h", "before"], ["h", "after"], ["h", "change"], ["c", "after"]].filter(([letter]) => letters.includes(letter)).map((one) => row(...one));
-    states.replaceChildren(...rows.flatMap((one) => [one.head, one.body]), el("p", { class: "note" },
+    const strips = [["h", "before"], ["h", "after"], ["h", "change"], ["c", "after"]].filter(([letter]) => letters.includes(letter)).map((one) => row(...one));
+    states.replaceChildren(...strips.flatMap((one) => [one.head, one.body]), el("p", { class: "note" },
       `Blue is below 0, orange above; ${letters.map((letter) => `of ${letter} the strongest colour is ±${most[letter].toFixed(2)}`).join(", ")} and beyond.`));
+    const equations = equationList(answer.equations);
+    formulas.replaceChildren(equations.node);
     const palette = Array.from({ length: 201 }, (_, i) => shade(i / 100 - 1));
     const columns = [answer.before, ...steps].map((step, at) => column(step, at, palette));
     unrolled.replaceChildren(el("div", { class: "unrolled" }, columns.flatMap((one) => [one.arrow, one.node])));
     shown.hidden = false;
-    drawn = { list, rows, columns };
+    drawn = { list, strips, columns, equations };
+    unit.input.max = answer.before.state[memory().field].length - 1;
+    drawUnit();
     walk.set(walk.at, steps.length);
     moved(walk.at, walk.at);
+  }
+
+  const cardOf = () => context.models.find((one) => one.name === pick.value);
+
+  /** The field and the unit that are followed: the one that carries the number where none was chosen; else of the last layer, its c or h. */
+  function memory() {
+    const known = knownUnit(cardOf(), "number");
+    const last = answer.layers.at(-1), own = `${last}.c` in answer.before.state ? `${last}.c` : `${last}.h`;
+    const field = known && known.field in answer.before.state ? known.field : own;
+    const size = answer.before.state[field].length;
+    return { field, index: Math.min(size - 1, Math.max(0, unitNow ?? known?.index ?? 0)), known: known?.field === field ? known.index : -1 };
+  }
+
+  /** One unit at every step, of the sentence and of its twin, on one scale. */
+  function drawUnit() {
+    if (!answer) return;
+    const { field, index, known } = memory(), letter = field.split(".")[1];
+    const values = (steps) => steps.map((step) => step.state[field][index]);
+    const own = values([answer.before, ...answer.steps]), other = turned && values([answer.before, ...turned]);
+    const top = Math.max(1e-6, ...[...own, ...(other ?? [])].map(Math.abs));
+    drawn.columns.forEach((one, at) => {
+      one.units.forEach((box, i) => {
+        const value = (i ? other : own)[at];
+        box.querySelector("b").textContent = signed(value);
+        box.querySelector("i").style.background = fromMiddle(value / top);
+      });
+    });
+    unit.set(index);
+    context.set({ unit: unitNow });
+    show(about, `${turned ? "The upper box" : "The box"}: ${letter} of unit ${index}${index === known ? ", which carries the number" : ""}`
+      + `${turned ? "; the lower box: the same in the twin sentence, which has every number turned round" : ""}. Up and orange is above 0, down and blue below.`);
+    drawEquations(walk.at);
+  }
+
+  function drawEquations(at) {
+    const { field, index } = memory(), layer = field.split(".")[0];
+    drawn.equations.draw((name) => (at && `${layer}.${name}` in stateAt(at) ? [stateBefore(at, `${layer}.${name}`)[index], stateAt(at)[`${layer}.${name}`][index]] : undefined));
   }
 
   const stateAt = (at) => (at === 0 ? answer.before : answer.steps[at - 1]).state;
@@ -142,11 +195,14 @@ function mount(place, context) {
     const said = step.next[0], word = at ? visible(step.form) : "start";
     const canvas = el("canvas", { role: "presentation" });
     upright(canvas, layersOf(step.state, "h"), most.h, palette);
+    const twin = at ? turned?.[at - 1].form : "start";
+    const units = [0, ...(turned ? [1] : [])].map((i) => el("span", { class: "one", "aria-hidden": "true" },
+      el("i"), el("b"), i ? el("small", {}, visible(twin)) : null));
     const node = el("button", { type: "button", "data-step": at, onclick: () => walk.go(at),
       "aria-label": `Step ${at}: reads ${word}, expects ${visible(said.text)}, ${percent(said.p)}` },
-    el("span", { class: "mono said" }, visible(said.text)), el("span", { class: "ahead said", "aria-hidden": "true" }, `${percent(said.p)} ↑`),
-    canvas, el("span", { class: "ahead", "aria-hidden": "true" }, "↑"), el("span", { class: "mono" }, word));
-    return { node, arrow: at ? el("span", { class: "arrow", "aria-hidden": "true" }, "→") : null };
+    el("span", { class: "mono said" }, visible(said.text)), el("span", { class: "ahead said", "aria-hidden": "true" }, percent(said.p)),
+    canvas, units[0], el("span", { class: "mono" }, step.known === false ? `${word} ?` : word), units[1] ?? null);
+    return { node, units, arrow: at ? el("span", { class: "arrow", "aria-hidden": "true" }, "→") : null };
   }
 
   function moved(at, from) {
@@ -155,18 +211,19 @@ function mount(place, context) {
     const step = at ? answer.steps[at - 1] : answer.before;
     const word = at ? visible(step.form) : "start", said = step.next[0];
     drawn.list.mark(at);
-    for (const one of drawn.rows) one.draw(at);
+    for (const one of drawn.strips) one.draw(at);
+    drawEquations(at);
     drawn.columns.forEach((one, i) => {
       current(one.node, i === at);
       one.node.classList.toggle("later", i > at);
       one.arrow?.classList.toggle("live", i === at);
     });
     bringIntoView(unrolled, drawn.columns[at].node);
-    const model = context.models.find((one) => one.name === pick.value);
+    const model = cardOf();
     const token = { word: "word", char: "letter" }[model?.tokens] ?? "token";
     folded.draw({ kind: model?.kind ?? "cell", at, word, said, token, old: small(from), now: small(at) }, at === from + 1);
     expected.replaceChildren(el("p", { class: "note" }, `After ${at ? `“${word}”, ${token} ${at} of ${answer.steps.length}` : "nothing but the start mark"}. Click one to let it be read next.`),
-      bars(step.next, { label: "next word", chosen: (item) => readInstead(at, item) }));
+      bars(step.next, { label: "next word", tinted: answer.twin !== "" || answer.steps.some((one) => one.next.some((item) => item.number)), chosen: (item) => readInstead(at, item) }));
     context.announce(`read ${word}, expects ${visible(said.text)}, ${percent(said.p)}`);
   }
 

@@ -7,6 +7,7 @@ import { percent } from "../parts/numbers.js";
 export const panel = {
   id: "sentiment",
   title: "Sentiment",
+  see: "Words speak for a label or against it, and a “not” turns round what comes after it.",
   about: "A classifier reads a review and gives it a label, and the number under each word says how much that word spoke for the label (+) or against it (−). "
     + "Click a word to leave it out, put a “not” before another, and see whether the label turns round.",
   mount,

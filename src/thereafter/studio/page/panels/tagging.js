@@ -6,7 +6,8 @@ import { el } from "../parts/dom.js";
 export const panel = {
   id: "tagging",
   title: "Tagging",
-  about: "Every word gets a tag, and below it stand the likeliest tags with their probabilities: the same word may be a noun here and a verb there. "
+  see: "The same word is a verb in one place and a noun in another: its neighbours decide.",
+  about: "Every word gets a tag, and below it stand the likeliest tags with their probabilities. "
     + "Change the sentence, or a single word of it, and see which tags follow.",
   mount,
 };

@@ -17,7 +17,8 @@ const SHORT = 2000; // characters of a pasted text that still go into a link
 export const panel = {
   id: "train",
   title: "Train",
-  about: "Choose a text and a kind of model and press Start: the curves show how its loss falls, on the text itself and on lines held out from it. "
+  see: "The loss falls on the text and on lines held out from it: see where the two lines part.",
+  about: "Choose a text and a kind of model and press Start: the curves show how its loss falls. "
     + "A training can be paused and goes on where it was, even after the studio was closed; its model can be tried in every other panel.",
   mount,
 };

@@ -2,6 +2,7 @@
 import { choice, field, modelChoice } from "../parts/controls.js";
 import { calm, el, errors, show, visible } from "../parts/dom.js";
 import { shade } from "../parts/strip.js";
+import { knownUnit } from "../parts/walk.js";
 
 const CELLS = ["rnn", "gru", "lstm", "awd-lstm", "mingru", "minlstm"];
 const FIRST = "ready:letters";
@@ -19,13 +20,16 @@ const STYLE = `
 .units .scale i { flex: 1; max-width: 14rem; height: .8rem; border-radius: .2rem; border: 1px solid var(--line); }
 .units .bar { min-height: 2.3rem; } .units .bar[aria-pressed="true"] { border-color: var(--accent); background: var(--raised); }
 .units .control .fill { background: var(--soft); }
+.units [data-unit] .track { position: relative; overflow: visible; }
+.units .luck { position: absolute; top: -.2rem; bottom: -.2rem; border-left: 2px solid var(--text); }
 .units summary { cursor: pointer; padding: .4rem 0; }
 @media (max-width: 900px) { .units { grid-template-columns: minmax(0, 1fr); } }`;
 
 export const panel = {
   id: "units",
   title: "Units",
-  about: "Each token has the colour of one unit's state after reading it, and the ranking shows which units follow a property of the text. "
+  see: "Some single units follow a property of the text that nobody told the model about.",
+  about: "Each token has the colour of one unit's state after reading it, and the ranking says how well units follow the property, beside what luck reaches. "
     + "Choose a property, then click a unit of the ranking, or show the next one, to see it in the text.",
   mount,
 };
@@ -41,7 +45,12 @@ function mount(place, context) {
   const askShown = context.api.latest(), askRanked = context.api.latest();
   const model = modelChoice("Model", context, { wanted: linked.model, fits: (one) => CELLS.includes(one.kind), changed: arrive });
   place.addEventListener("change", () => { touched = true; }, { capture: true });
-  const property = choice("Property of the text", [], "", () => { unit = ""; rank(); });
+  const property = choice("Property of the text", [], "", () => {
+    const card = context.models.find((one) => one.name === model.value);
+    unit = knownUnit(card, property.value) ? card.units[property.value] : "";
+    if (unit) colour();
+    rank();
+  });
   const layer = choice("State", [], "", () => pick(`${layer.value}[0]`));
   const number = el("input", { type: "number", min: 0, step: 1, style: "width:7rem" });
   const typed = calm(() => pick(`${layer.value}[${Math.trunc(Math.min(Number(number.max), Math.max(0, Number(number.value) || 0)))}]`), 250);
@@ -79,11 +88,12 @@ function mount(place, context) {
       failed.say(context.api.sentence(error));
       return;
     }
-    const wanted = known.some((one) => one.name === linked.property) ? linked.property : usual(context.models.find((one) => one.name === name));
+    const card = context.models.find((one) => one.name === name);
+    const wanted = known.some((one) => one.name === linked.property) ? linked.property : usual(card, known);
     const now = touched && property.value ? property.value : wanted;
     property.select.replaceChildren(...known.map((one) => el("option", { value: one.name, selected: one.name === now }, one.meaning)));
-    unit = first ? linked.unit : "";
-    if (unit || own) colour();
+    unit = (first && linked.unit) || (knownUnit(card, now) ? card.units[now] : "");
+    if (unit || own) colour(); // the ranking takes seconds
     rank();
   }
 
@@ -93,6 +103,7 @@ function mount(place, context) {
     try {
       const found = await askRanked("/api/units/ranked", { model: model.value, property: asked, top: 10 });
       failed.say("");
+      found.ranked.sort((one, other) => (other.held_out ?? -1) - (one.held_out ?? -1)); // by the figure that is shown
       ranking.replaceChildren(...ranked(found));
       onward.disabled = false;
       if (!unit) unit = found.ranked[0]?.unit ?? "";
@@ -120,18 +131,18 @@ function mount(place, context) {
     const list = el("ol", { class: "bars", "aria-label": `units by ${measure}` });
     for (const one of found.ranked) {
       const button = el("button", { type: "button", class: "bar", "data-unit": one.unit, onclick: () => pick(one.unit) },
-        row(`${one.unit} ${one.direction < 0 ? "↓" : "↑"}`, one.held_out, found.yes_no));
+        row(`${one.unit} ${one.direction < 0 ? "↓" : "↑"}`, one.held_out, found.yes_no, found.control));
       list.append(el("li", {}, button));
     }
-    const control = el("div", { class: "bar control", "data-control": found.control ?? "" }, row("chance", found.control, found.yes_no));
+    const control = el("div", { class: "bar control", "data-control": found.control ?? "" }, row("luck", found.control, found.yes_no));
     const half = Math.floor(found.tokens / 2).toLocaleString("en");
     return [
       el("p", { class: "note" }, found.yes_no
         ? `AUC: how surely the unit tells where it holds; 0.5 is a guess, 1 is always.`
         : "Correlation of the unit with it; 0 is none, 1 is perfect."),
       list, control,
-      el("p", { class: "note" }, `Chosen on ${half} tokens of ${found.source}, measured on ${half} others. ↑ the unit is high where it ${found.yes_no ? "holds" : "is high"}, ↓ low. `
-        + "Chance: the best unit for the same property moved to other places of the text."),
+      el("p", { class: "note" }, `Chosen on ${half} tokens of ${found.source}; measured, and sorted, on ${half} others. ↑ the unit is high where it ${found.yes_no ? "holds" : "is high"}, ↓ low. `
+        + "Luck, and the upright line: what the best unit reaches for the same property moved to other places of the text."),
     ];
   }
 
@@ -191,17 +202,21 @@ function mount(place, context) {
   };
 }
 
-/** A property that most texts of a model's kind have. */
-function usual(model) {
+/** A property that a unit of the model is known for; else one that most texts of its kind have. */
+function usual(model, all) {
+  const known = all.find((one) => knownUnit(model, one.name));
+  if (known) return known.name;
   if (model.source.startsWith("python-code")) return "quotes-or-comment";
   return ["char", "byte"].includes(model.tokens) ? "boundary" : "line-position";
 }
 
-/** What a bar of the ranking shows: its length runs from chance to perfect. */
-function row(name, value, yesNo) {
-  const fill = el("span", { class: "fill" });
-  fill.style.width = `${100 * Math.max(0, yesNo ? 2 * value - 1 : value)}%`;
-  return [el("span", { class: "word" }, name), el("span", { class: "track", "aria-hidden": "true" }, fill),
+/** What a bar of the ranking shows: its length runs from a guess to perfect; a line marks what luck reaches. */
+function row(name, value, yesNo, luck = null) {
+  const width = (figure) => `${100 * Math.max(0, yesNo ? 2 * figure - 1 : figure)}%`;
+  const fill = el("span", { class: "fill" }), line = luck === null ? null : el("span", { class: "luck" });
+  fill.style.width = width(value);
+  if (line) line.style.left = width(luck);
+  return [el("span", { class: "word" }, name), el("span", { class: "track", "aria-hidden": "true" }, fill, line),
     el("span", { class: "value" }, value == null ? "–" : value.toFixed(2))];
 }
 

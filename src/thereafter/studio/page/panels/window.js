@@ -53,6 +53,7 @@ const STYLE = `
 export const panel = {
   id: "window",
   title: "Window",
+  see: "A word outside of the window does not exist: the number of an early subject is lost with it.",
   about: "The network of Bengio et al. (2003) reads the last few words and nothing else; the strips are its real numbers for your text. "
     + "Click a word below to append it and the window slides on; point at a part, or step to it with Tab, for its tensor shapes.",
   mount,
@@ -65,7 +66,7 @@ function mount(place, context) {
   let answer = null;
 
   const model = modelChoice("Model", context, { fits: (one) => one.kind === "window", wanted: context.get("model", "ready:window"), changed: refresh });
-  const text = el("textarea", { rows: 2, maxlength: LIMIT, spellcheck: "false", placeholder: FIRST });
+  const text = el("textarea", { rows: 1, maxlength: LIMIT, spellcheck: "false", placeholder: FIRST });
   text.value = context.get("text", FIRST);
   const waiting = el("p", { class: "note" }, "The first window model is ready in about a minute.");
   const sight = el("div", { class: "sight", id: "sight" });
@@ -75,13 +76,11 @@ function mount(place, context) {
   const sizes = el("div", { class: "wide", id: "sizes", role: "region", "aria-label": "Parameters by component", tabindex: "0" });
   const found = el("div", {}, sight, network, el("h3", {}, "What it learns, part by part"), sizes);
   place.append(el("style", {}, STYLE),
-    el("div", { class: "row" }, model.node),
-    el("label", { class: "field" }, "The text so far", text),
-    el("div", { class: "row", style: "margin-top: .5rem" },
+    el("div", { class: "sentence" }, el("label", { class: "field" }, "The text so far", text), el("div", { class: "row" },
       el("button", { type: "button", class: "main", onclick: () => append(answer?.candidates[0]) }, "Append the likeliest word"),
       el("button", { type: "button", onclick: () => write(text.value.trimEnd().replace(/\S+$/, "").trimEnd()) }, "Take back a word"),
-      el("button", { type: "button", onclick: () => write("") }, "Start again")),
-    presets("Examples", TEXTS, write), failed.node, waiting);
+      el("button", { type: "button", onclick: () => write("") }, "Start again"))),
+    el("div", { class: "row" }, model.node, presets("Examples", TEXTS, write)), failed.node, waiting);
 
   const later = calm(refresh);
   text.addEventListener("input", later);

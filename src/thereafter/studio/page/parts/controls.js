@@ -61,9 +61,9 @@ export function presets(label, texts, chosen) {
     buttons.map(([text, name]) => el("button", { type: "button", onclick: () => chosen(text) }, name)));
 }
 
-/** Sentences that every word model of the studio knows, the running example of the books among them. */
+/** Sentences that every word model of the studio knows, with names: between subject and verb stand nouns of the other number. */
 export const SENTENCES = [
-  "the teacher near the farmers is old .",
-  "the teachers near the farmer are old .",
-  "the teacher behind the doctors was old .",
+  ["the teachers near the farmer are old .", "teachers … are"],
+  ["the teacher near the farmers is old .", "teacher … is"],
+  ["the cats behind the doctor near the farmer were happy .", "two nouns between"],
 ];

@@ -1,7 +1,8 @@
 // Fill levels of gates and the memory behind them, of one model at one step, and of every step as a table.
 import { el, visible } from "./dom.js";
-import { strip } from "./strip.js";
-import { current, usual } from "./walk.js";
+import { fromMiddle, strip } from "./strip.js";
+import { signed } from "./equations.js";
+import { current, knownUnit, usual } from "./walk.js";
 
 export const STYLE = `
 .tanks { display: flex; flex-wrap: wrap; justify-content: center; gap: .8rem; margin: 0 0 .8rem; }
@@ -22,10 +23,12 @@ export const STYLE = `
 .ends { display: flex; justify-content: space-between; font-size: .8rem; color: var(--soft); font-variant-numeric: tabular-nums; }
 .pinned { position: relative; padding-bottom: .9rem; } .pinned canvas { cursor: pointer; }
 .pin { position: absolute; bottom: 0; transform: translateX(-50%); font-size: .8rem; line-height: 1; }
-.levels td, .levels th { padding: .12rem .15rem; text-align: center; border: 0; }
+.levels td, .levels th { padding: .1rem .12rem; text-align: center; border: 0; }
 .levels th:first-child { text-align: left; position: sticky; left: 0; background: var(--ground); font-weight: 400; padding-right: .6rem; white-space: nowrap; }
-.levels th.group { font-weight: 600; padding-top: .6rem; }
-.levels .level { min-width: 3.2rem; height: 2.2rem; display: grid; place-items: center; border: 1px solid var(--line); border-radius: .25rem; }
+.levels th.group { font-weight: 600; padding-top: .2rem; }
+.levels .level { min-width: 2.9rem; height: 1.8rem; display: grid; place-items: center; border: 1px solid var(--line); border-radius: .25rem; font-size: .85rem; }
+.levels tr[data-memory] .level { height: auto; line-height: 1.2; padding-bottom: .1rem; } .levels .level small { display: block; color: var(--soft); }
+.levels .level small.other { color: var(--text); font-weight: 700; } .levels .level i { display: block; width: 100%; height: 1.35rem; }
 .levels td[aria-current] .level { outline: 2px solid var(--accent); outline-offset: -1px; }
 .levels thead button { padding: .1rem .35rem; min-height: 2.25rem; max-width: 7rem; overflow: hidden; text-overflow: ellipsis; font-size: .85rem; }
 .levels thead [aria-current] button { background: var(--accent); color: var(--on-accent); border-color: var(--accent); }`;
@@ -34,13 +37,14 @@ export const STYLE = `
 export function reading(answer, model, layer) {
   const memory = `${layer}.c` in answer.before.state ? `${layer}.c` : `${layer}.h`;
   const gates = answer.gates.map((gate) => ({ ...gate, field: `${layer}.${gate.name}` }));
-  return { ...answer, model, gates, memory, units: answer.before.state[memory].length };
+  const known = knownUnit(model, "number");
+  return { ...answer, model, gates, memory, units: answer.before.state[memory].length, known: known?.field === memory ? known.index : -1 };
 }
 
 /** The values of a field at a step; step 0 is before the first word, when no gate has been asked. */
 function values(read, fieldName, at) {
   const step = at ? read.steps[at - 1] : read.before;
-  return step.state[fieldName] ?? step.gates[fieldName];
+  return step.state[fieldName] ?? step.gates?.[fieldName];
 }
 
 /** Of one unit its value; of all (unit -1) the mean, of a memory the mean size. */
@@ -50,8 +54,17 @@ function level(read, fieldName, at, unit) {
   return average(fieldName === read.memory ? all.map(Math.abs) : all);
 }
 
-/** The unit that is shown of a model: a smaller one may not have it. */
-function own(read, unit) { return unit < read.units ? unit : -1; }
+/** The unit that is shown of a model: where none was chosen (null) the one that carries the number; a smaller model may not have it. */
+export function own(read, unit) {
+  const wanted = unit ?? read.known;
+  return wanted < read.units ? wanted : -1;
+}
+/** The values of a field ("forget", "c") before and after a step, of one unit or the mean of all. */
+export function around(read, fieldName, at, wanted) {
+  const full = `${read.memory.split(".")[0]}.${fieldName}`, unit = own(read, wanted);
+  const [before, now] = [at - 1, at].map((step) => values(read, full, step)).map((all) => all && (unit < 0 ? average(all) : all[unit]));
+  return now === undefined ? undefined : [before, now];
+}
 function average(all) { return all.reduce((sum, value) => sum + value, 0) / all.length; }
 function range(read, unit) { return Math.max(1e-6, ...read.steps.map((_, i) => Math.abs(level(read, read.memory, i + 1, unit)))); }
 function memoryName(read) { return read.memory.endsWith(".c") ? "Cell state c" : "Hidden state h"; }
@@ -89,7 +102,7 @@ export function face(read, chooseUnit) {
     bar.setAttribute("aria-label", `${memoryName(read)}, ${about.textContent}: ${now.toFixed(3)}`);
     line.draw([values(read, read.memory, at)], { most: strongest });
     pin.style.left = `${(100 * (Math.max(0, unit) + 0.5)) / read.units}%`;
-    pin.hidden = unit < 0;
+    pin.style.display = unit < 0 ? "none" : "";
     const before = values(read, read.memory, at - 1);
     const change = average(values(read, read.memory, at).map((value, i) => Math.abs(value - before[i])));
     moved.textContent = `This word has moved it by ${change.toFixed(3)} a unit; its mean size was ${average(before.map(Math.abs)).toFixed(3)} before.`;
@@ -109,11 +122,16 @@ function tank(gate) {
   return { node, draw, field: gate.field };
 }
 
-/** Every step as a table, of one or more readings with the same words: { node, draw(at, unit) }. A word leads to its step. */
-export function levelTable(reads, chosen) {
+/**
+ * Every step as a table, of one or more readings with the same words: { node, draw(at, unit) }. A word leads to its step; one the
+ * model does not know is dashed and has a "?". `twin` is what the first model does with the twin of the sentence, or null.
+ */
+export function levelTable(reads, chosen, twin = null) {
   const heads = reads[0].steps.map((step, i) => el("th", { scope: "col" },
-    el("button", { type: "button", "aria-label": `Step ${i + 1}: ${visible(step.form)}`, onclick: () => chosen(i + 1) }, visible(step.form))));
-  const rows = reads.flatMap((read) => [...read.gates.map((gate) => gate.field), read.memory].map((fieldName) => line(read, fieldName)));
+    el("button", { type: "button", "aria-label": `Step ${i + 1}: ${visible(step.form)}`, style: step.known ? null : "border-style:dashed",
+      title: step.known ? null : `unknown to the model, read as ${step.token}`, onclick: () => chosen(i + 1) }, visible(step.form), step.known ? null : " ?")));
+  const rows = reads.flatMap((read) => [...read.gates.map((gate) => gate.field), read.memory].map((fieldName) => line(read, fieldName, read === reads[0] ? twin : null)));
+  if (twin) rows.splice(reads[0].gates.length + 1, 0, line(reads[0], reads[0].memory, twin, true));
   const body = reads.flatMap((read) => [
     el("tr", {}, el("th", { class: "group", scope: "rowgroup" }, read.model.label)),
     ...rows.filter((row) => row.read === read).map((row) => row.node),
@@ -126,25 +144,46 @@ export function levelTable(reads, chosen) {
   return { node, draw, heads };
 }
 
-function line(read, fieldName) {
+/** A row of the table. With a twin its memory has the same scale, and `turned` is the row of the twin itself. */
+function line(read, fieldName, twin, turned = false) {
   const isMemory = fieldName === read.memory, name = fieldName.split(".")[1];
-  const cells = read.steps.map(() => el("td", {}, el("div", { class: "level" })));
-  const node = el("tr", { "data-field": fieldName, "data-of": read.model.name }, el("th", { scope: "row" }, isMemory ? `memory ${name}` : name), cells);
+  const source = turned ? twin : read;
+  const cells = read.steps.map((step, i) => {
+    const form = source.steps[i].form, number = el("span"), bar = isMemory ? el("i") : null;
+    const box = el("div", { class: "level" }, turned ? el("small", { class: form === step.form ? "" : "other" }, visible(form)) : null, bar, number);
+    return { node: el("td", {}, box), number, bar: bar ?? box };
+  });
+  const title = turned ? "its twin" : isMemory ? `memory ${name}` : name;
+  const node = el("tr", { "data-field": fieldName, "data-memory": isMemory, [turned ? "data-twin" : "data-of"]: read.model.name },
+    el("th", { scope: "row" }, title), cells.map((cell) => cell.node));
   const draw = (at, wanted) => {
     const unit = own(read, wanted);
-    const most = isMemory ? range(read, unit) : 1;
+    const most = isMemory ? Math.max(range(read, unit), twin ? range(twin, unit) : 0) : 1;
     cells.forEach((cell, i) => {
-      const now = level(read, fieldName, i + 1, unit);
-      current(cell, i + 1 === at);
-      cell.firstChild.textContent = now.toFixed(2).replace("-", "−");
-      cell.firstChild.style.background = isMemory ? sideways(now / most) : `linear-gradient(to top, var(--bar) ${100 * now}%, transparent 0)`;
+      const now = level(source, fieldName, i + 1, unit);
+      current(cell.node, i + 1 === at);
+      cell.number.textContent = isMemory && unit >= 0 ? signed(now) : now.toFixed(2).replace("-", "−");
+      cell.bar.style.background = isMemory ? fromMiddle(now / most) : `linear-gradient(to top, var(--bar) ${100 * now}%, transparent 0)`;
     });
   };
   return { node, draw, read };
 }
 
-/** A bar from the middle: to the left below 0, to the right above. */
-function sideways(share) {
-  const from = share < 0 ? 50 + 50 * share : 50, to = share < 0 ? 50 : 50 + 50 * share;
-  return `linear-gradient(to right, transparent ${from}%, var(--bar) ${from}%, var(--bar) ${to}%, transparent ${to}%)`;
+/** From the subject up to the verb, what a unit holds and what its twin does, as a sentence with the numbers; "" without a twin. */
+export function keeping(read, twin, wanted) {
+  const unit = own(read, wanted);
+  if (!twin || unit < 0) return "";
+  const turned = read.steps.map((step, i) => i).filter((i) => read.steps[i].form !== twin.steps[i].form);
+  const [subject, verb] = [turned[0], turned.at(-1)];
+  if (verb - subject < 2) return "";
+  const between = Array.from({ length: verb - subject }, (_, i) => subject + i + 1); // the steps from the subject to the word before the verb
+  const span = (one) => {
+    const all = between.map((at) => level(one, read.memory, at, unit));
+    return `${signed(Math.min(...all))} to ${signed(Math.max(...all))}`;
+  };
+  const forget = read.gates.find((gate) => gate.name === "forget")?.field;
+  const kept = forget ? ` Its forget gate is ${average(between.slice(1).map((at) => level(read, forget, at, unit))).toFixed(2)} on average after “${visible(read.steps[subject].form)}”.` : "";
+  const name = read.memory.split(".")[1];
+  return `From “${visible(read.steps[subject].form)}” to the word before “${visible(read.steps[verb].form)}”, ${name} of unit ${unit} is ${span(read)}; `
+    + `from “${visible(twin.steps[subject].form)}”, in the twin sentence, ${span(twin)}.${kept}`;
 }

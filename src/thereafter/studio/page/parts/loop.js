@@ -4,7 +4,7 @@ import { percent } from "./numbers.js";
 import { shade } from "./strip.js";
 
 export const LOOP_STYLE = `
-.loop { display: block; width: 100%; max-width: 34rem; margin: 0 auto; font-size: 17px; }
+.loop { display: block; width: 100%; max-width: 26rem; max-height: 11rem; margin: 0 auto; font-size: 17px; }
 .loop path, .loop line { fill: none; stroke: var(--soft); stroke-width: 2; }
 .loop .round { stroke: var(--accent); stroke-width: 3; }
 .loop rect.cell { fill: var(--raised); stroke: var(--accent); stroke-width: 2; }

@@ -9,6 +9,12 @@ export const MOST_CHARACTERS = 4000, MOST_STEPS = 60;
 /** A whole number that an address gives, else the fallback. */
 export function whole(text, fallback) { return /^-?\d{1,6}$/.test(text) ? Number(text) : fallback; }
 
+/** The unit of a model that is known to carry something, for instance the subject's "number": { layer, field, index } or null. */
+export function knownUnit(model, property) {
+  const parts = /^(l(\d+))\.([hc])\[(\d+)\]$/.exec(model?.units?.[property] ?? "");
+  return parts && { layer: Number(parts[2]), field: `${parts[1]}.${parts[3]}`, index: Number(parts[4]) };
+}
+
 /** Whether a model carries a state from word to word. */
 export function recurrent(model) { return KINDS.has(model.kind); }
 
