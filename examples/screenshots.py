@@ -24,7 +24,6 @@ from thereafter.studio.studio import Studio
 LOOKS = (("light", 1280), ("light", 390), ("dark", 1280))
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 STATES = {
-    "keyboard": "text=the+teachers+near+the+farmer",
     "counting": "at=14",
     "eigenvalue": "radius=1.1",
 }
@@ -57,15 +56,19 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--out", type=Path, default=Path("screenshots"), help="The folder the pictures go to.")
     asked.add_argument("--panels", nargs="*", help="Some panels only, by name.")
-    asked.add_argument("--first-screen", action="store_true", help="Wide and light alone, as far as a screen shows it.")
+    asked.add_argument("--first-screen", action="store_true", help="As they open, wide, as far as a screen shows them.")
     given = asked.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     with serving() as address, browsing() as browser:
-        for theme, width in LOOKS[: 1 if given.first_screen else None]:
+        for theme, width in [look for look in LOOKS if look[1] > 700 or not given.first_screen]:
             for panel in given.panels or panels(browser, address):
-                path = given.out / (f"{panel}.png" if given.first_screen else f"{panel}-{width}-{theme}.png")
+                path = given.out / (_first_name(panel, theme) if given.first_screen else f"{panel}-{width}-{theme}.png")
                 take(browser, address, panel, theme, width, path, whole=not given.first_screen)
                 print(path)
+
+
+def _first_name(panel: str, theme: str) -> str:
+    return f"{panel}.png" if theme == "light" else f"{panel}-{theme}.png"
 
 
 @contextmanager
@@ -116,7 +119,7 @@ def take(browser: Any, address: str, panel: str, theme: str, width: int, path: P
     """One panel, as long as it is, or what a screen shows of it."""
     page = browser.new_page(
         base_url=address,
-        viewport={"width": width, "height": 940},
+        viewport={"width": width, "height": 800},
         color_scheme=theme,
         reduced_motion="reduce",
     )
