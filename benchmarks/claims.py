@@ -97,8 +97,8 @@ def attention() -> None:
 
 
 def teacher_forcing() -> None:
-    rows = [learning.own_words(lines=300, epochs=12, length=26, seed=seed) for seed in SEEDS]
-    for first, last in ((0, 1), (1, 4), (4, 8), (8, 16), (16, 24)):
+    rows = [learning.own_words(lines=300, epochs=9, length=30, seed=seed) for seed in SEEDS]
+    for first, last in ((0, 1), (1, 2), (2, 4), (4, 8), (8, 16), (16, 24)):
         cells = [
             _figures([mean(row[way][first:last]) for row in rows], digits, scale)
             for way, digits, scale in (
@@ -113,10 +113,10 @@ def teacher_forcing() -> None:
 
 
 def depth() -> None:
-    text, valid = counting.sentence_text(12_000), counting.sentence_text(600, "valid")
+    text, valid = counting.sentence_text(8000), counting.sentence_text(500, "valid")
     for layers, (width, weights) in learning.sized_alike("lstm", (1, 2, 3), hidden=64, embed=32).items():
         nats = [
-            learning.by_depth(text, valid, layers, width, budget=250_000, rate=0.01, seed=seed, embed=32)
+            learning.by_depth(text, valid, layers, width, budget=120_000, rate=0.01, seed=seed, embed=32)
             for seed in SEEDS
         ]
         print(f"{layers} x {width} units, {weights:,} recurrent weights: {_figures(nats, 3, 1.0)} nats a token")

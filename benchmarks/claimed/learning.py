@@ -54,11 +54,14 @@ def _successors(draw: random.Random, length: int, modulus: int = 11) -> str:
     return " ".join(f"w{number}" for number in row)
 
 
+TRUE_WORDS = 6
+
+
 def own_words(*, lines: int, epochs: int, length: int, seed: int, hidden: int = 24, asked: int = 200) -> dict[str, Any]:
     """A GRU that learned x_t from x_{t-1} and x_{t-2}: what it makes of the true words and of its own.
 
-    `forced` and `free`: the share of right words by place, after the true words and after those it chose itself;
-    `forced_nats` and `free_nats`: the nats of the true words either way.
+    After `TRUE_WORDS` true words it reads on either way. `forced` and `free`: the share of right words by place, after
+    true words and after those it chose itself; `forced_nats` and `free_nats`: the nats of the true words either way.
     """
     draw = random.Random(seed)
     rows = [_successors(draw, length) for _ in range(lines + asked)]
@@ -72,10 +75,10 @@ def own_words(*, lines: int, epochs: int, length: int, seed: int, hidden: int = 
         for at in range(length):
             logp_BV = np.asarray(lm.model.predict(state), dtype=np.float64)
             chosen_B = logp_BV.argmax(1)
-            if at >= 2:
+            if at >= TRUE_WORDS:
                 right.append(float((chosen_B == ids_BT[:, at]).mean()))
                 nats.append(float(-logp_BV[np.arange(len(ids_BT)), ids_BT[:, at]].mean()))
-            read_B = ids_BT[:, at] if way == "forced" or at < 2 else chosen_B
+            read_B = ids_BT[:, at] if way == "forced" or at < TRUE_WORDS else chosen_B
             state = lm.model.step(read_B, state)[1]
         result[way], result[f"{way}_nats"] = right, nats
     return result
@@ -154,7 +157,7 @@ def translated(
         }
 
 
-def forget_bias_learned(bias: float, *, seed: int, n: int = 30, lines: int = 600, epochs: int = 3) -> float:
+def forget_bias_learned(bias: float, *, seed: int, n: int = 12, lines: int = 600, epochs: int = 8) -> float:
     """Accuracy of an LSTM that has seen few lines of `remember-first`, the symbol n words before it is asked for."""
     size: dict[str, Any] = {"hidden": 24, "rate": 0.01, "forget_bias": bias}
     return remembered(
