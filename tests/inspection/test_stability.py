@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from thereafter.errors import UnknownNameError
+from thereafter.errors import OptionError, UnknownNameError
 from thereafter.inspection.stability import activation_stability, repeated_multiplication
 
 
@@ -16,6 +17,40 @@ def test_an_orthogonal_matrix_gives_the_powers_of_its_scale() -> None:
         np.testing.assert_allclose(found["power"][row], powers, rtol=1e-9)
         np.testing.assert_allclose(found["linear"][row], powers, rtol=1e-9)
         assert (found["tanh"][row, 1:] < powers[1:]).all()  # slopes are below 1
+
+
+@pytest.mark.parametrize("forget", [0.0, 0.6, 0.97, 1.0])
+def test_an_lstm_with_the_same_matrix_by_autograd(forget: float) -> None:
+    """The Jacobian of the last c in every earlier one, from its equation."""
+    found = repeated_multiplication((0.9,), steps=9, hidden=5, forget=forget, seed=2)
+    drawn = torch.Generator().manual_seed(2)
+    Q, _ = torch.linalg.qr(torch.randn(5, 5, generator=drawn, dtype=torch.float64))
+    torch.randn(5, generator=drawn, dtype=torch.float64)
+    x = 0.3 * torch.randn(9, 5, generator=drawn, dtype=torch.float64)
+
+    def step(c: torch.Tensor, t: int) -> torch.Tensor:
+        return forget * c + (1 - forget) * torch.tanh(0.9 * Q @ torch.tanh(c) + x[t])
+
+    states = [torch.zeros(5, dtype=torch.float64)]
+    for t in range(9):
+        states.append(step(states[-1], t))
+    for back in range(9):
+
+        def later(c: torch.Tensor, back: int = back) -> torch.Tensor:
+            for t in range(9 - back, 9):
+                c = step(c, t)
+            return c
+
+        jacobian = torch.autograd.functional.jacobian(later, states[9 - back])
+        assert found["lstm"][0, back] == pytest.approx(float(torch.linalg.matrix_norm(jacobian, 2)), rel=1e-9)
+    np.testing.assert_allclose(found["gates"][0], forget ** np.arange(9.0))
+    if forget == 1:
+        np.testing.assert_allclose(found["lstm"], 1.0)
+
+
+def test_the_forget_gate_is_a_share() -> None:
+    with pytest.raises(OptionError, match=r"forget gate is 1.5; expected 0 to 1"):
+        repeated_multiplication(forget=1.5)
 
 
 def test_bounded_activations_stay_in_their_bounds_and_identity_explodes() -> None:

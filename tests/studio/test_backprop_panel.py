@@ -10,10 +10,12 @@ import pytest
 import thereafter
 from thereafter.inspection.decay import fit_decay
 from thereafter.inspection.gradients import last_loss
+from thereafter.inspection.reader import Reader
+from thereafter.inspection.verb_flow import verb_flow
 
 TEXT = "the farmers near the author are old"
 STEPS = 7
-LINK = f"/#backprop?model=ready:gru&text={TEXT.replace(' ', '+')}"
+LINK = f"/#backprop?model=ready:gru&over=text&text={TEXT.replace(' ', '+')}"
 STAGE = '[data-panel="backprop"] [role="group"][tabindex="0"]'
 FILLED = """() => [2, 1].map((row) => [...document.querySelectorAll('[data-step]')]
   .filter((step) => [...step.querySelectorAll('text')].at(-row).textContent !== '').length).join()"""
@@ -53,7 +55,8 @@ def test_the_numbers_under_the_states_are_those_of_the_library(page: Any, server
         mantissa, _, power = gradient.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")).partition("·10")
         assert float(mantissa) * 10 ** int(power or 0) == pytest.approx(found["norm"][1, step, 1], rel=0.051)
     assert page.locator("[data-step] title").all_text_contents() == ["<s>", *TEXT.split()[:-1]]
-    assert "of “old”" in page.locator(f"{STAGE} svg").text_content()
+    assert "of “old”" in page.locator(f"{STAGE} [data-loss]").text_content()
+    assert "“old” behind “are”: L = " in page.locator("#loss").inner_text()
 
 
 def test_forward_fills_from_the_left_and_backward_from_the_right(page: Any) -> None:
@@ -118,18 +121,66 @@ def test_truncation_cuts_the_early_states_off_and_says_what_is_kept(page: Any, s
 
 def test_models_stand_beside_each_other_with_their_verdicts(page: Any, server: Any) -> None:
     opened(page)
-    page.wait_for_function("() => document.querySelector('#distances').numbers?.length === 3")
+    names = {"gru h", "gru h, gates alone", "rnn h", "lstm c", "lstm c, gates alone", "lstm h"}
+    page.wait_for_function(f"() => document.querySelector('#distances').numbers?.length === {len(names)}")
     curves = {one["name"]: one for one in page.locator("#distances").evaluate("chart => chart.numbers")}
-    for name in ("gru", "rnn", "lstm"):
-        norm_D = truth(server, f"ready:{name}")["norm"][1, ::-1, 1]
-        assert curves[name]["x"] == list(range(STEPS))
-        np.testing.assert_allclose(curves[name]["y"], norm_D, rtol=1e-9)
-        row = page.locator(f'#verdicts [data-model="ready:{name}"]').inner_text()
+    assert set(curves) == names
+    for name, field in (("gru", "h"), ("rnn", "h"), ("lstm", "h"), ("lstm", "c")):
+        found = truth(server, f"ready:{name}")
+        norm_D = found["norm"][1, ::-1, found["field"].tolist().index(field)]
+        assert curves[f"{name} {field}"]["x"] == list(range(STEPS))
+        np.testing.assert_allclose(curves[f"{name} {field}"]["y"], norm_D / norm_D[1], rtol=1e-9)
+        row = page.locator(f'#verdicts [data-model="ready:{name}"][data-field="{field}"]').inner_text()
         assert fit_decay(norm_D).verdict in row
         assert fit_decay(norm_D).measured() in row
+        assert f"{name} {field} {fit_decay(norm_D)}" in page.locator("#words").inner_text()
+    alone = truth(server, "ready:lstm")["direct"][1, ::-1]
+    np.testing.assert_allclose(curves["lstm c, gates alone"]["y"], alone / norm_D[1], rtol=1e-9)
     page.get_by_role("checkbox", name="rnn (ready").uncheck()
-    page.wait_for_function("() => document.querySelector('#distances').numbers.length === 2")
-    assert page.locator("#verdicts tbody tr").count() == 2
+    page.wait_for_function("() => document.querySelector('#distances').numbers.length === 5")
+    assert page.locator("#verdicts tbody tr").count() == 3
+
+
+def test_it_opens_at_a_verb_with_c_beside_h(page: Any, server: Any) -> None:
+    """The chart has means over sentences of one distance; both gradients stand under the states of the LSTM."""
+    page.goto("/#backprop")
+    page.wait_for_function("() => document.querySelector('#words')?.textContent.includes('rnn h')")
+    assert page.locator("label:has-text('Model') select").first.input_value() == "ready:lstm"
+    assert "“have” behind “still”: L = " in page.locator("#loss").inner_text()
+    heads = page.locator(f"{STAGE} svg").first.evaluate(
+        "picture => [...picture.children].filter(one => one.tagName === 'text').map(one => one.textContent)"
+    )
+    assert heads == ["read", "|c|", "|∂L/∂c|", "|∂L/∂h|"]
+    page.wait_for_function("() => document.querySelector('#distances').numbers?.some(one => one.name === 'rnn h')")
+    curves = {one["name"]: one["y"] for one in page.locator("#distances").evaluate("chart => chart.numbers")}
+    for name, fields in (("lstm", "ch"), ("rnn", "h")):
+        lm = thereafter.load(server.studio.shelf.place(f"ready:{name}"))
+        flow = verb_flow(Reader.of(lm.model, lm.tokenizer, lm.config), distance=6, count=60)
+        for field in fields:
+            norm_D = flow["norm"][-1, :, flow["field"].tolist().index(field)]
+            np.testing.assert_allclose(curves[f"{name} {field}"], norm_D / norm_D[1], rtol=1e-6)
+            assert f"{name} {field} {fit_decay(norm_D)}" in page.locator("#words").inner_text()
+    page.get_by_role("slider", name="Words from subject to verb").fill("3")
+    page.wait_for_function("() => document.querySelector('#distances').numbers[0].y.length === 4")
+
+
+def test_the_loss_stays_in_sight_beside_a_long_sentence(page: Any) -> None:
+    text = "+".join(["the", "old", "farmers", "near", "our", "author"] * 5 + ["are"])
+    opened(page, f"/#backprop?over=text&text={text}")
+    page.wait_for_function("() => document.querySelectorAll('[data-step]').length === 31")
+    box, stage = page.locator(f"{STAGE} [data-loss]").bounding_box(), page.locator(STAGE).bounding_box()
+    assert stage["x"] <= box["x"]
+    assert box["x"] + box["width"] <= stage["x"] + stage["width"]
+    assert box["y"] + box["height"] <= 800
+    page.mouse.wheel(0, 5000)
+    page.wait_for_function("() => scrollY > 100")
+    top = page.locator("#loss").bounding_box()["y"]
+    assert 0 <= top < 900
+
+
+def test_a_model_of_letters_is_measured_on_the_text(page: Any) -> None:
+    opened(page, "/#backprop?model=ready:letters&text=def+f(x):&beside=none")
+    assert "Measured on this text: the model does not read whole words" in page.locator("#words").inner_text()
 
 
 def test_another_state_and_another_text(page: Any, server: Any) -> None:

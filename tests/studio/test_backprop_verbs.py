@@ -13,8 +13,10 @@ import torch
 import thereafter
 from thereafter.errors import OptionError
 from thereafter.inspection.decay import fit_decay
+from thereafter.inspection.reader import Reader
+from thereafter.inspection.verb_flow import verb_flow
 from thereafter.models.state import NeuralState
-from thereafter.studio.verbs.backprop import backprop, decay_of
+from thereafter.studio.verbs.backprop import at_verbs, backprop, decay_of
 
 SENTENCE = "the farmers near the author are old"
 
@@ -48,6 +50,24 @@ def test_the_gradient_in_every_state_is_that_of_a_run_from_this_state(lstm: Any)
         for field, state_of in states.items():
             assert state_of["size"][t] == pytest.approx(float(memory[f"{field}_l0"].detach().norm()), rel=1e-6)
     assert found["share"][-1] == 1.0
+    assert found["p"] == pytest.approx(np.exp(-found["loss"]))
+    assert states["h"]["direct"] is states["h"]["gates"] is None
+    assert states["c"]["direct"][-1] == pytest.approx(states["c"]["norm"][-1], rel=1e-9)
+    assert states["c"]["gates"][-1] == 1.0
+    assert sorted(states["c"]["gates"]) == states["c"]["gates"]
+
+
+def test_means_at_the_verb_are_those_of_the_library(lstm: Any) -> None:
+    found = at_verbs(lstm, between=4, count=7)
+    flow = verb_flow(Reader.of(lstm.model, lstm.tokenizer, lstm.config), distance=4, count=7)
+    assert (found["sentences"], found["right"]) == (7, flow.about["right"])
+    assert [state["field"] for state in found["states"]] == ["h", "c"]
+    for state in found["states"]:
+        norm_D = flow["norm"][-1, :, flow["field"].tolist().index(state["field"])]
+        assert state["norm"] == norm_D.tolist()
+        assert state["decay"]["words"] == str(fit_decay(norm_D))
+    assert found["states"][1]["direct"] == flow["direct"][-1].tolist()
+    json.dumps(found, allow_nan=False)
 
 
 def test_the_verdict_is_the_decay_of_the_norms_by_distance(lstm: Any) -> None:

@@ -52,6 +52,19 @@ def test_the_slider_at_0_9_vanishes_and_at_1_1_explodes(page: Any) -> None:
         assert numbers(page, "#gradients")["stays 1"] == [1, 1]
 
 
+def test_an_lstm_is_multiplied_by_its_forget_gate(page: Any) -> None:
+    opened(page, "/#eigenvalue?radius=0.9&steps=50&through=lstm")
+    reads(page, "Kept", "LSTM, along c", "0.97⁵⁰ = 0.218", "0.9⁵⁰ = 0.00515")
+    page.get_by_role("slider", name="Forget gate").fill("0.8")
+    reads(page, "its forget gates alone give 0.8⁵⁰ = ")
+    page.wait_for_function(
+        "() => Math.abs(document.querySelector('#gradients').numbers?.[3].y.at(-1) / 0.8 ** 50 - 1) < 1e-3"
+    )
+    found = repeated_multiplication((0.9,), steps=51, hidden=32, forget=0.8)
+    np.testing.assert_allclose(numbers(page, "#gradients")["LSTM along c"], found["lstm"][0], rtol=1e-9)
+    np.testing.assert_allclose(numbers(page, "#gradients")["its forget gates alone"], 0.8 ** np.arange(51.0))
+
+
 def test_keys_move_the_slider_and_the_steps(page: Any) -> None:
     opened(page, "/#eigenvalue?radius=0.95&steps=20")
     reads(page, "0.95²⁰")
@@ -92,7 +105,7 @@ def test_the_arrows_of_the_network_carry_the_gradient(page: Any) -> None:
 def test_a_trained_rnn_scaled_by_the_slider(page: Any, server: Any) -> None:
     opened(page, "/#eigenvalue?radius=0.8&steps=20")
     page.locator("label:has-text('Gradient through') select").select_option("trained")
-    page.wait_for_function("() => document.querySelector('#gradients').numbers.length === 4")
+    page.wait_for_function("() => document.querySelector('#gradients').numbers.length === 6")
     lm = thereafter.load(server.studio.shelf.place("ready:rnn"))
     text = page.get_by_label("Text the gradient is measured on").input_value()
     for radius in (0.8, 1.3):

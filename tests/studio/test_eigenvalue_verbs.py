@@ -99,6 +99,11 @@ def test_over_the_wire(server: Any) -> None:
     for expected, body in refused.items():
         status, found = post(server, "/api/eigenvalue", body)
         assert (status, list(found)) == (expected, ["error"])
+    assert post(server, "/api/eigenvalue", {"radius": 1, "forget": 1.1})[0] == 422
+    assert post(server, "/api/verb-gradients", {"models": ["ready:letters"]})[0] == 400
+    status, found = post(server, "/api/verb-gradients", {"models": ["ready:lstm"], "between": 4, "count": 5})
+    assert (status, found[0]["sentences"]) == (200, 5)
+    assert [(one["field"], len(one["norm"])) for one in found[0]["states"]] == [("h", 5), ("c", 5)]
     assert post(server, "/api/backprop", {"models": ["ready:ngram"], "text": TEXT})[0] == 400
     assert post(server, "/api/backprop", {"models": ["ready:rnn"], "text": TEXT, "limit": 2})[0] == 422
     status, found = post(server, "/api/backprop", {"models": ["ready:rnn", "ready:gru"], "text": TEXT})

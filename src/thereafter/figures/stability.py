@@ -62,7 +62,8 @@ def repeated_multiplication(found: Measurement, *, name: str = "repeated-multipl
     """|W^k x|, and the gradient through a linear and a tanh RNN, for eigenvalues below, at and above 1."""
     figure = canvas("multiplications, or steps back", "size, relative to the start", width=860)
     lines = {"linear": "linear RNN's gradient = |W<sup>k</sup> x|", "tanh": "tanh RNN's gradient"}
-    columns: dict[str, list[Any]] = {key: [] for key in ("radius", "step", "power", "linear", "tanh")}
+    lines["lstm"] = "LSTM's gradient along c"
+    columns: dict[str, list[Any]] = {key: [] for key in ("radius", "step", "power", *lines, "gates")}
     for j, radius in enumerate(found["radius"].tolist()):
         for dash, (key, said) in zip(DASHES, lines.items(), strict=False):
             figure.add_scatter(
@@ -74,17 +75,20 @@ def repeated_multiplication(found: Measurement, *, name: str = "repeated-multipl
             )
         columns["radius"] += [radius] * len(found["step"])
         columns["step"] += found["step"].tolist()
-        for key in ("power", "linear", "tanh"):
+        for key in ("power", *lines, "gates"):
             columns[key] += found[key][j].tolist()
     figure.update_yaxes(type="log", dtick=1, exponentformat="power")
     figure.update_layout(legend={"x": 1.02, "y": 1, "title": {"text": "size of all eigenvalues"}}, margin={"l": 92})
     ends = "; ".join(
-        f"{radius:g} leaves {found['linear'][j, -1]:.3g} of a linear gradient, {found['tanh'][j, -1]:.3g} through tanh"
+        f"{radius:g} leaves {found['linear'][j, -1]:.3g} of a linear gradient, {found['tanh'][j, -1]:.3g} through "
+        f"tanh, {found['lstm'][j, -1]:.3g} along c"
         for j, radius in enumerate(found["radius"].tolist())
     )
     caption = (
         f"Size of W^k x and of d h_T / d h_(T-k) (largest singular value) in an {found.about['model']}, driven by "
-        f"{found.about['text']}. After {found['step'][-1]} steps {ends}."
+        f"{found.about['text']}; the LSTM has the same matrix in its candidate and its gates kept at f = "
+        f"{found.about['forget']:g}, i = 1 - f, o = 1, so that f^k = {found['gates'][0, -1]:.3g} comes along its gates "
+        f"alone. After {found['step'][-1]} steps {ends}."
     )
     return Figure(name, "Eigenvalues and repeated multiplication", caption, figure, columns)
 

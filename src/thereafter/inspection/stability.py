@@ -4,7 +4,8 @@
 
 Forward the largest |h_t| is followed, backward the largest singular value of d h_T / d h_{T-d} = product of r D_t U,
 D_t = diag(f') (Pascanu, Mikolov and Bengio 2013). Repeated multiplication by one matrix is the first line of it:
-|(r U)^k x| with nothing between the products.
+|(r U)^k x| with nothing between the products. Along the c of an LSTM a step multiplies by its forget gate in place of
+r U, and by the matrix only beside it (Hochreiter and Schmidhuber 1997).
 
 Shapes: T steps, H units.
 """
@@ -68,20 +69,29 @@ def activation_stability(
 
 
 def repeated_multiplication(
-    radii: Sequence[float] = (0.9, 1.0, 1.1), *, steps: int = 50, hidden: int = 64, seed: int = 0
+    radii: Sequence[float] = (0.9, 1.0, 1.1),
+    *,
+    steps: int = 50,
+    hidden: int = 64,
+    forget: float = 0.97,
+    seed: int = 0,
 ) -> Measurement:
-    """|W^k x| / |x| and the gradient through a linear and a tanh RNN whose recurrent matrix is W, by spectral radius.
+    """|W^k x| / |x| and gradients through a linear RNN, a tanh RNN and an LSTM with the matrix W, by spectral radius.
 
     W is a random orthogonal matrix times the radius, so that all eigenvalues have that size and the linear curve is
-    radius^k to the last digit. Arrays: `power`, `linear`, `tanh` [radius, step].
+    radius^k to the last digit. The LSTM's gates are kept at f = `forget`, i = 1 - f and o = 1, and W is in its
+    candidate: c_t = f c_{t-1} + (1 - f) tanh(W tanh(c_{t-1}) + x_t). Arrays: `power`, `linear`, `tanh`, `lstm`
+    (d c_T / d c_{T-k}) and `gates` (f^k, its direct path alone), all [radius, step].
     """
     if steps < 2:
         raise OptionError(f"steps is {steps}; expected at least 2; try steps=50")
+    if not 0 <= forget <= 1:
+        raise OptionError(f"the forget gate is {forget}; expected 0 to 1; try forget=0.97")
     drawn = torch.Generator().manual_seed(seed)
     Q_HH, _ = torch.linalg.qr(torch.randn(hidden, hidden, generator=drawn, dtype=torch.float64))
     x_H = torch.randn(hidden, generator=drawn, dtype=torch.float64)
     x_TH = 0.3 * torch.randn(steps, hidden, generator=drawn, dtype=torch.float64)
-    found: dict[str, list[NDArray[Any]]] = {"power": [], "linear": [], "tanh": []}
+    found: dict[str, list[NDArray[Any]]] = {"power": [], "linear": [], "tanh": [], "lstm": [], "gates": []}
     for radius in radii:
         W_HH, y_H, norms = radius * Q_HH, x_H, []
         for _ in range(steps):
@@ -90,10 +100,13 @@ def repeated_multiplication(
         found["power"].append(np.array(norms))
         for name, activation in (("linear", "identity"), ("tanh", "tanh")):
             found[name].append(_gains(W_HH, DERIVATIVES[activation](_run(W_HH, x_TH, activation))))
+        found["lstm"].append(_lstm_gains(W_HH, x_TH, forget))
+        found["gates"].append(forget ** np.arange(float(steps)))
     arrays = {name: np.stack(rows) for name, rows in found.items()}
     labels = {"radius": np.array(radii), "step": np.arange(steps)}
     axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("radius", "step"))
-    about = {"model": f"rnn, {hidden} units, orthogonal matrix times the radius", "text": "noise of size 0.3"}
+    about: dict[str, Any] = {"model": f"rnn, {hidden} units, orthogonal matrix times the radius", "forget": forget}
+    about |= {"text": "noise of size 0.3"}
     return Measurement(POWERS, arrays | labels, axes | {"radius": ("radius",), "step": ("step",)}, about)
 
 
@@ -110,6 +123,22 @@ def _run(U_HH: Tensor, x_TH: Tensor, activation: str) -> Tensor:
         h_H = ACTIVATIONS[activation](U_HH @ h_H + x_H)
         states.append(h_H)
     return torch.stack(states)
+
+
+def _lstm_gains(W_HH: Tensor, x_TH: Tensor, forget: float) -> NDArray[Any]:
+    """The largest singular value of d c_T / d c_{T-d} for d = 0, 1, ...; gates stay where they are."""
+    c_H, steps = torch.zeros_like(x_TH[0]), []
+    for x_H in x_TH:
+        h_H = torch.tanh(c_H)
+        g_H = torch.tanh(W_HH @ h_H + x_H)
+        through_h = (1 - g_H.square()).unsqueeze(1) * W_HH * (1 - h_H.square())
+        steps.append(forget * torch.eye(len(W_HH), dtype=W_HH.dtype) + (1 - forget) * through_h)
+        c_H = forget * c_H + (1 - forget) * g_H
+    product_HH, gains = torch.eye(len(W_HH), dtype=W_HH.dtype), []
+    for step_HH in reversed(steps):
+        gains.append(float(torch.linalg.matrix_norm(product_HH, 2)))
+        product_HH = product_HH @ step_HH
+    return np.array(gains)
 
 
 def _gains(U_HH: Tensor, slope_TH: Tensor) -> NDArray[Any]:

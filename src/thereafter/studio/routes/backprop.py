@@ -40,12 +40,17 @@ class DecayAnswer(Answer):
 
 
 class StateAnswer(Answer):
-    """One field of one layer: the size of the state after every step, and of the gradient of the last loss in it."""
+    """One field of one layer: the size of the state after every step, and of the gradient of the last loss in it.
+
+    Of a memory with a direct path `direct` is what comes along it alone, `gates` the mean product of gates up to there.
+    """
 
     layer: str
     field: str
     size: list[float | None]
     norm: list[float | None]
+    direct: list[float | None] | None
+    gates: list[float | None] | None
     decay: DecayAnswer | None
 
 
@@ -56,6 +61,7 @@ class BackpropAnswer(Answer):
     tokens: list[str]
     target: str
     loss: float | None
+    p: float | None
     states: list[StateAnswer]
     share: list[float | None]
     left_out: int
@@ -69,5 +75,46 @@ async def backprop(asked: BackpropAsked, visitor: TheVisitor) -> Response:
         from thereafter.studio.verbs.backprop import backprop as taken_back
 
         return as_json(BackpropAnswer(model=name, **taken_back(lm, asked.text, limit=asked.limit)))
+
+    return reply_list([await visitor.ask(name, partial(work, name)) for name in asked.models])
+
+
+class VerbsAsked(Asked):
+    """`between`: words between subject and verb, the same in all sentences."""
+
+    models: Annotated[list[ModelName], Field(min_length=1, max_length=6)]
+    between: Annotated[int, Field(ge=2, le=40)] = 6
+    count: Annotated[int, Field(ge=1, le=200)] = 60
+
+
+class VerbStateAnswer(Answer):
+    """One field of one layer, by steps back from the verb; the last state has just read the subject."""
+
+    layer: str
+    field: str
+    norm: list[float | None]
+    direct: list[float | None] | None
+    gates: list[float | None] | None
+    decay: DecayAnswer | None
+
+
+class VerbsAnswer(Answer):
+    """Means over `sentences`; `right` is the share of verbs whose right form is the likelier one."""
+
+    model: str
+    sentences: int
+    right: float | None
+    loss: float | None
+    states: list[VerbStateAnswer]
+
+
+@router.post("/verb-gradients", response_model=list[VerbsAnswer])
+async def verb_gradients(asked: VerbsAsked, visitor: TheVisitor) -> Response:
+    """What the loss at the verbs of new agreement sentences sends back to their subjects, under several models."""
+
+    def work(name: str, lm: LanguageModel) -> bytes:
+        from thereafter.studio.verbs.backprop import at_verbs
+
+        return as_json(VerbsAnswer(model=name, **at_verbs(lm, between=asked.between, count=asked.count)))
 
     return reply_list([await visitor.ask(name, partial(work, name)) for name in asked.models])

@@ -18,12 +18,16 @@ router = make_router()
 
 
 class EigenvalueAsked(Asked):
-    """With a `model`, a trained RNN, its recurrent matrix is scaled too and measured over the `text`."""
+    """With a `model`, a trained RNN, its recurrent matrix is scaled too and measured over the `text`.
+
+    `forget` is the forget gate of the LSTM that has the same matrix in its candidate.
+    """
 
     radius: Annotated[float, Field(ge=0.5, le=1.5)]
     steps: Annotated[int, Field(ge=10, le=100)] = 50
     units: Annotated[int, Field(ge=2, le=64)] = 32
     seed: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    forget: Annotated[float, Field(ge=0.5, le=1)] = 0.97
     model: ModelName | None = None
     text: Prompt = ""
 
@@ -42,11 +46,13 @@ class TrainedAnswer(GainAnswer):
 
 
 class EigenvalueAnswer(Answer):
-    """`power` is |W^k x| / |x|; the others are gradients by distance."""
+    """`power` is |W^k x| / |x|; the others are gradients by distance, `gates` along an LSTM's forget gates alone."""
 
     power: GainAnswer
     linear: GainAnswer
     tanh: GainAnswer
+    lstm: GainAnswer
+    gates: GainAnswer
     trained: TrainedAnswer | None
 
 
@@ -57,7 +63,7 @@ async def eigenvalue(asked: EigenvalueAsked, visitor: TheVisitor) -> Response:
     def work(lm: LanguageModel | None = None) -> bytes:
         from thereafter.studio.verbs.eigenvalue import multiplied, trained
 
-        found = multiplied(asked.radius, asked.steps, units=asked.units, seed=asked.seed)
+        found = multiplied(asked.radius, asked.steps, units=asked.units, seed=asked.seed, forget=asked.forget)
         scaled = None if lm is None else TrainedAnswer(**trained(lm, asked.radius, asked.steps, asked.text))
         return as_json(EigenvalueAnswer(**found, trained=scaled))
 

@@ -19,13 +19,13 @@ from thereafter.studio.verbs.tracing import plain
 _ROWS = 4  # places of the text at which the gradient through a trained model is measured
 
 
-def multiplied(radius: float, steps: int, *, units: int, seed: int) -> dict[str, Any]:
-    """|W^k x| / |x| as `power`, and the gradient by distance through a `linear` and a `tanh` RNN, k = 0 ... `steps`.
+def multiplied(radius: float, steps: int, *, units: int, seed: int, forget: float = 0.97) -> dict[str, Any]:
+    """|W^k x| / |x| as `power`, and gradients by distance: a `linear` and a `tanh` RNN, an `lstm` along c, its `gates`.
 
     W is a random matrix whose eigenvalues all have the size `radius`: `inspection.stability.repeated_multiplication`.
     """
-    found = repeated_multiplication((radius,), steps=steps + 1, hidden=units, seed=seed)
-    return {name: _curve(found[name][0]) for name in ("power", "linear", "tanh")}
+    found = repeated_multiplication((radius,), steps=steps + 1, hidden=units, seed=seed, forget=forget)
+    return {name: _curve(found[name][0]) for name in ("power", "linear", "tanh", "lstm", "gates")}
 
 
 def trained(lm: LanguageModel, radius: float, steps: int, text: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-// Backpropagation: one sentence forward through the unrolled network, and the gradient of its last loss back.
+// Backpropagation: one sentence forward through the unrolled network, and the gradient of its last loss back; beside it
+// what reaches the states of several models, in this sentence or as a mean over many.
 import { chain, ink } from "../parts/chain.js";
 import { chart, colourOf, DASHES } from "../parts/chart.js";
-import { describe, field, modelChoice, presets, slider } from "../parts/controls.js";
+import { choice, describe, field, modelChoice, presets, slider } from "../parts/controls.js";
 import { calm, el, errors, visible } from "../parts/dom.js";
 import { percent, POWERS, short } from "../parts/numbers.js";
 import { MOST_CHARACTERS, recurrent } from "../parts/walk.js";
@@ -9,39 +10,42 @@ import { MOST_CHARACTERS, recurrent } from "../parts/walk.js";
 const BESIDE = ["ready:rnn", "ready:lstm", "ready:gru"];
 const LIMIT = 40;
 const DECADES = 4; // how many powers of ten below the largest gradient are told apart in the picture
+const SENTENCES = 60; // of a mean
 const TEXTS = [
-  ["the small happy hamsters defended by our musician outside still have", "a verb far from its subject"],
-  ["the farmers near the author are", "a verb near its subject"],
+  ["the small happy hamsters defended by our musician outside still have", "a far verb"],
+  ["the farmers near the author are", "a near verb"],
   ["we heard that your ugly guitar near their journalist nearby really has amused his brave black eagle .", "a long sentence"],
 ];
+const NAMES = { h: "hidden state h", c: "cell state c" };
 
 export const panel = {
   id: "backprop",
   title: "Backpropagation",
-  see: "How much of the gradient of one loss is left, step by step, on its way back.",
-  about: "The network is drawn once for every word it reads: states go forward to the last word, and the gradient of that "
-    + "word's loss comes back through them, its real size under each state. "
-    + "Press Backward to watch it fade, and shorten the truncation to see what training would lose.",
+  see: "From the verb back to its subject more of the gradient is left along an LSTM's c than along its h, or an RNN's.",
+  about: "States go forward to the last word, and the gradient of that word's loss comes back, its real size under each state. "
+    + "Press Backward to watch it; shorten the truncation to see what training would lose.",
   mount,
 };
 
 function mount(place, context) {
   let found = []; // an answer for each model, the chosen one first
+  let means = null; // the same as means over sentences, where those are asked for
+  let unread = ""; // why there are none
   let beside = context.get("beside") ? context.get("beside").split(",") : null;
   let at = Infinity; // how far it has been played: steps forward, then steps back
   let wanted = context.get("step");
   let longest = 1; // steps a truncation can have at most: all of them
   let end = 0, timer = 0, drawn = null, width = 0;
-  const ask = context.api.latest();
+  const ask = context.api.latest(), askVerbs = context.api.latest();
   const failed = errors();
   const still = matchMedia("(prefers-reduced-motion: reduce)");
 
   const model = modelChoice("Model", context, {
-    fits: recurrent, wanted: context.get("model", "ready:rnn"), changed: () => soon(),
+    fits: recurrent, wanted: context.get("model", "ready:lstm"), changed: () => soon(),
   });
   const shown = el("select", { onchange: () => { context.set({ state: shown.value }); draw(); } });
   const shownField = field("State", shown);
-  const text = el("textarea", { rows: 2, spellcheck: "false" });
+  const text = el("textarea", { rows: innerWidth < 700 ? 2 : 1, spellcheck: "false" });
   text.value = context.get("text", TEXTS[0][0]);
   const later = calm(refresh, 250), soon = calm(refresh, 10); // models and choices may come several at once
   text.addEventListener("input", later);
@@ -59,21 +63,27 @@ function mount(place, context) {
     class: "card", tabindex: 0, role: "group",
     "aria-label": "The unrolled network. Arrow keys step, the space bar plays and pauses.",
   });
-  const now = el("p", { id: "now", style: "margin: .6rem 0 0; min-height: 1.5em" });
-  const kept = el("p", { id: "kept", style: "margin: .2rem 0 1rem" });
+  const loss = el("p", { id: "loss", style: "position: sticky; top: 0; z-index: 2; background: var(--ground); margin: 0 0 .3rem; padding: .2rem 0" });
+  const now = el("p", { id: "now", style: "margin: .4rem 0 0; min-height: 1.5em" });
+  const kept = el("p", { id: "kept", style: "margin: 0 0 .4rem" });
   const left = el("p", { class: "note", id: "left-out" });
   const others = el("div", { class: "row middle", role: "group", "aria-label": "Models beside it" });
   const curves = el("div", { id: "distances" });
+  const words = el("p", { id: "words", style: "margin: .2rem 0" });
+  const over = choice("Measured on", [["verbs", `${SENTENCES} new sentences, loss at the verb`], ["text", "this text"]],
+    context.get("over", "verbs"), () => { context.set({ over: over.value === "verbs" ? null : over.value }); soon(); });
+  const between = slider("Words from subject to verb", { min: 2, max: 10, step: 1, value: context.get("between", "6") }, () => later());
   const verdicts = el("div", { class: "wide" });
   const waiting = el("p", { class: "note" }, "A recurrent model is ready in a few seconds.");
   const body = el("div", { hidden: true },
-    el("div", { class: "row middle" }, backward, forward, pause, less, more, cut.node),
-    stage, now, kept, left,
-    el("h3", {}, "Size of the gradient by distance from the loss"), others, curves, verdicts);
+    loss, stage, now, kept, left,
+    el("div", { class: "row middle", style: "margin-bottom: .4rem" }, backward, forward, pause, less, more, cut.node),
+    el("div", { class: "row", style: "margin: .4rem 0 0" },
+      el("h3", { style: "margin: 0 0 .4rem" }, "What is left of the gradient"), over.node, between.node), words, curves, others, verdicts);
   place.append(
-    el("div", { class: "row" }, model.node, shownField), field("Text: the loss is that of its last word", text),
-    el("div", { style: "margin-top: .6rem" }, presets("Try", TEXTS, (ready) => { text.value = ready; refresh(); })),
-    failed.node, waiting, body);
+    el("div", { class: "row", style: "margin-bottom: .3rem" }, model.node, shownField,
+      presets("Try", TEXTS, (ready) => { text.value = ready; refresh(); })),
+    field("Text: the loss is that of its last word", text), failed.node, waiting, body);
 
   const one = () => found[0];
   const steps = () => one().tokens.length;
@@ -81,6 +91,8 @@ function mount(place, context) {
   const whole = () => cut.value >= longest;
   const state = () => stateOf(one(), shown.value);
   const chosen = () => beside ?? BESIDE;
+  /** The other field of the layer that is shown: h beside c. */
+  const beyond = () => one().states.find((part) => part.layer === state().layer && part.field !== state().field);
 
   function sayCut(value) {
     return value >= longest ? `none, all ${longest} steps` : `after ${counted(value, "step")}`;
@@ -109,10 +121,17 @@ function mount(place, context) {
     soon.cancel();
     if (!model.value) return;
     const names = chosen().filter((name) => name !== model.value && context.models.some((card) => card.name === name));
-    context.set({ model: model.value, text: text.value, beside: beside && (beside.join(",") || "none") });
+    between.node.hidden = over.value !== "verbs";
+    between.node.style.display = between.node.hidden ? "none" : "";
+    context.set({
+      model: model.value, text: text.value, beside: beside && (beside.join(",") || "none"), between: over.value === "verbs" ? between.value : null,
+    });
     const models = [model.value, ...names].slice(0, 6);
     try {
-      found = await ask("/api/backprop", { models, text: text.value.slice(0, MOST_CHARACTERS), limit: LIMIT });
+      [found, means] = await Promise.all([
+        ask("/api/backprop", { models, text: text.value.slice(0, MOST_CHARACTERS), limit: LIMIT }),
+        over.value === "verbs" ? verbMeans(models) : null,
+      ]);
     } catch (error) {
       return failed.say(context.api.sentence(error));
     }
@@ -122,10 +141,27 @@ function mount(place, context) {
     arrive();
   }
 
+  /** Means over sentences; of models that cannot read them there are none, and this text is shown. */
+  async function verbMeans(models) {
+    unread = "";
+    const reading = models.filter((name) => context.models.find((card) => card.name === name)?.tokens === "word");
+    if (!reading.includes(model.value)) {
+      unread = "the model does not read whole words";
+      return null;
+    }
+    try {
+      return await askVerbs("/api/verb-gradients", { models: reading, between: between.value, count: SENTENCES });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      unread = context.api.sentence(error);
+      return null;
+    }
+  }
+
   /** Put a new answer on the page; what the address asked for holds for the first one. */
   function arrive() {
     stop();
-    const keep = shown.value || context.get("state");
+    const keep = shown.value || context.get("state", "l0.c"); // an LSTM's c, where there is one
     shown.replaceChildren(...one().states.map((part) => el("option", { value: keyOf(part) }, nameOf(part, one()))));
     shown.value = keyOf(stateOf(one(), keep));
     shownField.style.display = one().states.length < 2 ? "none" : "";
@@ -139,10 +175,14 @@ function mount(place, context) {
 
   function draw() {
     width = stage.clientWidth;
-    const loss = [`loss ${short(one().loss)}`, `of “${visible(one().target).slice(0, 11)}”`];
-    const { field: letter } = state();
-    drawn = chain(one().tokens, { heads: ["read", `|${letter}|`, `|∂L/∂${letter}|`], loss, width: width - 34 });
+    const { target, loss: nats, p } = one();
+    const word = visible(target).slice(0, 11);
+    const { field: letter } = state(), second = beyond();
+    const heads = ["read", `|${letter}|`, `|∂L/∂${letter}|`, ...(second ? [`|∂L/∂${second.field}|`] : [])];
+    drawn = chain(one().tokens, { heads, loss: [`loss ${short(nats)}`, `of “${word}”`], width: width - 34 });
     stage.replaceChildren(drawn.node);
+    loss.replaceChildren("The loss is that of ", el("strong", {}, `“${visible(target)}”`), ` behind “${visible(one().tokens.at(-1))}”: `,
+      el("strong", {}, `L = ${short(nats)}`), `, its probability p = ${percent(p)} under ${labelOf(one())}.`);
     paint();
     compare();
   }
@@ -157,6 +197,7 @@ function mount(place, context) {
     drawn.paint({
       forward: size.map((value, step) => (step < at ? { level: value / tallest, text: short(value, 2) } : null)),
       back: sent.map((value, step) => (step >= begun ? { level: level(value), text: short(value, 2) } : null)),
+      beside: beyond()?.norm.map((value, step) => ({ text: short(step < first ? 0 : value, 2) })),
       cut: first,
       say: `${steps()} states; size of the last ${short(size.at(-1))}; gradient at the last ${short(sent.at(-1))}, `
         + `at the first ${short(sent[0])}`,
@@ -191,39 +232,57 @@ function mount(place, context) {
       + `The gradient of the recurrent weights keeps ${percent(share)} of its whole length.${over}`;
   }
 
+  /** What the chart and the table show: every field of the last layer of every model, by steps back. */
+  function lines() {
+    return (means ?? found).flatMap((answer, place) => {
+      const last = answer.states.at(-1)?.layer;
+      const parts = answer.states.filter((part) => part.layer === last).toSorted((a, b) => a.field.localeCompare(b.field));
+      const turn = (values) => (means ? values : values?.toReversed()) ?? null;
+      return parts.map((part, nth) => ({ answer, place, nth, part, norm: turn(part.norm), direct: turn(part.direct), gates: turn(part.gates) }));
+    });
+  }
+
   /** The chart and the table of all models; the chart is drawn again with every cut. */
   async function compare() {
-    verdicts.replaceChildren(table());
-    const traces = found.map((answer, place) => curve(answer, place));
-    const layout = { ...POWERS, ...(whole() ? {} : cutLine(cut.value - 0.5)) };
+    const all = lines();
+    verdicts.replaceChildren(table(all));
+    const told = all.map((line) => `${nameFor(line)} ${line.part.decay?.words ?? "unknown"}`);
+    const right = means ? ` Verbs with the right number: ${means.map((answer) => `${labelOf(answer)} ${percent(answer.right)}`).join(", ")}.` : "";
+    const why = over.value === "verbs" && !means ? ` Measured on this text: ${unread}.` : "";
+    words.textContent = `${told.join("; ")}.${right}${why}`;
+    const traces = all.flatMap((line) => [curve(line, line.norm), ...(line.direct ? [curve(line, line.direct, "gates alone")] : [])]);
+    const layout = { ...POWERS, ...(whole() || means ? {} : cutLine(cut.value - 0.5)) };
     try {
-      await chart(curves, traces, { x: "steps back from the loss", y: "size of the gradient", log: true, layout });
+      await chart(curves, traces, { x: "steps back from the loss", y: "share of 1 step back", log: true, height: 270, layout });
     } catch (error) {
       return failed.say(context.api.sentence(error));
     }
-    const said = found.map((answer) => `${labelOf(answer)} ${stateOf(answer, shown.value).decay?.words ?? "unknown"}`);
-    curves.setAttribute("aria-label", `Size of the gradient by steps back from the loss: ${said.join("; ")}`);
+    curves.setAttribute("aria-label", `Gradient by steps back from the loss, as a share of that 1 step back: ${told.join("; ")}`);
   }
 
-  function curve(answer, place) {
-    const { norm } = stateOf(answer, shown.value);
+  function curve({ answer, place, nth, part, norm }, values, path = "") {
     const color = colourOf(context.models.find((card) => card.name === answer.model)?.kind, place);
+    const one = norm[1] > 0 ? norm[1] : null;
     return {
-      name: labelOf(answer), mode: "lines+markers", x: norm.map((_, back) => back), y: norm.toReversed().map((value) => value || null),
-      line: { color, dash: DASHES[place % DASHES.length], width: place ? 2 : 3 }, marker: { color, size: 5 },
+      name: `${labelOf(answer)} ${part.field}${path && `, ${path}`}`, mode: path ? "lines" : "lines+markers", x: values.map((_, back) => back),
+      y: values.map((value) => (one && value ? value / one : null)),
+      line: { color, dash: path ? "dot" : DASHES[nth], width: path ? 1.5 : 3 - nth }, marker: { color, size: 5, symbol: nth ? "square" : "circle" },
     };
   }
 
+  function nameFor({ answer, part }) { return `${labelOf(answer)} ${part.field}`; }
+
   function labelOf(answer) { return context.models.find((card) => card.name === answer.model)?.label ?? answer.model; }
 
-  function table() {
-    const head = ["Model", "State", "Verdict", "Share of 1 step back", "1 step back", "Farthest"];
+  function table(all) {
+    const head = ["Model", "State", "Verdict", "Share of 1 step back", "Size 1 step back", "Farthest", "By its gates alone", "Product of gates"];
     return el("table", { id: "verdicts", style: "white-space: nowrap" },
       el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))),
-      el("tbody", {}, found.map((answer) => {
-        const part = stateOf(answer, shown.value), { decay, norm } = part;
-        const cells = [nameOf(part, answer), decay?.verdict ?? "–", decay?.measured ?? "–", short(norm.at(-2)), short(norm[0])];
-        return el("tr", { "data-model": answer.model }, el("th", { scope: "row" }, labelOf(answer)), cells.map((cell) => el("td", {}, cell)));
+      el("tbody", {}, all.map(({ answer, part, norm, direct, gates }) => {
+        const cells = [NAMES[part.field] ?? part.field, part.decay?.verdict ?? "–", part.decay?.measured ?? "–", short(norm[1]), short(norm.at(-1)),
+          direct ? short(direct.at(-1)) : "–", gates ? short(gates.at(-1)) : "–"];
+        return el("tr", { "data-model": answer.model, "data-field": part.field },
+          el("th", { scope: "row" }, labelOf(answer)), cells.map((cell) => el("td", {}, cell)));
       })));
   }
 
@@ -305,7 +364,7 @@ function stateOf(answer, key) {
 
 function nameOf({ layer, field: letter }, answer) {
   const several = new Set(answer.states.map((part) => part.layer)).size > 1;
-  return `${{ h: "hidden state h", c: "cell state c" }[letter] ?? letter}${several ? `, layer ${layer.replace("l", "")}` : ""}`;
+  return `${NAMES[letter] ?? letter}${several ? `, layer ${layer.replace("l", "")}` : ""}`;
 }
 
 function cutLine(x) {

@@ -3,12 +3,13 @@ import { chain, ink } from "../parts/chain.js";
 import { chart } from "../parts/chart.js";
 import { choice, field, modelChoice, presets, slider } from "../parts/controls.js";
 import { calm, el, errors } from "../parts/dom.js";
-import { POWERS, raised, short } from "../parts/numbers.js";
+import { percent, POWERS, raised, short } from "../parts/numbers.js";
 import { MOST_CHARACTERS } from "../parts/walk.js";
 
 const CURVES = {
   linear: { name: "linear RNN", color: "--low", dash: "solid", symbol: "circle" },
   tanh: { name: "tanh RNN", color: "--high", dash: "dash", symbol: "square" },
+  lstm: { name: "LSTM along c", color: "--text", dash: "longdash", symbol: "triangle-up" },
   trained: { name: "trained RNN", color: "--good", dash: "dot", symbol: "diamond" },
 };
 const TEXT = "the farmers near the author are old .\nour white curtain which vanished but shone was useful .\n"
@@ -19,10 +20,10 @@ const DECADES = 3; // powers of ten above and below 1 that the thickness of an a
 export const panel = {
   id: "eigenvalue",
   title: "Eigenvalue",
-  see: "A spectral radius below 1 makes repeated products vanish, above 1 explode.",
+  see: "A spectral radius below 1 makes repeated products vanish, above 1 explode; an LSTM's c is multiplied by its forget gate instead.",
   about: "On the left a vector is multiplied by the same matrix again and again, on the right a gradient goes back through "
-    + "networks that have this matrix between their steps. "
-    + "Drag the spectral radius, the size of the largest eigenvalue: below 1 both fade, above 1 the linear ones explode.",
+    + "networks that have this matrix between their steps. Drag the spectral radius, the size of the largest eigenvalue, "
+    + "and then the forget gate.",
   mount,
 };
 
@@ -38,8 +39,10 @@ function mount(place, context) {
     { min: 0.5, max: 1.5, step: 0.01, value: context.get("radius", "0.9"), say: (value) => value.toFixed(2) },
     () => { stop(); refresh(); });
   const steps = slider("Steps", { min: 10, max: 100, step: 1, value: context.get("steps", "50") }, refresh);
+  const forget = slider("Forget gate",
+    { min: 0.5, max: 1, step: 0.01, value: context.get("forget", "0.97"), say: (value) => value.toFixed(2) }, () => refresh());
   const through = choice("Gradient through", [
-    ["linear", "a linear RNN"], ["tanh", "a tanh RNN"], ["trained", "a trained RNN"],
+    ["linear", "a linear RNN"], ["tanh", "a tanh RNN"], ["lstm", "an LSTM, along c"], ["trained", "a trained RNN"],
   ], context.get("through", "linear"), refresh);
   const units = choice("Units", ["8", "16", "32", "64"].map((count) => [count, count]), context.get("units", "32"), refresh);
   radius.node.style.flex = "1 1 16rem"; // the one to drag is the longest
@@ -51,8 +54,8 @@ function mount(place, context) {
   const text = el("textarea", { rows: 4, spellcheck: "false", oninput: typed });
   text.value = context.get("text", TEXT);
   const trained = el("div", { id: "trained" }, el("div", { class: "row" }, model.node), field("Text the gradient is measured on", text));
-  const verdict = el("p", { id: "verdict", role: "status", style: "font-size: 1.1rem; margin: 1rem 0 .2rem; min-height: 1.6em" });
-  const more = el("p", { class: "note", id: "more", style: "margin: 0 0 1rem; min-height: 1.6em" });
+  const verdict = el("p", { id: "verdict", role: "status", style: "font-size: 1.1rem; margin: .4rem 0 .1rem; min-height: 1.6em" });
+  const more = el("p", { class: "note", id: "more", style: "margin: 0 0 .6rem; min-height: 1.6em" });
   const powers = el("div", { id: "powers" }), gradients = el("div", { id: "gradients" });
   const stage = el("div", { class: "card", style: "margin-top: 1rem" });
   const picture = el("div", { tabindex: 0, role: "group", "aria-label": "The unrolled network" });
@@ -60,9 +63,9 @@ function mount(place, context) {
   stage.append(title, picture, el("p", { class: "note", style: "margin: .3rem 0 0" },
     "The thicker the arrow, the larger the gradient, in powers of ten; the number under a state is what reaches it of 1 at the end."));
   place.append(
-    el("div", { class: "row" }, radius.node, steps.node, sweep,
-      presets("Set to", ["0.90", "1.00", "1.10"], (value) => { stop(); radius.set(value); refresh(); })),
-    el("div", { class: "row" }, through.node, units.node, again), trained, failed.node, verdict, more,
+    el("div", { class: "row", style: "margin-bottom: .4rem" }, radius.node, forget.node, steps.node, sweep),
+    el("div", { class: "row", style: "margin-bottom: .4rem" }, through.node, units.node, again,
+      presets("Set to", ["0.90", "1.00", "1.10"], (value) => { stop(); radius.set(value); refresh(); })), trained, failed.node, verdict, more,
     el("div", { class: "columns" },
       el("section", { class: "card" }, el("h3", {}, "Repeated multiplication"), powers),
       el("section", { class: "card" }, el("h3", {}, "Gradient through the network"), gradients)),
@@ -76,9 +79,10 @@ function mount(place, context) {
     trained.hidden = !withModel;
     context.set({
       radius: radius.value, steps: steps.value, through: chosen(), units: units.value, seed: seed || null,
+      forget: forget.value === 0.97 ? null : forget.value,
       model: withModel ? model.value : null, text: withModel ? text.value : null,
     });
-    const body = { radius: radius.value, steps: steps.value, units: Number(units.value), seed };
+    const body = { radius: radius.value, steps: steps.value, units: Number(units.value), seed, forget: forget.value };
     if (withModel && model.value) Object.assign(body, { model: model.value, text: text.value.slice(0, MOST_CHARACTERS) });
     try {
       found = { ...body, ...(await context.api.post("/api/eigenvalue", body)) };
@@ -106,17 +110,18 @@ function mount(place, context) {
       marker: { color: ink(look.color), symbol: look.symbol, size: thick ? 6 : 4 },
     });
     const power = { ...CURVES.linear, name: "|Wᵏx| / |x|" };
-    await chart(powers, [curve(found.power.values, power, true), guide], { x: "multiplications k", y: "size of Wᵏx", log: true, layout: POWERS });
+    await chart(powers, [curve(found.power.values, power, true), guide], { x: "multiplications k", y: "size of Wᵏx", log: true, height: 300, layout: POWERS });
     powers.setAttribute("aria-label", `Size of W to the k times x by k: ${short(found.power.values.at(-1))} after ${found.steps} multiplications`);
     const there = Object.keys(CURVES).filter((name) => found[name]);
-    await chart(gradients, [...there.map((name) => curve(found[name].values, CURVES[name], name === shown)), guide],
-      { x: "steps back", y: "gradient", log: true, layout: POWERS });
+    const gates = { ...curve(found.gates.values, { ...CURVES.lstm, name: "its forget gates alone", dash: "dot" }, false), mode: "lines" };
+    await chart(gradients, [...there.map((name) => curve(found[name].values, CURVES[name], name === shown)), gates, guide],
+      { x: "steps back", y: "gradient", log: true, height: 300, layout: POWERS });
     const said = there.map((name) => `${CURVES[name].name} ${found[name].decay?.verdict ?? "unknown"}, ${short(found[name].values.at(-1))}`);
     gradients.setAttribute("aria-label", `Gradient after ${found.steps} steps back: ${said.join("; ")}`);
   }
 
   function drawChain({ values }, name) {
-    title.textContent = `The ${CURVES[name].name}, unrolled: the gradient on its way back`;
+    title.textContent = `The ${name === "lstm" ? "LSTM's c" : CURVES[name].name}, unrolled: the gradient on its way back`;
     const places = Array.from({ length: NODES }, (_, node) => Math.round((found.steps * (NODES - 1 - node)) / (NODES - 1)));
     const key = [...places, picture.clientWidth].join();
     if (picture.dataset.key !== key) {
@@ -138,13 +143,24 @@ function mount(place, context) {
     const word = decay ? decay.verdict[0].toUpperCase() + decay.verdict.slice(1) : "Unknown";
     const power = `${found.radius}${raised(found.steps)} = ${short(found.radius ** found.steps)}`;
     const last = short(values.at(-1)), grown = values.at(-1) > 1.005;
-    const reached = `after ${found.steps} steps back through the ${CURVES[name].name} `
+    const reached = `after ${found.steps} steps back through the ${name === "lstm" ? "LSTM, along c," : CURVES[name].name} `
       + (grown ? `the gradient has grown ${last} times` : `${last} of the gradient is left`);
+    if (name === "lstm") {
+      const gates = `${found.forget}${raised(found.steps)} = ${short(found.gates.values.at(-1))}`;
+      return `${word}: ${reached}; its forget gates alone give ${gates}, the radius alone would give ${power}.`;
+    }
     return `${word}: ${reached}${name === "linear" ? `, which is ${power}` : `; the radius alone would give ${power}`}.`;
   }
 
   function sayMore(name) {
-    if (name === "linear") return "Nothing stands between the products, so that the gradient is the power of the radius to the last digit.";
+    if (name === "linear") {
+      return "Nothing stands between the products, so that the gradient is the power of the radius to the last digit. "
+        + `Along the c of an LSTM ${percent(found.lstm.values.at(-1))} is left.`;
+    }
+    if (name === "lstm") {
+      return "A step multiplies c by its forget gate f, and by the matrix only beside it: c = f c + (1 − f) tanh(W tanh c + x). "
+        + "The gate takes the place of the eigenvalue, and it is learned.";
+    }
     if (name === "tanh") {
       return "The slopes of tanh are below 1 and take something off at every step: "
         + "it fades sooner than the radius says, and above 1 it need not explode.";

@@ -7,24 +7,28 @@ const MIDDLE = 48, RADIUS = 16, LEFT = 58, LOSS = 104, TAIL = 26, GAP = 3;
 export function ink(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 
 /**
- * A chain over labels (what is read at each step); `heads` name the rows: what is read, what goes forward, what goes back.
- * `paint({ forward, back, cut, say })` fills it: for each step null or { level: 0 to 1, text }, the size of the disc and
- * the thickness of the arrow being the level. The steps before `cut` are shown as cut off. `follow(step)` scrolls to one.
+ * A chain over labels (what is read at each step); `heads` name the rows: what is read, what goes forward, what goes back,
+ * and, where there is a fourth, what else goes back. The loss stands beside it and stays in sight however long the chain is.
+ * `paint({ forward, back, beside, cut, say })` fills it: for each step null or { level: 0 to 1, text }, the size of the disc
+ * and the thickness of the arrow being the level. The steps before `cut` are shown as cut off. `follow(step)` scrolls to one.
  */
 export function chain(labels, { heads, loss, width, forward = true }) {
   const steps = labels.length;
   const column = Math.max(58, Math.min(104, (width - LEFT - LOSS - TAIL) / steps));
   const at = (step) => LEFT + column * (step + 0.5);
   const rows = forward ? [MIDDLE + 44, MIDDLE + 66, MIDDLE + 88] : [MIDDLE + 44, null, MIDDLE + 66];
-  const size = { width: LEFT + column * steps + TAIL + LOSS, height: MIDDLE + (forward ? 96 : 74) };
-  const picture = svg("svg", { ...size, viewBox: `0 0 ${size.width} ${size.height}`, role: "img" });
-  const node = el("div", { class: "wide" }, picture);
+  if (heads.length > 3) rows.push(rows[2] + 22);
+  const size = { width: LEFT + column * steps + TAIL, height: rows.at(-1) + 8 };
+  const picture = svg("svg", { ...size, viewBox: `0 0 ${size.width} ${size.height}`, role: "img", style: "display: block" });
+  const scroller = el("div", { class: "wide", style: "flex: 0 1 auto; min-width: 0" }, picture);
+  const end = svg("svg", { width: LOSS + 2, height: size.height, style: "flex: none", "aria-hidden": "true", "data-loss": "" },
+    ...lossBox(0, loss));
+  const node = el("div", { style: "display: flex" }, scroller, end);
   const lanes = forward ? [MIDDLE - 7, MIDDLE + 7] : [MIDDLE, MIDDLE];
-  const tip = LEFT + column * steps + TAIL - 2; // where the loss begins
+  const tip = LEFT + column * steps + TAIL; // where the loss begins
   const most = Math.floor(column / 7.2);
 
   heads.forEach((head, row) => { if (rows[row]) picture.append(text(head, 0, rows[row], { anchor: "start", soft: true })); });
-  picture.append(...lossBox(tip, loss));
   const parts = labels.map((label, step) => stepParts(label, step));
   const line = svg("line", { y1: 14, y2: size.height, stroke: "var(--text)", "stroke-width": 2, "stroke-dasharray": "5 4" });
   const sign = text("cut", 0, 10, {});
@@ -42,12 +46,13 @@ export function chain(labels, { heads, loss, width, forward = true }) {
     read.append(svg("title", {}, visible(label)));
     const reads = svg("line", { x1: x, x2: x, y1: MIDDLE + 31, y2: MIDDLE + RADIUS + 2, stroke: "var(--soft)" });
     const texts = [text("", x, rows[1] ?? 0, { colour: "var(--good)" }), text("", x, rows[2], { colour: "var(--warm)" })];
+    if (rows.length > 3) texts.push(text("", x, rows[3], { colour: "var(--warm)" }));
     group.append(ring, ...discs, read, ...(forward ? [reads] : []), ...texts, back.node, ...(there ? [there.node] : []));
     picture.append(group);
     return { group, ring, discs, there, back, texts };
   }
 
-  function paint({ forward: going = [], back: coming = [], cut = 0, say = "" }) {
+  function paint({ forward: going = [], back: coming = [], beside = [], cut = 0, say = "" }) {
     parts.forEach((part, step) => {
       const off = step < cut;
       part.group.setAttribute("opacity", off ? 0.55 : 1);
@@ -58,6 +63,7 @@ export function chain(labels, { heads, loss, width, forward = true }) {
       part.back.set(coming[step]);
       part.texts[0].textContent = going[step]?.text ?? "";
       part.texts[1].textContent = coming[step]?.text ?? "";
+      if (part.texts[2]) part.texts[2].textContent = coming[step] ? beside[step]?.text ?? "" : "";
     });
     cutMark.setAttribute("visibility", cut > 0 ? "visible" : "hidden");
     for (const name of ["x1", "x2"]) line.setAttribute(name, at(cut) - column / 2);
@@ -67,8 +73,8 @@ export function chain(labels, { heads, loss, width, forward = true }) {
 
   function follow(step) {
     const x = at(step);
-    if (x - column < node.scrollLeft) node.scrollLeft = x - 2 * column;
-    if (x + column > node.scrollLeft + node.clientWidth) node.scrollLeft = x + 2 * column - node.clientWidth;
+    if (x - column < scroller.scrollLeft) scroller.scrollLeft = x - 2 * column;
+    if (x + column > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = x + 2 * column - scroller.clientWidth;
   }
 
   return { node, paint, follow };
