@@ -1,4 +1,4 @@
-"""The table of docs/claims.md: every row has a verdict and names tests that exist, and the script prints every claim."""
+"""The table of docs/claims.md: every row has a verdict and names tests that exist; the script prints every claim."""
 
 from __future__ import annotations
 
