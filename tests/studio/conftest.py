@@ -6,7 +6,6 @@ The tests of a process share one set of models, one server and one browser.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import shutil
@@ -22,21 +21,14 @@ from typing import Any, TypeVar
 import pytest
 
 from thereafter.ready import models as ready
+from thereafter.ready import shipped
 from thereafter.ready import tasks as ready_tasks
-from thereafter.studio import known_units
 from thereafter.studio.app import PAGE
 from thereafter.studio.serve import listen, make_server
 from thereafter.studio.studio import Studio
 
 T = TypeVar("T")
 SCALE = 0.05
-UNITS = {
-    "lstm": {"number": "l0.c[17]"},
-    "gru": {"number": "l0.h[23]"},
-    "rnn": {"number": "l0.h[5]"},
-    "letters": {"quotes": "l0.c[11]", "comment": "l0.c[93]"},
-}
-"""What the tests say is known of the units of the ready models: any will do."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -53,21 +45,13 @@ PANELS = _panels()
 
 @pytest.fixture(scope="session")
 def ready_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The ready models, trained for a twentieth of their time."""
-    import torch
-
+    """The ready models as they ship; the n-gram model is counted."""
     folder = tmp_path_factory.mktemp("ready")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # tests run side by side
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("THEREAFTER_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-        for one in ready.READY:
-            ready.make(one, folder, SCALE)
-            if one.name in UNITS:
-                (folder / one.name / known_units.UNITS).write_text(json.dumps(UNITS[one.name]), encoding="utf-8")
-        for task in ready_tasks.READY_TASKS:
-            ready_tasks.make(task, folder, SCALE)
-    torch.set_num_threads(threads)
+    for one in ready.READY:
+        if not shipped.unpack(one, folder):
+            ready.make(one, folder)
+    for task in ready_tasks.READY_TASKS:
+        assert shipped.unpack(task, folder / ready_tasks.TASKS)
     return folder
 
 
@@ -109,7 +93,7 @@ def server(ready_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def untrained(ready_folder: Path, tmp_path: Path) -> Iterator[Served]:
     """A studio that has no task models yet."""
     shutil.copytree(ready_folder, tmp_path / "ready", ignore=shutil.ignore_patterns("tasks"))
-    yield from served(Studio(tmp_path / "runs", tmp_path / "ready", scale=SCALE))
+    yield from served(Studio(tmp_path / "runs", tmp_path / "ready", scale=SCALE, shipped=False))
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -1,0 +1,83 @@
+"""What panels and pictures claim of the shipped models is no accident of one seed: smaller ones, trained with two others,
+show it too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import thereafter
+from thereafter.evaluation.agreement import measure_agreement
+from thereafter.inspection.number_unit import number_unit
+from thereafter.inspection.properties import PROPERTIES
+from thereafter.inspection.reader import Reader
+from thereafter.inspection.units import search
+from thereafter.text.agreement import read_sentences, write_corpus
+from thereafter.text.sources import resolve
+
+BETWEEN = 6
+BUDGETS = {"gru": 350_000, "lstm": 800_000}
+RATES = {"gru": 0.01, "lstm": 0.015}
+SMALL: dict[str, Any] = {"embed": 32, "layers": 1, "tied": False, "dropout": 0.0}
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    sizes = {"train": 20_000, "valid": 300, "test": 1_500}
+    return write_corpus(tmp_path_factory.mktemp("sentences"), sizes=sizes, max_distance=BETWEEN)
+
+
+@pytest.fixture
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # tests run side by side
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_a_gated_network_keeps_the_number_in_one_unit(kind: str, seed: int, parts: dict[str, Path]):
+    options = SMALL | {"hidden": 64, "batch": 16, "batching": "lines", "text.context": "line", "validate_every": 2_000}
+    lm = thereafter.train(
+        parts["train"],
+        model=kind,
+        tokens="word",
+        valid=parts["valid"],
+        seed=seed,
+        tokens_budget=BUDGETS[kind],
+        rate=RATES[kind],
+        **options,
+    )
+    sentences = list(read_sentences(parts["test"].with_suffix(".jsonl")))
+    agreement = measure_agreement(lm.model, lm.tokenizer, sentences, context="line")
+    assert agreement.between(BETWEEN - 2, BETWEEN).accuracy > 0.9
+    units = number_unit(Reader.of(lm.model, lm.tokenizer, lm.config), sentences, field="c" if kind == "lstm" else "h")
+    assert units["held_out"][0] > 0.9
+    assert units["against"][0] > 0.9, "it follows the subject, not the last noun"
+    assert units["control"].max() < 0.6
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_character_model_has_a_unit_for_what_is_no_code(seed: int):
+    lm = thereafter.train(
+        "python-code",
+        model="lstm",
+        tokens="char",
+        seed=seed,
+        tokens_budget=600_000,
+        rate=0.01,
+        weight_decay=0.1,
+        hidden=64,
+        batch=8,
+        steps=100,
+        **SMALL,
+    )
+    text = resolve("python-code:test").parts["text"].text()
+    units = search(lm.model, lm.tokenizer, text, [PROPERTIES["quotes-or-comment"]], limit=100_000)
+    assert units["held_out"][0, 0] > units["control"][0] + 0.1

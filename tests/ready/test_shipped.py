@@ -1,0 +1,132 @@
+"""The weights that ship: whole, small, made by today's recipes, and as good as their cards say."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from thereafter.errors import FormatError
+from thereafter.ready import models, scores, shipped, tasks
+from thereafter.storage import map_arrays
+
+SHIPPED = [one for one in models.READY if one.kind != "ngram"]
+EVERY = [*SHIPPED, *tasks.READY_TASKS]
+BYTES_OF_A_FILE, BYTES_IN_ALL = 1_000_000, 2_000_000
+
+
+def name_of(one: models.Ready | tasks.ReadyTask) -> str:
+    return one.name
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All of them, unpacked."""
+    place = tmp_path_factory.mktemp("unpacked")
+    for one in SHIPPED:
+        assert shipped.unpack(one, place)
+    for task in tasks.READY_TASKS:
+        assert shipped.unpack(task, place / tasks.TASKS)
+    return place
+
+
+def test_every_recipe_ships_and_nothing_else():
+    """A recipe that was changed since its weights were made: python examples/ready_models.py makes them again."""
+    assert [one.name for one in EVERY if not shipped.is_shipped(one)] == []
+    folders = {path.name for path in shipped.weights_folder().iterdir() if path.is_dir()}
+    assert folders == set(shipped.cards()) == {one.name for one in EVERY}
+
+
+def test_the_weights_are_small_and_float16():
+    weights = sorted(shipped.weights_folder().rglob("*.safetensors"))
+    sizes = [path.stat().st_size for path in weights]
+    assert max(sizes) < BYTES_OF_A_FILE
+    assert sum(sizes) < BYTES_IN_ALL
+    for path in weights:
+        arrays, _ = map_arrays(path)
+        assert {array.dtype for array in arrays.values()} <= {np.dtype("float16"), np.dtype("int64")}, path
+
+
+@pytest.mark.parametrize("one", EVERY, ids=name_of)
+def test_no_file_names_a_folder_of_the_machine_it_was_made_on(one: models.Ready | tasks.ReadyTask):
+    for name in ("config.toml", "log.jsonl", "tokenizer.json"):
+        text = (shipped.weights_folder() / one.name / name).read_text(encoding="utf-8")
+        assert not re.search(r'"[^"]*(/tmp/|/root|/home|/work|\\\\)', text), name
+
+
+@pytest.mark.parametrize("one", EVERY, ids=name_of)
+def test_what_is_unpacked_is_there_whole(one: models.Ready | tasks.ReadyTask, folder: Path):
+    place = folder / tasks.TASKS if isinstance(one, tasks.ReadyTask) else folder
+    assert models.is_there(one, place)
+    packed, _ = map_arrays(shipped.weights_folder() / one.name / shipped.WEIGHTS)
+    arrays, _ = map_arrays(place / one.name / shipped.WEIGHTS)
+    assert list(packed) == list(arrays)
+    for name, array in arrays.items():
+        assert array.dtype != np.float16
+        np.testing.assert_array_equal(array, packed[name])
+
+
+def test_only_the_counted_model_is_left_to_make(folder: Path):
+    assert [one.name for one in models.missing(folder)] == ["ngram"]
+    assert [tasks.missing(folder, task) for task in ("translate", "tag", "classify")] == [[], [], []]
+
+
+def test_a_damaged_file_is_refused_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    copy = tmp_path / "weights"
+    shutil.copytree(shipped.weights_folder(), copy)
+    content = bytearray((copy / "rnn" / shipped.WEIGHTS).read_bytes())
+    content[-1] ^= 1
+    (copy / "rnn" / shipped.WEIGHTS).write_bytes(bytes(content))
+    monkeypatch.setattr(shipped, "weights_folder", lambda: copy)
+    rnn = next(one for one in models.READY if one.name == "rnn")
+    with pytest.raises(FormatError, match=r"damaged: got sha256 .*, expected .*try installing"):
+        shipped.unpack(rnn, tmp_path / "ready")
+    assert list((tmp_path / "ready").iterdir()) == []
+
+
+def test_another_recipe_is_not_what_ships(tmp_path: Path):
+    other = models.Ready("rnn", "rnn", models.SENTENCES_NAME, 1_000)
+    assert not shipped.unpack(other, tmp_path / "ready")
+    assert not (tmp_path / "ready").exists()
+
+
+@pytest.mark.parametrize("one", [one for one in SHIPPED if one.source == models.SENTENCES_NAME], ids=name_of)
+def test_the_models_of_sentences_score_what_their_cards_say(one: models.Ready, folder: Path):
+    """On any machine: sums in another order move the last digits, not the first."""
+    card, measured = shipped.cards()[one.name]["scores"], scores.measure(one, folder)
+    assert measured["perplexity"] == pytest.approx(card["perplexity"], rel=0.01)
+    for name in ("agreement", "agreement_far"):
+        assert measured[name] == pytest.approx(card[name], abs=0.5), name
+    if one.kind == "window":
+        assert measured["agreement_far"] < 55.0, "four words back there is nothing it could know it from"
+        return
+    assert measured["agreement_far"] > 99.0
+    if "units" in card:
+        unit, auc, control = measured["units"]["number"]
+        assert [unit, auc] == [card["units"]["number"][0], pytest.approx(card["units"]["number"][1], abs=0.01)]
+        assert auc > 0.9
+        assert control < 0.6
+        assert json.loads((folder / one.name / "units.json").read_text())["number"] == unit
+
+
+def test_the_character_model_scores_what_its_card_says(folder: Path):
+    """Python code differs from one interpreter to the next, and with it the figures, a little."""
+    one = next(one for one in SHIPPED if one.name == "letters")
+    card, measured = shipped.cards()["letters"]["scores"], scores.measure(one, folder)
+    assert measured["bits_per_character"] == pytest.approx(card["bits_per_character"], abs=0.15)
+    unit, auc, control = measured["units"]["quotes-or-comment"]
+    assert unit == card["units"]["quotes-or-comment"][0]
+    assert auc > 0.9
+    assert control < 0.6
+
+
+@pytest.mark.parametrize("one", tasks.READY_TASKS, ids=name_of)
+def test_the_task_models_score_what_their_cards_say(one: tasks.ReadyTask, folder: Path):
+    card, measured = shipped.cards()[one.name]["scores"], scores.measure_task(one, folder)
+    assert set(card) == set(measured)
+    for name, value in card.items():
+        assert measured[name] == pytest.approx(value, rel=0.02, abs=0.01), name
