@@ -1,4 +1,4 @@
-"""The table of docs/claims.md: every row has a verdict and names tests that exist; the script prints every claim."""
+"""The table of docs/claims.md: every row has a verdict and names tests that exist; the script prints all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rows() -> list[list[str]]:
     return cells[2:]
 
 
-def tests_here() -> set[str]:
+def known_tests() -> set[str]:
     """Names of all test functions of this folder, as file::function."""
     return {
         f"{path.name}::{node.name}"
@@ -31,7 +31,7 @@ def tests_here() -> set[str]:
 
 
 def test_every_row_has_a_verdict_figures_and_tests_that_exist() -> None:
-    known = tests_here()
+    known = known_tests()
     table = rows()
     assert len(table) >= 15
     for claim, shown, verdict, tested in table:
@@ -46,7 +46,7 @@ def test_every_row_has_a_verdict_figures_and_tests_that_exist() -> None:
 def test_no_claim_is_tested_without_a_row() -> None:
     """A claim that somebody adds a test for belongs in the table too."""
     named = {name for row in rows() for name in re.findall(r"`(test_\w+\.py::test_\w+)`", row[3])}
-    assert tests_here() - named <= {f"{Path(__file__).name}::{name}" for name in globals() if name.startswith("test_")}
+    assert known_tests() - named <= {f"{Path(__file__).name}::{name}" for name in globals() if name.startswith("test_")}
 
 
 def test_the_script_prints_every_row() -> None:
