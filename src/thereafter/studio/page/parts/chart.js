@@ -50,8 +50,10 @@ function withPlainTexts(value) {
  * The element gets the numbers of the last drawing as `element.numbers`, for tests and for the table.
  */
 export async function chart(element, traces, { x, y, log = false, logX = false, height = 320, legend = true, layout = {} }) {
+  const turn = (element.turn ?? 0) + 1;
+  element.turn = turn;
   const plotly = await load();
-  if (!element.isConnected) return;
+  if (!element.isConnected || element.turn !== turn) return;
   const style = getComputedStyle(document.documentElement);
   const text = style.getPropertyValue("--text").trim(), line = style.getPropertyValue("--line").trim();
   const axis = { gridcolor: line, linecolor: line, zerolinecolor: line, automargin: true };
@@ -64,6 +66,7 @@ export async function chart(element, traces, { x, y, log = false, logX = false, 
     xaxis: { ...axis, title: { text: x }, type: logX ? "log" : "-" }, yaxis: { ...axis, title: { text: y }, type: log ? "log" : "-" },
     ...layout,
   }), { displayModeBar: false, responsive: true });
+  if (element.turn !== turn) return; // a later drawing has the last word, whichever ends first
   document.getElementById("js-plotly-tester")?.setAttribute("aria-hidden", "true"); // a ruler of plotly's, no picture
   element.classList.add("chart");
   element.setAttribute("role", "img");
