@@ -1,5 +1,5 @@
-"""What panels and pictures claim of the shipped models is no accident of one seed: smaller ones, trained with two others,
-show it too."""
+"""What panels and pictures claim of the shipped models is no accident of one seed: smaller models, trained with two
+other seeds, show it too."""
 
 from __future__ import annotations
 

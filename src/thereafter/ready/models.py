@@ -73,12 +73,22 @@ class Ready:
     source: str
     budget: int = 0
     options: dict[str, Any] = field(default_factory=dict)
+    minutes: float = field(default=0.0, repr=False)
+    """How long its training takes, about: no part of the recipe."""
 
     @property
     def recipe(self) -> str:
         """All that it depends on, as a text."""
         sentences = f" of {SENTENCES}, at most {BETWEEN} between" if self.source == SENTENCES_NAME else ""
         return f"{self!r}{sentences}\n"
+
+    @property
+    def learns(self) -> str:
+        """What it is trained on, in words."""
+        if not self.budget:
+            return f"all {SENTENCES['train']:,} generated sentences, counted"
+        text = "letters of Python code" if self.source == LETTERS_NAME else "words of generated sentences"
+        return f"{self.budget:,} {text}"
 
 
 READY = (

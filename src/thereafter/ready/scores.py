@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,18 @@ def _unit_scores(one: Ready, lm: Any, folder: Path) -> dict[str, Any]:
     return {
         name: [str(unit), round(float(figure), 3), round(float(luck), 3)] for name, (unit, figure, luck) in rows.items()
     }
+
+
+def in_words(scores: Mapping[str, Any]) -> str:
+    """The figures of a card that say most, in a line."""
+    forms = {
+        "agreement_far": f"{{:.1f}} % of the verbs right at {FAR[0]} to {FAR[1]} words",
+        "perplexity": "perplexity {:.1f}",
+        "bits_per_character": "{:.2f} bits a letter",
+        "bleu": "BLEU {:.1f}",
+    }
+    words = [form.format(scores[name]) for name, form in forms.items() if name in scores]
+    return ", ".join(words) or f"{100 * scores['accuracy']:.1f} % right"
 
 
 def measure_task(one: ReadyTask, folder: Path) -> dict[str, float]:

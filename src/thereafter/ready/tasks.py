@@ -68,11 +68,18 @@ class ReadyTask:
     task: str
     examples: int
     options: dict[str, Any] = field(default_factory=dict)
+    minutes: float = field(default=0.0, repr=False)
+    """How long its training takes, about: no part of the recipe."""
 
     @property
     def recipe(self) -> str:
         """All that it depends on, as a text."""
         return f"{self!r} by the grammars of version {VERSION}\n"
+
+    @property
+    def learns(self) -> str:
+        """What it is trained on, in words."""
+        return f"{self.examples:,} generated examples, {self.options['epochs']:g} times"
 
 
 READY_TASKS = (

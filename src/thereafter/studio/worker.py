@@ -16,7 +16,8 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -83,11 +84,12 @@ class Lines:
 
 
 def obey(order: dict[str, Any], lines: Lines) -> bool:
-    """Do what an order says: make the ready models, those of a task, train a new model, or go on with a run.
+    """Do what an order says: make the ready models, those of a task, one of them anew, train a new model, or go on with
+    a run.
 
     False where some failed.
     """
-    if order["do"] in ("ready", "tasks"):
+    if order["do"] in ("ready", "tasks", "anew"):
         return _make_ready(order, lines)
     from thereafter.api import resume, train
 
@@ -122,21 +124,29 @@ def _watched(source: str, tokens: str | None, options: Mapping[str, Any]) -> dic
 
 def _make_ready(order: dict[str, Any], lines: Lines) -> bool:
     """Train what is missing; one that fails does not keep the others from their panels."""
+    from thereafter.ready import anew
     from thereafter.ready import models as ready
     from thereafter.ready import tasks as ready_tasks
 
     folder, scale = Path(order["folder"]), float(order["scale"])
-    make: Any = ready_tasks.make if order["do"] == "tasks" else ready.make
+    jobs: dict[str, Callable[[], None]]
+    if order["do"] == "anew":
+        jobs = {str(order["name"]): lambda: anew.make_anew(str(order["name"]), folder, scale)}
+    elif order["do"] == "tasks":
+        missing = ready_tasks.missing(folder, order["task"])
+        jobs = {task.name: partial(ready_tasks.make, task, folder, scale) for task in missing}
+    else:
+        jobs = {one.name: partial(ready.make, one, folder, scale) for one in ready.missing(folder)}
     failed = False
-    for one in ready_tasks.missing(folder, order["task"]) if order["do"] == "tasks" else ready.missing(folder):
-        lines.say(making=one.name)
+    for name, make in jobs.items():
+        lines.say(making=name)
         try:
-            make(one, folder, scale)
+            make()
         except ThereafterError as error:
             failed = True
-            lines.say(error=f"the ready model {one.name} could not be made: {error}")
+            lines.say(error=f"the ready model {name} could not be made: {error}")
             continue
-        lines.say(ready=one.name)
+        lines.say(ready=name)
     return not failed
 
 

@@ -10,6 +10,7 @@ from fastapi import Response
 from pydantic import Field
 
 from thereafter.studio.routes.common import LoadedStudio, TheVisitor, as_json, make_router, reply, reply_list
+from thereafter.studio.routes.ready import MakingAnswer
 from thereafter.studio.schema import Answer, Asked, ModelName
 from thereafter.studio.shelf import READY
 from thereafter.studio.studio import Studio
@@ -32,15 +33,6 @@ class TaskModelAnswer(Answer):
     source: str
     attention: str
     hidden: int | None
-
-
-class MakingAnswer(Answer):
-    """`task` is the one whose ready models are being trained, "" when none is; `share` of that is done."""
-
-    task: str
-    model: str
-    share: float
-    error: str
 
 
 class TasksAnswer(Answer):

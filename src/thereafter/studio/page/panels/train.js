@@ -2,6 +2,7 @@
 import { choice, field } from "../parts/controls.js";
 import { el, errors, show } from "../parts/dom.js";
 import { readText, tooLarge } from "../parts/reading.js";
+import { readyModels } from "../parts/ready.js";
 import { curveChart, trainings } from "../parts/trainings.js";
 
 const KINDS = [["lstm", "LSTM"], ["gru", "GRU"], ["rnn", "RNN (Elman)"], ["transformer", "Transformer"], ["ngram", "n-gram (counted, seconds)"],
@@ -32,7 +33,8 @@ function mount(place, context) {
     sources.node, el("div", { class: "row middle", style: "margin:.8rem 0 0" }, start, sources.hint), failed.node);
   const example = el("section", { class: "card", id: "example" });
   const list = trainings(context, (text) => failed.say(text));
-  place.append(asked, el("h3", { style: "margin-top:1.4rem" }, "Trainings"), list.node, example);
+  const ready = readyModels(context);
+  place.append(asked, el("h3", { style: "margin-top:1.4rem" }, "Trainings"), list.node, example, ready.node);
 
   function changed() {
     const now = sources.values();
@@ -104,7 +106,7 @@ function mount(place, context) {
 
   context.watch(update);
   update();
-  return list.leave;
+  return () => { list.leave(); ready.leave(); };
 }
 
 /** The fields of a new training; `values()` are what they say. */

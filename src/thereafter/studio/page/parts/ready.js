@@ -1,0 +1,64 @@
+// The built-in models: what each learned from and reaches, and a button that trains it anew on this machine.
+import { el, errors } from "./dom.js";
+
+const EVERY = 700; // milliseconds between two looks at a training
+
+/** { node, leave }: a table of them, filled as soon as the studio has loaded. */
+export function readyModels(context) {
+  let timer = 0, gone = false, asking = false, made = "";
+  const failed = errors();
+  const bar = el("progress", { max: 1, value: 0, "aria-label": "Training anew" });
+  const status = el("span", { class: "note", role: "status" });
+  const line = el("div", { class: "row middle", hidden: true }, bar, status);
+  const body = el("tbody");
+  const head = el("tr", {}, ...["model", "learned from", "on what no training has seen", ""].map((name) => el("th", { scope: "col" }, name)));
+  const node = el("section", { class: "card", id: "ready-models", hidden: true }, el("h3", {}, "The built-in models"),
+    el("p", { class: "note" }, "They came with the package. Trained anew by the same recipe, a model takes the place of the one that is there."),
+    line, failed.node, el("div", { class: "scroll" }, el("table", {}, el("thead", {}, head), body)));
+
+  async function tell(request) {
+    clearTimeout(timer);
+    asking = true;
+    try {
+      show(await request);
+    } catch (error) {
+      if (error.status !== 503 && !gone) failed.say(context.api.sentence(error)); // it is asked again when it has loaded
+    } finally {
+      asking = false;
+    }
+  }
+
+  function show({ models, making }) {
+    if (gone) return;
+    const busy = making.task === "anew";
+    node.hidden = false;
+    failed.say(making.error);
+    line.hidden = !busy;
+    bar.value = making.share;
+    status.textContent = busy ? `training ${making.model}: ${making.status}` : "";
+    if (made && !busy && !making.error) context.announce(`the model ${made} is trained anew`);
+    made = busy ? making.model : "";
+    if (body.childElementCount !== models.length) body.replaceChildren(...models.map(row));
+    for (const button of body.querySelectorAll("button")) button.disabled = making.task !== "";
+    if (making.task) timer = setTimeout(() => tell(context.api.get("/api/ready")), EVERY);
+  }
+
+  function row(model) {
+    const begin = () => tell(context.api.post("/api/ready/anew", { name: model.name }));
+    const button = el("button", { type: "button", onclick: begin, "aria-label": `Train ${model.name} anew` }, `Train anew (${time(model.minutes)})`);
+    return el("tr", {}, el("th", { scope: "row" }, model.name), el("td", {}, model.learns), el("td", {}, model.score), el("td", {}, button));
+  }
+
+  function look() {
+    if (!asking && !body.childElementCount) tell(context.api.get("/api/ready"));
+  }
+
+  context.watch(look);
+  look();
+  return { node, leave: () => { gone = true; clearTimeout(timer); } };
+}
+
+/** About how long, on two cores that have nothing else to do. */
+function time(minutes) {
+  return minutes < 1 ? `about ${Math.max(5, Math.round(minutes * 12) * 5)} s` : `about ${Math.round(minutes)} min`;
+}

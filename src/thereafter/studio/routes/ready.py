@@ -1,0 +1,77 @@
+"""The ready models: what each learned from, what it scores, and its training anew on this machine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from thereafter.ready.anew import NAMES
+from thereafter.studio.routes.common import LoadedStudio, make_router
+from thereafter.studio.schema import Answer, Asked
+from thereafter.studio.studio import Studio
+
+router = make_router()
+
+
+class MakingAnswer(Answer):
+    """`task` is the one whose ready models are being trained, "anew" where `model` is trained anew, "" when nothing is;
+    `share` of that is done, and `status` says how far it is."""
+
+    task: str
+    model: str
+    share: float
+    status: str
+    error: str
+
+
+class ReadyModelAnswer(Answer):
+    """`learns` is how much it is trained on, `score` what it reaches on what no training has seen; both in words.
+
+    `minutes` is about what its training takes on two cores that have nothing else to do.
+    """
+
+    name: str
+    learns: str
+    score: str
+    shipped: bool
+    minutes: float
+
+
+class ReadyAnswer(Answer):
+    models: list[ReadyModelAnswer]
+    making: MakingAnswer
+
+
+class AnewAsked(Asked):
+    name: Literal[NAMES]  # type: ignore[valid-type]  # the names of a table
+
+
+@router.get("/ready")
+def ready(studio: LoadedStudio) -> ReadyAnswer:
+    """The ready models, and how far a training of one is."""
+    return _ready(studio)
+
+
+@router.post("/ready/anew")
+def anew(asked: AnewAsked, studio: LoadedStudio) -> ReadyAnswer:
+    """Train a ready model anew, in a process of its own; it takes its place when it has ended."""
+    studio.making.begin_anew(asked.name)
+    return _ready(studio)
+
+
+def _ready(studio: Studio) -> ReadyAnswer:
+    from thereafter.ready import models, scores, shipped, tasks
+    from thereafter.ready.anew import minutes
+
+    rows = []
+    for one in (*models.READY, *tasks.READY_TASKS):
+        is_shipped = shipped.is_shipped(one)
+        rows.append(
+            ReadyModelAnswer(
+                name=one.name,
+                learns=one.learns,
+                score=scores.in_words(shipped.cards()[one.name]["scores"]) if is_shipped else "",
+                shipped=is_shipped,
+                minutes=minutes(one.name),
+            )
+        )
+    return ReadyAnswer(models=rows, making=MakingAnswer(**studio.making.facts()))
