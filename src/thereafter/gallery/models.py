@@ -17,6 +17,7 @@ from thereafter.api import load, resume, train
 from thereafter.language_model import LanguageModel
 from thereafter.ready import models as ready
 from thereafter.ready import shipped
+from thereafter.ready.threads import one_thread
 from thereafter.training.run_folder import is_finished, is_run
 
 KINDS = ("ngram", "window", "rnn", "gru", "lstm", "mingru", "transformer")
@@ -74,7 +75,8 @@ class Models:
             run = self.folder / f"{name}-{_mark(source, kind, options)}"
             if not (is_run(run) and is_finished(run)):
                 self.before_training(name)
-            self._held[name] = resume(run) if is_run(run) else train(source, model=kind, out=run, **options)
+            with one_thread():
+                self._held[name] = resume(run) if is_run(run) else train(source, model=kind, out=run, **options)
         return self._held[name]
 
 

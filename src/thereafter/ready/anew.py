@@ -15,7 +15,7 @@ NAMES = (*_MODELS, *_TASKS)
 
 
 def minutes(name: str) -> float:
-    """How long it takes, about, on two cores of an x86 processor at 2.5 GHz that have nothing else to do."""
+    """How long it takes, about, on one core of an x86 processor at 2.5 GHz (2026-11-16)."""
     return _MODELS[name].minutes if name in _MODELS else _TASKS[name].minutes
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from thereafter.errors import BusyError, ThereafterError
+from thereafter.ready.threads import one_thread
 from thereafter.ready.units import HAVE_UNITS, UNITS, find_units, write_units
 from thereafter.storage import write_text
 
@@ -39,6 +40,7 @@ _LINES: dict[str, Any] = {
 # they are. A Transformer can tell them apart in its first block.
 _CELLS = _LINES | {"hidden": WORD_UNITS, "embed": 32, "layers": 1, "tied": False, "rate": 0.01}
 _ATTENTION = _LINES | {"hidden": WORD_UNITS, "layers": 2, "transformer.context": 64, "tied": True, "rate": 0.004}
+_WINDOW = {"hidden": WORD_UNITS, "embed": 32, "rate": 0.005}
 _LETTERS: dict[str, Any] = {
     "tokens": "char",
     "hidden": LETTER_UNITS,
@@ -92,13 +94,13 @@ class Ready:
 
 
 READY = (
-    Ready("ngram", "ngram", SENTENCES_NAME, options={"order": 4}),
-    Ready("lstm", "lstm", SENTENCES_NAME, BUDGET, _CELLS),
-    Ready("rnn", "rnn", SENTENCES_NAME, BUDGET, _CELLS | {"rate": 0.006}),
-    Ready("letters", "lstm", LETTERS_NAME, 20_000_000, _LETTERS),
-    Ready("window", "window", SENTENCES_NAME, BUDGET, _LINES | {"hidden": WORD_UNITS, "embed": 32, "rate": 0.005}),
-    Ready("gru", "gru", SENTENCES_NAME, BUDGET, _CELLS),
-    Ready("transformer", "transformer", SENTENCES_NAME, BUDGET, _ATTENTION),
+    Ready("ngram", "ngram", SENTENCES_NAME, options={"order": 4}, minutes=0.1),
+    Ready("lstm", "lstm", SENTENCES_NAME, BUDGET, _CELLS, minutes=2.5),
+    Ready("rnn", "rnn", SENTENCES_NAME, BUDGET, _CELLS | {"rate": 0.006}, minutes=2),
+    Ready("letters", "lstm", LETTERS_NAME, 20_000_000, _LETTERS, minutes=35),
+    Ready("window", "window", SENTENCES_NAME, BUDGET, _LINES | _WINDOW, minutes=1.2),
+    Ready("gru", "gru", SENTENCES_NAME, BUDGET, _CELLS, minutes=2),
+    Ready("transformer", "transformer", SENTENCES_NAME, BUDGET, _ATTENTION, minutes=4.5),
 )
 """In the order they are made: the first ones make the first panel alive."""
 
@@ -148,7 +150,8 @@ def make_run(one: Made, folder: Path, go_on: Callable[[Path], Any], begin: Calla
     run = folder / one.name
     if _is_made_by(one, folder) and is_run(run) and not is_finished(run):
         try:
-            go_on(run)
+            with one_thread():
+                go_on(run)
             return
         except BusyError:
             raise  # somebody else is at it: it is not ours to remove
@@ -157,7 +160,8 @@ def make_run(one: Made, folder: Path, go_on: Callable[[Path], Any], begin: Calla
     if run.exists():
         shutil.rmtree(run)
     sign(one, folder)
-    begin()
+    with one_thread():
+        begin()
 
 
 def sign(one: Made, folder: Path) -> None:

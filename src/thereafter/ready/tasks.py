@@ -83,10 +83,10 @@ class ReadyTask:
 
 
 READY_TASKS = (
-    ReadyTask("no-attention", "translate", 6_000, _TRANSLATOR | {"attention": "none"}),
-    ReadyTask("attention", "translate", 6_000, _TRANSLATOR | {"attention": "additive"}),
-    ReadyTask("tagger", "tag", 1_500, _TAGGER),
-    ReadyTask("sentiment", "classify", 2_000, _CLASSIFIER),
+    ReadyTask("no-attention", "translate", 6_000, _TRANSLATOR | {"attention": "none"}, minutes=0.7),
+    ReadyTask("attention", "translate", 6_000, _TRANSLATOR | {"attention": "additive"}, minutes=0.6),
+    ReadyTask("tagger", "tag", 1_500, _TAGGER, minutes=0.1),
+    ReadyTask("sentiment", "classify", 2_000, _CLASSIFIER, minutes=0.1),
 )
 
 

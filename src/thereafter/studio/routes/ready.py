@@ -26,7 +26,7 @@ class MakingAnswer(Answer):
 class ReadyModelAnswer(Answer):
     """`learns` is how much it is trained on, `score` what it reaches on what no training has seen; both in words.
 
-    `minutes` is about what its training takes on two cores that have nothing else to do.
+    `minutes` is about what its training takes on one core of a processor of today.
     """
 
     name: str

@@ -58,7 +58,7 @@ export function readyModels(context) {
   return { node, leave: () => { gone = true; clearTimeout(timer); } };
 }
 
-/** About how long, on two cores that have nothing else to do. */
+/** About how long, on one core of a processor of today. */
 function time(minutes) {
   return minutes < 1 ? `about ${Math.max(5, Math.round(minutes * 12) * 5)} s` : `about ${Math.round(minutes)} min`;
 }
