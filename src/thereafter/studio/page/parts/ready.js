@@ -14,7 +14,7 @@ export function readyModels(context) {
   const head = el("tr", {}, ...["model", "learned from", "on what no training has seen", ""].map((name) => el("th", { scope: "col" }, name)));
   const node = el("section", { class: "card", id: "ready-models", hidden: true }, el("h3", {}, "The built-in models"),
     el("p", { class: "note" }, "They came with the package. Trained anew by the same recipe, a model takes the place of the one that is there."),
-    line, failed.node, el("div", { class: "scroll" }, el("table", {}, el("thead", {}, head), body)));
+    line, failed.node, el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "The built-in models" }, el("table", {}, el("thead", {}, head), body)));
 
   async function tell(request) {
     clearTimeout(timer);
