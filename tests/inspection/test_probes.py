@@ -192,6 +192,20 @@ def test_states_are_those_of_the_fast_path_whoever_is_read_beside(
                 np.testing.assert_allclose(seen.detach().numpy(), state.features_BH.numpy(), atol=1e-5)
 
 
+def test_the_cell_state_of_an_lstm_is_read_on_request(tokenizer: Any):
+    """Against one step after the other."""
+    reader = reader_of(tokenizer, "lstm", hidden=7, layers=1)
+    words = TEXT.splitlines()[3].split()
+    states = read_states(reader, [words], field="c")[0]["l0"]
+    model: Any = reader.model
+    state = model.start(1)
+    for at, token in enumerate(reader.ids(" ".join(words))):
+        state = model.step(np.array([token]), state)[1]
+        np.testing.assert_allclose(states[at], state.memory["c_l0"][0].numpy(), atol=1e-5)
+    with pytest.raises(OptionError, match=r"has no state 'c'; expected one of h"):
+        read_states(reader_of(tokenizer, "gru", hidden=7, layers=1), [words], field="c")
+
+
 def test_counting_models_have_no_states_and_letters_no_words(tokenizer: Any):
     lm = thereafter.train(text=TEXT, tokens="word", order=2)
     with pytest.raises(OptionError, match="'ngram' has no hidden states"):

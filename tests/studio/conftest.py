@@ -55,6 +55,13 @@ def ready_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def unit_of(model: str, property: str = "number") -> tuple[str, int]:
+    """What is known of the units of a ready model: the field, such as "l0.c", and the number of the unit."""
+    name = str(shipped.cards()[model]["scores"]["units"][property][0])
+    field, _, number = name.rstrip("]").partition("[")
+    return field, int(number)
+
+
 @dataclass(frozen=True)
 class Served:
     """A studio and its address."""

@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 
 import thereafter
+from conftest import unit_of
 from thereafter.inspection.trace import Trace
+
+NUMBER = unit_of("lstm")[1]
+"""The unit that carries the subject's number."""
 
 TEXT = "the teacher near the farmers is old ."
 AT = "/#gates?text=" + TEXT.replace(" ", "+")
@@ -148,14 +152,16 @@ def test_it_opens_on_the_unit_that_carries_the_number_with_the_picture_on_the_fi
     at_step(page, 5)
     box = page.locator("#picture").bounding_box()
     assert box["y"] + box["height"] <= 800
-    assert page.get_by_role("slider", name="Unit").input_value() == "17"
-    assert page.locator("#picture h3").first.inner_text() == "Every step, unit 17, which carries the number"
+    assert page.get_by_role("slider", name="Unit").input_value() == str(NUMBER)
+    assert page.locator("#picture h3").first.inner_text() == f"Every step, unit {NUMBER}, which carries the number"
     text = page.get_by_role("textbox", name="The sentence").input_value()
     words = text.split()
     assert (words[1], words[4]) == ("teachers", "farmer")  # a noun of the other number stands nearer to the verb
     own, other = (thereafter.load(server.studio.shelf.place(f"ready:{name}")).trace(text) for name in ("lstm", "rnn"))
-    assert table(page, "ready:lstm", "l0.c") == pytest.approx(own["l0.c"][:, 17].tolist(), abs=6e-3)
-    assert table(page, "ready:rnn", "l0.h") == pytest.approx(other["l0.h"][:, 5].tolist(), abs=6e-3)  # its own unit
+    assert table(page, "ready:lstm", "l0.c") == pytest.approx(own["l0.c"][:, NUMBER].tolist(), abs=6e-3)
+    assert table(page, "ready:rnn", "l0.h") == pytest.approx(
+        other["l0.h"][:, unit_of("rnn")[1]].tolist(), abs=6e-3
+    )  # its own unit
 
 
 def test_the_twin_sentence_and_the_equations_have_the_numbers_of_the_trace(page: Any, server: Any):
@@ -167,15 +173,15 @@ def test_the_twin_sentence_and_the_equations_have_the_numbers_of_the_trace(page:
     found = [text.split() for text in twin.all_inner_texts()]
     assert [word for word, _ in found] == turned.tokens
     shown = [float(number.replace("−", "-")) for _, number in found]
-    assert shown == pytest.approx(turned["l0.c"][:, 17].tolist(), abs=6e-3)
+    assert shown == pytest.approx(turned["l0.c"][:, NUMBER].tolist(), abs=6e-3)
     kept = page.locator("#kept").inner_text()
     for trace in (own, turned):
-        between = trace["l0.c"][1:5, 17]  # from the subject to the word before the verb
+        between = trace["l0.c"][1:5, NUMBER]  # from the subject to the word before the verb
         assert f"{between.min():+.2f} to {between.max():+.2f}".replace("-", "−") in kept
     for field in ("forget", "input", "output", "c", "h"):
         number = page.locator(f'.equations [data-field="{field}"] .number').inner_text()
-        assert float(number.replace("−", "-")) == pytest.approx(float(own[f"l0.{field}"][4, 17]), abs=6e-3)
-    forget, c = own["l0.forget"][:, 17].astype(float), own["l0.c"][:, 17].astype(float)
+        assert float(number.replace("−", "-")) == pytest.approx(float(own[f"l0.{field}"][4, NUMBER]), abs=6e-3)
+    forget, c = own["l0.forget"][:, NUMBER].astype(float), own["l0.c"][:, NUMBER].astype(float)
     parts = page.locator('.equations [data-field="c"] .parts').inner_text().replace("−", "-")
     assert [float(part.split()[0]) for part in parts.split(",")] == pytest.approx(
         [forget[4] * c[3], c[4] - forget[4] * c[3]], abs=6e-3

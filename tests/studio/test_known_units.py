@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from conftest import unit_of
+from thereafter.ready.units import FOLLOWED
 from thereafter.studio.known_units import MOST, UNITS, known_units
 from thereafter.studio.shelf import Shelf
 
@@ -72,6 +74,6 @@ def test_a_file_that_comes_later_is_seen(ready_folder: Path, tmp_path: Path):
 
 def test_the_list_of_models_has_them(server: Any):
     units = {model["name"]: model["units"] for model in httpx.get(f"{server.address}/api/models").json()}
-    assert units["ready:lstm"] == {"number": "l0.c[17]"}
-    assert units["ready:letters"].keys() == {"quotes", "comment"}
+    assert units["ready:lstm"] == {"number": "{}[{}]".format(*unit_of("lstm"))}
+    assert units["ready:letters"].keys() == set(FOLLOWED)
     assert units["ready:ngram"] == {}

@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 
 import thereafter
+from conftest import unit_of
+
+NUMBER = unit_of("gru")[1]
+"""The unit that carries the subject's number."""
 
 TEXT = "the teacher near the farmers is old ."
 WORDS = TEXT.split()
@@ -46,14 +50,14 @@ def test_it_opens_on_the_unit_that_carries_the_number_with_the_picture_on_the_fi
     box = page.locator("#picture").bounding_box()
     assert box["y"] + box["height"] <= 800
     assert page.locator(".loop").is_visible()
-    assert page.get_by_role("slider", name="Unit").input_value() == "23"
-    assert "h of unit 23, which carries the number" in page.locator("#unit").inner_text()
+    assert page.get_by_role("slider", name="Unit").input_value() == str(NUMBER)
+    assert f"h of unit {NUMBER}, which carries the number" in page.locator("#unit").inner_text()
     text, twin = "the teachers near the farmer are old .", "the teacher near the farmers is old ."
     assert page.get_by_role("textbox", name="The sentence").input_value() == text
     lm = thereafter.load(server.studio.shelf.place("ready:gru"))
     assert lm.tokenizer.unknown_id not in lm.encode(f"{text} {twin}")
     for which, sentence in enumerate((text, twin)):
-        assert unit_boxes(page, which)[1:] == pytest.approx(lm.trace(sentence)["l0.h"][:, 23].tolist(), abs=6e-3)
+        assert unit_boxes(page, which)[1:] == pytest.approx(lm.trace(sentence)["l0.h"][:, NUMBER].tolist(), abs=6e-3)
     number = page.locator('.equations [data-field="h"] .number').inner_text().replace("−", "-")
     assert float(number) == pytest.approx(float(lm.trace(text)["l0.h"][4, 23]), abs=6e-3)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from conftest import unit_of
 from thereafter.inspection.properties import PROPERTIES
 from thereafter.inspection.units import search
 from thereafter.studio.verbs.units import LIMIT, own_text
@@ -70,15 +71,17 @@ def test_the_ranking_is_the_librarys_and_its_best_unit_is_shown_with_the_values_
 def test_it_opens_on_a_known_unit_in_a_text_that_shows_its_property(page: Any, letters: Any):
     page.goto("/#units")
     page.wait_for_selector("#coloured span")
-    wait_for_unit(page, "l0.c[11]")
-    assert page.get_by_label("Property of the text").input_value() == "quotes"
+    field, number = unit_of("letters", "quotes-or-comment")
+    wait_for_unit(page, f"{field}[{number}]")
+    assert page.get_by_label("Property of the text").input_value() == "quotes-or-comment"
     whole, values, _ = shown(page)
-    assert values == pytest.approx(letters.trace(whole)["l0.c"][:, 11].tolist(), abs=0.00051)
-    assert 0.05 < PROPERTIES["quotes"].of(whole).mean() < 0.95
+    assert values == pytest.approx(letters.trace(whole)[field][:, number].tolist(), abs=0.00051)
+    assert 0.05 < PROPERTIES["quotes-or-comment"].of(whole).mean() < 0.95
     page.wait_for_selector("#ranking .bar")
     page.get_by_label("Property of the text").select_option("comment")
-    wait_for_unit(page, "l0.c[93]")
-    page.get_by_label("Property of the text").select_option("quotes-or-comment")  # no unit is known for it
+    field, number = unit_of("letters", "comment")
+    wait_for_unit(page, f"{field}[{number}]")
+    page.get_by_label("Property of the text").select_option("keyword")  # no unit is known for it
     page.wait_for_selector("#ranking .bar")
     wait_for_unit(page, ranking(page)[0])
 

@@ -33,8 +33,11 @@ def information_decay(measurements: Sequence[Measurement]) -> Figure:
     legend_beside(plot)
     ends = ", ".join(f"{name} {_mean(found, 'accuracy', -1):.0%}" for name, found in groups.items())
     first = measurements[0]
+    cells = [name for name, found in groups.items() if found[0].about.get("field") == "c"]
+    memory = f" (of {said(cells)} the cell state c)" if cells else ""
     caption = (
-        f"How many bits about the subject's number a linear probe reads from the last layer's state of {said(groups)}, "
+        f"How many bits about the subject's number a linear probe reads from the last layer's state of {said(groups)}"
+        f"{memory}, "
         f"trained on {said([one.about['trained_on'] for one in measurements])}: {first.about['text']}. "
         f"Probe accuracy {first['distance'][-1]} words on: {ends}."
     )

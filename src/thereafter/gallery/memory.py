@@ -58,7 +58,11 @@ def on_task(
 
 def _information_decay(models: Models) -> Figure:
     distances = (0, 1, 2, 3, 4, 6, 8, 10, 12, 15, 20)
-    return information_decay([probe_number(agreeing(models, kind), distances) for kind in CELLS[:3]])
+    probed = [probe_number(agreeing(models, kind), distances) for kind in ("rnn", "gru")]
+    lstm = agreeing(models, "lstm")
+    probed.append(probe_number(lstm, distances, field="c"))
+    probed.append(probe_number(replace(lstm, name="lstm, h"), distances))
+    return information_decay(probed)
 
 
 def _agreements(models: Models) -> list[Measurement]:

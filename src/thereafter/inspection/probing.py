@@ -29,9 +29,17 @@ _CELLS = ("accuracy", "control", "chance", "bits", "control_bits")
 
 
 def probe_number(
-    reader: Reader, distances: Sequence[int] = DISTANCES, *, count: int = COUNT, seed: int = 0, l2: float | None = None
+    reader: Reader,
+    distances: Sequence[int] = DISTANCES,
+    *,
+    field: str = "h",
+    count: int = COUNT,
+    seed: int = 0,
+    l2: float | None = None,
 ) -> Measurement:
     """How well the subject's number can be read from the state k words after the subject.
+
+    `field` is the state that is probed. An LSTM keeps in "c" what its output gate hides from "h" until it is wanted.
 
     All sentences have the verb after the longest distance, so that each probe sees as many, and no state has read the
     verb. The control gives every subject noun a number at random. Arrays [layer, distance]: `accuracy`, `control`,
@@ -41,7 +49,7 @@ def probe_number(
     if not places or places[0] < 0 or places[-1] > LONGEST:
         raise OptionError(f"the distances are {list(distances)}; expected numbers from 0 to {LONGEST}")
     known = _asked(count, seed, places[-1], places[-1])
-    states = read_states(reader, [one.words[: one.closer] for one in known])
+    states = read_states(reader, [one.words[: one.closer] for one in known], field=field)
     labels = np.array([NUMBERS.index(str(one.number)) for one in known])
     control = control_labels([one.words[one.opener] for one in known], labels, seed)
     cut = round(_FIT * len(known))
@@ -56,7 +64,7 @@ def probe_number(
     arrays: dict[str, NDArray[Any]] = {"layer": np.array(layers), "distance": np.array(places), **found}
     axes: dict[str, tuple[str, ...]] = {"layer": ("layer",), "distance": ("distance",)}
     axes |= dict.fromkeys(found, ("layer", "distance"))
-    return Measurement("probe-number", arrays, axes, _about(reader, known, cut, l2))
+    return Measurement("probe-number", arrays, axes, _about(reader, known, cut, l2) | {"field": field})
 
 
 def probe_class(reader: Reader, *, count: int = COUNT, seed: int = 0, l2: float | None = None) -> Measurement:

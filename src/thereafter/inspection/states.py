@@ -27,14 +27,18 @@ Layers = dict[str, NDArray[np.float32]]
 _TOKENS_AT_ONCE = 8192
 
 
-def read_states(reader: Reader, sentences: Sequence[Sequence[str]]) -> list[Layers]:
+def read_states(reader: Reader, sentences: Sequence[Sequence[str]], *, field: str = "h") -> list[Layers]:
     """For each sentence, given as words, the states after each of its words.
 
     "words" are the word vectors themselves; then come "l0", "l1", ..., the outputs h of recurrent layers, or "block 0",
     "block 1", ..., the residual stream after each block of a Transformer; other models have "features". Every sentence
     is read from a fresh start, as the fast path reads it: states do not depend on which sentences are read together.
+    `field` is another state of recurrent layers than h, such as the cell state "c" of an LSTM.
     """
     model = neural(reader)
+    known = model.fields if isinstance(model, RecurrentModel) else ("h",)
+    if field not in known:
+        raise OptionError(f"the model {reader.name!r} has no state {field!r}; expected one of {', '.join(known)}")
     reader.whole_words()
     if not sentences:
         raise EmptyCorpusError("there are no sentences to read states from; expected at least one")
@@ -47,7 +51,7 @@ def read_states(reader: Reader, sentences: Sequence[Sequence[str]]) -> list[Laye
             tokens_BT = np.zeros((len(batch), len(rows[batch[-1]])), dtype=np.int64)
             for place, row in enumerate(batch):
                 tokens_BT[place, : len(rows[row])] = rows[row]
-            layers = _layers(model, model.checked(tokens_BT))
+            layers = _layers(model, model.checked(tokens_BT), field)
             for place, row in enumerate(batch):
                 begin, end = len(rows[row]) - len(sentences[row]), len(rows[row])
                 found[row] = {name: states_BTS[place, begin:end].copy() for name, states_BTS in layers.items()}
@@ -75,15 +79,14 @@ def _batches(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]
     yield batch
 
 
-def _layers(model: NeuralModel, tokens_BT: Tensor) -> dict[str, NDArray[np.float32]]:
+def _layers(model: NeuralModel, tokens_BT: Tensor, field: str) -> dict[str, NDArray[np.float32]]:
     """The states of a batch, [B, T, S] each."""
     state = model.begin(len(tokens_BT))
     layers: dict[str, Tensor] = {"words": model.embedding(tokens_BT)}
     if isinstance(model, RecurrentModel):
-        fields = model.fields
-        columns = [tuple(state.memory[f"{field}_{lane.name}"] for lane in model.layers.lanes) for field in fields]
+        columns = [tuple(state.memory[f"{name}_{lane.name}"] for lane in model.layers.lanes) for name in model.fields]
         traced = model.layers.trace(layers["words"], columns[0] if len(columns) == 1 else tuple(columns))
-        layers |= {lane: record["h"] for lane, record in traced.records.items()}
+        layers |= {lane: record[field] for lane, record in traced.records.items()}
     elif isinstance(model, TransformerModel):
         layers |= _blocks(model, tokens_BT, state)
     else:

@@ -27,6 +27,7 @@ def probe(
     what: Annotated[
         Property, typer.Option("--property", help="The subject's number by distance, or the class of the word read.")
     ] = Property.NUMBER,
+    field: Annotated[str, typer.Option(help="The state that is probed for the number: h, or c of an LSTM.")] = "h",
     count: Annotated[int, typer.Option(help="How many sentences of agreement, two thirds of them to fit on.")] = 900,
     seed: Annotated[int, typer.Option(help="Which sentences, and which control.")] = 0,
     out: Numbers = None,
@@ -42,7 +43,8 @@ def probe(
     from thereafter.figures.memory import information_decay, word_class_by_layer
 
     number = what is Property.NUMBER
-    found = inspect.probe(load(run), "number" if number else "class", count=count, seed=seed)
+    probed = {"field": field} if number else {}
+    found = inspect.probe(load(run), "number" if number else "class", count=count, seed=seed, **probed)
     _show(found, "words after" if number else "layer", number)
     if out is not None:
         typer.echo(f"saved {found.save(out)}")
