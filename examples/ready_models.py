@@ -59,14 +59,12 @@ def pack(name: str, work: Path, out: Path) -> dict[str, Any]:
     one = next(one for one in (*MODELS, *tasks.READY_TASKS) if one.name == name)
     inside = tasks.TASKS if isinstance(one, tasks.ReadyTask) else "."
     run = work / inside / name
-    private = {f"{path.parent}/": "" for path in sorted((work / "texts").rglob("*.*"))}
-    private |= {f"{work}/": "", f"{cache_folder()}/": ""}
-    sha256 = shipped.pack(run, out / name, private)
+    sha256 = shipped.pack(run, out / name, work / "texts")
     card = {"recipe": one.recipe, "sha256": sha256, "made": json.loads(_made(work, name).read_text(encoding="utf-8"))}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "texts").symlink_to(work / "texts")
-        shipped.restore(out / name, sha256, folder / inside / name)
+        shipped.restore(out / name, sha256, folder / inside / name, work / "texts")
         card["scores"] = (
             scores.measure_task(one, folder) if isinstance(one, tasks.ReadyTask) else scores.measure(one, folder)
         )

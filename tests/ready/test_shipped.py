@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from thereafter import config
 from thereafter.errors import FormatError
 from thereafter.ready import models, scores, shipped, tasks
 from thereafter.storage import map_arrays
+from thereafter.text.sources import Source
 
 SHIPPED = [one for one in models.READY if one.kind != "ngram"]
 EVERY = [*SHIPPED, *tasks.READY_TASKS]
@@ -30,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for one in SHIPPED:
         assert shipped.unpack(one, place)
     for task in tasks.READY_TASKS:
-        assert shipped.unpack(task, place / tasks.TASKS)
+        assert shipped.unpack(task, place / tasks.TASKS, place / "texts")
     return place
 
 
@@ -68,6 +70,23 @@ def test_what_is_unpacked_is_there_whole(one: models.Ready | tasks.ReadyTask, fo
     for name, array in arrays.items():
         assert array.dtype != np.float16
         np.testing.assert_array_equal(array, packed[name])
+
+
+def test_what_the_sentence_models_were_trained_on_is_found_again(folder: Path):
+    """The run names the very file that is written here, hash and all."""
+    train = models.sentences(folder)["train"]
+    for name in ("lstm", "window"):
+        source = config.loads((folder / name / "config.toml").read_text(encoding="utf-8"), name)["source"]
+        assert source["name"] == str(train)
+        assert Source("sentences", (train,)).fingerprint() == source["sha256"]
+
+
+def test_what_the_task_models_were_trained_on_is_found_again(folder: Path):
+    for one in tasks.READY_TASKS:
+        run = folder / tasks.TASKS / one.name
+        source = config.loads((run / "config.toml").read_text(encoding="utf-8"), one.name)["source"]
+        assert source["name"] == str(tasks.examples(folder, one, "train"))
+        assert source["valid_name"] == str(tasks.examples(folder, one, "valid"))
 
 
 def test_only_the_counted_model_is_left_to_make(folder: Path):

@@ -51,7 +51,7 @@ def ready_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not shipped.unpack(one, folder):
             ready.make(one, folder)
     for task in ready_tasks.READY_TASKS:
-        assert shipped.unpack(task, folder / ready_tasks.TASKS)
+        assert shipped.unpack(task, folder / ready_tasks.TASKS, folder / "texts")
     return folder
 
 

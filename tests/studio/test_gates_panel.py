@@ -13,6 +13,7 @@ import pytest
 import thereafter
 from conftest import unit_of
 from thereafter.inspection.trace import Trace
+from thereafter.ready.models import WORD_UNITS
 
 NUMBER = unit_of("lstm")[1]
 """The unit that carries the subject's number."""
@@ -111,7 +112,7 @@ def test_a_single_unit_can_be_followed(page: Any, server: Any):
     fill = page.locator('[data-model="ready:lstm"] .signed .fill')
     assert ("below" in fill.get_attribute("class")) == (trace["l0.c"][4, 17] < 0)
     strip = page.locator('[data-model="ready:lstm"] .strip')
-    strip.click(position={"x": strip.bounding_box()["width"] * 40.5 / 96, "y": 8})
+    strip.click(position={"x": strip.bounding_box()["width"] * 40.5 / WORD_UNITS, "y": 8})
     page.wait_for_function("() => document.querySelector('.memory h4').textContent.includes('unit 40')")
     assert page.get_by_role("slider", name="Unit").input_value() == "40"
     assert "unit=40" in page.url

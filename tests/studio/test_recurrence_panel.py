@@ -10,6 +10,7 @@ import pytest
 
 import thereafter
 from conftest import unit_of
+from thereafter.ready.models import WORD_UNITS
 
 NUMBER = unit_of("gru")[1]
 """The unit that carries the subject's number."""
@@ -59,7 +60,7 @@ def test_it_opens_on_the_unit_that_carries_the_number_with_the_picture_on_the_fi
     for which, sentence in enumerate((text, twin)):
         assert unit_boxes(page, which)[1:] == pytest.approx(lm.trace(sentence)["l0.h"][:, NUMBER].tolist(), abs=6e-3)
     number = page.locator('.equations [data-field="h"] .number').inner_text().replace("−", "-")
-    assert float(number) == pytest.approx(float(lm.trace(text)["l0.h"][4, 23]), abs=6e-3)
+    assert float(number) == pytest.approx(float(lm.trace(text)["l0.h"][4, NUMBER]), abs=6e-3)
 
 
 def test_another_unit_can_be_followed_and_a_link_shows_it_again(page: Any, server: Any):
@@ -103,7 +104,7 @@ def test_a_unit_of_the_strip_says_its_value(page: Any, server: Any):
     page.goto(f"{AT}&model=ready:gru&step=4")
     at_step(page, 4)
     strip = page.locator('[data-row="h after"] + dd canvas')
-    strip.hover(position={"x": strip.bounding_box()["width"] * 20.5 / 96, "y": 8})
+    strip.hover(position={"x": strip.bounding_box()["width"] * 20.5 / WORD_UNITS, "y": 8})
     unit, value = re.fullmatch(r"unit (\d+): (-?[\d.]+)", strip.get_attribute("title")).groups()
     trace = thereafter.load(server.studio.shelf.place("ready:gru")).trace(TEXT)
     assert float(value) == pytest.approx(float(trace["l0.h"][3, int(unit)]), abs=6e-4)

@@ -27,6 +27,8 @@ from thereafter.ready.models import Made, sign
 from thereafter.storage import map_arrays, write_arrays, write_text
 
 CARDS, WEIGHTS = "cards.json", "weights.safetensors"
+_TEXTS = "TEXTS/"
+"""Stands in shipped files for the folder of the texts, which is another on every machine."""
 FILES = ("config.toml", "tokenizer.json", "log.jsonl", WEIGHTS)
 
 
@@ -47,16 +49,21 @@ def is_shipped(one: Made) -> bool:
     return cards().get(one.name, {}).get("recipe") == one.recipe
 
 
-def unpack(one: Made, folder: Path) -> bool:
-    """Write a model as the run `folder/NAME`; False where the package has none by this recipe."""
+def unpack(one: Made, folder: Path, texts: Path | None = None) -> bool:
+    """Write a model as the run `folder/NAME`; False where the package has none by this recipe.
+
+    `texts` is the folder of what it was trained on, `folder/texts` by default: its files are written when they are
+    first asked for (`models.sentences`, `tasks.examples`).
+    """
     if not is_shipped(one):
         return False
-    restore(weights_folder() / one.name, cards()[one.name]["sha256"], folder / one.name)
+    place = (texts or folder / "texts").absolute()
+    restore(weights_folder() / one.name, cards()[one.name]["sha256"], folder / one.name, place)
     sign(one, folder)
     return True
 
 
-def restore(packed: Path, sha256: Mapping[str, str], run: Path) -> None:
+def restore(packed: Path, sha256: Mapping[str, str], run: Path, texts: Path) -> None:
     """Write a packed model as a run, in float32. It appears whole or not at all: it is written beside its place and
     moved."""
     run.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +75,8 @@ def restore(packed: Path, sha256: Mapping[str, str], run: Path) -> None:
             if name == WEIGHTS:
                 _widen(packed / name, new / name)
             else:
-                shutil.copyfile(packed / name, new / name)
+                content = (packed / name).read_text(encoding="utf-8")
+                write_text(new / name, content.replace(_TEXTS, f"{texts.as_posix()}/"))
         if run.exists():
             shutil.rmtree(run)
         new.replace(run)
@@ -88,8 +96,8 @@ def hash_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def pack(run: Path, target: Path, private: dict[str, str]) -> dict[str, str]:
-    """Write a run for shipping: weights as float16, folders of the machine it was made on replaced as `private` says.
+def pack(run: Path, target: Path, texts: Path) -> dict[str, str]:
+    """Write a run for shipping: weights as float16, and no folder of the machine it was made on, where its `texts` lie.
 
     Returns the sha256 of each file.
     """
@@ -101,9 +109,7 @@ def pack(run: Path, target: Path, private: dict[str, str]) -> dict[str, str]:
     for name in names:
         if name != WEIGHTS:
             content = (run / name).read_text(encoding="utf-8")
-            for folder, public in private.items():
-                content = content.replace(folder, public)
-            write_text(target / name, content)
+            write_text(target / name, content.replace(f"{texts.absolute().as_posix()}/", _TEXTS))
     return {name: hash_of(target / name) for name in names}
 
 

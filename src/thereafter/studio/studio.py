@@ -147,7 +147,7 @@ class Studio:
         for one in self._missing():
             place = self._ready / tasks.TASKS if isinstance(one, tasks.ReadyTask) else self._ready
             try:
-                shipped.unpack(one, place)
+                shipped.unpack(one, place, self._ready / "texts")
             except FormatError as error:
                 progress.warn(str(error))
 

@@ -202,10 +202,10 @@ function mount(place, context) {
   };
 }
 
-/** A property that a unit of the model is known for; else one that most texts of its kind have. */
+/** The first property that a unit of the model is known for; else one that most texts of its kind have. */
 function usual(model, all) {
-  const known = all.find((one) => knownUnit(model, one.name));
-  if (known) return known.name;
+  const known = Object.keys(model.units ?? {}).find((name) => all.some((one) => one.name === name));
+  if (known) return known;
   if (model.source.startsWith("python-code")) return "quotes-or-comment";
   return ["char", "byte"].includes(model.tokens) ? "boundary" : "line-position";
 }
