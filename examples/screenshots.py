@@ -57,14 +57,48 @@ def main() -> None:
     asked.add_argument("--out", type=Path, default=Path("screenshots"), help="The folder the pictures go to.")
     asked.add_argument("--panels", nargs="*", help="Some panels only, by name.")
     asked.add_argument("--first-screen", action="store_true", help="As they open, wide, as far as a screen shows them.")
+    asked.add_argument(
+        "--first-start",
+        action="store_true",
+        help="A studio without models yet, each panel 5 seconds after it opens.",
+    )
     given = asked.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
+    if given.first_start:
+        first_start(given.out, given.panels)
+        return
     with serving() as address, browsing() as browser:
         for theme, width in [look for look in LOOKS if look[1] > 700 or not given.first_screen]:
             for panel in given.panels or panels(browser, address):
                 path = given.out / (_first_name(panel, theme) if given.first_screen else f"{panel}-{width}-{theme}.png")
                 take(browser, address, panel, theme, width, path, whole=not given.first_screen)
                 print(path)
+
+
+OPENED = 5_000
+"""Milliseconds a visitor gives a panel before it is looked at."""
+
+
+def first_start(out: Path, wanted: list[str] | None) -> None:
+    """What somebody sees who has just installed the package: nothing is kept from before, nothing is waited for."""
+    with tempfile.TemporaryDirectory() as folder, browsing() as browser, listen("127.0.0.1", 0) as listening:
+        studio = Studio(Path(folder) / "runs", Path(folder) / "ready")
+        server = make_server(studio)
+        began = time.monotonic()
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            for panel in wanted or panels(browser, address):
+                page = browser.new_page(base_url=address, viewport={"width": 1280, "height": 800})
+                page.goto(f"/#{panel}")
+                page.wait_for_timeout(OPENED)
+                page.screenshot(path=out / f"{panel}.png")
+                print(f"{panel}, {time.monotonic() - began:.1f} s after the start")
+                page.close()
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def _first_name(panel: str, theme: str) -> str:
