@@ -47,7 +47,7 @@ def drawn(page: Any, chart: str) -> dict[str, Any]:
 def test_the_table_and_the_charts_show_what_the_library_measures(page: Any, server: Served, ready_folder: Path):
     page.goto(f"/#compare?{THREE}")
     wait_until_measured(page)
-    test = ready.sentences(ready_folder)["test"]
+    test = ready.compared_sentences(ready_folder)["test"]
     scores = {name: thereafter.load(ready_folder / name).score(test) for name in ("ngram", "gru", "window")}
     best_first = sorted(scores, key=lambda name: scores[name].bits_per_byte)
     assert rows(page) == best_first

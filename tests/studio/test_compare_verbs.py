@@ -25,7 +25,7 @@ TEXT = "the cat sat on the mat\nthe dog saw the cat\na bird heard the old dog\n"
 
 @pytest.fixture(scope="module")
 def texts(ready_folder: Path) -> dict[str, Path]:
-    return ready.sentences(ready_folder)
+    return ready.compared_sentences(ready_folder)
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +74,8 @@ def test_other_tokens_are_marked_apart_and_windows_are_told(measured: dict[str, 
     assert rows["letters"]["curves"] == []  # it was validated on another text
     assert rows["ngram"]["level"]["perplexity"] == measured["ngram"].perplexities[0]
     assert rows["gru"]["level"] is None
-    assert [point["words"] for point in rows["gru"]["agreement"]] == ["0", "1-2", "3-5", "6"]
-    assert sum(point["sentences"] for point in rows["gru"]["agreement"]) == ready.SENTENCES["test"]
+    assert [point["words"] for point in rows["gru"]["agreement"]] == ["0", "1-2", "3-5", "6-10"]
+    assert sum(point["sentences"] for point in rows["gru"]["agreement"]) == ready.COMPARED
     right, total = (sum(values) for values in zip(*measured["gru"].trial.agreement["distance"].values(), strict=True))  # type: ignore[index]
     points = rows["gru"]["agreement"]
     assert sum(point["mean"] * point["sentences"] for point in points) / total == pytest.approx(right / total)

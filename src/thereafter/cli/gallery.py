@@ -20,7 +20,7 @@ def gallery(
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of all trainings.")] = 0,
 ) -> None:
-    """Build every picture of the books from models it trains itself: under ten minutes on two cores, then seconds.
+    """Build every picture of the books from small models: under ten minutes on two cores, then two.
 
     What can be drawn is written before the next model is trained; a picture trains only the models it shows.
 

@@ -1,1 +1,1 @@
-"""Every picture of the books from models it trains itself: `thereafter gallery`."""
+"""Every picture of the books from small models, shipped or trained: `thereafter gallery`."""

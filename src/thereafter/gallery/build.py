@@ -1,4 +1,4 @@
-"""The gallery: every picture from the models it trains itself, as a page, as PNGs and as Markdown.
+"""The gallery: every picture from small models of its own, as a page, as PNGs and as Markdown.
 
 What is drawn is written before the next model is trained, and now and then between: a gallery that is stopped leaves
 all it had. Not after every picture, since each time a browser starts and the whole page is written again.
@@ -25,8 +25,9 @@ FAMILIES = ("diagrams", "traces", "gradients", "memory", "units")
 """The modules of this room that have `PICTURES`, in the order they are shown."""
 TITLE = "Gallery"
 LEAD = (
-    "Every picture is drawn by thereafter gallery from models it trains itself, on sentences it makes and on the "
-    "Python code of this interpreter. A caption says what was measured, also where a book draws something else."
+    "Every picture is drawn by thereafter gallery from small models, some of which came with the package and some of "
+    "which it trains, on sentences it makes and on Python's own code. A caption says what was measured, also where a "
+    "book draws something else."
 )
 PNG_SCALE = 1.0
 """Small files: the page has the same plots at any size."""

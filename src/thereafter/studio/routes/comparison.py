@@ -191,7 +191,7 @@ def _measure(studio: Studio, name: str, lm: LanguageModel) -> Measured:
     if found is None:
         stamp = _stamp(run)
         label = name.partition(":")[2] if name.startswith(READY) else name
-        found = measure(lm, label, run, ready.sentences(studio.shelf.folders[READY]))
+        found = measure(lm, label, run, ready.compared_sentences(studio.shelf.folders[READY]))
         _known.keep(run, stamp, found)
     return found
 
