@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,15 @@ from where import find_data
 
 # Tests are handed out by files (and in this order, by --no-loadscope-reorder). Those of a few slow tests come first: at
 # the end a core would wait for one of them.
-FIRST = ("test_kill.py", "test_team.py", "test_train_panel.py", "test_recipes.py", "test_jobs.py", "test_start.py")
+FIRST = (
+    "test_kill.py",
+    "test_team.py",
+    "test_anew.py",
+    "test_train_panel.py",
+    "test_recipes.py",
+    "test_jobs.py",
+    "test_start.py",
+)
 CLASSIC = find_data()  # before any test changes the variable that names it
 collect_ignore = ["oracles"]  # scripts for the oracles' own interpreter
 
@@ -30,6 +39,12 @@ settings.load_profile("house")
 
 # Compiled kernels are slow to make: tests keep them where the user's own are, whatever cache a test is given.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "numba"))
+
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and every process they start would ignore it,
+# too: what stops a training could not be tested.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

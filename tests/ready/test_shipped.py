@@ -77,7 +77,7 @@ def test_what_the_sentence_models_were_trained_on_is_found_again(folder: Path):
     train = models.sentences(folder)["train"]
     for name in ("lstm", "window"):
         source = config.loads((folder / name / "config.toml").read_text(encoding="utf-8"), name)["source"]
-        assert source["name"] == str(train)
+        assert source["name"] == train.as_posix()
         assert Source("sentences", (train,)).fingerprint() == source["sha256"]
 
 
@@ -85,8 +85,8 @@ def test_what_the_task_models_were_trained_on_is_found_again(folder: Path):
     for one in tasks.READY_TASKS:
         run = folder / tasks.TASKS / one.name
         source = config.loads((run / "config.toml").read_text(encoding="utf-8"), one.name)["source"]
-        assert source["name"] == str(tasks.examples(folder, one, "train"))
-        assert source["valid_name"] == str(tasks.examples(folder, one, "valid"))
+        assert source["name"] == tasks.examples(folder, one, "train").as_posix()
+        assert source["valid_name"] == tasks.examples(folder, one, "valid").as_posix()
 
 
 def test_only_the_counted_model_is_left_to_make(folder: Path):

@@ -94,7 +94,7 @@ def test_a_link_shows_the_same_again(panel: Any, browser: Any, server: Served):
         assert values(other) == values(panel)
 
 
-def test_keys_alone_reach_and_press_the_main_action(panel: Any):
+def test_keys_alone_reach_and_press_the_main_action(panel: Any, server: Any):
     """Tab leads there in the order of the page, what has the focus is seen, and Enter does it."""
     main = "button.main:not(:disabled), button.bar, th button"
     panel.locator(main).first.wait_for()
@@ -116,3 +116,6 @@ def test_keys_alone_reach_and_press_the_main_action(panel: Any):
     before = panel.locator("main").evaluate("main => main.innerHTML")
     panel.keyboard.press("Enter")
     panel.wait_for_function("before => document.querySelector('main').innerHTML !== before", arg=before)
+    for job in server.studio.jobs.all():  # the main action of Train: it would go on beside all other tests
+        if job["state"] == "running":
+            server.studio.jobs.stop(job["name"])

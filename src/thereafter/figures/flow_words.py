@@ -106,6 +106,8 @@ def _beside(one: Curve, other: Curve) -> str:
     near = {d: SAME * max(one.share_D[d], other.share_D[d]) for d in both}
     above = [d for d in both if margin[d] > near[d]]
     below = [d for d in both if margin[d] < -near[d]]
+    if not both:
+        return "has no step in common with it"
     if len(above) == len(both):
         return "is larger at every step from 2 on"
     if len(below) == len(both):

@@ -107,7 +107,7 @@ def distance_hurts_rnn(figure: Figure) -> str:
     rnn, lstm = share["rnn"][at], share["lstm"][at]
     evidence = f"at {at} words between the RNN is right in {rnn:.0%} and the LSTM in {lstm:.0%}"
     return verdict(
-        rnn < _NEAR_CHANCE and lstm > rnn, "a simple RNN falls below 60 % at 10 words and an LSTM stays above", evidence
+        rnn < _NEAR_CHANCE < lstm, "a simple RNN falls below 60 % at 10 words and an LSTM stays above", evidence
     )
 
 
@@ -133,7 +133,7 @@ def lower_layers_know(figure: Figure) -> str:
     evidence = ", ".join(f"{layer} {value:.0%}" for layer, value in zip(layers, gain, strict=True))
     ordered = [value for layer, value in zip(layers, gain, strict=True) if layer != "word vectors"]
     said = f"above the control the probe is right by {evidence}"
-    return verdict(ordered[0] >= ordered[-1], "lower layers hold word classes and higher ones less", said)
+    return verdict(ordered[0] > ordered[-1], "lower layers hold word classes and higher ones less", said)
 
 
 def gated_remember_longer(figure: Figure) -> str:

@@ -38,7 +38,7 @@ class Models:
     def __init__(self, folder: Path, seed: int = 0) -> None:
         self.folder, self.seed = folder, seed
         self.before_training: Callable[[str], None] = lambda name: None
-        self._held: dict[str, LanguageModel] = {}
+        self._loaded: dict[str, LanguageModel] = {}
 
     def sentences(self) -> dict[str, Path]:
         """Sentences whose verb agrees with a subject up to `BETWEEN` words before: train, valid and test as text."""
@@ -58,30 +58,32 @@ class Models:
 
     def ready(self, name: str) -> LanguageModel:
         """A ready model: unpacked where its weights ship and no other seed is asked for, else trained."""
-        if name not in self._held:
+        if name not in self._loaded:
             one, folder = _READY[name], self.folder / f"ready-{self.seed}"
-            if not ready.is_there(one, folder) and not (self.seed == 0 and shipped.unpack(one, folder)):
+            if not ready.is_there(one, folder) and not (
+                self.seed == 0 and shipped.unpack(one, folder, self.folder / "texts")
+            ):
                 self.before_training(name)
                 ready.make(one, folder, **({"seed": self.seed} if one.budget else {}))
-            self._held[name] = load(folder / name)
-        return self._held[name]
+            self._loaded[name] = load(folder / name)
+        return self._loaded[name]
 
     def trained(self, name: str, source: str | Path, kind: str, **options: Any) -> LanguageModel:
         """The model of that name; trained with these options where it is not there yet.
 
         A kept model is found by its options too: after a change of them it is trained anew.
         """
-        if name not in self._held:
+        if name not in self._loaded:
             run = self.folder / f"{name}-{_mark(source, kind, options)}"
             if not (is_run(run) and is_finished(run)):
                 self.before_training(name)
             with one_thread():
-                self._held[name] = resume(run) if is_run(run) else train(source, model=kind, out=run, **options)
-        return self._held[name]
+                self._loaded[name] = resume(run) if is_run(run) else train(source, model=kind, out=run, **options)
+        return self._loaded[name]
 
 
 def _mark(source: str | Path, kind: str, options: dict[str, Any]) -> str:
     """A few letters that differ where the training does; where the gallery lies makes no difference."""
-    told = {name: value.name if isinstance(value, Path) else value for name, value in options.items()}
+    settings = {name: value.name if isinstance(value, Path) else value for name, value in options.items()}
     named = source.parent.name if isinstance(source, Path) else source
-    return sha256(json.dumps([named, kind, told], sort_keys=True, default=str).encode()).hexdigest()[:8]
+    return sha256(json.dumps([named, kind, settings], sort_keys=True, default=str).encode()).hexdigest()[:8]

@@ -83,7 +83,7 @@ def _chosen(sentences: Iterable[Sentence] | None, distance: int, count: int) -> 
     if sentences is None:
         return list(new_sentences(count, part="test", min_distance=distance, max_distance=distance))
     known = list(sentences)
-    chosen = [one for one in known if one.distance == distance][:count]
+    chosen = [one for one in known if one.kind == "agreement" and one.distance == distance][:count]
     if not chosen:
         others = sorted({one.distance for one in known})
         there = f"there are {others[0]} to {others[-1]}" if others else "there is no sentence at all"

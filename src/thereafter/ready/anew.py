@@ -33,7 +33,11 @@ def make_anew(name: str, folder: Path, scale: float = 1.0) -> None:
 
 
 def _replace(new: Path, old: Path) -> None:
-    if old.exists():
-        shutil.rmtree(old)
+    """Move the new one to the place of the old, which is removed last: a stop between leaves one of them whole."""
     old.parent.mkdir(parents=True, exist_ok=True)
+    former = new.with_name(f"{new.name}.former")
+    shutil.rmtree(former, ignore_errors=True)
+    if old.exists():
+        old.replace(former)
     new.replace(old)
+    shutil.rmtree(former, ignore_errors=True)

@@ -1,10 +1,10 @@
 """The ready models: small ones of the built-in corpora, so that every panel is alive and every picture has its model.
 
 Their weights ship with the package (`shipped.py`). What does not ship, or was made by another recipe, is trained:
-budgets are in tokens, so that everybody gets the same models, and equal for all models of the sentences, which stand
-side by side; a training that was stopped goes on where it was. The sentences are those of `agreement` with fewer words
-between subject and verb, and every line begins afresh, as a sentence on the page does. Beside each model stands the
-recipe it was made by; one that was made by another is made again.
+budgets are in tokens, so that everybody's models are trained alike, and equal for all models of the sentences, which
+stand side by side; a training that was stopped goes on where it was. The sentences are those of `agreement` with fewer
+words between subject and verb, and every line begins afresh, as a sentence on the page does. Beside each model stands
+the recipe it was made by; one that was made by another is made again.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Ready:
 
     @property
     def recipe(self) -> str:
-        """All that it depends on, as a text."""
+        """What it is made by, as a text."""
         sentences = f" of {SENTENCES}, at most {BETWEEN} between" if self.source == SENTENCES_NAME else ""
         return f"{self!r}{sentences}\n"
 
@@ -130,7 +130,7 @@ def sentences(folder: Path) -> dict[str, Path]:
 
     place = folder / "texts" / f"{SENTENCES_NAME}-{BETWEEN}-{SENTENCES['train']}"
     parts = {part: place / f"agreement.{part}.txt" for part in SENTENCES}
-    if not all(path.exists() for path in parts.values()):
+    if not all(path.exists() and path.with_suffix(".jsonl").exists() for path in parts.values()):
         parts = write_corpus(place, sizes=SENTENCES, max_distance=BETWEEN)
     return parts
 

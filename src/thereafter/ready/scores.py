@@ -51,12 +51,12 @@ def _sentence_scores(lm: Any, folder: Path) -> dict[str, Any]:
 def _unit_scores(one: Ready, lm: Any, folder: Path) -> dict[str, Any]:
     """For each property: the unit, its figure on the half it was not chosen on, and the control's."""
     if one.source == SENTENCES_NAME:
-        found = search_number(lm, folder)
-        rows = {"number": (found["unit"][0], found["held_out"][0], found["control"].max())}
+        units = search_number(lm, folder)
+        rows = {"number": (units["unit"][0], units["held_out"][0], units["control"].max())}
     else:
-        found = search_letters(lm)
-        columns = (found["unit"][:, 0], found["held_out"][:, 0], found["control"])
-        rows = dict(zip(found["property"].tolist(), zip(*columns, strict=True), strict=True))
+        units = search_letters(lm)
+        columns = (units["unit"][:, 0], units["held_out"][:, 0], units["control"])
+        rows = dict(zip(units["property"].tolist(), zip(*columns, strict=True), strict=True))
     return {
         name: [str(unit), round(float(figure), 3), round(float(luck), 3)] for name, (unit, figure, luck) in rows.items()
     }

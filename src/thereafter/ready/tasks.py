@@ -1,8 +1,8 @@
 """The ready task models. Their weights ship with the package (`shipped.py`); trained anew they take:
 
-| task | models | on two cores |
+| task | models | on one core |
 |---|---|---|
-| translate | two translators that differ in one thing: one has attention, the other has not | about half a minute |
+| translate | two translators that differ in one thing: one has attention, the other has not | about 80 seconds |
 | tag | a tagger that reads words and their letters | some seconds |
 | classify | a classifier of reviews | some seconds |
 
@@ -26,7 +26,7 @@ TASKS = "tasks"
 
 _LEAST = 120  # examples, however short the training is
 _SEEDS = {"train": 0, "valid": 1, "test": 2}
-_HELD = {"valid": 190, "test": 20 * (LONGEST - SHORTEST + 1)}
+_SIZES = {"valid": 190, "test": 20 * (LONGEST - SHORTEST + 1)}
 _TRANSLATOR: dict[str, Any] = {
     "embed": 32,
     "hidden": 64,
@@ -73,7 +73,7 @@ class ReadyTask:
 
     @property
     def recipe(self) -> str:
-        """All that it depends on, as a text."""
+        """What it is made by, as a text."""
         return f"{self!r} by the grammars of version {VERSION}\n"
 
     @property
@@ -110,7 +110,7 @@ def make(one: ReadyTask, folder: Path, scale: float = 1.0) -> None:
 def examples(folder: Path, one: ReadyTask, part: str, scale: float = 1.0) -> Path:
     """A file of examples, written where it is not there yet: train, valid, or the test that no training has seen."""
     pattern, text_of = FILES[one.task]
-    count = _HELD.get(part) or max(_LEAST, round(scale * one.examples))
+    count = _SIZES.get(part) or max(_LEAST, round(scale * one.examples))
     path = folder / "texts" / f"tasks-{VERSION}-{count}" / pattern.format(part=part)
     if not path.exists():
         write_text(path, text_of(random.Random(_SEEDS[part]), count))

@@ -44,8 +44,8 @@ def find_units(one: Recipe, folder: Path) -> dict[str, str]:
     lm = load(folder / one.name)
     if one.source == "sentences":
         return {NUMBER: str(search_number(lm, folder)["unit"][0])}
-    found = search_letters(lm)
-    return dict(zip(found["property"].tolist(), found["unit"][:, 0].tolist(), strict=True))
+    units = search_letters(lm)
+    return dict(zip(units["property"].tolist(), units["unit"][:, 0].tolist(), strict=True))
 
 
 def search_number(lm: LanguageModel, folder: Path) -> Measurement:

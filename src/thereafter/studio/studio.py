@@ -148,7 +148,7 @@ class Studio:
             place = self._ready / tasks.TASKS if isinstance(one, tasks.ReadyTask) else self._ready
             try:
                 shipped.unpack(one, place, self._ready / "texts")
-            except FormatError as error:
+            except (FormatError, OSError) as error:
                 progress.warn(str(error))
 
     def _hear(self, said: dict[str, Any], total: int) -> None:

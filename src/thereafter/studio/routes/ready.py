@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from thereafter.errors import OptionError
 from thereafter.ready.anew import NAMES
 from thereafter.studio.routes.common import LoadedStudio, make_router
 from thereafter.studio.schema import Answer, Asked
@@ -24,7 +25,8 @@ class MakingAnswer(Answer):
 
 
 class ReadyModelAnswer(Answer):
-    """`learns` is how much it is trained on, `score` what it reaches on what no training has seen; both in words.
+    """`learns` is how much it is trained on, `score` what the shipped one reaches on
+    what no training has seen; both in words.
 
     `minutes` is about what its training takes on one core of a processor of today.
     """
@@ -54,6 +56,8 @@ def ready(studio: LoadedStudio) -> ReadyAnswer:
 @router.post("/ready/anew")
 def anew(asked: AnewAsked, studio: LoadedStudio) -> ReadyAnswer:
     """Train a ready model anew, in a process of its own; it takes its place when it has ended."""
+    if studio.stage.making:
+        raise OptionError("the ready models are still being made; try again when that has ended")
     studio.making.begin_anew(asked.name)
     return _ready(studio)
 

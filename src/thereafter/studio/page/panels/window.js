@@ -68,7 +68,7 @@ function mount(place, context) {
   const model = modelChoice("Model", context, { fits: (one) => one.kind === "window", wanted: context.get("model", "ready:window"), changed: refresh });
   const text = el("textarea", { rows: 1, maxlength: LIMIT, spellcheck: "false", placeholder: FIRST });
   text.value = context.get("text", FIRST);
-  const waiting = el("p", { class: "note" }, "The first window model is ready in about a minute.");
+  const waiting = el("p", { class: "note" }, "The window model is there as soon as the studio has loaded.");
   const sight = el("div", { class: "sight", id: "sight" });
   const stages = Object.fromEntries(Object.keys(PARTS).map((name) => [name, stage(name)]));
   const shapes = el("aside", { class: "card shapes", id: "shapes", "aria-live": "polite" });

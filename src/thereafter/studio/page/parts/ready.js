@@ -11,9 +11,9 @@ export function readyModels(context) {
   const status = el("span", { class: "note", role: "status" });
   const line = el("div", { class: "row middle", hidden: true }, bar, status);
   const body = el("tbody");
-  const head = el("tr", {}, ...["model", "learned from", "on what no training has seen", ""].map((name) => el("th", { scope: "col" }, name)));
+  const head = el("tr", {}, ...["model", "learned from", "as shipped, on what no training has seen", ""].map((name) => el("th", { scope: "col" }, name)));
   const node = el("section", { class: "card", id: "ready-models", hidden: true }, el("h3", {}, "The built-in models"),
-    el("p", { class: "note" }, "They came with the package. Trained anew by the same recipe, a model takes the place of the one that is there."),
+    el("p", { class: "note" }, "They came with the package; the n-gram model is counted at the first start. Trained anew by the same recipe, a model takes the place of the one that is there."),
     line, failed.node, el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "The built-in models" }, el("table", {}, el("thead", {}, head), body)));
 
   async function tell(request) {
@@ -23,6 +23,7 @@ export function readyModels(context) {
       show(await request);
     } catch (error) {
       if (error.status !== 503 && !gone) failed.say(context.api.sentence(error)); // it is asked again when it has loaded
+      if (made && !gone) timer = setTimeout(() => tell(context.api.get("/api/ready")), 5 * EVERY);
     } finally {
       asking = false;
     }
