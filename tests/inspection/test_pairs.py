@@ -173,7 +173,8 @@ def test_agreement_as_a_measurement_holds_the_same_tallies(tmp_path: Path, ngram
         assert again[name].tolist() == list(group)
         assert again[f"right_{name}"].tolist() == [tally.right for tally in group.values()]
         assert again[f"total_{name}"].tolist() == [tally.total for tally in group.values()]
-    assert again.about == {"model": "ngram", "trained_on": "text", "text": "40 new sentences of agreement"}
+    text = "40 new sentences of agreement"
+    assert again.about == {"model": "ngram", "trained_on": "text", "text": text, "corpus": "agreement"}
 
 
 def test_pairs_on_the_command_line(tmp_path: Path, ngram: Any):
