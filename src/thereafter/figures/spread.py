@@ -75,7 +75,9 @@ def interval(share_X: Values, counted_X: NDArray[Any]) -> tuple[Values, Values]:
     middle_X = share_X + z**2 / (2 * n_X)
     half_X = z * np.sqrt(share_X * (1 - share_X) / n_X + z**2 / (4 * n_X**2))
     whole_X = 1 + z**2 / n_X
-    return (middle_X - half_X) / whole_X, (middle_X + half_X) / whole_X
+    low_X, high_X = (middle_X - half_X) / whole_X, (middle_X + half_X) / whole_X
+    # at shares of 0 and 1 an end is the share itself, but for the last bit
+    return np.minimum(low_X, share_X), np.maximum(high_X, share_X)
 
 
 def legend_beside(plot: Any, room: int = 130) -> None:

@@ -20,7 +20,7 @@ const DECADES = 3; // powers of ten above and below 1 that the thickness of an a
 export const panel = {
   id: "eigenvalue",
   title: "Eigenvalue",
-  see: "A spectral radius below 1 makes repeated products vanish, above 1 explode; an LSTM's c is multiplied by its forget gate instead.",
+  see: "Below a spectral radius of 1 products vanish, above it they explode; an LSTM's c depends on its forget gate.",
   about: "On the left a vector is multiplied by the same matrix again and again, on the right a gradient goes back through "
     + "networks that have this matrix between their steps. Drag the spectral radius, the size of the largest eigenvalue, "
     + "and then the forget gate.",
