@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import thereafter
+from thereafter.ready.models import LETTER_UNITS
 
 LINK = "/#generator?seed=3&temperature=0.8"
 
@@ -42,7 +43,7 @@ def test_at_first_it_shows_what_comes_after_the_seed_text(page: Any, letters: An
     words = page.locator("#next .bar").evaluate_all("bars => bars.map(bar => bar.dataset.word)")
     assert words == [word for word, _ in letters.next("def ", 10)]
     assert text(page) == "def "
-    assert "128 units" in page.locator("#strips canvas").get_attribute("aria-label")
+    assert f"{LETTER_UNITS} units" in page.locator("#strips canvas").get_attribute("aria-label")
     assert page.get_by_role("button", name="Pause").is_disabled()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import thereafter
+from conftest import visiting
 from thereafter.text.agreement.numbers import verb_number
 
 
@@ -98,21 +99,31 @@ def test_taking_back_and_starting_again(page: Any, server: Any):
     assert page.locator("textarea").input_value() == ""
 
 
-def test_it_opens_on_a_subject_with_a_nearer_noun_of_the_other_number_and_verbs_are_tinted(page: Any, server: Any):
+def test_it_opens_on_a_subject_with_a_nearer_noun_of_the_other_number_and_verbs_are_tinted(
+    page: Any, browser: Any, server: Any
+):
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto("/#keyboard")
     page.wait_for_selector('[data-model="ready:transformer"] .bar')
     text = page.locator("textarea").input_value()
     assert text == "the teachers near the farmer"
     assert page.locator(".tints").inner_text().split("\n") == ["sg singular verb", "pl plural verb", "other words"]
-    colours = {}
-    for bar in page.locator("#columns .bar").all():
-        number = verb_number(bar.get_attribute("data-word")) or ""
-        assert bar.get_attribute("data-number") == number
-        assert bar.locator(".mark").inner_text() == {"singular": "sg", "plural": "pl", "": ""}[number]
-        colours.setdefault(number, set()).add(
-            bar.locator(".fill").evaluate("one => getComputedStyle(one).backgroundColor")
-        )
+    colours: dict[str, set[str]] = {}
+
+    def look(tab: Any) -> None:
+        for bar in tab.locator("#columns .bar").all():
+            number = verb_number(bar.get_attribute("data-word")) or ""
+            assert bar.get_attribute("data-number") == number
+            assert bar.locator(".mark").inner_text() == {"singular": "sg", "plural": "pl", "": ""}[number]
+            colours.setdefault(number, set()).add(
+                bar.locator(".fill").evaluate("one => getComputedStyle(one).backgroundColor")
+            )
+
+    look(page)
+    with visiting(browser, server.address) as twin:
+        twin.goto("/#keyboard?text=the+teacher+near+the+farmers")
+        twin.wait_for_selector('[data-model="ready:transformer"] .bar[data-number="singular"]')
+        look(twin)
     assert all(len(own) == 1 for own in colours.values())
     assert len(set.union(*colours.values())) == len(colours) == 3
     first = page.locator("#columns .bar").first.bounding_box()

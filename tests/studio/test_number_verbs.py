@@ -45,7 +45,7 @@ def test_the_twin_of_a_sentence_has_the_wrong_verb_of_the_sentence_and_the_other
 
 
 def test_verbs_are_those_of_the_whole_distribution(lm: Any):
-    found = predict(lm, PROMPT, 50)
+    found = predict(lm, PROMPT, len(lm.tokenizer.vocabulary))
     everything = lm.next(PROMPT, len(lm.tokenizer.vocabulary))
     for number in ("singular", "plural"):
         expected = sum(p for word, p in everything if verb_number(word) == number)

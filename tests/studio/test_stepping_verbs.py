@@ -14,6 +14,7 @@ import pytest
 import thereafter
 from thereafter.errors import OptionError
 from thereafter.inspection.dynamics import GATES as BETWEEN_0_AND_1
+from thereafter.ready.models import WORD_UNITS
 from thereafter.studio.verbs import stepping
 from thereafter.studio.verbs.stepping import step
 
@@ -122,7 +123,7 @@ def test_a_model_that_does_not_recur_has_no_state_and_still_says_what_comes_next
 
 def test_of_a_large_model_fewer_steps_are_shown(ready_folder: Path, monkeypatch: pytest.MonkeyPatch):
     lm = thereafter.load(ready_folder / "lstm")
-    monkeypatch.setattr(stepping, "MOST_NUMBERS", 6 * 96 * 3)
+    monkeypatch.setattr(stepping, "MOST_NUMBERS", 6 * WORD_UNITS * 3)
     found = step(lm, "", TEXT, limit=20)
     assert (len(found["steps"]), found["left"]) == (3, 5)
     assert len(step(lm, "", TEXT, limit=20, gates=False)["steps"]) == 8

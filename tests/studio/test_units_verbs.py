@@ -14,6 +14,7 @@ import thereafter
 from thereafter.errors import CorpusError, OptionError, SourceError, UnknownNameError
 from thereafter.inspection.properties import PROPERTIES
 from thereafter.inspection.units import search
+from thereafter.ready.models import LETTER_UNITS, WORD_UNITS
 from thereafter.studio.routes.units import PropertyName
 from thereafter.studio.verbs import units
 
@@ -29,7 +30,7 @@ def test_values_are_those_of_the_trace(ready_folder: Path):
         assert found["values"] == pytest.approx(known[field][:, number].tolist(), abs=1e-6)
         assert found["truth"] == PROPERTIES["quotes"].of(CODE).astype(float).tolist()
         assert (min(found["shades"]), max(found["shades"])) == (-1.0, 1.0)
-        assert found["fields"] == {"l0.h": 128, "l0.c": 128}
+        assert found["fields"] == {"l0.h": LETTER_UNITS, "l0.c": LETTER_UNITS}
         # the colour follows the value
         order = np.argsort(found["values"], kind="stable")
         assert (np.diff(np.array(found["shades"])[order]) >= 0).all()
@@ -96,9 +97,9 @@ def test_a_copy_of_the_model_reads_alike_and_is_another(ready_folder: Path):
         ("transformer", {}, OptionError, "has no recurrent units"),
         (
             "lstm",
-            {"unit": "l0.h[96]", "text": "the"},
+            {"unit": f"l0.h[{WORD_UNITS}]", "text": "the"},
             OptionError,
-            r"l0.h has no unit 96; expected 0 to 95; try l0.h\[0\]",
+            rf"l0.h has no unit {WORD_UNITS}; expected 0 to {WORD_UNITS - 1}; try l0.h\[0\]",
         ),
         ("lstm", {"unit": "l7.h[0]", "text": "the"}, UnknownNameError, "l7.h"),
         ("lstm", {"text": "   "}, OptionError, "the text is empty; expected at least one token"),
