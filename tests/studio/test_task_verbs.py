@@ -104,7 +104,8 @@ def test_quality_is_counted_by_the_words_of_the_source(models: dict[str, TaskMod
 
 
 def test_a_run_of_the_users_is_measured_on_what_validated_it(ready_folder: Path):
-    ready_tasks.examples(ready_folder, ready_tasks.READY_TASKS[1], "valid")  # written where it is first asked for
+    for part in ("train", "valid"):  # written when they are first asked for
+        ready_tasks.examples(ready_folder, ready_tasks.READY_TASKS[1], part)
     model = load_task(ready_folder / TASKS / "attention")
     points = verbs.quality(model)
     assert sum(point["sentences"] for point in points) == 190  # the validation sentences, ten of each length
