@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import sys
@@ -45,6 +46,22 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "numba"))
 # too: what stops a training could not be tested.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _make_experiments_importable() -> None:
+    """`claimed`, the experiments of tests/claims, stands beside the script that prints the table of docs/claims.md.
+    That folder cannot be on the path: its tasks.py would hide tests/tasks."""
+    folder = Path(__file__).parents[1] / "benchmarks" / "claimed"
+    spec = importlib.util.spec_from_file_location(
+        "claimed", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["claimed"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+_make_experiments_importable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
