@@ -107,6 +107,19 @@ def test_a_damaged_file_is_refused_and_leaves_nothing(tmp_path: Path, monkeypatc
     assert list((tmp_path / "ready").iterdir()) == []
 
 
+def test_a_shipped_log_keeps_its_curve_and_all_that_is_no_step():
+    steps = [{"event": "step", "step": at} for at in range(1_000)]
+    others = [{"event": "validation", "step": 7}, {"event": "trained"}]
+    log = "".join(json.dumps(line) + "\n" for line in (*steps[:500], others[0], *steps[500:], others[1]))
+    kept = [json.loads(line) for line in shipped.thin(log).splitlines()]
+    assert [line for line in kept if line["event"] != "step"] == others
+    places = [line["step"] for line in kept if line["event"] == "step"]
+    assert len(places) == shipped.STEPS
+    assert places == sorted(places)
+    assert (places[0], places[-1]) == (0, 999)
+    assert shipped.thin(shipped.thin(log)) == shipped.thin(log)
+
+
 def test_another_recipe_is_not_what_ships(tmp_path: Path):
     other = models.Ready("rnn", "rnn", models.SENTENCES_NAME, 1_000)
     assert not shipped.unpack(other, tmp_path / "ready")

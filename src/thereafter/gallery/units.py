@@ -11,24 +11,17 @@ from thereafter.gallery.claims import units_found
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import Picture
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.properties import PROPERTIES
-from thereafter.inspection.units import search
 from thereafter.ready.models import LETTER_UNITS
-from thereafter.text.sources import resolve
+from thereafter.ready.units import FOLLOWED, search_letters
 
 KARPATHY = "Karpathy, Johnson and Li (2015)"
-FOLLOWED = ("quotes", "comment", "quotes-or-comment", "line-position", "indentation", "brackets", "keyword", "boundary")
-_TOKENS = 200_000
 
 
 @cache
 def _found(models: Models) -> Measurement:
     """The search, made once for all pictures of it."""
-    lm = models.letters()
-    text = resolve("python-code:test").parts["text"].text()
-    about = {"text": "python-code (test)", "model": f"a character LSTM (python-code, {LETTER_UNITS} units)"}
-    wanted = [PROPERTIES[name] for name in FOLLOWED]
-    return search(lm.model, lm.tokenizer, text, wanted, limit=_TOKENS, about=about)
+    name = f"a character LSTM (python-code, {LETTER_UNITS} units)"
+    return search_letters(models.letters(), (*FOLLOWED, "keyword", "boundary"), text="python-code (test)", model=name)
 
 
 def _ranking(models: Models) -> Figure:

@@ -26,10 +26,12 @@ from thereafter.errors import FormatError
 from thereafter.ready.models import Made, sign
 from thereafter.storage import map_arrays, write_arrays, write_text
 
-CARDS, WEIGHTS = "cards.json", "weights.safetensors"
+CARDS, WEIGHTS, LOG = "cards.json", "weights.safetensors", "log.jsonl"
+STEPS = 150
+"""Steps of a training that a shipped log tells of."""
 _TEXTS = "TEXTS/"
 """Stands in shipped files for the folder of the texts, which is another on every machine."""
-FILES = ("config.toml", "tokenizer.json", "log.jsonl", WEIGHTS)
+FILES = ("config.toml", "tokenizer.json", LOG, WEIGHTS)
 
 
 def weights_folder() -> Path:
@@ -109,8 +111,17 @@ def pack(run: Path, target: Path, texts: Path) -> dict[str, str]:
     for name in names:
         if name != WEIGHTS:
             content = (run / name).read_text(encoding="utf-8")
+            content = thin(content) if name == LOG else content
             write_text(target / name, content.replace(f"{texts.absolute().as_posix()}/", _TEXTS))
     return {name: hash_of(target / name) for name in names}
+
+
+def thin(log: str) -> str:
+    """A log with at most `STEPS` of its steps, evenly spread: enough for a curve, a tenth of the bytes."""
+    lines = log.splitlines(keepends=True)
+    steps = [at for at, line in enumerate(lines) if json.loads(line).get("event") == "step"]
+    kept = {steps[round(at)] for at in np.linspace(0, len(steps) - 1, min(STEPS, len(steps)))} if steps else set()
+    return "".join(line for at, line in enumerate(lines) if at in kept or at not in set(steps))
 
 
 def _narrow(name: str, array: Any) -> Any:

@@ -8,7 +8,7 @@ training has seen and measured on the other, against a control.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -61,14 +61,14 @@ def search_number(lm: LanguageModel, folder: Path) -> Measurement:
     return number_unit(Reader.of(lm.model, lm.tokenizer, lm.config), known, field=field)
 
 
-def search_letters(lm: LanguageModel) -> Measurement:
+def search_letters(lm: LanguageModel, followed: Sequence[str] = FOLLOWED, **about: str) -> Measurement:
     """The units of a character model that follow quotes, comments and the like, over held-out Python code."""
     from thereafter.inspection.properties import PROPERTIES
     from thereafter.inspection.units import search
     from thereafter.text.sources import resolve
 
     text = resolve(LETTERS_TEXT).parts["text"].text()
-    return search(lm.model, lm.tokenizer, text, [PROPERTIES[name] for name in FOLLOWED], limit=_TOKENS)
+    return search(lm.model, lm.tokenizer, text, [PROPERTIES[name] for name in followed], limit=_TOKENS, about=about)
 
 
 def write_units(run: Path, units: Mapping[str, Any]) -> None:

@@ -1,11 +1,12 @@
 // The built-in models: what each learned from and reaches, and a button that trains it anew on this machine.
+import { asker } from "./asking.js";
 import { el, errors } from "./dom.js";
 
 const EVERY = 700; // milliseconds between two looks at a training
 
 /** { node, leave }: a table of them, filled as soon as the studio has loaded. */
 export function readyModels(context) {
-  let timer = 0, gone = false, asking = false, made = "";
+  let made = "";
   const failed = errors();
   const bar = el("progress", { max: 1, value: 0, "aria-label": "Training anew" });
   const status = el("span", { class: "note", role: "status" });
@@ -16,21 +17,13 @@ export function readyModels(context) {
     el("p", { class: "note" }, "They came with the package; the n-gram model is counted at the first start. Trained anew by the same recipe, a model takes the place of the one that is there."),
     line, failed.node, el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "The built-in models" }, el("table", {}, el("thead", {}, head), body)));
 
+  const ask = asker(context, failed, show);
+
   async function tell(request) {
-    clearTimeout(timer);
-    asking = true;
-    try {
-      show(await request);
-    } catch (error) {
-      if (error.status !== 503 && !gone) failed.say(context.api.sentence(error)); // it is asked again when it has loaded
-      if (made && !gone) timer = setTimeout(() => tell(context.api.get("/api/ready")), 5 * EVERY);
-    } finally {
-      asking = false;
-    }
+    if (!await ask.tell(request) && made) ask.later("/api/ready", 5 * EVERY); // one look that failed ends no watching
   }
 
   function show({ models, making }) {
-    if (gone) return;
     const busy = making.task === "anew";
     node.hidden = false;
     failed.say(making.error);
@@ -41,7 +34,7 @@ export function readyModels(context) {
     made = busy ? making.model : "";
     if (body.childElementCount !== models.length) body.replaceChildren(...models.map(row));
     for (const button of body.querySelectorAll("button")) button.disabled = making.task !== "";
-    if (making.task) timer = setTimeout(() => tell(context.api.get("/api/ready")), EVERY);
+    if (making.task) ask.later("/api/ready", EVERY);
   }
 
   function row(model) {
@@ -51,12 +44,12 @@ export function readyModels(context) {
   }
 
   function look() {
-    if (!asking && !body.childElementCount) tell(context.api.get("/api/ready"));
+    if (!ask.asking && !body.childElementCount) tell(context.api.get("/api/ready"));
   }
 
   context.watch(look);
   look();
-  return { node, leave: () => { gone = true; clearTimeout(timer); } };
+  return { node, leave: ask.leave };
 }
 
 /** About how long, on one core of a processor of today. */

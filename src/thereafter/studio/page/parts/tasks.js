@@ -1,4 +1,5 @@
 // Task models: the list of them, a choice among them, and the training of the ready ones where they are not there yet.
+import { asker } from "./asking.js";
 import { field } from "./controls.js";
 import { el, errors } from "./dom.js";
 
@@ -11,7 +12,7 @@ const EVERY = 400; // milliseconds between two looks at a training
  * to train the ready ones: `offer` is what the button says. `leave` when the panel goes.
  */
 export function taskModels(context, { task, offer, about, changed }) {
-  let names = null, timer = 0, gone = false, asking = false;
+  let names = null;
   const failed = errors();
   const bar = el("progress", { max: 1, value: 0, "aria-label": "Training" });
   const said = el("span", { class: "note", role: "status" });
@@ -20,30 +21,19 @@ export function taskModels(context, { task, offer, about, changed }) {
   const note = el("p", { class: "note" }, "The studio is still loading.");
   const node = el("div", { class: "making" }, failed.node, note, el("div", { class: "row" }, start), line);
 
+  const ask = asker(context, failed, show);
+
   async function begin() {
     start.disabled = true;
-    await tell(context.api.post("/api/tasks/train", { task }));
+    await ask.tell(context.api.post("/api/tasks/train", { task }));
     start.disabled = false;
   }
 
   function look() {
-    if (!asking && names === null) tell(context.api.get("/api/tasks"));
-  }
-
-  async function tell(request) {
-    clearTimeout(timer);
-    asking = true;
-    try {
-      show(await request);
-    } catch (error) {
-      if (error.status !== 503 && !gone) failed.say(context.api.sentence(error)); // it is asked again when it has loaded
-    } finally {
-      asking = false;
-    }
+    if (!ask.asking && names === null) ask.tell(context.api.get("/api/tasks"));
   }
 
   function show({ models, making, missing }) {
-    if (gone) return;
     const mine = models.filter((model) => model.task === task);
     const busy = making.task === task;
     const absent = missing.includes(task);
@@ -60,12 +50,12 @@ export function taskModels(context, { task, offer, about, changed }) {
       names = found;
       changed(mine);
     }
-    if (making.task) timer = setTimeout(() => tell(context.api.get("/api/tasks")), EVERY);
+    if (making.task) ask.later("/api/tasks", EVERY);
   }
 
   context.watch(look);
   look();
-  return { node, leave: () => { gone = true; clearTimeout(timer); } };
+  return { node, leave: ask.leave };
 }
 
 /** A labelled choice among task models: { node, fill(models), value }. */
