@@ -9,7 +9,7 @@ const MODELS = "models", CURVES = "curves", KEPT = "kept:";
 const SYMBOLS = ["circle", "square", "diamond", "cross", "triangle-up", "x", "star", "pentagon"];
 const MEASURES = { perplexity: "validation perplexity", bits: "validation bits per byte" };
 const GENERATIONS = ["ngram", "average", "window", "rnn", "gru", "lstm", "awd-lstm", "mingru", "minlstm", "transformer"];
-const PATIENCE = 1500; // milliseconds in which models may come one after the other before the charts are drawn again
+const PATIENCE = 300; // milliseconds after a drawing in which models may come before the charts are drawn again
 const SHARES = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
 const ACROSS = { tokens: "tokens trained on", seconds: "seconds of training" };
 
@@ -46,7 +46,7 @@ function mount(place, context) {
   let touched = chosen.length > 0;
   let turn = 0; // of several refreshes only the last one shows anything
   let keptAsked = false;
-  let drawn = 0; // when the charts were drawn
+  let drawn = 0; // when the last drawing of the charts ended
   let shown = null; // the last answer, for when only a chart changes
   const of = choice("What is compared", [[MODELS, "models, on the same sentences"], [CURVES, "training curves of any models"]],
     context.get("of", MODELS), refresh);
@@ -140,7 +140,7 @@ function mount(place, context) {
         const answer = await context.api.post("/api/compare", { models: [...there, name] });
         if (mine !== turn) return;
         there.push(name);
-        pictures = show(answer, at === names.length - 1 || performance.now() - drawn > PATIENCE);
+        pictures = show(answer, at === names.length - 1 || performance.now() > drawn + PATIENCE);
       } catch (error) {
         if (mine !== turn) return;
         failed.say(`${name.split(":")[1]}: ${context.api.sentence(error)}`);
@@ -195,8 +195,8 @@ function mount(place, context) {
   function redraw() {
     context.set({ x: across.value === "tokens" ? "" : across.value, y: wish === "perplexity" ? "" : wish });
     if (!shown) return null;
-    drawn = performance.now();
-    return Promise.all([drawLearning(), drawDistance()]);
+    drawn = Infinity; // while they are drawn, none is begun
+    return Promise.all([drawLearning(), drawDistance()]).finally(() => { drawn = performance.now(); });
   }
 
   function drawLearning() {
