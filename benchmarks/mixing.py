@@ -24,8 +24,9 @@ import torch
 
 import thereafter
 from thereafter.evaluation.switches import Switches
+from thereafter.runs import folder as run_folder
 from thereafter.text.sources import Source, resolve
-from thereafter.training import mixing, run_folder
+from thereafter.training import mixing
 
 ROOT = Path(__file__).resolve().parents[1]
 

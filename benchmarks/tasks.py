@@ -40,10 +40,10 @@ import thereafter
 from report import Report, machine
 from thereafter.models.tagger import TagBatch, Tagger, TaggerSettings
 from thereafter.models.translator import PairBatch, TranslatorSettings
-from thereafter.tasks import batching, finding, fitting
+from thereafter.runs.journal import Journal
+from thereafter.tasks import batching, finding, fitting, learning
 from thereafter.tasks.tagging import TAGGING
 from thereafter.tasks.translating import Translating
-from thereafter.training.journal import Journal
 from thereafter.training.loop import Loop
 
 warnings.filterwarnings("ignore", message=".*TF32.*")
@@ -172,15 +172,16 @@ class PlainTranslator(torch.nn.Module):
 def training(report: Report, rounds: int, steps: int) -> None:
     task = Translating(TRANSLATOR)
     train = finding.find(task, "multi30k", "train")
-    lexicons = task.lexicons(train.examples)
+    lexicons = task.codecs(train.examples)
     _, settings = fitting.settle(task, {"device": "cpu", "schedule": "constant", "warmup": 0.0, "epochs": 100.0})
-    examples = fitting.Examples(task, lexicons, settings, train.examples)
-    plan = examples.plan(0)
+    examples = learning.Examples(task, lexicons, settings, train.examples)
+    epoch = examples.epoch(0)
+    plan = epoch.plan
     net = task.build(TRANSLATOR, lexicons)
-    blocks: Any = examples
-    loop = Loop(net, blocks, blocks.plan, blocks, settings, Journal(None), lambda: None)  # type: ignore[arg-type]
+    heldout = learning.HeldOut(net, examples)
+    loop = Loop(learning.ExampleLearner(net), examples, heldout, settings, Journal(None), lambda: None)
     net.train()
-    ready = [examples.cut(plan, k).inputs_BT for k in range(min(len(plan), steps * (rounds + 1)))]
+    ready = [epoch.batch(k).made for k in range(min(len(plan), steps * (rounds + 1)))]
 
     def ours() -> int:
         done = 0
@@ -264,7 +265,7 @@ class PlainTagger(torch.nn.Module):
 def tagging(report: Report, rounds: int, most: int | None) -> None:
     train, test = (finding.find(TAGGING, "ud-english-ewt", part).examples for part in ("train", "test"))
     test = test[:most]
-    lexicons = TAGGING.lexicons(train)
+    lexicons = TAGGING.codecs(train)
     plan = batching.batches(TAGGING.lengths(test, lexicons), 64, 64 * 64, shuffle=False)
     batches = [TAGGING.batch([test[i] for i in plan.examples(k)], lexicons) for k in range(len(plan))]
     print(f"tagger, {len(plan)} batches, {sum(map(len, test)):,} words")
@@ -306,9 +307,9 @@ def tagging_jobs(settings: TaggerSettings, batches: list[TagBatch], sizes: dict[
 
 def beam(report: Report, rounds: int, run: Path | None, minutes: float, most: int) -> None:
     if run is not None:
-        model = thereafter.load_task(run)
+        model = thereafter.load(run)
     else:
-        model = thereafter.fit("translate", "multi30k", languages="de-en", device="cpu", minutes=minutes, seed=1)
+        model = thereafter.train("multi30k", task="translate", languages="de-en", device="cpu", minutes=minutes, seed=1)
     test = finding.find(model.task, "multi30k", "test").examples[:most]
     lengths = {}
 

@@ -28,13 +28,14 @@ import thereafter
 from report import Report, machine
 from thereafter.models.build import build
 from thereafter.models.settings import LstmSettings
+from thereafter.runs.journal import Journal
 from thereafter.text.encoded import encode_source, fit_source
 from thereafter.text.sources import resolve
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.training import order
-from thereafter.training.blocks import Blocks
-from thereafter.training.journal import Journal
+from thereafter.training.blocks import Block, Blocks, TextEpochs
 from thereafter.training.loop import Loop
+from thereafter.training.neural import TextLearner
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.validation import Validation
 
@@ -117,7 +118,7 @@ def plain_loop(ids: np.ndarray, words: int, hidden: int) -> Callable[[int], None
     return go_on
 
 
-def our_loop(ids: np.ndarray, valid: np.ndarray, words: int, hidden: int) -> Loop:
+def our_loop(ids: np.ndarray, valid: np.ndarray, words: int, hidden: int) -> Loop[Block]:
     """thereafter's own training loop, with its guard, log and clipping."""
     settings = LstmSettings(
         hidden=hidden, layers=2, tied=True, dropout=DROPOUT, dropout_input=DROPOUT, dropout_hidden=DROPOUT
@@ -130,9 +131,8 @@ def our_loop(ids: np.ndarray, valid: np.ndarray, words: int, hidden: int) -> Loo
     )  # fmt: skip
     cpu = torch.device("cpu")
     return Loop(
-        model,
-        Blocks(ids, words, cpu),
-        lambda epoch: order.stream(len(ids), BATCH, STEPS),
+        TextLearner(model),
+        TextEpochs(Blocks(ids, words, cpu), lambda epoch: order.stream(len(ids), BATCH, STEPS)),
         Validation(valid, model, cpu),
         training,
         Journal(None),

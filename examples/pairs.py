@@ -84,8 +84,8 @@ def main() -> dict[str, float]:
             files = {part: Path(folder) / f"{name}-{part}.tsv" for part in ("train", "test")}
             for part, rows in (("train", train), ("test", kept)):
                 files[part].write_text("".join(f"{text}\t{said}\n" for text, said in rows), encoding="utf-8")
-            model = thereafter.fit(
-                "translate", files["train"], tokens="word", min_count=1, hidden=64, embed=32, dropout=0.1,
+            model = thereafter.train(
+                files["train"], task="translate", tokens="word", min_count=1, hidden=64, embed=32, dropout=0.1,
                 label_smoothing=0.0, batch=16, rate=0.01, epochs=epochs, seed=1, device="cpu",
             )  # fmt: skip
             found = model.score(files["test"])

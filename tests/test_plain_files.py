@@ -14,8 +14,8 @@ import pytest
 import thereafter
 from thereafter import storage
 from thereafter.errors import FormatError
+from thereafter.runs.folder import is_finished
 from thereafter.task_model import load_task
-from thereafter.training.run_folder import is_finished
 
 TEXT = "the cat sat on the mat .\nthe dog sat on the log .\n" * 20
 

@@ -21,9 +21,9 @@ import thereafter
 from thereafter.errors import FormatError, StorageError, ThereafterError
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.tables import Tables
+from thereafter.runs.folder import free_folder
 from thereafter.storage import map_arrays
 from thereafter.text.tokenizers import TOKENIZERS
-from thereafter.training.run_folder import free_folder
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\n\na cat ate the fish, é😀 on the mat\n" * 3
 OTHER = "the cat ate zebras\n\0 漢 on the mat"

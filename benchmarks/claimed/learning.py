@@ -147,8 +147,8 @@ def translated(
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         train = file(folder, "train.tsv", pairs, range(min(lengths), max(lengths) + 1), seed)
-        model = thereafter.fit(
-            "translate", train, tokens="word", min_count=1, attention=attention, embed=16, hidden=hidden, layers=1,
+        model = thereafter.train(
+            train, task="translate", tokens="word", min_count=1, attention=attention, embed=16, hidden=hidden, layers=1,
             dropout=0.0, label_smoothing=0.0, batch=32, rate=0.01, epochs=epochs, seed=seed,
         )  # fmt: skip
         return {

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement as Measurement
     from thereafter.inspection.trace import Trace as Trace
     from thereafter.task_model import TaskModel as TaskModel
-    from thereafter.task_model import fit as fit
-    from thereafter.task_model import load_task as load_task
-    from thereafter.task_model import resume_task as resume_task
 
 __version__ = "0.1.0"
 
@@ -42,9 +39,6 @@ _DOOR = {
     "mixture": "thereafter.api",
     "resume": "thereafter.api",
     "compare": "thereafter.api",
-    "fit": "thereafter.task_model",
-    "load_task": "thereafter.task_model",
-    "resume_task": "thereafter.task_model",
     "TaskModel": "thereafter.task_model",
     "LanguageModel": "thereafter.api",
     "Comparison": "thereafter.comparing.comparison",
@@ -66,15 +60,12 @@ __all__ = [
     "Trace",
     "__version__",
     "compare",
-    "fit",
     "inspect",
     "load",
-    "load_task",
     "mixture",
     "nn",
     "read_arpa",
     "resume",
-    "resume_task",
     "train",
 ]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from thereafter import config as toml
 from thereafter.comparing.comparison import Comparison
@@ -14,27 +14,60 @@ from thereafter.errors import OptionError
 from thereafter.evaluation.scores import Score
 from thereafter.evaluation.switches import Switches
 from thereafter.inspection.trace import Trace
-from thereafter.language_model import AnySource, LanguageModel, visible
-from thereafter.text.sources import Texts
-from thereafter.training import mixing, ownership, protocol, roles, run_folder
+from thereafter.language_model import LanguageModel, load_language_model, resume_language_model, visible
+from thereafter.runs import folder as files
+from thereafter.runs import ownership
+from thereafter.text.sources import AnySource, Texts
+from thereafter.training import mixing, protocol, roles
 from thereafter.training.kinds import MODELS, ModelKind
 from thereafter.training.options import sort_options
 
+if TYPE_CHECKING:
+    from thereafter.comparing.task_trials import TaskComparison
+    from thereafter.task_model import TaskModel
 
+
+@overload
 def train(
     source: AnySource | None = None,
     *,
+    task: None = None,
     text: str | None = None,
-    model: str = "ngram",
+    model: str | None = None,
     tokens: str | None = None,
     out: str | PathLike[str] | None = None,
     valid: AnySource | None = None,
     split: str | None = None,
     **options: Any,
-) -> LanguageModel:
+) -> LanguageModel: ...
+@overload
+def train(
+    source: AnySource,
+    *,
+    task: str,
+    text: None = None,
+    model: str | None = None,
+    tokens: str | None = None,
+    out: str | PathLike[str] | None = None,
+    valid: AnySource | None = None,
+    split: None = None,
+    **options: Any,
+) -> TaskModel: ...
+def train(
+    source: AnySource | None = None,
+    *,
+    task: str | None = None,
+    text: str | None = None,
+    model: str | None = None,
+    tokens: str | None = None,
+    out: str | PathLike[str] | None = None,
+    valid: AnySource | None = None,
+    split: str | None = None,
+    **options: Any,
+) -> LanguageModel | TaskModel:
     """Train a language model on a path, several paths, a folder, a glob or a named corpus (or on `text=`).
 
-    `model`: ngram, average, window, rnn, gru, lstm, awd-lstm, mingru, minlstm or transformer.
+    `model`: ngram (the default), average, window, rnn, gru, lstm, awd-lstm, mingru, minlstm or transformer.
     `tokens`: word, prose, char, byte or bpe; by default what suits the source. `out`: a run folder to save to; a neural
     model is saved there while it is trained, and `resume` goes on with it after whatever happened.
     `valid`: a source to validate on; `split="90/10"` cuts the text instead. By default a corpus' own valid part is
@@ -44,26 +77,53 @@ def train(
     `thereafter.models.settings` and of `thereafter.training.settings.TrainingSettings`: hidden, layers, epochs, rate...
     An option may be spelled in full where names meet: `**{"transformer.context": 512}`.
 
+    With `task` (tag, classify, fill or translate) a network for it is trained on examples instead: a file, or the name
+    of a corpus; validated on its valid part, else on the last tenth. Options are the fields of the task's settings and
+    of `TrainingSettings`.
+
     >>> lm = train(text="the cat sat on the mat\\nthe cat ate\\n", tokens="word", order=2, smoothing="mle", min_count=1)
     >>> lm.next("the", k=1)
     [('cat', 0.6666666865348816)]
     """
-    found = sort_options(model, options)
-    settings = toml.build(protocol.TextSettings, {"tokens": tokens, **found.text}, "text")
+    if task is not None:
+        return _train_task(task, source, out, valid, {"text": text, "split": split}, model, tokens, options)
+    model = model or "ngram"
+    sorted_options = sort_options(model, options)
+    settings = toml.build(protocol.TextSettings, {"tokens": tokens, **sorted_options.text}, "text")
     folder = None if out is None else Path(out)
     if folder is not None:
-        run_folder.check_free(folder)
-    rest = {f"{model}.{name}": value for name, value in found.model.items()}
-    rest |= {f"training.{name}": value for name, value in found.training.items()}
+        files.check_free(folder)
     with visible(), nullcontext() if folder is None else ownership.owning(folder):
         texts = protocol.find_texts(source, text, settings)
         other = None if valid is None else protocol.find_texts(valid, None, settings)
         against = [] if other is None else _against(model, texts, other)
-        trained = protocol.train(texts, model, settings, rest, folder, other, split, against)
+        trained = protocol.train(texts, model, settings, sorted_options, folder, other, split, against)
         lm = LanguageModel(trained, trained.texts)
         if folder is not None and "training" not in trained.config:
             lm.save(folder)
     return lm
+
+
+def _train_task(
+    task: str,
+    source: Any,
+    out: str | PathLike[str] | None,
+    valid: Any,
+    of_texts: dict[str, Any],
+    model: str | None,
+    tokens: str | None,
+    options: dict[str, Any],
+) -> TaskModel:
+    """Train for a task; what language models alone are told is refused by name."""
+    from thereafter.task_model import train_task
+
+    for name, value in of_texts.items():
+        if value is not None:
+            raise OptionError(f"got {name}= with task={task!r}; {name} is for language models; try leaving it out")
+    if source is None:
+        raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")
+    own = {name: value for name, value in (("model", model), ("tokens", tokens)) if value is not None}
+    return train_task(task, source, valid=valid, out=out, **own, **options)
 
 
 def _against(model: str, texts: Texts, valid: Texts) -> list[str]:
@@ -74,25 +134,29 @@ def _against(model: str, texts: Texts, valid: Texts) -> list[str]:
     return roles.validated_on_training(protocol.part_of(texts, "train"), protocol.part_of(valid, "valid"))
 
 
-def resume(run: str | PathLike[str]) -> LanguageModel:
+def resume(run: str | PathLike[str]) -> LanguageModel | TaskModel:
     """Go on with a training that was stopped or killed; a run that has finished is loaded as it is.
 
-    On a CPU, and with a budget in epochs or tokens, the weights at its end are those of a run that was never stopped,
-    to the last bit: it goes on with the threads it began with, and says so where processor or torch are others.
+    Returns what the run holds, as `load` does. On a CPU, and with a budget in epochs or tokens, the weights at its end
+    are those of a run that was never stopped, to the last bit: it goes on with the threads it began with, and says so
+    where processor or torch are others.
     """
-    from thereafter.training.resume import resume as go_on
-
-    with visible():
-        trained = go_on(Path(run))
-    return LanguageModel(trained, trained.texts)
-
-
-def load(run: str | PathLike[str], tokens: str = "word") -> LanguageModel:
-    """Load a run folder, or an ARPA file (`tokens` as in `read_arpa`). Executes nothing that is in it."""
     path = Path(run)
-    if not run_folder.is_run(path) and run_folder.is_file(path):
-        return read_arpa(path, tokens)
-    return LanguageModel(run_folder.load(path))
+    if files.holds_task(path):
+        from thereafter.task_model import resume_task
+
+        return resume_task(path)
+    return resume_language_model(path)
+
+
+def load(run: str | PathLike[str], tokens: str = "word") -> LanguageModel | TaskModel:
+    """Load what a run folder holds, or an ARPA file (`tokens` as in `read_arpa`). Executes nothing that is in it."""
+    path = Path(run)
+    if files.holds_task(path):
+        from thereafter.task_model import load_task
+
+        return load_task(path)
+    return load_language_model(path, tokens)
 
 
 def read_arpa(path: str | PathLike[str], tokens: str = "word") -> LanguageModel:
@@ -127,7 +191,7 @@ def mixture(
         raise OptionError(f"models are one path, {models!r}; expected several; try a list")
     if weights is not None and tune is not None:
         raise OptionError("got both weights= and tune=; expected one of them: given weights are not tuned")
-    members = [(one if isinstance(one, LanguageModel) else load(one))._trained for one in models]
+    members = [(one if isinstance(one, LanguageModel) else load_language_model(one))._trained for one in models]
     plain = mixing.mixed(members, weights)
     lm = LanguageModel(plain)
     if tune is None:
@@ -138,18 +202,49 @@ def mixture(
             return LanguageModel(mixing.tuned(plain, found.weights, held))
 
 
-def compare(source: AnySource | None = None, **options: Any) -> Comparison:
+@overload
+def compare(source: AnySource | None = None, *, task: None = None, **options: Any) -> Comparison: ...
+@overload
+def compare(source: AnySource, *, task: str, **options: Any) -> TaskComparison: ...
+def compare(source: AnySource | None = None, *, task: str | None = None, **options: Any) -> Comparison | TaskComparison:
     """Train models on the same text with the same budget and compare them on its test part.
 
     Options (`thereafter.comparing.compare.compare` explains them): `models`, names as `train` takes them, with a
     tokenizer (`lstm:char`) or an order (`ngram-3`) where wanted; `epochs`, `tokens_budget` or `minutes` for each model
     and seed; `seeds`, or one `seed`; `match="parameters"`; `out`, a folder that keeps everything and goes on where it
     stopped; and all options of `train`. The answer has `rows`, `table()`, `advice()` and `save(folder)`.
+
+    With `task` networks of that task are compared on its examples: `models` are names with the options in which they
+    differ, `{"gru": {"cell": "gru"}, "lstm": {"cell": "lstm"}}`; `seeds`, `seed`, `valid`, `out` and the options of
+    `train` as above. The answer has `trials`, `figures(name)` and `table()`.
     """
+    if task is not None:
+        if source is None:
+            raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")
+        return _compare_task(source, task, **options)
     from thereafter.comparing.compare import compare as run
 
     with visible():
         return run(source, **options)
+
+
+def _compare_task(
+    source: Any,
+    task: str,
+    models: Mapping[str, dict[str, Any]] | None = None,
+    valid: Any = None,
+    seeds: int | Sequence[int] | None = None,
+    seed: int | None = None,
+    out: str | PathLike[str] | None = None,
+    **options: Any,
+) -> TaskComparison:
+    from thereafter.comparing.task_trials import compare_task
+
+    folder = None if out is None else Path(out)
+    with visible():
+        return compare_task(
+            source, task, models=models, valid=valid, seeds=seeds, seed=seed, out=folder, options=options
+        )
 
 
 __all__ = [

@@ -17,6 +17,9 @@ import numpy as np
 from thereafter.errors import FormatError, OptionError, nearest
 
 T = TypeVar("T")
+Table = dict[str, Any]
+"""A table of TOML, or an object of JSON: plain values by name. They come from files, so that their types are known only
+once they were checked: `build` makes dataclasses of them."""
 
 
 def dumps(config: Mapping[str, Any]) -> str:

@@ -24,18 +24,17 @@ from thereafter.evaluation.switches import Switches
 from thereafter.inspection import neighbours
 from thereafter.inspection.trace import LIMIT, Trace, record
 from thereafter.models.base import SequenceModel
+from thereafter.runs import folder as files
 from thereafter.terminal import TerminalReporter
-from thereafter.text.sources import Source, Texts
+from thereafter.text.sources import AnySource, Source, Texts
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.training import mixing, protocol, roles, run_folder
+from thereafter.training import mixing, protocol, roles, store
 from thereafter.training.kinds import Trained
 
 if TYPE_CHECKING:
     from thereafter.evaluation.dynamic_settings import DynamicSettings
     from thereafter.models.cache import CacheSettings
-
-AnySource = str | PathLike[str] | Sequence[str | PathLike[str]] | Source | Texts
 
 
 class LanguageModel:
@@ -238,7 +237,7 @@ class LanguageModel:
     def save(self, run: str | PathLike[str]) -> Path:
         """Save as a run folder; a mixture is not saved, its models are."""
         mixing.check_savable(self._trained)
-        return run_folder.save(self._trained, Path(run))
+        return store.save(self._trained, Path(run))
 
     def to_arpa(self, path: str | PathLike[str]) -> Path:
         """Write an n-gram model as an ARPA file, gzip where the name ends in `.gz`."""
@@ -303,6 +302,26 @@ class LanguageModel:
     @cached_property
     def _spelling(self) -> Spelling | None:
         return None if self.tokenizer.unknown_id is None else Spelling.from_forms(self.tokenizer.ordinary_forms)
+
+
+def load_language_model(run: str | PathLike[str], tokens: str = "word") -> LanguageModel:
+    """The language model of a run folder or an ARPA file; FormatError where the run holds a task."""
+    path = Path(run)
+    if not files.is_run(path) and files.is_file(path):
+        from thereafter.training import arpa
+
+        with visible():
+            return LanguageModel(arpa.read(path, tokens))
+    return LanguageModel(store.load(path))
+
+
+def resume_language_model(run: str | PathLike[str]) -> LanguageModel:
+    """Go on with the training of a language model; see `api.resume`."""
+    from thereafter.training.resume import resume
+
+    with visible():
+        trained = resume(Path(run))
+    return LanguageModel(trained, trained.texts)
 
 
 def _settings(options: dict[str, Any]) -> GenerationSettings:

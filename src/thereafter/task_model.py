@@ -1,24 +1,19 @@
-"""A trained task as its user holds it: `fit`, `predict`, `score`, saved and loaded as a run folder."""
+"""A trained task as its user holds it: `predict`, `explain`, `score`, saved and loaded as a run folder."""
 
 from __future__ import annotations
 
-import json
-from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from thereafter import config as toml
-from thereafter.errors import OptionError
 from thereafter.inspection.trace import Trace
 from thereafter.language_model import visible
-from thereafter.storage import replacing, write_arrays, write_text
 from thereafter.tasks import answering, baselines, finding, fitting, store, tracing
+from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.fitting import Fitted
-from thereafter.tasks.task import TASKS, Measured, Task
-from thereafter.text import corpora
-from thereafter.training import ownership, run_folder
-from thereafter.training.weights import weights_of
+from thereafter.tasks.task import TASKS, AnyTask, Measured
+from thereafter.text.sources import AnySource
 
 
 class TaskModel:
@@ -28,7 +23,7 @@ class TaskModel:
         self._fitted = fitted
 
     @property
-    def task(self) -> Task:
+    def task(self) -> AnyTask:
         return self._fitted.task
 
     @property
@@ -47,9 +42,9 @@ class TaskModel:
         return self._fitted.log
 
     @property
-    def lexicons(self) -> Any:
-        """The forms it knows, by what they are: words, letters, tags."""
-        return self._fitted.lexicons
+    def codecs(self) -> Codecs:
+        """What it numbers things by: the forms of words, letters, tags it knows."""
+        return self._fitted.codecs
 
     def predict(self, given: Any, **options: Any) -> Any:
         """The answer to one input, or a list of answers to a list of inputs: what the task's `example` takes.
@@ -73,17 +68,15 @@ class TaskModel:
         """What the network did with one input, step by step: see `tasks/tracing.py` and `Trace`."""
         return tracing.trace(self._fitted, self.task.example(given))
 
-    def score(self, source: finding.AnySource, *, part: str = "test", **options: Any) -> Measured:
+    def score(self, source: AnySource, *, part: str = "test", **options: Any) -> Measured:
         """How good its answers are on examples with their answers; of a corpus on its test part. As in `predict`."""
         with visible():
             found = finding.find(self.task, source, part)
-            self.task.check(found.examples, self.lexicons, found.name)
+            self.task.check(found.examples, self.codecs, found.name)
             answers = answering.answers(self._fitted, found.examples, **options)
-            return self.task.measure(found.examples, answers, self.lexicons)
+            return self.task.measure(found.examples, answers, self.codecs)
 
-    def baselines(
-        self, source: finding.AnySource, *, part: str = "test", trained: bool = True
-    ) -> list[tuple[str, Measured]]:
+    def baselines(self, source: AnySource, *, part: str = "test", trained: bool = True) -> list[tuple[str, Measured]]:
         """What simple models score that learned from the same examples: a row each, to stand beside `score`.
 
         A hidden Markov model for tags; Naive Bayes and a convolution for labels; see `tasks/baselines.py`. Some are
@@ -100,16 +93,7 @@ class TaskModel:
 
     def save(self, run: str | PathLike[str]) -> Path:
         """Save as a run folder."""
-        folder = Path(run)
-        run_folder.check_free(folder)
-        arrays = {name: tensor.cpu().numpy() for name, tensor in weights_of(self.net).items()}
-        with ownership.owning(folder):
-            with replacing(folder / run_folder.TOKENIZER) as place:
-                store.Kept(self.lexicons).save(place)
-            write_arrays(folder / run_folder.WEIGHTS, arrays, {})
-            write_text(folder / run_folder.LOG, "".join(json.dumps(line) + "\n" for line in self.log))
-            write_text(folder / run_folder.CONFIG, toml.dumps(self.config))
-        return folder
+        return store.save(self._fitted, Path(run))
 
     def __repr__(self) -> str:
         return f"<TaskModel {self.config['task']} from {self.config['source']['name']}>"
@@ -118,54 +102,27 @@ class TaskModel:
         return [self.task.example(one) for one in (given if isinstance(given, list | tuple) else [given])]
 
 
-def fit(
+def train_task(
     task: str,
-    source: finding.AnySource,
+    source: AnySource,
     *,
-    valid: finding.AnySource | None = None,
+    valid: AnySource | None = None,
     out: str | PathLike[str] | None = None,
     **options: Any,
 ) -> TaskModel:
-    """Train a network for a task on examples: a file, or the name of a corpus.
-
-    `task`: tag, classify, fill or translate. `valid`: examples to validate on; by default a corpus' own, else the
-    last tenth. `out`: a run folder, to which it is saved as it is trained, and from which `resume_task` goes on.
-    Options are the fields of the task's settings and of `TrainingSettings`: hidden, layers, epochs, rate, seed...
-    """
-    known: Task = TASKS.load(task)
+    """Train a network for a task on examples; see `api.train`."""
+    known: AnyTask = TASKS.load(task)
     settings, training = fitting.settle(known, options)
-    known = known.told(settings)
-    folder = None if out is None else Path(out)
-    if folder is not None:
-        run_folder.check_free(folder)
-    if training.tensorboard and folder is None:
-        raise OptionError("tensorboard is on and there is no folder to write to; try out='runs/NAME' (--out)")
-    with visible(), nullcontext() if folder is None else ownership.owning(folder):
-        train, held, notes = finding.train_and_valid(known, source, valid)
-        about: dict[str, Any] = {"name": _named(source), "files": _files(source, train), "sha256": train.fingerprint}
-        about["valid_sha256"] = held.fingerprint
-        if valid is not None:
-            about |= {"valid_name": _named(valid), "valid_files": _files(valid, held)}
-        return TaskModel(fitting.fit(known, train, held, settings, training, source=about, notes=notes, out=folder))
+    with visible():
+        return TaskModel(store.train(known, source, valid, settings, training, None if out is None else Path(out)))
 
 
 def load_task(run: str | PathLike[str]) -> TaskModel:
-    """Load the run folder of a task. Executes nothing that is in it."""
+    """The trained task of a run folder; FormatError where it holds a language model."""
     return TaskModel(store.load(Path(run)))
 
 
 def resume_task(run: str | PathLike[str]) -> TaskModel:
-    """Go on with a training that was stopped or killed; a run that has finished is loaded as it is."""
+    """Go on with the training of a task; see `api.resume`."""
     with visible():
         return TaskModel(store.resume(Path(run)))
-
-
-def _named(source: finding.AnySource) -> str:
-    return source if isinstance(source, str) else str(source)
-
-
-def _files(source: finding.AnySource, part: finding.Part) -> list[str] | None:
-    """The files of a source by their full names; a corpus is found again by its own."""
-    if isinstance(source, str) and source.partition(":")[0] in corpora.names():
-        return None
-    return [str(path.absolute()) for path in part.files]

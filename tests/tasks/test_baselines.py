@@ -26,7 +26,7 @@ KEPT = slice(0, 180)  # of 200 examples the last tenth validates, and nothing le
 
 def test_beside_a_tagger_stands_a_hidden_markov_model_of_the_same_examples(tmp_path: Path):
     train, test = tagged(tmp_path / "train.txt"), tagged(tmp_path / "test.txt", 40, seed=2)
-    model = thereafter.fit("tag", train, layers=1, letters="none", **TINY)
+    model = thereafter.train(train, task="tag", layers=1, letters="none", **TINY)
     ((name, found),) = model.baselines(test)
     assert name == "hidden Markov model"
     hmm = HiddenMarkov().fit((one.words, one.tags) for one in read_tagged(train)[KEPT])
@@ -44,8 +44,8 @@ def test_unknown_words_were_never_met_and_rare_ones_seldom(tmp_path: Path):
     rows = ["the\tD", "Once\tA", *["five\tN"] * 5, *["often\tA"] * 6]
     train.write_text("\n\n".join([*rows, "last\tN", "last\tN"]) + "\n", encoding="utf-8")
     test.write_text("The\tD\nonce\tA\nfive\tN\noften\tA\nnever\tA\nlast\tN\n", encoding="utf-8")
-    model = thereafter.fit("tag", train, layers=1, letters="none", **TINY)
-    for one in (model, thereafter.load_task(model.save(tmp_path / "run"))):
+    model = thereafter.train(train, task="tag", layers=1, letters="none", **TINY)
+    for one in (model, thereafter.load(model.save(tmp_path / "run"))):
         found = one.score(test)
         # the two last sentences validate: "last" and "never" were not met; "the", "once" and "five" seldom
         assert (found.unknown.total, found.known.total, found.rare.total) == (2, 4, 3)
@@ -54,14 +54,14 @@ def test_unknown_words_were_never_met_and_rare_ones_seldom(tmp_path: Path):
 
 def test_beside_a_classifier_stand_naive_bayes_and_a_convolution(tmp_path: Path):
     train, test = labelled(tmp_path / "train.tsv", 200), labelled(tmp_path / "test.tsv", 60, seed=2)
-    model = thereafter.fit("classify", train, **TINY)
+    model = thereafter.train(train, task="classify", **TINY)
     rows = dict(model.baselines(test))
     assert list(rows) == ["Naive Bayes", "1-D convolution"]
     learned, asked = read_labelled(train)[KEPT], read_labelled(test)
     bayes = NaiveBayes.fit([one.text.split() for one in learned], [one.label for one in learned], binary=True)
     by_hand = measure_classes([one.label for one in asked], bayes.predict(one.text.split() for one in asked))
     assert rows["Naive Bayes"].counts == by_hand.counts
-    convolution = thereafter.fit("classify", train, encoder="cnn", **TINY)
+    convolution = thereafter.train(train, task="classify", encoder="cnn", **TINY)
     assert rows["1-D convolution"].counts == convolution.score(test).counts
     assert [name for name, _ in convolution.baselines(test)] == ["Naive Bayes"]  # it stands there itself
     assert [name for name, _ in model.baselines(test, trained=False)] == ["Naive Bayes"]
@@ -69,10 +69,10 @@ def test_beside_a_classifier_stand_naive_bayes_and_a_convolution(tmp_path: Path)
 
 def test_beside_a_filler_stand_the_frequent_words_and_the_left_side_alone(tmp_path: Path):
     train, test = sentences(tmp_path / "train.txt", 200), sentences(tmp_path / "test.txt", 30, seed=2)
-    model = thereafter.fit("fill", train, **TINY)
+    model = thereafter.train(train, task="fill", **TINY)
     rows = dict(model.baselines(test))
     assert list(rows) == ["most frequent words", "left side alone"]
-    assert str(rows["left side alone"]) == str(thereafter.fit("fill", train, sides="left", **TINY).score(test))
+    assert str(rows["left side alone"]) == str(thereafter.train(train, task="fill", sides="left", **TINY).score(test))
     words = [word for line in train.read_text().splitlines()[KEPT] for word in line.split()]
     asked = test.read_text().split()
     p = {word: words.count(word) / (len(words) + 1) for word in set(words)}
@@ -86,7 +86,7 @@ def test_beside_a_filler_stand_the_frequent_words_and_the_left_side_alone(tmp_pa
 
 def test_a_strange_label_and_changed_examples_are_noticed(tmp_path: Path):
     train, test = labelled(tmp_path / "train.tsv", 40), labelled(tmp_path / "test.tsv", 20, seed=2)
-    model = thereafter.fit("classify", train, **TINY)
+    model = thereafter.train(train, task="classify", **TINY)
     strange = tmp_path / "strange.tsv"
     strange.write_text("a dull film\tbad\na film\tgood\nthe film\tstrange\none film\tbad\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"line 3 of .*strange.*'strange', which the training data never has"):

@@ -22,7 +22,7 @@ READERS = [{"pooling": pooling} for pooling in POOLINGS] + [{"encoder": "cnn"}]
 @pytest.mark.parametrize("options", READERS, ids=[*POOLINGS, "cnn"])
 def test_every_reader_learns_which_word_is_there(tmp_path: Path, options: dict[str, Any]):
     source = labelled(tmp_path / "train.tsv", 200)
-    model = thereafter.fit("classify", source, epochs=4, **SMALL | options)
+    model = thereafter.train(source, task="classify", epochs=4, **SMALL | options)
     found = model.score(labelled(tmp_path / "test.tsv", 60, seed=2))
     assert found.accuracy > 0.97
     texts = ["gripping", "the film was dull", "one gripping film"]
@@ -34,7 +34,7 @@ def test_an_order_that_no_bag_of_words_knows_is_learned(tmp_path: Path):
     """Parity: the state of a recurrent network turns at every "not"."""
     source = labelled(tmp_path / "train.tsv", 400, rule="parity", longest=5)
     options = SMALL | {"encoder": "gru", "hidden": 16, "pooling": "last", "dropout": 0.0}
-    model = thereafter.fit("classify", source, epochs=25, **options)
+    model = thereafter.train(source, task="classify", epochs=25, **options)
     texts = ["not", "not so not", "so not so not not", "so so", "so so not not not"]
     assert model.predict(texts) == [parity_of(text) for text in texts]
 
@@ -43,12 +43,12 @@ def test_an_order_that_no_bag_of_words_knows_is_learned(tmp_path: Path):
 def keyword(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learned which word is there."""
     folder = tmp_path_factory.mktemp("keyword")
-    thereafter.fit("classify", labelled(folder / "train.tsv"), epochs=4, out=folder / "run", **SMALL)
+    thereafter.train(labelled(folder / "train.tsv"), task="classify", epochs=4, out=folder / "run", **SMALL)
     return folder / "run"
 
 
 def test_an_explanation_names_the_label_its_probability_and_the_word_that_mattered(keyword: Path):
-    model = thereafter.load_task(keyword)
+    model = thereafter.load(keyword)
     found = model.explain("The film was GRIPPING at noon")
     assert found.label == "good" == model.predict("The film was GRIPPING at noon")
     assert list(found.probabilities) == ["good", "bad"]
@@ -69,8 +69,8 @@ def test_an_explanation_names_the_label_its_probability_and_the_word_that_matter
 
 
 def test_saved_and_loaded_it_answers_the_same(tmp_path: Path, keyword: Path):
-    model = thereafter.load_task(keyword)
-    again = thereafter.load_task(model.save(tmp_path / "copy"))
+    model = thereafter.load(keyword)
+    again = thereafter.load(model.save(tmp_path / "copy"))
     for name, weight in again.net.state_dict().items():
         assert torch.equal(weight, model.net.state_dict()[name])
     assert again.explain("a dull film") == model.explain("a dull film")
@@ -83,7 +83,7 @@ def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Pa
 
 
 def test_mistakes_are_sentences(tmp_path: Path, keyword: Path, corpora_folder: Path):
-    model = thereafter.load_task(keyword)
+    model = thereafter.load(keyword)
     other = tmp_path / "other.tsv"
     other.write_text("a fine film\tgood\na strange film\tstrange\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"line 2 of .*other\.tsv has the label 'strange'.*never.*bad, good"):
@@ -98,20 +98,20 @@ def test_mistakes_are_sentences(tmp_path: Path, keyword: Path, corpora_folder: P
         model.score(other)
     other.write_text("a film\tgood\nno\tfilm\tbad\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"line 2 of .*other\.tsv has 3 columns and line 1 has 2"):
-        thereafter.fit("classify", other)
+        thereafter.train(other, task="classify")
     other.write_text("".join(f"{n}\tthe film {n}\n" for n in range(30)), encoding="utf-8")
     with pytest.raises(FormatError, match=r"no column that looks like labels"):
-        thereafter.fit("classify", other)
+        thereafter.train(other, task="classify")
     other.write_text("a film\tgood\n" * 4, encoding="utf-8")
     with pytest.raises(OptionError, match="1 label to choose from; expected at least 2"):
-        thereafter.fit("classify", other)
+        thereafter.train(other, task="classify")
     other.write_text("", encoding="utf-8")
     with pytest.raises(EmptyCorpusError, match="holds no rows"):
-        thereafter.fit("classify", other)
+        thereafter.train(other, task="classify")
     with pytest.raises(SourceError, match=r"ud-english-ewt holds tagged lines.*takes labelled"):
-        thereafter.fit("classify", "ud-english-ewt")
+        thereafter.train("ud-english-ewt", task="classify")
     with pytest.raises(OptionError, match="pooling is 'sum'; expected 'last' or"):
-        thereafter.fit("classify", other, pooling="sum")
+        thereafter.train(other, task="classify", pooling="sum")
     for empty in ("", "  "):
         with pytest.raises(OptionError, match="has no words"):
             model.predict(["fine", empty])
@@ -119,7 +119,7 @@ def test_mistakes_are_sentences(tmp_path: Path, keyword: Path, corpora_folder: P
 
 def test_a_text_of_five_thousand_words_is_classified(keyword: Path):
     text = "the film was " * 1_700
-    assert thereafter.load_task(keyword).predict([text + "gripping", "dull"]) == ["good", "bad"]
+    assert thereafter.load(keyword).predict([text + "gripping", "dull"]) == ["good", "bad"]
 
 
 def test_counts_of_a_lexicon_come_back_and_damage_is_noticed():

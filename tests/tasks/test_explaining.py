@@ -22,7 +22,7 @@ SENTENCES = [TaggedSentence(tuple("ab" * n), tuple("XY" * n)) for n in (1, 2)] +
 
 @pytest.mark.parametrize("crf", [False, True], ids=["softmax", "crf"])
 def test_probabilities_are_those_of_all_tag_sequences_added_up(crf: bool):
-    lexicons = TAGGING.lexicons(SENTENCES)
+    lexicons = TAGGING.codecs(SENTENCES)
     torch.manual_seed(0)
     settings = TaggerSettings(embed=5, hidden=6, layers=1, letter_embed=4, letter_hidden=3, crf=crf)
     net = TAGGING.build(settings, lexicons).eval()
@@ -53,7 +53,7 @@ def test_probabilities_are_those_of_all_tag_sequences_added_up(crf: bool):
 
 def test_a_tagger_explains_a_sentence(tmp_path: Path):
     small: dict[str, Any] = {"embed": 8, "hidden": 8, "layers": 1, "letter_embed": 8, "letter_hidden": 8}
-    model = thereafter.fit("tag", tagged(tmp_path / "train.txt", 100), epochs=2, rate=0.02, seed=1, **small)
+    model = thereafter.train(tagged(tmp_path / "train.txt", 100), task="tag", epochs=2, rate=0.02, seed=1, **small)
     found = model.explain("Zzzq muting")
     assert found.words == ("Zzzq", "muting")
     assert found.known[0] is False

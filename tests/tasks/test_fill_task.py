@@ -35,7 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("fill")
     source = sentences(folder / "train.txt")
     for sides in ("both", "left"):
-        thereafter.fit("fill", source, out=folder / sides, sides=sides, **SMALL)
+        thereafter.train(source, task="fill", out=folder / sides, sides=sides, **SMALL)
     return {sides: folder / sides for sides in ("both", "left")}
 
 
@@ -43,7 +43,7 @@ def test_a_word_told_by_the_word_after_it_is_found_from_both_sides_and_not_from_
     tmp_path: Path, runs: dict[str, Path]
 ):
     test = sentences(tmp_path / "test.txt", 60, seed=2)
-    both, left = thereafter.load_task(runs["both"]), thereafter.load_task(runs["left"])
+    both, left = thereafter.load(runs["both"]), thereafter.load(runs["left"])
     for verb, animal in ANIMALS.items():
         ((best, p), *others) = both.predict(f"the ___ {verb} and the cow mooed")
         assert best == animal
@@ -143,8 +143,8 @@ def test_gradients_are_those_of_the_plain_cross_entropy():
 
 
 def test_saved_and_loaded_it_answers_the_same(tmp_path: Path, runs: dict[str, Path]):
-    model = thereafter.load_task(runs["both"])
-    again = thereafter.load_task(model.save(tmp_path / "copy"))
+    model = thereafter.load(runs["both"])
+    again = thereafter.load(model.save(tmp_path / "copy"))
     for name, weight in again.net.state_dict().items():
         assert torch.equal(weight, model.net.state_dict()[name])
     assert again.predict("the ___ barked") == model.predict("the ___ barked")
@@ -166,12 +166,12 @@ def test_any_text_is_read_a_sentence_a_line(tmp_path: Path):
     assert found[0] == Sentence(("the", "cat", "sat", "."))
     assert [len(one) for one in found[1:4]] == [400, 400, 200]
     assert found[4].words == ("mr", ".", "<unk>", "'s", "dog")
-    assert "cat" in FILLING.lexicons(found)["words"]  # the text has marked its rare words itself
-    assert "cat" not in FILLING.lexicons(found[:4])["words"]
+    assert "cat" in FILLING.codecs(found)["words"]  # the text has marked its rare words itself
+    assert "cat" not in FILLING.codecs(found[:4])["words"]
 
 
 def test_mistakes_are_sentences(tmp_path: Path, runs: dict[str, Path], corpora_folder: Path):
-    model = thereafter.load_task(runs["both"])
+    model = thereafter.load(runs["both"])
     with pytest.raises(OptionError, match=r"has no blank; expected one; try 'the cat ___ on the mat'"):
         model.predict("the cat purred")
     with pytest.raises(OptionError, match="has 2 blanks; expected one"):
@@ -179,10 +179,10 @@ def test_mistakes_are_sentences(tmp_path: Path, runs: dict[str, Path], corpora_f
     with pytest.raises(OptionError, match="the task 'fill' explains nothing beyond its answer; try predict"):
         model.explain("the ___ barked")
     with pytest.raises(OptionError, match="sides is 'up'; expected 'both' or 'left' or 'right'"):
-        thereafter.fit("fill", tmp_path / "none.txt", sides="up")
+        thereafter.train(tmp_path / "none.txt", task="fill", sides="up")
     with pytest.raises(SourceError, match="sst2 holds labelled lines; the task 'fill' takes text ones"):
-        thereafter.fit("fill", "sst2")
+        thereafter.train("sst2", task="fill")
     path = tmp_path / "short.txt"
     path.write_text("one two\nthree four\n", encoding="utf-8")
     with pytest.raises(OptionError, match="no word is met twice"):
-        thereafter.fit("fill", path)
+        thereafter.train(path, task="fill")

@@ -12,6 +12,7 @@ from toys import breaks_off_and_goes_on, tag_of, tagged
 
 import thereafter
 from thereafter.errors import FormatError, OptionError, SourceError
+from thereafter.language_model import load_language_model
 from thereafter.models.tagger import TaggerSettings
 from thereafter.tasks.batching import batches
 from thereafter.tasks.tagging import TAGGING
@@ -23,7 +24,7 @@ SMALL: dict[str, Any] = {"embed": 8, "hidden": 12, "layers": 1, "letter_embed": 
 @pytest.mark.parametrize("options", [{"crf": True}, {"letters": "cnn", "cell": "gru"}], ids=["lstm-crf", "cnn-gru"])
 def test_a_rule_about_letters_is_learned_for_words_never_met(tmp_path: Path, options: dict[str, Any]):
     source = tagged(tmp_path / "train.txt", 500)
-    model = thereafter.fit("tag", source, epochs=10, seed=1, dropout=0.1, **SMALL | options)
+    model = thereafter.train(source, task="tag", epochs=10, seed=1, dropout=0.1, **SMALL | options)
     found = model.score(tagged(tmp_path / "test.txt", 50, seed=2))
     assert found.accuracy > 0.97
     assert found.unknown.total > 100
@@ -34,9 +35,9 @@ def test_a_rule_about_letters_is_learned_for_words_never_met(tmp_path: Path, opt
 
 def test_saved_and_loaded_it_answers_the_same(tmp_path: Path):
     source = tagged(tmp_path / "train.txt", 40)
-    model = thereafter.fit("tag", source, epochs=1, seed=1, out=tmp_path / "run", **SMALL)
+    model = thereafter.train(source, task="tag", epochs=1, seed=1, out=tmp_path / "run", **SMALL)
     for place in (tmp_path / "run", model.save(tmp_path / "copy")):
-        again = thereafter.load_task(place)
+        again = thereafter.load(place)
         assert again.config["tag"] == model.config["tag"]
         for name, weight in again.net.state_dict().items():
             assert torch.equal(weight, model.net.state_dict()[name])
@@ -52,7 +53,7 @@ def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Pa
 @pytest.mark.parametrize("settings", [{"crf": True}, {"letters": "cnn"}, {"letters": "none", "cell": "elman"}])
 def test_padding_changes_no_answer(settings: dict[str, Any]):
     sentences = [TaggedSentence(tuple("ab" * n), tuple("XY" * n)) for n in (1, 4, 2, 9)]
-    lexicons = TAGGING.lexicons(sentences)
+    lexicons = TAGGING.codecs(sentences)
     torch.manual_seed(0)
     net = TAGGING.build(TaggerSettings(embed=5, hidden=6, letter_embed=4, letter_hidden=3, **settings), lexicons).eval()
     together = net.scores(TAGGING.batch(sentences, lexicons))
@@ -84,17 +85,17 @@ def test_every_example_once_an_epoch_and_no_batch_beyond_its_places():
 def test_mistakes_are_sentences(tmp_path: Path, corpora_folder: Path):
     source = tagged(tmp_path / "train.txt", 20)
     with pytest.raises(OptionError, match=r"no option 'hiden'.*did you mean.*hidden"):
-        thereafter.fit("tag", source, hiden=3)
+        thereafter.train(source, task="tag", hiden=3)
     with pytest.raises(OptionError, match=r"no task is called 'tagg'.*tag"):
-        thereafter.fit("tagg", source)
+        thereafter.train(source, task="tagg")
     with pytest.raises(SourceError, match=r"sst2 holds labelled lines.*takes tagged"):
-        thereafter.fit("tag", "sst2")
-    model = thereafter.fit("tag", source, epochs=1, out=tmp_path / "run", **SMALL)
+        thereafter.train("sst2", task="tag")
+    model = thereafter.train(source, task="tag", epochs=1, out=tmp_path / "run", **SMALL)
     with pytest.raises(OptionError, match="no words"):
         model.predict("  ")
     other = tmp_path / "other.txt"
     other.write_text("cat\tANIMAL\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"line 1 of .*other\.txt.*'ANIMAL'.*never"):
         model.score(other)
-    with pytest.raises(FormatError, match=r"run of the task 'tag'.*load_task"):
-        thereafter.load(tmp_path / "run")
+    with pytest.raises(FormatError, match=r"holds the task 'tag'; expected a language model.*thereafter predict"):
+        load_language_model(tmp_path / "run")

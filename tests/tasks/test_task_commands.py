@@ -57,7 +57,7 @@ epochs = 1
 """
     )
     assert shell("train", "--recipe", recipe, "--out", tmp_path / "run", *SMALL)[1] == 0
-    began = thereafter.load_task(tmp_path / "run").log[0]
+    began = thereafter.load(tmp_path / "run").log[0]
     assert (began["examples"], began["validation_examples"]) == (40, 30)
 
 
@@ -91,7 +91,7 @@ def test_a_resumed_run_reports_what_an_unbroken_one_does(shell: Shell, tmp_path:
 @pytest.fixture(scope="module")
 def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("labels")
-    thereafter.fit("classify", str(labelled(folder / "texts.tsv")), hidden=8, epochs=2, out=folder / "run")
+    thereafter.train(str(labelled(folder / "texts.tsv")), task="classify", hidden=8, epochs=2, out=folder / "run")
     return folder / "run"
 
 
@@ -108,7 +108,7 @@ def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_standard_input_is_read_as_any_text_and_blank_lines_keep_their_place(
     labels: Path, given: bytes, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = [str(answer) for answer in thereafter.load_task(labels).predict(["a gripping film", "dull"])]
+    answers = [str(answer) for answer in thereafter.load(labels).predict(["a gripping film", "dull"])]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="utf-8"))
     assert shell("predict", labels) == ([answers[0], "", answers[1]], 0)
 
@@ -123,5 +123,5 @@ def test_bytes_that_are_no_text_are_refused(
 def test_validating_on_the_training_examples_is_warned_of(tmp_path: Path) -> None:
     path, copy = labelled(tmp_path / "texts.tsv", 40), labelled(tmp_path / "copy.tsv", 40)
     with pytest.warns(UserWarning, match="validation examples .* are the training examples"):
-        found = thereafter.fit("classify", str(path), valid=str(copy), hidden=8, epochs=1)
+        found = thereafter.train(str(path), task="classify", valid=str(copy), hidden=8, epochs=1)
     assert any("know them by heart" in note for note in found.log[0]["notes"])

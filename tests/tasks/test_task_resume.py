@@ -28,7 +28,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch, source: Path, run: Path, **options:
 
     monkeypatch.setattr(Loop, "_step", step)
     with pytest.raises(KeyboardInterrupt):
-        thereafter.fit("tag", source, out=run, **SMALL, **options)
+        thereafter.train(source, task="tag", out=run, **SMALL, **options)
     monkeypatch.setattr(Loop, "_step", own)
 
 
@@ -42,9 +42,9 @@ def test_resume_notices_that_the_validation_examples_have_changed(tmp_path: Path
     before = valid.read_text()
     valid.write_text(before.replace("\tLOW", "\tCAP", 1))
     with pytest.raises(SourceError, match=r"valid\.tsv has changed since the run .*run began"):
-        thereafter.resume_task(run)
+        thereafter.resume(run)
     valid.write_text(before)
-    assert thereafter.resume_task(run).log[-1]["event"] == "trained"
+    assert thereafter.resume(run).log[-1]["event"] == "trained"
 
 
 def test_resume_without_validation_examples_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -52,9 +52,9 @@ def test_resume_without_validation_examples_of_their_own(tmp_path: Path, monkeyp
     stopped(monkeypatch, source, run)
     tagged(source, 40, seed=3)
     with pytest.raises(SourceError, match=r"train\.tsv has changed"):
-        thereafter.resume_task(run)
+        thereafter.resume(run)
     tagged(source, 40)
-    assert thereafter.resume_task(run).log[-1]["event"] == "trained"
+    assert thereafter.resume(run).log[-1]["event"] == "trained"
     assert not (run / "state.safetensors").exists()
 
 
@@ -63,12 +63,12 @@ TASKS = {"tag": tagged, "classify": labelled, "fill": sentences, "translate": re
 
 @pytest.mark.parametrize("task", TASKS)
 def test_loading_draws_from_no_generator(task: str, tmp_path: Path):
-    run = thereafter.fit(task, TASKS[task](tmp_path / "examples.tsv", 40), out=tmp_path / "run", **SMALL)
+    run = thereafter.train(TASKS[task](tmp_path / "examples.tsv", 40), task=task, out=tmp_path / "run", **SMALL)
     assert run.log[-1]["event"] == "trained"
     torch.manual_seed(3)
     before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # type: ignore[index]
-    thereafter.load_task(tmp_path / "run")
-    thereafter.resume_task(tmp_path / "run")
+    thereafter.load(tmp_path / "run")
+    thereafter.resume(tmp_path / "run")
     assert torch.equal(before[0], torch.get_rng_state())
     assert before[1:] == (np.random.get_state()[1].tolist(), random.getstate())  # type: ignore[index]
 
@@ -79,9 +79,11 @@ def test_options_that_would_do_nothing_are_refused(task: str, name: str, value: 
     with pytest.raises(
         OptionError, match=rf"{name} is {value!r}, which does nothing in the task '{task}'.*try leaving"
     ):
-        thereafter.fit(task, tmp_path / "never-read.tsv", **{name: value})
+        thereafter.train(tmp_path / "never-read.tsv", task=task, **{name: value})
 
 
 def test_what_a_configuration_says_of_them_is_taken(tmp_path: Path):
-    fitted = thereafter.fit("tag", tagged(tmp_path / "t.tsv", 20), **SMALL, jitter=False, graphs=False, batching=None)
+    fitted = thereafter.train(
+        tagged(tmp_path / "t.tsv", 20), task="tag", **SMALL, jitter=False, graphs=False, batching=None
+    )
     assert fitted.config["training"]["graphs"] is False

@@ -32,7 +32,7 @@ def _restless() -> Iterator[None]:
 @pytest.mark.parametrize("task", TASKS)
 def test_threads_get_the_answers_of_one_thread(task: str, tmp_path: Path) -> None:
     made, options, texts = TASKS[task]
-    found = thereafter.fit(task, str(made(tmp_path / "examples.tsv")), **options)
+    found = thereafter.train(str(made(tmp_path / "examples.tsv")), task=task, **options)
     asks: list[Callable[[], Any]] = [lambda: found.predict(texts), lambda: str(found.explain(texts[0]))] * 12
     expected = [ask() for ask in asks]
     found.net.train()  # asked while it is being trained: dropout must be off for all of them

@@ -18,14 +18,14 @@ def toy_model(task: str, tmp_path: Path) -> tuple[Any, str]:
     small: dict[str, Any] = {"epochs": 1, "hidden": 6, "embed": 5, "batch": 8}
     if task == "tag":
         small |= {"letter_hidden": 3, "letter_embed": 3}
-        return thereafter.fit("tag", tagged(tmp_path / "tags.conll", 30), **small), "Tale eating mud7"
+        return thereafter.train(tagged(tmp_path / "tags.conll", 30), task="tag", **small), "Tale eating mud7"
     if task == "classify":
-        return thereafter.fit("classify", labelled(tmp_path / "labels.tsv", 40), **small), "the dull film"
+        return thereafter.train(labelled(tmp_path / "labels.tsv", 40), task="classify", **small), "the dull film"
     if task == "fill":
-        return thereafter.fit("fill", sentences(tmp_path / "lines.txt", 40), **small), "the ___ and the dog"
+        return thereafter.train(sentences(tmp_path / "lines.txt", 40), task="fill", **small), "the ___ and the dog"
     attention = task.partition("=")[2]
     pairs = reversed_pairs(tmp_path / "pairs.tsv", 40)
-    return thereafter.fit("translate", pairs, tokens="word", attention=attention, **small), "a b d"
+    return thereafter.train(pairs, task="translate", tokens="word", attention=attention, **small), "a b d"
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class Noting:
     ids=["additive", "bilinear-lstm", "transformer"],
 )
 def test_sequences_are_reversed(tmp_path: Path, options: dict[str, Any]):
-    model = thereafter.fit("translate", reversed_pairs(tmp_path / "train.tsv", 1500), **TOY | options)
+    model = thereafter.train(reversed_pairs(tmp_path / "train.tsv", 1500), task="translate", **TOY | options)
     test = reversed_pairs(tmp_path / "test.tsv", 100, seed=2)
     for beam in (1, 4):
         found = model.score(test, beam=beam)
@@ -70,16 +70,16 @@ def test_sequences_are_reversed(tmp_path: Path, options: dict[str, Any]):
 def test_without_attention_a_short_sequence_passes_through_one_state(tmp_path: Path):
     source = reversed_pairs(tmp_path / "train.tsv", 600, letters=LETTERS[:6], longest=3)
     options = {"attention": "none", "embed": 32, "hidden": 64, "rate": 0.005, "epochs": 10}
-    model = thereafter.fit("translate", source, **TOY | options)
+    model = thereafter.train(source, task="translate", **TOY | options)
     assert model.score(reversed_pairs(tmp_path / "test.tsv", 60, 2, LETTERS[:6], 3)).words > 0.95
 
 
 @pytest.mark.parametrize("options", [{"tokens": "bpe", "vocabulary": 270, "shared": True}, {"model": "transformer"}])
 def test_saved_and_loaded_it_answers_the_same(tmp_path: Path, options: dict[str, Any]):
     source = reversed_pairs(tmp_path / "train.tsv", 40)
-    model = thereafter.fit("translate", source, epochs=1, out=tmp_path / "run", **TINY | options)
+    model = thereafter.train(source, task="translate", epochs=1, out=tmp_path / "run", **TINY | options)
     for place in (tmp_path / "run", model.save(tmp_path / "copy")):
-        again = thereafter.load_task(place)
+        again = thereafter.load(place)
         assert again.config["translate"] == model.config["translate"]
         assert again.net.limit == model.net.limit
         for name, weight in again.net.state_dict().items():
@@ -109,7 +109,7 @@ def test_pairs_come_in_one_file_or_two_and_in_either_direction(tmp_path: Path):
         TRANSLATING.read([one, de, en])
     de.write_text("eins zwei\ndrei\nvier\n")
     with pytest.raises(FormatError, match=r"a\.de has 3 lines and .*a\.en 2.*ends after line 2"):
-        thereafter.fit("translate", [de, en], **TINY)
+        thereafter.train([de, en], task="translate", **TINY)
 
 
 @pytest.mark.parametrize("tokens", ["prose", "word", "bpe", "char"])
@@ -138,10 +138,10 @@ def test_a_sentence_of_thousands_of_tokens_is_read_up_to_the_longest_and_told(tm
         file.write(f"a b\t{'a b ' * 2500}\n{'b ' * 5000}\ta\n")
     notes: list[str] = []
     with progress.reporting(Noting(notes)):
-        model = thereafter.fit("translate", source, epochs=1, longest=20, valid=source, **TINY)
+        model = thereafter.train(source, task="translate", epochs=1, longest=20, valid=source, **TINY)
         assert model.predict("b " * 5000) is not None
     assert any("2 of 32 pairs" in note and "5,000 (line 31" in note and "longest=20" in note for note in notes)
-    lexicons = model.lexicons
+    lexicons = model.codecs
     pairs = model.task.read([source])
     assert int(model.task.lengths(pairs, lexicons).max()) == 21
     assert model.task.targets(pairs[30:31], lexicons) == 20  # it has no end there
@@ -151,7 +151,7 @@ def test_a_sentence_of_thousands_of_tokens_is_read_up_to_the_longest_and_told(tm
 
 def test_measured_without_sacrebleu_there_are_the_shares_and_the_answers(monkeypatch: pytest.MonkeyPatch):
     pairs = [SentencePair("x", "A b c"), SentencePair("y", "d e")]
-    lexicons = TRANSLATING.lexicons(pairs)
+    lexicons = TRANSLATING.codecs(pairs)
     with_bleu = TRANSLATING.measure(pairs, ["a b c", "d x"], lexicons)
     assert (with_bleu.exact, with_bleu.words) == (0.5, 0.8)
     assert with_bleu.translation is not None
@@ -180,7 +180,7 @@ def test_the_languages_of_a_corpus_are_chosen():
 
 def test_mistakes_are_sentences(tmp_path: Path):
     source = reversed_pairs(tmp_path / "train.tsv", 20)
-    model = thereafter.fit("translate", source, epochs=1, **TINY)
+    model = thereafter.train(source, task="translate", epochs=1, **TINY)
     with pytest.raises(OptionError, match="no words"):
         model.predict("  ")
     with pytest.raises(OptionError, match=r"answers without an option 'beem'.*beam"):
@@ -194,5 +194,5 @@ def test_mistakes_are_sentences(tmp_path: Path):
     ragged = tmp_path / "ragged.tsv"
     ragged.write_text("a b\tb a\na\n")
     with pytest.raises(FormatError, match=r"line 2 of .*ragged\.tsv has 1 column"):
-        thereafter.fit("translate", ragged, **TINY)
+        thereafter.train(ragged, task="translate", **TINY)
     assert np.isfinite(model.log[-1]["validation"])

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import thereafter
-from thereafter.training import checkpoint
+from thereafter.runs import checkpoint
+from thereafter.training.counters import COUNTED
 from thereafter.training.loop import Loop
 
 LETTERS = "abdeklmostu"
@@ -92,7 +93,7 @@ def sentences(path: Path, lines: int = 300, seed: int = 1) -> Path:
 
 def breaks_off_and_goes_on(monkeypatch: pytest.MonkeyPatch, run: Path, task: str, source: Any, **options: Any) -> None:
     """A training interrupted at step 17 and resumed has, to the bit, the weights of one that never was."""
-    whole = thereafter.fit(task, source, **options)
+    whole = thereafter.train(source, task=task, **options)
     own = Loop._step
 
     def broken(loop: Loop) -> bool:
@@ -102,10 +103,10 @@ def breaks_off_and_goes_on(monkeypatch: pytest.MonkeyPatch, run: Path, task: str
 
     monkeypatch.setattr(Loop, "_step", broken)
     with pytest.raises(KeyboardInterrupt):
-        thereafter.fit(task, source, out=run, **options)
+        thereafter.train(source, task=task, out=run, **options)
     monkeypatch.setattr(Loop, "_step", own)
-    assert checkpoint.read(run / "state.safetensors").facts["at"]["step"] == 17
-    resumed = thereafter.resume_task(run)
+    assert checkpoint.read(run / "state.safetensors", COUNTED).facts["at"]["step"] == 17
+    resumed = thereafter.resume(run)
     for name, weight in whole.net.state_dict().items():
         assert torch.equal(weight, resumed.net.state_dict()[name]), name
-    assert thereafter.resume_task(run).log[-1]["event"] == "trained"
+    assert thereafter.resume(run).log[-1]["event"] == "trained"

@@ -11,7 +11,7 @@ import pytest
 import thereafter
 from tasks.toys import tagged
 from thereafter import progress
-from thereafter.training.journal import Journal, has_ended, read_lines
+from thereafter.runs.journal import Journal, has_ended, read_lines
 from thereafter.training.loop import Loop
 
 TEXT = "the cat sat on the mat .\nthe dog ran off .\n" * 30
@@ -73,7 +73,7 @@ def stopped(run: Path, monkeypatch: pytest.MonkeyPatch, task: bool) -> None:
     def begin() -> None:
         if task:
             options = {"hidden": 8, "batch": 4, "epochs": 3, "log_every": 1, "validate_every": 5}
-            thereafter.fit("tag", tagged(run.parent / "tags.tsv", 40), out=run, **options)
+            thereafter.train(tagged(run.parent / "tags.tsv", 40), task="tag", out=run, **options)
         else:
             (run.parent / "book.txt").write_text(TEXT)
             thereafter.train(run.parent / "book.txt", model="rnn", out=run, epochs=2, validate_every=5, **SMALL)
@@ -92,11 +92,10 @@ def test_a_run_with_a_damaged_log_can_be_read_and_goes_on(task: bool, tmp_path: 
     lines = log.read_bytes().splitlines(keepends=True)
     cut = len(b"".join(lines[:6]))
     log.write_bytes(b"".join(lines[:6]) + bytes(len(log.read_bytes()) - cut))  # as long as it was, and zeros
-    load, resume = (thereafter.load_task, thereafter.resume_task) if task else (thereafter.load, thereafter.resume)
-    assert [json.loads(line) for line in lines[:6]] == load(run).log
+    assert [json.loads(line) for line in lines[:6]] == thereafter.load(run).log
     notes = Notes()
     with progress.reporting(notes):
-        done = resume(run)
+        done = thereafter.resume(run)
     assert any("damaged after its first 6 lines" in said for said in notes.said)
     steps = [line["step"] for line in done.log if line["event"] == "step"]
     assert steps[-1] == done.log[-1]["steps"]
@@ -104,4 +103,4 @@ def test_a_run_with_a_damaged_log_can_be_read_and_goes_on(task: bool, tmp_path: 
     assert done.log == [json.loads(line) for line in log.read_text().splitlines()]
     with log.open("ab") as file:
         file.write(bytes(100))
-    assert resume(run).log[-1]["event"] == "trained"  # it has ended all the same, and nothing is trained again
+    assert thereafter.resume(run).log[-1]["event"] == "trained"

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from tasks.toys import tagged
-from thereafter.training import checkpoint
+from thereafter.runs import checkpoint
+from thereafter.training.counters import COUNTED
 
 WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "or", "which", "old", "small", ".", ",", "it", "was"]
 COMMON = ["--tokens", "word", "--hidden", "16", "--batch", "4", "--steps", "8", "--set", "min_count=1"]
@@ -183,7 +184,7 @@ def test_stopped_at_random_moments(kind: str, book: Path, tmp_path: Path):
         moment = max(drawn, at + 1)  # a process that has not begun to train yet hears no signal
         at = stop_when(process, lambda moment=moment: last_step(broken) >= moment, how)  # type: ignore[misc]
         assert at >= moment
-        assert at == last_step(broken) == checkpoint.read(broken / "state.safetensors").facts["at"]["step"]
+        assert at == last_step(broken) == checkpoint.read(broken / "state.safetensors", COUNTED).facts["at"]["step"]
         process = start("--resume", broken)
     assert f"going on at step {at}," in finished(process)
     compare(whole, broken)
@@ -197,7 +198,7 @@ def test_a_run_goes_on_with_the_threads_it_began_with(book: Path, tmp_path: Path
     finished(start(book, "--out", whole, *words, threads=1))
     stop_when(start(book, "--out", broken, *words, threads=1), lambda: last_step(broken) >= 2, signal.SIGINT)
     at = stop_when(start("--resume", broken, threads=2), lambda: last_step(broken) >= 6, signal.SIGINT)
-    facts = checkpoint.read(broken / "state.safetensors").facts
+    facts = checkpoint.read(broken / "state.safetensors", COUNTED).facts
     assert (facts["threads"], facts["at"]["step"]) == (1, at)
     assert "last digits may differ" not in finished(start("--resume", broken, threads=2))
     compare(whole, broken)

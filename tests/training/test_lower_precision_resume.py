@@ -12,9 +12,9 @@ from safetensors.numpy import load_file
 
 import thereafter
 from thereafter.errors import FormatError
-from thereafter.training import checkpoint
-from thereafter.training.checkpoint import Snapshot
-from thereafter.training.counters import Counters
+from thereafter.runs import checkpoint
+from thereafter.runs.checkpoint import Snapshot
+from thereafter.training.counters import COUNTED, Counters
 from thereafter.training.loop import Loop
 
 TEXT = "the cat sat on the mat .\na dog saw the cat , and it ran .\n" * 20
@@ -55,7 +55,10 @@ def test_a_broken_off_training_goes_on_exactly(name: str, tmp_path: Path, monkey
     stopping_at(monkeypatch, stops)
     with pytest.raises(KeyboardInterrupt):
         thereafter.train(book, out=tmp_path / "broken", **options)
-    assert any(key.startswith("carried/") for key in checkpoint.read(tmp_path / "broken" / "state.safetensors").tensors)
+    assert any(
+        key.startswith("carried/")
+        for key in checkpoint.read(tmp_path / "broken" / "state.safetensors", COUNTED).tensors
+    )
     with pytest.raises(KeyboardInterrupt):
         thereafter.resume(tmp_path / "broken")
     thereafter.resume(tmp_path / "broken")
@@ -76,7 +79,7 @@ def test_every_type_comes_back_to_the_bit(dtype: torch.dtype, tmp_path: Path) ->
     tensors = {"carried/h": drawn.to(dtype), "carried/turned": drawn.to(dtype).t(), "one": drawn[1, 1].to(dtype)}
     snapshot = checkpoint.take(tensors, FACTS)
     checkpoint.write(tmp_path / "state.safetensors", snapshot)
-    again = checkpoint.read(tmp_path / "state.safetensors")
+    again = checkpoint.read(tmp_path / "state.safetensors", COUNTED)
     assert again.tensors.keys() == tensors.keys()
     assert dict(again.facts) == FACTS
     for name, tensor in tensors.items():
@@ -95,7 +98,7 @@ def test_types_that_do_not_fit_are_refused(types: Any, tmp_path: Path) -> None:
     path = tmp_path / "state.safetensors"
     checkpoint.write(path, Snapshot({"h": torch.zeros(2)}, FACTS | {"types": types}))
     with pytest.raises(FormatError, match="types of its tensors"):
-        checkpoint.read(path)
+        checkpoint.read(path, COUNTED)
     checkpoint.write(path, Snapshot({"h": torch.zeros(2)}, FACTS | {"types": {"h": "bfloat16"}}))
     with pytest.raises(FormatError, match=r"float32 in the place of .*bfloat16"):
-        checkpoint.read(path)
+        checkpoint.read(path, COUNTED)

@@ -11,8 +11,8 @@ import torch
 
 from thereafter import progress
 from thereafter.errors import FormatError
+from thereafter.runs.checkpoint import Snapshot
 from thereafter.training import numerics
-from thereafter.training.checkpoint import Snapshot
 
 CPU = torch.device("cpu")
 

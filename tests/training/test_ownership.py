@@ -17,14 +17,14 @@ import pytest
 import thereafter
 from tasks.toys import tagged
 from thereafter.errors import BusyError, EmptyCorpusError, StorageError
-from thereafter.training.ownership import owner_of, owning
+from thereafter.runs.ownership import owner_of, owning
 
 TEXT = "the cat sat on the mat .\nthe dog ran off .\n" * 30
 SMALL: dict[str, Any] = {"hidden": 8, "batch": 4, "steps": 8, "layers": 1, "tokens": "char"}
 HOLD = """
 import sys
 from pathlib import Path
-from thereafter.training.ownership import owning
+from thereafter.runs.ownership import owning
 with owning(Path(sys.argv[1])):
     print("taken", flush=True)
     sys.stdin.read()
@@ -59,7 +59,7 @@ def unfinished(run: Path) -> Path:
 
 
 def unfinished_task(run: Path) -> Path:
-    thereafter.fit("tag", tagged(run.parent / "tags.tsv", 20), out=run, hidden=4, epochs=1)
+    thereafter.train(tagged(run.parent / "tags.tsv", 20), task="tag", out=run, hidden=4, epochs=1)
     lines = (run / "log.jsonl").read_text().splitlines(keepends=True)
     (run / "log.jsonl").write_text("".join(lines[:-1]))
     (run / "state.safetensors").unlink(missing_ok=True)
@@ -71,8 +71,11 @@ WRITERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "n-grams": (lambda run: None, lambda run: thereafter.train(text=TEXT, order=2, out=run)),
     "save": (lambda run: None, lambda run: thereafter.train(text=TEXT, order=2).save(run)),
     "resume": (unfinished, thereafter.resume),
-    "fit": (lambda run: None, lambda run: thereafter.fit("tag", tagged(run.parent / "t.tsv", 20), out=run, hidden=4)),
-    "resume a task": (unfinished_task, thereafter.resume_task),
+    "fit": (
+        lambda run: None,
+        lambda run: thereafter.train(tagged(run.parent / "t.tsv", 20), task="tag", out=run, hidden=4),
+    ),
+    "resume a task": (unfinished_task, thereafter.resume),
     "compare": (lambda run: None, lambda run: thereafter.compare(text=TEXT, models="unigram", out=run, tokens="word")),
 }
 

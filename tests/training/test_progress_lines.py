@@ -78,7 +78,7 @@ def test_a_tagger_has_no_perplexity(task: str | None, tmp_path: Path):
 
     with progress.reporting(Listener()):
         if task:
-            thereafter.fit(task, tagged(tmp_path / "tags.tsv", 40), hidden=8, epochs=1, validate_every=1)
+            thereafter.train(tagged(tmp_path / "tags.tsv", 40), task=task, hidden=8, epochs=1, validate_every=1)
         else:
             thereafter.train(text="the cat sat on the mat .\n" * 40, model="rnn", hidden=8, epochs=1, tokens="char")
     assert shown

@@ -107,7 +107,7 @@ def settled(name: str, options: dict[str, Any]) -> tuple[Any, Any, Any]:
 def fits(task: Any, train: Any, example: Any) -> bool:
     """Whether forty examples have taught all labels of this one."""
     try:
-        task.check([example], task.lexicons(train.examples), "a crumb")
+        task.check([example], task.codecs(train.examples), "a crumb")
     except FormatError:
         return False
     return True

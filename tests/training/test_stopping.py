@@ -14,8 +14,8 @@ import pytest
 from torch import Tensor
 
 import thereafter
-from thereafter.models.neural import NeuralModel
-from thereafter.training import checkpoint
+from thereafter.runs import checkpoint
+from thereafter.training.counters import COUNTED
 from thereafter.training.loop import Loop
 from thereafter.training.stopping import Stop, undisturbed
 from thereafter.training.validation import Validation
@@ -79,7 +79,7 @@ def test_a_signal_waits_for_the_end_of_the_step(how: signal.Signals, tmp_path: P
         thereafter.train(book(tmp_path), out=tmp_path / "run", **SMALL)
     assert signal.getsignal(how) is before
     assert not (tmp_path / "run" / ".lock").exists()
-    saved = checkpoint.read(tmp_path / "run" / "state.safetensors")
+    saved = checkpoint.read(tmp_path / "run" / "state.safetensors", COUNTED)
     assert saved.facts["at"]["step"] == 9
     assert saved.earlier is not None
     assert saved.earlier.facts["at"]["step"] == 0  # where the guard would go back to: none was due yet
@@ -92,7 +92,9 @@ def test_a_second_signal_does_not_wait(tmp_path: Path, monkeypatch: pytest.Monke
     at_step(monkeypatch, once(20, lambda: (ctrl_c(), ctrl_c())))
     with pytest.raises(KeyboardInterrupt):
         thereafter.train(book(tmp_path), out=tmp_path / "run", **SMALL)
-    assert checkpoint.read(tmp_path / "run" / "state.safetensors").facts["at"]["step"] == 15  # the last whole one
+    assert (
+        checkpoint.read(tmp_path / "run" / "state.safetensors", COUNTED).facts["at"]["step"] == 15
+    )  # the last whole one
     assert untimed(thereafter.resume(tmp_path / "run")) == untimed(whole)
     assert same_end(tmp_path / "run", tmp_path / "whole")
 
@@ -104,17 +106,17 @@ def test_a_validation_is_broken_off_and_done_again(at: int, tmp_path: Path, monk
     whole = thereafter.train(book(tmp_path), out=tmp_path / "whole", **options)
     own, measured = Validation.measure, 0
 
-    def measure(self: Validation, model: NeuralModel) -> float:
+    def measure(self: Validation) -> float:
         nonlocal measured
         measured += 1
         if measured == at // 6:
             ctrl_c()
-        return own(self, model)
+        return own(self)
 
     monkeypatch.setattr(Validation, "measure", measure)
     with pytest.raises(KeyboardInterrupt):
         thereafter.train(book(tmp_path), out=tmp_path / "run", **options)
-    saved = checkpoint.read(tmp_path / "run" / "state.safetensors").facts["at"]
+    saved = checkpoint.read(tmp_path / "run" / "state.safetensors", COUNTED).facts["at"]
     assert (saved["step"], saved["validated"]) == (at, at - 6 if at > 6 else -1)
     assert untimed(thereafter.resume(tmp_path / "run")) == untimed(whole)
     assert same_end(tmp_path / "run", tmp_path / "whole")
@@ -137,7 +139,7 @@ def test_a_bad_step_after_a_stop_goes_back_to_where_it_would_have(tmp_path: Path
     at_step(monkeypatch, once(17, lambda: (bad.append(1), ctrl_c())))
     with pytest.raises(KeyboardInterrupt):
         thereafter.train(book(tmp_path), out=tmp_path / "run", **SMALL)
-    saved = checkpoint.read(tmp_path / "run" / "state.safetensors")
+    saved = checkpoint.read(tmp_path / "run" / "state.safetensors", COUNTED)
     assert saved.earlier is not None
     assert (saved.facts["at"]["step"], saved.earlier.facts["at"]["step"]) == (18, 15)
     assert untimed(thereafter.resume(tmp_path / "run")) == untimed(whole)

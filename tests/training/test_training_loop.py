@@ -76,8 +76,8 @@ def test_the_best_weights_are_kept_and_patience_ends_it(monkeypatch: pytest.Monk
     planned = iter([3.0, 2.0, 1.5, 1.7, 1.6, 1.8, 1.0])
     seen: list[dict[str, np.ndarray]] = []
 
-    def measure(self: Validation, model: torch.nn.Module) -> float:
-        seen.append({name: weight.detach().numpy().copy() for name, weight in model.named_parameters()})
+    def measure(self: Validation) -> float:
+        seen.append({name: weight.detach().numpy().copy() for name, weight in self.model.named_parameters()})
         return next(planned)
 
     monkeypatch.setattr(Validation, "measure", measure)

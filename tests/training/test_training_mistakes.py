@@ -325,7 +325,7 @@ def test_a_seed_that_is_none(seed: int, tmp_path: Path):
     for train in (
         lambda: thereafter.train(text=TEXT, model="lstm", seed=seed),
         lambda: thereafter.train(text=TEXT, seed=seed),
-        lambda: thereafter.fit("tag", tmp_path / "never-read.tsv", seed=seed),
+        lambda: thereafter.train(tmp_path / "never-read.tsv", task="tag", seed=seed),
     ):
         with pytest.raises(OptionError, match=f"seed is {seed}; expected 0"):
             train()

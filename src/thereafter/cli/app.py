@@ -66,6 +66,6 @@ def _root(
 
 def load(run: str, tokens: str = "word") -> LanguageModel:
     """The model in a run folder or an ARPA file."""
-    import thereafter
+    from thereafter.language_model import load_language_model
 
-    return thereafter.load(run, tokens)
+    return load_language_model(run, tokens)

@@ -36,12 +36,12 @@ def predict(
 
     Example: thereafter predict runs/tagger "the cat sat on the mat"
     """
-    import thereafter
+    from thereafter.task_model import load_task
 
     if score is not None and (texts or explain or trace):
         raise OptionError("--score measures on examples; expected neither texts nor --explain nor --trace beside it")
     options: dict[str, Any] = {} if beam is None else {"beam": beam}
-    found = thereafter.load_task(run)
+    found = load_task(run)
     if score is not None:
         typer.echo(found.score(score, **options))
         return

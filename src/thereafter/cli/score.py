@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -66,12 +67,18 @@ def score(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All figures as JSON.")] = False,
 ) -> None:
-    """Perplexity and bits per byte of a text under a model, or under a mixture of models.
+    """Perplexity and bits per byte of a text under a model or a mixture; of a task how good its answers are.
 
     Example: thereafter score runs/book other.txt
 
     Example: thereafter score runs/ptb-lstm ptb --mix runs/ptb-ngram --tune ptb:valid --cache
     """
+    from thereafter.runs.folder import holds_task
+
+    if holds_task(Path(run)):
+        given = {"text": text, "encoding": encoding, "mix": mix, "weights": weights, "tune": tune}
+        _score_task(run, source, part, given | {"cache": cache, "dynamic": dynamic}, as_json)
+        return
     cached = {"size": cache_size, "weight": cache_weight, "theta": cache_theta, "decay": cache_decay}
     lm = load(run, tokens)
     if mix:
@@ -92,14 +99,29 @@ def score(
     if as_json:
         facts = result.as_dict()
         odd = [name for name, value in facts.items() if isinstance(value, float) and not math.isfinite(value)]
-        finite = facts | dict.fromkeys(odd)
-        typer.echo(json.dumps(finite, allow_nan=False))
+        typer.echo(json.dumps(facts | dict.fromkeys(odd), allow_nan=False))
         return
     members = lm.config["mixture"]["members"] if mix else []
     for name, value in _rows(result, members).items():
         typer.echo(f"{name:<14} {value}")
     if result.caveat:
         typer.secho(f"{'caution':<14} {result.caveat}", fg=typer.colors.YELLOW, bold=True)
+
+
+def _score_task(run: str, source: str | None, part: str | None, of_texts: dict[str, Any], as_json: bool) -> None:
+    """How good the answers of a task are on examples."""
+    from thereafter.task_model import load_task
+
+    model = load_task(run)
+    for name, value in of_texts.items():
+        if value:
+            raise OptionError(f"--{name} is for language models, and {run} holds the task {model.task.name!r}")
+    if source is None:
+        raise OptionError(f"{run} holds the task {model.task.name!r} and is scored on examples; expected a SOURCE")
+    from thereafter.comparing.trials import finite
+
+    result = model.score(source, part=part or "test")
+    typer.echo(json.dumps(finite(result.as_dict()), allow_nan=False) if as_json else result)
 
 
 def _rows(result: Score, members: list[str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from thereafter.errors import OptionError
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
     from thereafter.task_model import TaskModel
-    from thereafter.tasks.finding import AnySource
+    from thereafter.text.sources import AnySource
     from thereafter.training.recipes import Recipe
 
 _MISTAKES = 5  # the most frequent ones that are shown
@@ -158,8 +158,16 @@ def train(
     asked = None if recipe is None else _task_of(recipe)
     if asked is not None and asked.task == (task or asked.task):
         given = asked.options | options
-        source, valid = source or asked.source, valid or asked.valid
-        _fit(str(asked.task), source, out, valid, [model, split, arpa], given, settings or [], simple)
+        _fit(
+            str(asked.task),
+            source or asked.source,
+            out,
+            valid or asked.valid,
+            [model, split, arpa],
+            given,
+            settings or [],
+            simple,
+        )
         return
     if task is not None:
         _fit(task, source, out, valid, [model, recipe, split, arpa], options, settings or [], simple)
@@ -177,9 +185,9 @@ def _task_of(path: Path) -> Recipe | None:
 
 def _fit(
     task: str,
-    source: str | None,
+    source: str | list[str] | None,
     out: Path | None,
-    valid: str | None,
+    valid: str | list[str] | None,
     others: list[Any],
     options: dict[str, Any],
     settings: list[str],
@@ -187,14 +195,18 @@ def _fit(
 ) -> None:
     """Train for a task, and measure on the test part where the source has one, simple models beside it."""
     import thereafter
-    from thereafter.training import protocol, recipes, run_folder
+    from thereafter.runs import folder as run_folder
+    from thereafter.training import protocol, recipes
 
     if source is None:
         raise OptionError(f"the task {task!r} needs examples; try: thereafter train examples.conllu --task {task}")
     if any(other is not None for other in others):
         raise OptionError("--task takes none of --model, --recipe, --split and --arpa; leave them out")
-    folder = out or run_folder.free_folder(Path("runs"), protocol.run_name(source, task))
-    fitted = thereafter.fit(task, source, valid=valid, out=folder, **options | recipes.parse_settings(settings))
+    folder = out or run_folder.free_folder(
+        Path("runs"), protocol.run_name(source if isinstance(source, str) else source[0], task)
+    )
+    given = options | recipes.parse_settings(settings)
+    fitted = thereafter.train(source, task=task, valid=valid, out=folder, **given)
     _report(fitted, source, baselines)
     typer.echo(f"saved      {folder}")
 
@@ -226,22 +238,24 @@ def _beside(fitted: TaskModel, source: AnySource, baselines: bool) -> None:
 
 
 def _resume(run: Path, others: list[Any], baselines: bool) -> None:
-    import thereafter
-    from thereafter.tasks import store
-    from thereafter.training import run_folder
+    from thereafter.language_model import resume_language_model
+    from thereafter.runs import folder as run_folder
 
     if any(other is not None for other in others):
         raise OptionError("--resume goes on with the text and the options of the run itself; leave the others out")
-    if store.is_task(run):
+    if run_folder.holds_task(run):
+        from thereafter.task_model import resume_task
+        from thereafter.tasks import store
+
         ended = run_folder.is_finished(run)  # then it is loaded, and nothing is read
-        fitted = thereafter.resume_task(run)
+        fitted = resume_task(run)
         if not ended:
             _report(fitted, store.source_of(fitted.config), baselines)
         typer.echo(f"{'finished' if ended else 'saved':<11}{run}")
         return
     if not baselines:
         raise OptionError("--no-baselines is for tasks, and this is the run of a language model; leave it out")
-    lm = thereafter.resume(run)
+    lm = resume_language_model(run)
     finished = lm.texts is None  # a run that had come to its end is loaded, and nothing is read
     if "training" in lm.config:
         _summary(lm)
@@ -262,7 +276,8 @@ def _train(
     settings: list[str],
 ) -> None:
     import thereafter
-    from thereafter.training import protocol, recipes, run_folder
+    from thereafter.runs import folder as run_folder
+    from thereafter.training import protocol, recipes
 
     asked = recipes.Recipe() if recipe is None else recipes.read_recipe(recipe)
     if recipe is not None and model not in (None, asked.model):

@@ -33,10 +33,12 @@ from thereafter.comparing.machine import machine, versions
 from thereafter.comparing.shared_text import SharedText, fingerprint, is_mixed, share
 from thereafter.comparing.trials import Trial, run_trial
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, TrainingError
+from thereafter.runs import ownership
+from thereafter.runs.folder import is_file
 from thereafter.storage import write_text
 from thereafter.text.agreement import Sentence, read_sentences
 from thereafter.text.sources import Source, Texts
-from thereafter.training import ownership, protocol, run_folder
+from thereafter.training import protocol
 from thereafter.training.options import TextSettings
 
 PLAN = "plan.json"
@@ -224,7 +226,7 @@ def _difference(folder: Path, plan: dict[str, Any]) -> str:
     """Why a folder cannot take a comparison under a plan; nothing where it can."""
     try:
         others = [path.name for path in folder.iterdir() if path.name not in _OURS]
-        if not run_folder.is_file(folder / PLAN):
+        if not is_file(folder / PLAN):
             return "holds other files and no comparison" if others else ""
         found = json.loads((folder / PLAN).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -245,7 +247,7 @@ def _sentences(texts: Texts) -> list[Sentence] | None:
     if test is None or len(test.files) != 1 or not test.files[0].name.startswith("agreement."):
         return None
     records = test.files[0].with_suffix(".jsonl")
-    return list(read_sentences(records)) if run_folder.is_file(records) else None
+    return list(read_sentences(records)) if is_file(records) else None
 
 
 def _taken(options: dict[str, Any], table: str, names: Iterable[str]) -> dict[str, Any]:

@@ -18,19 +18,22 @@ from thereafter.decoding import generation
 from thereafter.errors import FormatError
 from thereafter.evaluation.agreement import measure_agreement, read_on
 from thereafter.evaluation.scores import Score, score_text
+from thereafter.runs import ownership
+from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS, is_run
 from thereafter.text.agreement import Sentence
 from thereafter.text.sources import Source
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.training import ownership, protocol, run_folder
+from thereafter.training import protocol, store
 from thereafter.training.kinds import Trained
+from thereafter.training.options import sort_options
 
 _TIMED_TOKENS = 4096
 _PROMPT_WORDS = 4
 _SAMPLE_TOKENS = {"char": 240, "byte": 240}
 _SAMPLE_DEFAULT = 50
 _TEMPERATURE = 0.8
-_NEEDED = (run_folder.CONFIG, run_folder.TOKENIZER, run_folder.WEIGHTS)
+_NEEDED = (CONFIG, TOKENIZER, WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -130,18 +133,19 @@ def run_trial(
 
 
 def _trained(entry: Entry, seed: int | None, text: SharedText, options: Mapping[str, Any], folder: Path) -> Trained:
-    if run_folder.is_run(folder):
+    if is_run(folder):
         if not entry.kind.trained_in_steps:
-            return run_folder.load(folder)
+            return store.load(folder)
         from thereafter.training.resume import resume
 
         return resume(folder)
     given = dict(options) if seed is None else {**options, "training.seed": seed}
     settings = protocol.TextSettings(**{**asdict(text.settings), "tokens": entry.tokens})
     with ownership.owning(folder):
-        trained = protocol.train(text.texts, entry.model, settings, given, folder, text.valid)
+        sorted_options = sort_options(entry.model, given)
+        trained = protocol.train(text.texts, entry.model, settings, sorted_options, folder, text.valid)
         if not entry.kind.trained_in_steps:
-            run_folder.save(trained, folder)
+            store.save(trained, folder)
     return trained
 
 

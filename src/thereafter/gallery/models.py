@@ -13,12 +13,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from thereafter.api import load, resume, train
-from thereafter.language_model import LanguageModel
+from thereafter.api import train
+from thereafter.language_model import LanguageModel, load_language_model, resume_language_model
 from thereafter.ready import models as ready
 from thereafter.ready import shipped
 from thereafter.ready.threads import one_thread
-from thereafter.training.run_folder import is_finished, is_run
+from thereafter.runs.folder import is_finished, is_run
 
 KINDS = ("ngram", "window", "rnn", "gru", "lstm", "mingru", "transformer")
 BETWEEN, BUDGET = ready.BETWEEN, ready.BUDGET
@@ -65,7 +65,7 @@ class Models:
             ):
                 self.before_training(name)
                 ready.make(one, folder, **({"seed": self.seed} if one.budget else {}))
-            self._loaded[name] = load(folder / name)
+            self._loaded[name] = load_language_model(folder / name)
         return self._loaded[name]
 
     def trained(self, name: str, source: str | Path, kind: str, **options: Any) -> LanguageModel:
@@ -78,7 +78,9 @@ class Models:
             if not (is_run(run) and is_finished(run)):
                 self.before_training(name)
             with one_thread():
-                self._loaded[name] = resume(run) if is_run(run) else train(source, model=kind, out=run, **options)
+                self._loaded[name] = (
+                    resume_language_model(run) if is_run(run) else train(source, model=kind, out=run, **options)
+                )
         return self._loaded[name]
 
 

@@ -73,3 +73,8 @@ def _try_products(dtype: torch.dtype) -> None:
     with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
         x, weight = (torch.ones(_SIDE, _SIDE, dtype=dtype, requires_grad=True) for _ in range(2))
         torch.autograd.grad(F.linear(x, weight).sum(), (x, weight))
+
+
+def switch(on: bool) -> None:
+    """Let torch compute with oneDNN, or without it, for the whole process."""
+    torch.backends.mkldnn.enabled = on  # type: ignore[assignment]  # a property that the stubs take for a function

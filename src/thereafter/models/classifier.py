@@ -71,7 +71,7 @@ class ClassBatch:
         return replace(self, words_BT=self.words_BT.to(device), labels_B=labels_B)
 
 
-class Classifier(TaskNet):
+class Classifier(TaskNet[ClassBatch]):
     """See the module's equations."""
 
     def __init__(self, settings: ClassifierSettings, *, words: int, labels: int) -> None:

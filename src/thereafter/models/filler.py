@@ -84,7 +84,7 @@ class Judged:
     known_N: Tensor
 
 
-class Filler(TaskNet):
+class Filler(TaskNet[FillBatch]):
     """See the module's equations."""
 
     def __init__(self, settings: FillerSettings, *, words: int) -> None:

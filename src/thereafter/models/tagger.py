@@ -80,7 +80,7 @@ class TagBatch:
         return replace(self, words_BT=words_BT, letters_UL=letters_UL, spelled_BT=spelled_BT, tags_BT=tags_BT)
 
 
-class Tagger(TaskNet):
+class Tagger(TaskNet[TagBatch]):
     """See the module's equations."""
 
     def __init__(self, settings: TaggerSettings, *, words: int, letters: int, tags: int) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from thereafter.layers.counting import count_parameters
 from thereafter.models.quiet import Askers, Evaluating, Quietly
-from thereafter.models.state import NeuralState
 
 PAD, UNKNOWN = 0, 1
 """The ids that every lexicon of a task begins with."""
@@ -26,7 +25,17 @@ def read_as_unknown(words_BT: Tensor, share: float) -> Tensor:
     return words_BT.masked_fill(drawn_BT & (words_BT != PAD), UNKNOWN)
 
 
-class TaskNet(nn.Module):
+class Batched(Protocol):
+    """Examples as tensors."""
+
+    def to(self, device: torch.device) -> Self:
+        """The same on another device."""
+
+
+X_contra = TypeVar("X_contra", contravariant=True)
+
+
+class TaskNet(nn.Module, ABC, Generic[X_contra]):
     """A network that learns from whole examples: it says `nats`, the sum of -log p of all targets of a batch.
 
     `trained`: the share of its training that is done, which the loop tells it at every step.
@@ -39,19 +48,8 @@ class TaskNet(nn.Module):
         self._askers = Askers()
 
     @abstractmethod
-    def nats(self, batch: Any) -> Tensor:
+    def nats(self, batch: X_contra) -> Tensor:
         """The sum of -log p of the targets; with gradients, and dropout while training."""
-
-    def loss(
-        self, inputs_BT: Any, targets_BT: Any, state: NeuralState, mask_BT: Any = None
-    ) -> tuple[Tensor, Tensor, NeuralState]:
-        """As `NeuralModel.loss`; the batch comes as the inputs, and knows its targets and lengths itself."""
-        nats = self.nats(inputs_BT)
-        return nats, nats.new_zeros((), dtype=torch.float32), state
-
-    def fresh(self, batch: int) -> NeuralState:
-        """Every example begins anew: there is nothing to carry."""
-        return NeuralState({})
 
     def parameters_count(self) -> int:
         """How many numbers it learns, tied ones counted once."""

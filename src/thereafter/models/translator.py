@@ -129,7 +129,7 @@ class PairBatch:
         return replace(self, source_BS=self.source_BS.to(device), target_BT=target_BT, at_N=at_N)
 
 
-class Translator(TaskNet):
+class Translator(TaskNet[PairBatch]):
     """See the module's equations. `unknown`: an id that is never said; `limit`: tokens of an answer at most."""
 
     def __init__(

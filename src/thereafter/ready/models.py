@@ -114,7 +114,7 @@ def missing(folder: Path) -> list[Ready]:
 
 def is_there(one: Made, folder: Path) -> bool:
     """Whether it is trained to its end by its recipe."""
-    from thereafter.training.run_folder import WEIGHTS, is_file, is_finished
+    from thereafter.runs.folder import WEIGHTS, is_file, is_finished
 
     run = folder / one.name
     return _is_made_by(one, folder) and is_finished(run) and is_file(run / WEIGHTS)
@@ -159,7 +159,7 @@ def make(one: Ready, folder: Path, scale: float = 1.0, **options: Any) -> None:
 
 def make_run(one: Made, folder: Path, go_on: Callable[[Path], Any], begin: Callable[[], None]) -> None:
     """Go on with a run that was stopped, where it was begun by the same recipe; else begin it anew."""
-    from thereafter.training.run_folder import is_finished, is_run
+    from thereafter.runs.folder import is_finished, is_run
 
     run = folder / one.name
     if _is_made_by(one, folder) and is_run(run) and not is_finished(run):

@@ -19,10 +19,10 @@ _CHARACTERS = 100_000
 
 def measure(one: Ready, folder: Path) -> dict[str, Any]:
     """The scores of a ready language model, and for each property the AUC or correlation of its best unit."""
-    from thereafter.api import load
+    from thereafter.language_model import load_language_model
     from thereafter.text.sources import Source, resolve
 
-    lm = load(folder / one.name)
+    lm = load_language_model(folder / one.name)
     scores: dict[str, Any] = {}
     if one.source == SENTENCES_NAME:
         scores = _sentence_scores(lm, folder)

@@ -97,12 +97,12 @@ def missing(folder: Path, task: str) -> list[ReadyTask]:
 
 def make(one: ReadyTask, folder: Path, scale: float = 1.0) -> None:
     """Train a ready task model, or go on with it; `scale` makes it learn from fewer examples, for tests."""
-    from thereafter.task_model import fit, resume_task
+    from thereafter.task_model import resume_task, train_task
 
     def begin() -> None:
         files = {part: examples(folder, one, part, scale) for part in ("train", "valid")}
         run = folder / TASKS / one.name
-        fit(one.task, files["train"], valid=files["valid"], out=run, seed=0, device="cpu", **one.options)
+        train_task(one.task, files["train"], valid=files["valid"], out=run, seed=0, device="cpu", **one.options)
 
     models.make_run(one, folder / TASKS, resume_task, begin)
 

@@ -39,9 +39,9 @@ class Recipe(Protocol):
 
 def find_units(one: Recipe, folder: Path) -> dict[str, str]:
     """The unit for each property: {"number": "l0.c[17]"}; `folder` is that of all ready models."""
-    from thereafter.api import load
+    from thereafter.language_model import load_language_model
 
-    lm = load(folder / one.name)
+    lm = load_language_model(folder / one.name)
     if one.source == "sentences":
         return {NUMBER: str(search_number(lm, folder)["unit"][0])}
     units = search_letters(lm)

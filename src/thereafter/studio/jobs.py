@@ -196,7 +196,7 @@ class Jobs:
 
     def _left(self) -> list[Job]:
         """What earlier studios, or anybody else, left unfinished, and what somebody else is training now."""
-        from thereafter.training.run_folder import is_run
+        from thereafter.runs.folder import is_run
 
         runs = self._unfinished.runs()
         jobs = {name: Job(name, left.kind, "paused", left.share, note="left unfinished") for name, left in runs.items()}
@@ -271,7 +271,7 @@ class Jobs:
 
     def _is_lost(self, job: Job) -> bool:
         """Whether there is no run any more although its training has begun."""
-        from thereafter.training.run_folder import is_run
+        from thereafter.runs.folder import is_run
 
         return job.order is None and not is_run(self.folder / job.name)
 

@@ -129,7 +129,7 @@ class Orders:
 
     def owner(self, run: str) -> locks.Owner | None:
         """Who is at a training now: another studio, or whoever trains in its run folder."""
-        from thereafter.training.ownership import owner_of
+        from thereafter.runs.ownership import owner_of
 
         return locks.owner(self._lock(run)) or owner_of(self._runs / run)
 

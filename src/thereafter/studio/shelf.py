@@ -180,9 +180,9 @@ class Shelf(Folders["LanguageModel", Card]):
         )
 
     def open(self, path: Path) -> LanguageModel:
-        from thereafter.api import load  # takes seconds the first time
+        from thereafter.language_model import load_language_model  # takes seconds the first time
 
-        return load(path)
+        return load_language_model(path)
 
 
 class TaskShelf(Folders["TaskModel", TaskCard]):

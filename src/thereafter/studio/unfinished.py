@@ -53,7 +53,7 @@ class Unfinished:
 
 def _read(path: Path) -> Left | None:
     from thereafter import config as toml
-    from thereafter.training.run_folder import is_finished
+    from thereafter.runs.folder import is_finished
     from thereafter.training.settings import TrainingSettings
 
     try:

@@ -14,19 +14,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from thereafter import config as toml
 from thereafter import progress
 from thereafter.evaluation.classes import NaiveBayes
 from thereafter.evaluation.hmm import HiddenMarkov
 from thereafter.tasks.answering import answers
 from thereafter.tasks.classifying import words_of
-from thereafter.tasks.filling import CANDIDATES, Filled
+from thereafter.tasks.filling import CANDIDATES, Filled, Sentence
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit
-from thereafter.tasks.task import Measured, Task
+from thereafter.tasks.task import AnyTask, E, Measured
+from thereafter.text.conll import TaggedSentence
+from thereafter.text.labelled import LabelledText
 from thereafter.training.settings import TrainingSettings
 
 _MANY_TAGS = 400  # a table of three tags in a row would be too large
@@ -37,75 +39,83 @@ class Budget:
     """What a row needs that is trained: examples to validate on, the network's settings and the training's."""
 
     valid: Part
-    settings: Any
+    settings: object
     training: TrainingSettings
 
 
 Row = tuple[str, Measured]
 
 
-def has_rows(task: Task) -> bool:
+def has_rows(task: AnyTask) -> bool:
     """Whether there are simple models for a task: else nothing need be read."""
     return task.name in _COUNTED
 
 
-def baseline_rows(task: Task, train: Part, test: Part, budget: Budget | None = None) -> list[Row]:
+def baseline_rows(task: AnyTask, train: Part, test: Part, budget: Budget | None = None) -> list[Row]:
     """Names and figures of all simple models of a task, on the test part; without a budget none that is trained."""
     if not has_rows(task):
         return []
-    lexicons = task.lexicons(train.examples)
-    task.check(test.examples, lexicons, test.name)
+    codecs = task.codecs(train.examples)
+    task.check(test.examples, codecs, test.name)
     rows: list[Row] = []
     for name, guesses in _COUNTED.get(task.name, {}).items():
         with progress.task(name):
-            rows.append((name, task.measure(test.examples, guesses(train, test), lexicons)))
+            rows.append((name, task.measure(test.examples, guesses(train, test), codecs)))
     for name, changes in _TRAINED.get(task.name, {}).items():
-        if budget is None or all(getattr(budget.settings, field) == value for field, value in changes.items()):
+        if budget is None or vars(budget.settings) == vars(budget.settings) | dict(changes):
             continue
-        settings = replace(budget.settings, **changes)
+        settings = toml.build(task.settings, vars(budget.settings) | dict(changes), task.name)
         training = replace(budget.training, tensorboard=False)
         progress.note(f"training {name}, for comparison")
         fitted: Fitted = fit(task, train, budget.valid, settings, training, source={}, notes=[])
-        rows.append((name, task.measure(test.examples, answers(fitted, test.examples), fitted.lexicons)))
+        rows.append((name, task.measure(test.examples, answers(fitted, test.examples), fitted.codecs)))
     return rows
 
 
+def _of(kind: type[E], part: Part) -> list[E]:
+    """The examples of a part, which are of one kind."""
+    return [one for one in part.examples if isinstance(one, kind)]
+
+
 def _hidden_markov(train: Part, test: Part) -> list[list[str]]:
-    tags = {tag for one in train.examples for tag in one.tags}
+    learned, asked = _of(TaggedSentence, train), _of(TaggedSentence, test)
+    tags = {tag for one in learned for tag in one.tags}
     tagger = HiddenMarkov(order=2 if len(tags) <= _MANY_TAGS else 1)
-    tagger.fit((one.words, one.tags) for one in train.examples)
-    return [tagger.tag(one.words) for one in test.examples]
+    tagger.fit((one.words, one.tags) for one in learned)
+    return [tagger.tag(one.words) for one in asked]
 
 
 def _naive_bayes(train: Part, test: Part) -> list[str]:
-    texts, labels = [words_of(one.text) for one in train.examples], [one.label for one in train.examples]
-    return NaiveBayes.fit(texts, labels, binary=True).predict(words_of(one.text) for one in test.examples)
+    learned = _of(LabelledText, train)
+    texts, labels = [words_of(one.text) for one in learned], [one.label for one in learned]
+    return NaiveBayes.fit(texts, labels, binary=True).predict(words_of(one.text) for one in _of(LabelledText, test))
 
 
 def _most_frequent(train: Part, test: Part) -> list[Filled]:
     """p(w) = c(w) / N, all words without a number of their own counted as the unknown one."""
     from thereafter.tasks.filling import FILLING
 
-    lexicon = FILLING.lexicons(train.examples)["words"]
-    counts = Counter(lexicon.forms[word] for one in train.examples for word in lexicon.ids(one.words).tolist())
+    learned = _of(Sentence, train)
+    lexicon = FILLING.codecs(learned)["words"]
+    counts = Counter(lexicon.forms[word] for one in learned for word in lexicon.encode(one.words).tolist())
     counts[lexicon.forms[1]] += 1  # a word never met must be possible even where every word of the training was
     total = counts.total()
     said = [form for form, _ in counts.most_common() if form != lexicon.forms[1]][:CANDIDATES]
     found = []
-    for one in test.examples:
-        told = [lexicon.forms[word] for word in lexicon.ids(one.words).tolist()]
+    for one in _of(Sentence, test):
+        told = [lexicon.forms[word] for word in lexicon.encode(one.words).tolist()]
         nats = math.fsum(-math.log(counts[form] / total) for form in told)
         unknown, first = told.count(lexicon.forms[1]), told.count(said[0])
         found.append(Filled(len(told), unknown, nats, first, sum(map(told.count, said)), sides="neither"))
     return found
 
 
-_COUNTED: Mapping[str, Mapping[str, Callable[[Part, Part], list[Any]]]] = {
+_COUNTED: Mapping[str, Mapping[str, Callable[[Part, Part], Sequence[object]]]] = {
     "tag": {"hidden Markov model": _hidden_markov},
     "classify": {"Naive Bayes": _naive_bayes},
     "fill": {"most frequent words": _most_frequent},
 }
-_TRAINED: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+_TRAINED: Mapping[str, Mapping[str, Mapping[str, object]]] = {
     "classify": {"1-D convolution": {"encoder": "cnn", "pooling": "max"}},
     "fill": {"left side alone": {"sides": "left"}},
 }

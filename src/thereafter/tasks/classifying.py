@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, TypedDict
 
 import numpy as np
 import torch
@@ -17,58 +17,65 @@ from thereafter.evaluation.classes import Classes, measure_classes
 from thereafter.models.classifier import ClassBatch, Classifier, ClassifierSettings
 from thereafter.tasks.explaining import LabelExplained
 from thereafter.tasks.lexicon import Lexicon, padded
-from thereafter.tasks.task import Lexicons, PlainTask
-from thereafter.tasks.tracing import Fields, Shown
+from thereafter.tasks.shown import Fields, Shown
+from thereafter.tasks.task import Task
 from thereafter.text.labelled import LabelledText, read_labelled, require_known_labels
 
 _WORDS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[^\w\s]+|_+")
 _RARE = 2  # words met less often are learned as the unknown one
 
 
-class Classifying(PlainTask):
+class ClassCodecs(TypedDict):
+    """What numbers the parts of an example."""
+
+    words: Lexicon
+    labels: Lexicon
+
+
+class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier, str, ClassCodecs]):
     """See `task.Task`. Texts are cut into words, numbers and marks, in lower case."""
 
     name = "classify"
     kind = "labelled"
     settings = ClassifierSettings
-    defaults: Mapping[str, Any] = {"epochs": 10.0, "batch": 32, "rate": 2e-3, "steps": 64}
-    reads: Mapping[str, tuple[str, str]] = {"reader": ("", "step")}
+    defaults: ClassVar[Mapping[str, object]] = {"epochs": 10.0, "batch": 32, "rate": 2e-3, "steps": 64}
+    reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "step")}
 
     def read(self, files: Sequence[Path]) -> list[LabelledText]:
         return [text for path in files for text in read_labelled(path)]
 
-    def lexicons(self, examples: Sequence[LabelledText]) -> dict[str, Lexicon]:
+    def codecs(self, examples: Sequence[LabelledText]) -> ClassCodecs:
         words = Counter(word for one in examples for word in words_of(one.text))
         labels = Counter(one.label for one in examples)
         return {"words": Lexicon.fit(words, min_count=_RARE), "labels": Lexicon(sorted(labels), opened=False)}
 
-    def check(self, examples: Sequence[LabelledText], lexicons: Lexicons, name: str) -> None:
-        require_known_labels(examples, lexicons["labels"].forms, name)
+    def check(self, examples: Sequence[LabelledText], codecs: ClassCodecs, name: str) -> None:
+        require_known_labels(examples, codecs["labels"].forms, name)
 
-    def build(self, settings: ClassifierSettings, lexicons: Lexicons) -> Classifier:
-        return Classifier(settings, words=len(lexicons["words"]), labels=len(lexicons["labels"]))
+    def build(self, settings: ClassifierSettings, codecs: ClassCodecs) -> Classifier:
+        return Classifier(settings, words=len(codecs["words"]), labels=len(codecs["labels"]))
 
-    def lengths(self, examples: Sequence[LabelledText], lexicons: Lexicons) -> NDArray[np.int64]:
+    def lengths(self, examples: Sequence[LabelledText], codecs: ClassCodecs) -> NDArray[np.int64]:
         return np.array([len(words_of(one.text)) for one in examples], np.int64)
 
-    def targets(self, examples: Sequence[LabelledText], lexicons: Lexicons) -> int:
+    def targets(self, examples: Sequence[LabelledText], codecs: ClassCodecs) -> int:
         return len(examples)
 
-    def batch(self, examples: Sequence[LabelledText], lexicons: Lexicons) -> ClassBatch:
-        words = [lexicons["words"].ids(words_of(one.text)) for one in examples]
+    def batch(self, examples: Sequence[LabelledText], codecs: ClassCodecs) -> ClassBatch:
+        words = [codecs["words"].encode(words_of(one.text)) for one in examples]
         labels = None
         if all(one.label for one in examples):
-            labels = torch.from_numpy(lexicons["labels"].ids(one.label for one in examples))
+            labels = torch.from_numpy(codecs["labels"].encode(one.label for one in examples))
         return ClassBatch(torch.from_numpy(padded(words)), torch.tensor([len(row) for row in words]), labels)
 
-    def answers(self, net: Classifier, batch: ClassBatch, lexicons: Lexicons) -> list[str]:
-        return [lexicons["labels"].forms[best] for best in net.decide(batch).argmax(-1).tolist()]
+    def answers(self, net: Classifier, batch: ClassBatch, codecs: ClassCodecs) -> list[str]:
+        return [codecs["labels"].forms[best] for best in net.decide(batch).argmax(-1).tolist()]
 
     def explain(
-        self, net: Classifier, batch: ClassBatch, examples: Sequence[LabelledText], lexicons: Lexicons
+        self, net: Classifier, batch: ClassBatch, examples: Sequence[LabelledText], codecs: ClassCodecs
     ) -> list[LabelExplained]:
         """The label of every text with p of all labels, and which words spoke for it."""
-        names = lexicons["labels"].forms
+        names = codecs["labels"].forms
         p_BK, weights_BT = net.weighed(batch)
         best_B = p_BK.argmax(-1)
         spoke_BT = net.evidence(batch, best_B)
@@ -86,24 +93,24 @@ class Classifying(PlainTask):
             )
         return found
 
-    def shown(self, net: Classifier, batch: ClassBatch, example: LabelledText, lexicons: Lexicons) -> Shown:
-        (found,) = self.explain(net, batch, [example], lexicons)
+    def shown(self, net: Classifier, batch: ClassBatch, example: LabelledText, codecs: ClassCodecs) -> Shown:
+        (found,) = self.explain(net, batch, [example], codecs)
         fields: Fields = {
             "evidence": (("step",), np.array(found.evidence, np.float32)),
             "weight": (("step",), np.array(found.weights, np.float32)),
         }
         about = {"answer": found.label, "probabilities": found.probabilities}
-        return Shown(list(found.words), list(lexicons["labels"].forms), fields, about)
+        return Shown(list(found.words), list(codecs["labels"].forms), fields, about)
 
-    def example(self, given: Any) -> LabelledText:
+    def example(self, given: object) -> LabelledText:
         """A text; or a `LabelledText`, whose label is not looked at."""
         text = given.text if isinstance(given, LabelledText) else str(given)
         if not words_of(text):
             raise OptionError(f"the text {text!r} to classify has no words; expected at least one")
         return LabelledText(text, "")
 
-    def measure(self, examples: Sequence[LabelledText], answers: Sequence[str], lexicons: Lexicons) -> Classes:
-        return measure_classes([one.label for one in examples], answers, lexicons["labels"].forms)
+    def measure(self, examples: Sequence[LabelledText], answers: Sequence[str], codecs: ClassCodecs) -> Classes:
+        return measure_classes([one.label for one in examples], answers, codecs["labels"].forms)
 
 
 def words_of(text: str) -> list[str]:

@@ -1,33 +1,15 @@
 """An answer with what spoke for it: how likely each choice was, and which words mattered.
 
-A task that can say so has the method `explain` (`Explaining`); what it gives can be read as text and as JSON.
+What the method `explain` of a task gives (`shown.Explained`): it can be read as text and as JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-from thereafter.tasks.task import Lexicons
+from thereafter.config import Table
 
 _BAR = 20  # characters of the longest bar
-
-
-class Explained(Protocol):
-    """One answer, explained: lines to read, and plain JSON values."""
-
-    def __str__(self) -> str: ...
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same as plain JSON values."""
-
-
-class Explaining(Protocol):
-    """What a task may know beyond `task.Task`."""
-
-    def explain(self, net: Any, batch: Any, examples: Sequence[Any], lexicons: Lexicons) -> Sequence[Explained]:
-        """Every answer of a batch with what spoke for it."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +26,7 @@ class LabelExplained:
     evidence: tuple[float, ...]
     weights: tuple[float, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """Plain JSON values."""
         listed = zip(self.words, self.evidence, self.weights, strict=True)
         return {
@@ -75,7 +57,7 @@ class TagsExplained:
     likeliest: tuple[tuple[tuple[str, float], ...], ...]
     known: tuple[bool, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """Plain JSON values."""
         listed = zip(self.words, self.tags, self.likeliest, self.known, strict=True)
         return {

@@ -19,17 +19,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from sys import intern
-from typing import Any
+from typing import ClassVar, TypedDict
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.models.filler import FillBatch, Filler, FillerSettings
 from thereafter.tasks.lexicon import UNKNOWN, Lexicon, padded
-from thereafter.tasks.task import Lexicons, PlainTask
-from thereafter.tasks.tracing import Fields, Shown
+from thereafter.tasks.shown import Fields, Shown
+from thereafter.tasks.task import Task
 from thereafter.text.lines import read_lines
 
 BLANK = "___"
@@ -87,7 +88,7 @@ class Filled:
         counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTED}
         return Filled(**counts, sides=self.sides)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """All figures, for JSON."""
         derived = ("perplexity", "accuracy", "accuracy_5")
         return asdict(self) | {name: getattr(self, name) for name in derived}
@@ -108,39 +109,49 @@ _TOLD = {
 _COUNTED = ("words", "unknown", "nats", "first", "fifth")
 
 
-class Filling(PlainTask):
+Answer = Filled | list[tuple[str, float]]
+"""Of a whole sentence how well its words were predicted, of one with a blank its likeliest words."""
+
+
+class FillCodecs(TypedDict):
+    """What numbers the parts of an example."""
+
+    words: Lexicon
+
+
+class Filling(Task[FillerSettings, Sentence, FillBatch, Filler, Answer, FillCodecs]):
     """See `task.Task`. Texts are cut into words, numbers and marks, in lower case."""
 
     name = "fill"
     kind = "text"
     settings = FillerSettings
-    defaults: Mapping[str, Any] = {"epochs": 8.0, "batch": 32, "rate": 5e-3, "steps": 40}
+    defaults: ClassVar[Mapping[str, object]] = {"epochs": 8.0, "batch": 32, "rate": 5e-3, "steps": 40}
     # at each step the words before it are read, and not yet its own; what comes after from the last one on: mirrored
-    reads: Mapping[str, tuple[str, str]] = {"before": ("before.", "step"), "after": ("after.", "mirrored")}
+    reads: ClassVar[Mapping[str, tuple[str, str]]] = {"before": ("before.", "step"), "after": ("after.", "mirrored")}
 
     def read(self, files: Sequence[Path]) -> list[Sentence]:
         rows = (words_of(line) for path in files for line in read_lines(path))
         return [Sentence(row[at : at + _LONGEST]) for row in rows for at in range(0, len(row), _LONGEST)]
 
-    def lexicons(self, examples: Sequence[Sentence]) -> dict[str, Lexicon]:
+    def codecs(self, examples: Sequence[Sentence]) -> FillCodecs:
         counts = Counter(word for one in examples for word in one.words)
         # a text that spells out <unk> has had its rare words taken out already
         return {"words": Lexicon.fit(counts, min_count=1 if UNKNOWN in counts else _RARE)}
 
-    def check(self, examples: Sequence[Sentence], lexicons: Lexicons, name: str) -> None:
+    def check(self, examples: Sequence[Sentence], codecs: FillCodecs, name: str) -> None:
         """Any words can be measured on."""
 
-    def build(self, settings: FillerSettings, lexicons: Lexicons) -> Filler:
-        return Filler(settings, words=len(lexicons["words"]))
+    def build(self, settings: FillerSettings, codecs: FillCodecs) -> Filler:
+        return Filler(settings, words=len(codecs["words"]))
 
-    def lengths(self, examples: Sequence[Sentence], lexicons: Lexicons) -> NDArray[np.int64]:
+    def lengths(self, examples: Sequence[Sentence], codecs: FillCodecs) -> NDArray[np.int64]:
         return np.array([len(one) for one in examples], np.int64)
 
-    def targets(self, examples: Sequence[Sentence], lexicons: Lexicons) -> int:
+    def targets(self, examples: Sequence[Sentence], codecs: FillCodecs) -> int:
         return sum(map(len, examples))
 
-    def batch(self, examples: Sequence[Sentence], lexicons: Lexicons) -> FillBatch:
-        words = padded([lexicons["words"].ids(one.words) for one in examples])
+    def batch(self, examples: Sequence[Sentence], codecs: FillCodecs) -> FillBatch:
+        words = padded([codecs["words"].encode(one.words) for one in examples])
         asked = [one.blank for one in examples if one.blank is not None]
         return FillBatch(
             torch.from_numpy(words),
@@ -148,23 +159,23 @@ class Filling(PlainTask):
             torch.tensor(asked) if len(asked) == len(examples) else None,
         )
 
-    def answers(self, net: Filler, batch: FillBatch, lexicons: Lexicons) -> list[Any]:
+    def answers(self, net: Filler, batch: FillBatch, codecs: FillCodecs) -> list[Answer]:
         """Of a sentence with a blank the likeliest words and their probabilities; else how well all words were told."""
         if batch.blanks_B is None:
-            return self._told(net, batch)
-        forms = lexicons["words"].forms
+            return list(self._judged(net, batch))
+        forms = codecs["words"].forms
         top = net.fill(batch).topk(min(CANDIDATES, len(forms) - 2))
         return [
             [(forms[word], p) for word, p in zip(words, ps, strict=True)]
             for words, ps in zip(top.indices.tolist(), top.values.tolist(), strict=True)
         ]
 
-    def shown(self, net: Filler, batch: FillBatch, example: Sentence, lexicons: Lexicons) -> Shown:
-        (answer,) = self.answers(net, batch, lexicons)
+    def shown(self, net: Filler, batch: FillBatch, example: Sentence, codecs: FillCodecs) -> Shown:
+        (answer,) = self.answers(net, batch, codecs)
         fields: Fields = {"p": (("word",), net.fill(batch)[0].cpu().numpy())}
-        return Shown(list(example.words), list(lexicons["words"].forms), fields, {"answer": answer})
+        return Shown(list(example.words), list(codecs["words"].forms), fields, {"answer": answer})
 
-    def example(self, given: Any) -> Sentence:
+    def example(self, given: object) -> Sentence:
         """A sentence as a text, with one blank."""
         words = words_of(str(given))
         blanks = [place for place, word in enumerate(words) if set(word) == {"_"}]
@@ -173,10 +184,11 @@ class Filling(PlainTask):
             raise OptionError(f"{str(given)!r} has {many}; expected one; try 'the cat {BLANK} on the mat'")
         return Sentence(words, blanks[0])
 
-    def measure(self, examples: Sequence[Sentence], answers: Sequence[Filled], lexicons: Lexicons) -> Filled:
-        return sum(answers[1:], answers[0])
+    def measure(self, examples: Sequence[Sentence], answers: Sequence[Answer], codecs: FillCodecs) -> Filled:
+        judged = [one for one in answers if isinstance(one, Filled)]
+        return sum(judged[1:], judged[0])
 
-    def _told(self, net: Filler, batch: FillBatch) -> list[Filled]:
+    def _judged(self, net: Filler, batch: FillBatch) -> list[Filled]:
         found = net.judge(batch)
         ends = batch.lengths_B.cumsum(0).tolist()
         nats_N, rank_N, known_N = found.nats_N.double().cpu(), found.rank_N.cpu(), found.known_N.cpu()

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from thereafter import progress
 from thereafter.errors import EmptyCorpusError, SourceError
-from thereafter.tasks.task import Task
-from thereafter.text.sources import Source, Texts, resolve
+from thereafter.tasks.task import AnyTask
+from thereafter.text.sources import AnySource, Source, Texts, resolve
 
 HELD_OUT = 0.1
 """Of the examples, where no others are given to validate on: the last ones."""
-AnySource = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 @dataclass(frozen=True)
@@ -24,11 +20,11 @@ class Part:
 
     name: str
     files: tuple[Path, ...]
-    examples: list[Any]
+    examples: list[object]
     fingerprint: str
 
 
-def find(task: Task, source: AnySource, part: str) -> Part:
+def find(task: AnyTask, source: AnySource, part: str) -> Part:
     """A part of a source: of a corpus the one asked for, else all of it."""
     found = _source(task, source, part)
     examples = task.read(found.files)
@@ -37,7 +33,7 @@ def find(task: Task, source: AnySource, part: str) -> Part:
     return Part(found.name, found.files, examples, found.fingerprint())
 
 
-def train_and_valid(task: Task, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
+def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
     """What is learned from and what is validated on, and what is to be said of the choice."""
     train = find(task, source, "train")
     if valid is not None:
@@ -66,13 +62,13 @@ def _validated_on_training(train: Part, valid: Part) -> list[str]:
     return [warning]
 
 
-def has(task: Task, source: AnySource, part: str) -> bool:
+def has(task: AnyTask, source: AnySource, part: str) -> bool:
     """Whether a source has a part of that name, as a corpus does."""
     texts = _resolved(task, source)
     return part in texts.parts or task.part(texts, part) is not None
 
 
-def _source(task: Task, source: AnySource, part: str) -> Source:
+def _source(task: AnyTask, source: AnySource, part: str) -> Source:
     texts = _resolved(task, source)
     if texts.kind not in ("text", task.kind):
         raise SourceError(f"{texts.name} holds {texts.kind} lines; the task {task.name!r} takes {task.kind} ones")
@@ -86,7 +82,7 @@ def _source(task: Task, source: AnySource, part: str) -> Source:
     return found
 
 
-def _resolved(task: Task, source: AnySource) -> Texts:
+def _resolved(task: AnyTask, source: AnySource) -> Texts:
     """What a source leads to; of pairs it may be two files with a comma between them."""
     if task.kind == "pairs" and isinstance(source, str) and source.count(",") == 1 and not Path(source).exists():
         return resolve(source.split(","))

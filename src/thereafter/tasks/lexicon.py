@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.errors import FormatError
 
 PAD, UNKNOWN = "<pad>", "<unk>"
 
 
 class Lexicon:
-    """Numbers for forms. With `open` ones the first two are padding and the unknown form; labels are closed.
+    """Numbers for forms: see `data.codecs.Codec`.
+
+    With `open` ones the first two are padding and the unknown form; labels are closed.
 
     `counts`: how often training met each form, those too rare for a number of their own too; empty where nobody asked.
 
     >>> words = Lexicon.fit({"the": 5, "cat": 1, "dog": 1}, min_count=2)
-    >>> words.ids(["the", "cat"]).tolist(), len(words)
+    >>> words.encode(["the", "cat"]).tolist(), len(words)
     ([2, 1], 3)
     """
+
+    codec: ClassVar[str] = "forms"
 
     def __init__(self, forms: Sequence[str], *, opened: bool = True, counts: Mapping[str, int] | None = None) -> None:
         self.forms = [PAD, UNKNOWN, *forms] if opened else list(forms)
@@ -46,22 +51,30 @@ class Lexicon:
     def __len__(self) -> int:
         return len(self.forms)
 
+    @property
+    def size(self) -> int:
+        return len(self.forms)
+
     def __contains__(self, form: object) -> bool:
         return form in self._ids
 
-    def ids(self, forms: Iterable[str]) -> NDArray[np.int64]:
+    def encode(self, forms: Iterable[str]) -> NDArray[np.int64]:
         """The number of each form, that of the unknown one where it was never met; of labels all must be known."""
         if self.opened:
             return np.array([self._ids.get(form, 1) for form in forms], np.int64)
         return np.array([self._ids[form] for form in forms], np.int64)
 
-    def to_json(self) -> dict[str, Any]:
+    def decode(self, numbers: NDArray[np.generic]) -> list[str]:
+        """The form of each number."""
+        return [self.forms[int(number)] for number in np.asarray(numbers)]
+
+    def to_json(self) -> Table:
         """What `from_json` reads."""
-        stored: dict[str, Any] = {"open": self.opened, "forms": self.forms[2:] if self.opened else self.forms}
+        stored: Table = {"open": self.opened, "forms": self.forms[2:] if self.opened else self.forms}
         return stored | ({"counts": self.counts} if self.counts else {})
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Lexicon:
+    def from_json(cls, stored: Table) -> Lexicon:
         forms, opened = stored.get("forms"), stored.get("open")
         if not isinstance(forms, list) or not isinstance(opened, bool) or not all(isinstance(f, str) for f in forms):
             raise FormatError("a lexicon of this run is damaged; expected a list of forms; try training again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, TypedDict
 
 import numpy as np
 import torch
@@ -17,27 +17,35 @@ from thereafter.evaluation.tagging import measure_tagging
 from thereafter.models.tagger import TagBatch, Tagger, TaggerSettings
 from thereafter.tasks.explaining import TagsExplained
 from thereafter.tasks.lexicon import PAD, Lexicon, padded
-from thereafter.tasks.task import Lexicons, PlainTask
-from thereafter.tasks.tracing import Shown
+from thereafter.tasks.shown import Shown
+from thereafter.tasks.task import Task
 from thereafter.text.conll import TaggedSentence, read_tagged, require_known_tags
 
 _RARE = 2  # words met less often are learned as the unknown one
 _SHOWN = 3  # tags of a word that an explanation names
 
 
-class Tagging(PlainTask):
+class TagCodecs(TypedDict):
+    """What numbers the parts of an example."""
+
+    words: Lexicon
+    letters: Lexicon
+    tags: Lexicon
+
+
+class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], TagCodecs]):
     """See `task.Task`. Words are numbered without their case, which their letters keep."""
 
     name = "tag"
     kind = "tagged"
     settings = TaggerSettings
-    defaults: Mapping[str, Any] = {"epochs": 12.0, "batch": 32, "rate": 2e-3, "steps": 40}
-    reads: Mapping[str, tuple[str, str]] = {"layers": ("", "step")}
+    defaults: ClassVar[Mapping[str, object]] = {"epochs": 12.0, "batch": 32, "rate": 2e-3, "steps": 40}
+    reads: ClassVar[Mapping[str, tuple[str, str]]] = {"layers": ("", "step")}
 
     def read(self, files: Sequence[Path]) -> list[TaggedSentence]:
         return [sentence for path in files for sentence in read_tagged(path)]
 
-    def lexicons(self, examples: Sequence[TaggedSentence]) -> dict[str, Lexicon]:
+    def codecs(self, examples: Sequence[TaggedSentence]) -> TagCodecs:
         words = Counter(word.lower() for one in examples for word in one.words)
         letters = Counter(letter for one in examples for word in one.words for letter in word)
         tags = Counter(tag for one in examples for tag in one.tags)
@@ -47,28 +55,28 @@ class Tagging(PlainTask):
             "tags": Lexicon.fit(tags, opened=False),
         }
 
-    def check(self, examples: Sequence[TaggedSentence], lexicons: Lexicons, name: str) -> None:
-        require_known_tags(examples, lexicons["tags"].forms, name)
+    def check(self, examples: Sequence[TaggedSentence], codecs: TagCodecs, name: str) -> None:
+        require_known_tags(examples, codecs["tags"].forms, name)
 
-    def build(self, settings: TaggerSettings, lexicons: Lexicons) -> Tagger:
-        sizes = {name: len(lexicon) for name, lexicon in lexicons.items()}
-        return Tagger(settings, words=sizes["words"], letters=sizes["letters"], tags=sizes["tags"])
+    def build(self, settings: TaggerSettings, codecs: TagCodecs) -> Tagger:
+        words, letters, tags = len(codecs["words"]), len(codecs["letters"]), len(codecs["tags"])
+        return Tagger(settings, words=words, letters=letters, tags=tags)
 
-    def lengths(self, examples: Sequence[TaggedSentence], lexicons: Lexicons) -> NDArray[np.int64]:
+    def lengths(self, examples: Sequence[TaggedSentence], codecs: TagCodecs) -> NDArray[np.int64]:
         return np.array([len(one) for one in examples], np.int64)
 
-    def targets(self, examples: Sequence[TaggedSentence], lexicons: Lexicons) -> int:
+    def targets(self, examples: Sequence[TaggedSentence], codecs: TagCodecs) -> int:
         return sum(map(len, examples))
 
-    def batch(self, examples: Sequence[TaggedSentence], lexicons: Lexicons) -> TagBatch:
+    def batch(self, examples: Sequence[TaggedSentence], codecs: TagCodecs) -> TagBatch:
         distinct = {word: place for place, word in enumerate(dict.fromkeys(w for one in examples for w in one.words))}
         # what pads a row is spelled too, by the padding letter: a word must have at least one
-        spellings = [lexicons["letters"].ids(word) for word in distinct] + [lexicons["letters"].ids([PAD])]
-        words = padded([lexicons["words"].ids(word.lower() for word in one.words) for one in examples])
+        spellings = [codecs["letters"].encode(word) for word in distinct] + [codecs["letters"].encode([PAD])]
+        words = padded([codecs["words"].encode(word.lower() for word in one.words) for one in examples])
         spelled = padded([np.array([distinct[word] for word in one.words]) for one in examples], fill=len(distinct))
         tags = None
         if all(one.tags for one in examples):
-            tags = torch.from_numpy(padded([lexicons["tags"].ids(one.tags) for one in examples]))
+            tags = torch.from_numpy(padded([codecs["tags"].encode(one.tags) for one in examples]))
         return TagBatch(
             torch.from_numpy(words),
             torch.tensor([len(one) for one in examples]),
@@ -78,17 +86,17 @@ class Tagging(PlainTask):
             tags,
         )
 
-    def answers(self, net: Tagger, batch: TagBatch, lexicons: Lexicons) -> list[list[str]]:
-        names = lexicons["tags"].forms
+    def answers(self, net: Tagger, batch: TagBatch, codecs: TagCodecs) -> list[list[str]]:
+        names = codecs["tags"].forms
         return [[names[tag] for tag in row] for row in net.decide(batch)]
 
     def explain(
-        self, net: Tagger, batch: TagBatch, examples: Sequence[TaggedSentence], lexicons: Lexicons
+        self, net: Tagger, batch: TagBatch, examples: Sequence[TaggedSentence], codecs: TagCodecs
     ) -> list[TagsExplained]:
         """The tags of every sentence with p of the likeliest ones of each word."""
-        names, words = lexicons["tags"].forms, lexicons["words"]
+        names, words = codecs["tags"].forms, codecs["words"]
         top = net.probabilities(batch).topk(min(_SHOWN, len(names)))
-        rows = zip(examples, self.answers(net, batch, lexicons), top.values.tolist(), top.indices.tolist(), strict=True)
+        rows = zip(examples, self.answers(net, batch, codecs), top.values.tolist(), top.indices.tolist(), strict=True)
         return [
             TagsExplained(
                 one.words,
@@ -102,13 +110,13 @@ class Tagging(PlainTask):
             for one, tags, p_TK, best_TK in rows
         ]
 
-    def shown(self, net: Tagger, batch: TagBatch, example: TaggedSentence, lexicons: Lexicons) -> Shown:
-        tags = lexicons["tags"].forms
+    def shown(self, net: Tagger, batch: TagBatch, example: TaggedSentence, codecs: TagCodecs) -> Shown:
+        tags = codecs["tags"].forms
         p_TK = net.probabilities(batch)[0].cpu().numpy()
-        (answer,) = self.answers(net, batch, lexicons)
+        (answer,) = self.answers(net, batch, codecs)
         return Shown(list(example.words), list(tags), {"p": (("step", "tag"), p_TK)}, {"answer": answer})
 
-    def example(self, given: Any) -> TaggedSentence:
+    def example(self, given: object) -> TaggedSentence:
         """A sentence as a text whose words stand apart; or a `TaggedSentence`, whose tags are not looked at."""
         words = given.words if isinstance(given, TaggedSentence) else str(given).split()
         if not words:
@@ -116,11 +124,11 @@ class Tagging(PlainTask):
         return TaggedSentence(tuple(words), ())
 
     def measure(
-        self, examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]], lexicons: Lexicons
+        self, examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]], codecs: TagCodecs
     ) -> TaggingScore:
         words = [[word.lower() for word in one.words] for one in examples]
         # a word met once is learned as the unknown one, but it is not unknown: it is rare
-        met = lexicons["words"].counts or set(lexicons["words"].forms)
+        met = codecs["words"].counts or set(codecs["words"].forms)
         return measure_tagging([one.tags for one in examples], answers, words, met)
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import ClassVar, Generic, Never, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.models.task_net import TaskNet
+from thereafter.config import Table
+from thereafter.errors import OptionError
+from thereafter.models.task_net import Batched, TaskNet
 from thereafter.registry import Registry
+from thereafter.tasks.codecs import Codecs
+from thereafter.tasks.shown import Explained, Shown
 from thereafter.text.sources import Source, Texts
 
 TASKS = Registry(
@@ -23,85 +28,106 @@ TASKS = Registry(
     },
 )
 
-Lexicons = Mapping[str, Any]
-"""Forms by what they are: each a `Lexicon`, or what else a task numbers them by (`wording.Wording`)."""
-
-
-class Numbered(Protocol):
-    """What all lexicons have."""
-
-    def __len__(self) -> int: ...
-
-    def to_json(self) -> dict[str, Any]:
-        """What it is read back from."""
-
 
 class Measured(Protocol):
     """How good answers are: a line to read, and numbers by name."""
 
     def __str__(self) -> str: ...
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """The figures as plain JSON values."""
 
 
-class Task(Protocol):
-    """One row of the table of tasks. An example is whatever `read` gives; an answer whatever `answers` does."""
+S = TypeVar("S")
+"""The settings of the network, a dataclass."""
+E = TypeVar("E")
+"""An example, with its answer or without."""
+X = TypeVar("X", bound=Batched)
+"""A batch: examples as tensors."""
+N = TypeVar("N", bound=TaskNet[Never])
+"""The network."""
+A = TypeVar("A")
+"""An answer."""
+C = TypeVar("C", bound=Mapping[str, object])
+"""What numbers the parts of an example: codecs by name, a TypedDict."""
 
-    name: str
-    kind: str
-    """What a named corpus must hold: "tagged", "labelled", "pairs" or "text"."""
-    settings: type[Any]
+
+class Task(ABC, Generic[S, E, X, N, A, C]):
+    """One row of the table of tasks."""
+
+    name: ClassVar[str]
+    kind: ClassVar[str]
+    """What a named corpus must hold: "tagged", "labelled", "pairs", "text"."""
+    settings: type[S]
     """A dataclass with the settings of its network."""
-    defaults: Mapping[str, Any]
+    defaults: ClassVar[Mapping[str, object]] = {}
     """What training takes where the user says nothing: fields of `TrainingSettings`."""
-    asked: Mapping[str, Any]
+    asked: ClassVar[Mapping[str, object]] = {}
     """What may be said when answers are asked for, with what is taken otherwise: keywords of `answers`."""
 
-    def told(self, settings: Any) -> Task:
+    reads: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """For a trace: the recurrent layers, each with the prefix of its arrays and the axis of its steps."""
+
+    def told(self, settings: S) -> Self:
         """The task as these settings want it."""
-
-    def part(self, texts: Texts, part: str) -> Source | None:
-        """A part that is more than one text of a corpus; None where the text of that name is meant."""
-
-    def read(self, files: Sequence[Path]) -> list[Any]:
-        """The examples of a file, or of the files that make one part."""
-
-    def lexicons(self, examples: Sequence[Any]) -> Mapping[str, Numbered]:
-        """All forms worth a number."""
-
-    def check(self, examples: Sequence[Any], lexicons: Lexicons, name: str) -> None:
-        """Refuse examples that cannot be learned from or measured on, such as those with a label never trained on."""
-
-    def build(self, settings: Any, lexicons: Lexicons) -> TaskNet:
-        """The network, its weights drawn afresh."""
-
-    def lengths(self, examples: Sequence[Any], lexicons: Lexicons) -> NDArray[np.int64]:
-        """The places each example takes in a batch."""
-
-    def targets(self, examples: Sequence[Any], lexicons: Lexicons) -> int:
-        """How many things are to be told of these examples: what a loss is divided by."""
-
-    def batch(self, examples: Sequence[Any], lexicons: Lexicons) -> Any:
-        """Examples as tensors, with `__len__` and `to(device)`."""
-
-    def answers(self, net: Any, batch: Any, lexicons: Lexicons, **options: Any) -> list[Any]:
-        """What the network says of every example of a batch; options are those of `asked`."""
-
-    def example(self, given: Any) -> Any:
-        """An example without its answer, from what a user hands to `predict`."""
-
-    def measure(self, examples: Sequence[Any], answers: Sequence[Any], lexicons: Lexicons) -> Measured:
-        """How good answers are."""
-
-
-class PlainTask:
-    """What most tasks have: parts of a corpus by their names, nothing to be told before reading or when asked."""
-
-    asked: Mapping[str, Any] = {}
-
-    def told(self, settings: Any) -> Self:
         return self
 
     def part(self, texts: Texts, part: str) -> Source | None:
+        """A part that is more than one text of a corpus; None where the text of that name is meant."""
         return None
+
+    @abstractmethod
+    def read(self, files: Sequence[Path]) -> list[E]:
+        """The examples of a file, or of the files that make one part."""
+
+    @abstractmethod
+    def codecs(self, examples: Sequence[E]) -> C:
+        """What numbers the parts of an example, fitted to those that are learned from."""
+
+    def check(self, examples: Sequence[E], codecs: C, name: str) -> None:
+        """Refuse examples that cannot be learned from or measured on, such as those with a label never trained on."""
+        return None
+
+    @abstractmethod
+    def build(self, settings: S, codecs: C) -> N:
+        """The network, its weights drawn afresh."""
+
+    @abstractmethod
+    def lengths(self, examples: Sequence[E], codecs: C) -> NDArray[np.int64]:
+        """The places each example takes in a batch."""
+
+    @abstractmethod
+    def targets(self, examples: Sequence[E], codecs: C) -> int:
+        """The number of targets of these examples: what a loss is divided by."""
+
+    @abstractmethod
+    def batch(self, examples: Sequence[E], codecs: C) -> X:
+        """Examples as tensors."""
+
+    @abstractmethod
+    def answers(self, net: N, batch: X, codecs: C) -> list[A]:
+        """What the network says of every example of a batch."""
+
+    def answers_with(self, net: N, batch: X, codecs: C, options: Mapping[str, object]) -> list[A]:
+        """The same with options of `asked`."""
+        return self.answers(net, batch, codecs)
+
+    @abstractmethod
+    def example(self, given: object) -> E:
+        """An example without its answer, from what a user hands to `predict`."""
+
+    def explain(self, net: N, batch: X, examples: Sequence[E], codecs: C) -> Sequence[Explained]:
+        """Every answer of a batch with what spoke for it."""
+        raise OptionError(f"the task {self.name!r} explains nothing beyond its answer; try predict")
+
+    def shown(self, net: N, batch: X, example: E, codecs: C) -> Shown:
+        """The answer to one example with what led to it, for a trace: the last call of each layer of `reads` counts."""
+        raise OptionError(f"the task {self.name!r} has nothing to trace; try predict")
+
+    @abstractmethod
+    def measure(self, examples: Sequence[E], answers: Sequence[A], codecs: C) -> Measured:
+        """How good answers are."""
+
+
+AnyTask = Task[object, object, Batched, TaskNet[Batched], object, Codecs]
+"""A task whose examples, batches and answers nobody looks into."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, TypedDict
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from thereafter import config as toml
 from thereafter import progress
+from thereafter.config import Table
 from thereafter.decoding.pairs import beam_search
 from thereafter.errors import OptionError, SourceError
 from thereafter.evaluation.pairs import Pairs, measure_pairs
@@ -19,8 +21,8 @@ from thereafter.models.recurrent_translator import RecurrentTranslator
 from thereafter.models.transformer_translator import TransformerTranslator
 from thereafter.models.translator import PairBatch, Translator, TranslatorSettings
 from thereafter.tasks.lexicon import padded
-from thereafter.tasks.task import Lexicons
-from thereafter.tasks.tracing import Fields, Shown
+from thereafter.tasks.shown import Fields, Shown
+from thereafter.tasks.task import Task
 from thereafter.tasks.wording import Wording
 from thereafter.text.pairs import SentencePair, read_pairs, read_two
 from thereafter.text.sources import Source, Texts
@@ -40,7 +42,7 @@ class Aligned:
     said: tuple[str, ...]
     weights: NDArray[np.float32]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """Plain JSON values."""
         weights = [[round(float(weight), 4) for weight in row] for row in self.weights]
         return {"answer": self.answer, "source": list(self.source), "said": list(self.said), "weights": weights}
@@ -55,15 +57,30 @@ class Aligned:
         return "\n".join(lines)
 
 
-class Translating:
+@dataclass(frozen=True)
+class Asked:
+    """How a translation is searched: `beam` hypotheses at a time; a penalty above 1 favours longer ones."""
+
+    beam: int = 1
+    length_penalty: float = 1.0
+
+
+class PairCodecs(TypedDict):
+    """What numbers the parts of an example."""
+
+    source: Wording
+    target: Wording
+
+
+class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, str, PairCodecs]):
     """See `task.Task`. Of a corpus in several languages `languages` says which are translated, as in "de-en"."""
 
     name = "translate"
     kind = "pairs"
     settings = TranslatorSettings
-    defaults: Mapping[str, Any] = {"epochs": 12.0, "batch": 64, "rate": 1.5e-3, "steps": 40}
-    asked: Mapping[str, Any] = {"beam": 1, "length_penalty": 1.0}
-    reads: Mapping[str, tuple[str, str]] = {"encoder": ("encoder.", "source"), "decoder": ("", "step")}
+    defaults: ClassVar[Mapping[str, object]] = {"epochs": 12.0, "batch": 64, "rate": 1.5e-3, "steps": 40}
+    asked: ClassVar[Mapping[str, object]] = {"beam": 1, "length_penalty": 1.0}
+    reads: ClassVar[Mapping[str, tuple[str, str]]] = {"encoder": ("encoder.", "source"), "decoder": ("", "step")}
 
     def __init__(self, chosen: TranslatorSettings | None = None) -> None:
         self.chosen = chosen or TranslatorSettings()
@@ -100,78 +117,83 @@ class Translating:
         source, target = self._columns()
         return read_pairs(files[0], source=source, target=target)
 
-    def lexicons(self, examples: Sequence[SentencePair]) -> dict[str, Wording]:
+    def codecs(self, examples: Sequence[SentencePair]) -> PairCodecs:
         sides = {"source": [one.source for one in examples], "target": [one.target for one in examples]}
         if self.chosen.shared:
             both = self._wording([*sides["source"], *sides["target"]])
-            found = {"source": both, "target": both}
+            source, target = both, both
         else:
-            found = {side: self._wording(sentences) for side, sentences in sides.items()}
-        target = found["target"]
+            source, target = self._wording(sides["source"]), self._wording(sides["target"])
         target.seen = min(self.chosen.longest, max(map(target.count, sides["target"]))) + 1
-        return found
+        return {"source": source, "target": target}
 
-    def check(self, examples: Sequence[SentencePair], lexicons: Lexicons, name: str) -> None:
+    def check(self, examples: Sequence[SentencePair], codecs: PairCodecs, name: str) -> None:
         longest = self.chosen.longest
-        long = [one for one in examples if max(_counts(one, lexicons)) > longest]
+        long = [one for one in examples if max(_counts(one, codecs)) > longest]
         if long:
-            most = max(max(_counts(one, lexicons)) for one in long)
+            most = max(max(_counts(one, codecs)) for one in long)
             progress.note(
                 f"{name}: {len(long):,} of {len(examples):,} pairs have a side of more than {longest} tokens, at most "
                 f"{most:,} (line {long[0].line} is the first); they are read up to there (longest={longest})"
             )
 
-    def build(self, settings: TranslatorSettings, lexicons: Lexicons) -> Translator:
-        source, target = lexicons["source"], lexicons["target"]
+    def build(self, settings: TranslatorSettings, codecs: PairCodecs) -> Translator:
+        source, target = codecs["source"], codecs["target"]
         kind = TransformerTranslator if settings.model == "transformer" else RecurrentTranslator
         return kind(settings, source=len(source), target=len(target), unknown=target.unknown, limit=max(1, target.seen))
 
-    def lengths(self, examples: Sequence[SentencePair], lexicons: Lexicons) -> NDArray[np.int64]:
+    def lengths(self, examples: Sequence[SentencePair], codecs: PairCodecs) -> NDArray[np.int64]:
         most = self.chosen.longest
-        return np.array([min(most, max(_counts(one, lexicons))) + 1 for one in examples], np.int64)
+        return np.array([min(most, max(_counts(one, codecs))) + 1 for one in examples], np.int64)
 
-    def targets(self, examples: Sequence[SentencePair], lexicons: Lexicons) -> int:
-        return sum(len(lexicons["target"].ids(one.target)) for one in examples)
+    def targets(self, examples: Sequence[SentencePair], codecs: PairCodecs) -> int:
+        return sum(len(codecs["target"].ids(one.target)) for one in examples)
 
-    def batch(self, examples: Sequence[SentencePair], lexicons: Lexicons) -> PairBatch:
-        sources = [lexicons["source"].ids(one.source) for one in examples]
+    def batch(self, examples: Sequence[SentencePair], codecs: PairCodecs) -> PairBatch:
+        sources = [codecs["source"].ids(one.source) for one in examples]
         lengths_B = torch.tensor([len(row) for row in sources])
         batch = PairBatch(torch.from_numpy(padded(sources)), lengths_B)
         if not all(one.target for one in examples):
             return batch
-        targets = [lexicons["target"].ids(one.target) for one in examples]
+        targets = [codecs["target"].ids(one.target) for one in examples]
         target_BT = padded(targets)
         inside_BT = np.arange(target_BT.shape[1]) < np.array([len(row) for row in targets])[:, None]
         at_N = torch.from_numpy(np.flatnonzero(inside_BT))
         return replace(batch, target_BT=torch.from_numpy(target_BT), at_N=at_N)
 
     def answers(
-        self, net: Translator, batch: PairBatch, lexicons: Lexicons, beam: int = 1, length_penalty: float = 1.0
+        self, net: Translator, batch: PairBatch, codecs: PairCodecs, beam: int = 1, length_penalty: float = 1.0
     ) -> list[str]:
         searched = beam != 1
         said = beam_search(net, batch, beam=beam, length_penalty=length_penalty) if searched else net.decide(batch)
-        return [lexicons["target"].text(row) for row in said]
+        return [codecs["target"].text(row) for row in said]
 
-    def example(self, given: Any) -> SentencePair:
+    def answers_with(
+        self, net: Translator, batch: PairBatch, codecs: PairCodecs, options: Mapping[str, object]
+    ) -> list[str]:
+        asked = toml.build(Asked, dict(options), "predict")
+        return self.answers(net, batch, codecs, asked.beam, asked.length_penalty)
+
+    def example(self, given: object) -> SentencePair:
         """A sentence; or a `SentencePair`, whose target is not looked at."""
         source = given.source if isinstance(given, SentencePair) else str(given)
         if not source.strip():
             raise OptionError("a sentence to translate has no words; expected at least one")
         return SentencePair(source, "")
 
-    def measure(self, examples: Sequence[SentencePair], answers: Sequence[str], lexicons: Lexicons) -> Pairs:
+    def measure(self, examples: Sequence[SentencePair], answers: Sequence[str], codecs: PairCodecs) -> Pairs:
         return measure_pairs(
             answers,
             [one.target for one in examples],
             [one.source for one in examples],
-            lowercase=lexicons["target"].lower,
+            lowercase=codecs["target"].lower,
         )
 
     def explain(
-        self, net: Translator, batch: PairBatch, examples: Sequence[SentencePair], lexicons: Lexicons
+        self, net: Translator, batch: PairBatch, examples: Sequence[SentencePair], codecs: PairCodecs
     ) -> list[Aligned]:
         """The likeliest word at every step, and where each looked."""
-        source, target = lexicons["source"], lexicons["target"]
+        source, target = codecs["source"], codecs["target"]
         return [
             Aligned(
                 target.text(said),
@@ -182,8 +204,8 @@ class Translating:
             for one, (said, weights_TS) in zip(examples, net.alignment(batch), strict=True)
         ]
 
-    def shown(self, net: Translator, batch: PairBatch, example: SentencePair, lexicons: Lexicons) -> Shown:
-        source, target = lexicons["source"], lexicons["target"]
+    def shown(self, net: Translator, batch: PairBatch, example: SentencePair, codecs: PairCodecs) -> Shown:
+        source, target = codecs["source"], codecs["target"]
         (said,), weights_BTS = net.followed(batch)
         read = source.forms(source.ids(example.source))
         fields: Fields = {}
@@ -208,8 +230,8 @@ class Translating:
         return (int(source), int(target)) if source.isdigit() and target.isdigit() else (1, 2)
 
 
-def _counts(one: SentencePair, lexicons: Lexicons) -> tuple[int, int]:
-    return lexicons["source"].count(one.source), lexicons["target"].count(one.target)
+def _counts(one: SentencePair, codecs: PairCodecs) -> tuple[int, int]:
+    return codecs["source"].count(one.source), codecs["target"].count(one.target)
 
 
 TRANSLATING = Translating()

@@ -6,12 +6,13 @@ and, where spaces belong to words, one before its first word: "the" is one form 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.models.translator import END
 from thereafter.text.tokenizers import TOKENIZERS, tokenizer_from_json
@@ -24,12 +25,14 @@ _SPACED = ("prose", "bpe")  # tokenizers whose words begin with their space
 
 
 class Wording:
-    """Sentences to ids and back. `seen`: the tokens of the longest sentence it was made of.
+    """Sentences to ids and back: see `data.codecs.Codec`. `seen`: the tokens of the longest sentence it was made of.
 
     >>> side = Wording.fit(["a cat", "a dog", "a cat"], "word", min_count=1)
     >>> side.text(side.ids("a dog"))
     'a dog'
     """
+
+    codec: ClassVar[str] = "sentences"
 
     def __init__(self, tokenizer: Tokenizer, *, lower: bool, longest: int, seen: int = 0) -> None:
         self.tokenizer, self.lower, self.longest, self.seen = tokenizer, lower, longest, seen
@@ -55,6 +58,10 @@ class Wording:
         return _MARKS + len(self.tokenizer.vocabulary)
 
     @property
+    def size(self) -> int:
+        return len(self)
+
+    @property
     def unknown(self) -> int | None:
         """The id of forms that were never met, where there can be any."""
         return None if self.tokenizer.unknown_id is None else _MARKS + self.tokenizer.unknown_id
@@ -77,13 +84,13 @@ class Wording:
         piece = self.tokenizer.piece
         return [_END_FORM if number < _MARKS else piece(int(number) - _MARKS) for number in ids]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Table:
         """What `from_json` reads."""
         about = {"lower": self.lower, "longest": self.longest, "seen": self.seen}
         return {"tokenizer": self.tokenizer.to_json(), **about}
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Wording:
+    def from_json(cls, stored: Table) -> Wording:
         lower, longest, seen = (stored.get(name) for name in ("lower", "longest", "seen"))
         if type(lower) is not bool or type(longest) is not int or type(seen) is not int:
             raise FormatError("a wording of this run is damaged; expected lower, longest and seen; try training again")

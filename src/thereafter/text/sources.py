@@ -144,6 +144,10 @@ class Texts:
         return cls("text", {"text": source}, detail=f"{len(source.held or ''):,} characters given as text")
 
 
+AnySource = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Source | Texts
+"""What a user may name a text by."""
+
+
 def resolve(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Source | Texts,
     *,

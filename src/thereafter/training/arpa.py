@@ -7,11 +7,11 @@ from pathlib import Path
 from thereafter.errors import FormatError, OptionError
 from thereafter.ngram import arpa
 from thereafter.ngram.model import NgramModel
+from thereafter.runs.folder import FORMAT
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.text.vocabulary import Vocabulary
 from thereafter.training.kinds import Trained
-from thereafter.training.run_folder import FORMAT
 
 READABLE = ("word", "prose", "char")
 

@@ -8,7 +8,9 @@ Shapes: N ids, R rows of an epoch, B rows and T steps of a block.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -20,12 +22,25 @@ from thereafter.training.order import Plan
 
 @dataclass(frozen=True)
 class Block:
-    """Inputs and targets, one step apart; `mask` is None where every place holds a target. `count`: the targets."""
+    """Inputs and targets, one step apart; `mask` is None where every place holds a target. See `learner.Batch`."""
 
     inputs_BT: Tensor
     targets_BT: Tensor
     mask_BT: Tensor | None
     count: int
+    rate_factor: float = 1.0
+
+    @property
+    def rows(self) -> int:
+        return len(self.inputs_BT)
+
+    def places(self) -> dict[str, Tensor] | None:
+        if self.mask_BT is not None:  # which places count is asked of the device, and a graph must ask it nothing
+            return None
+        return {"inputs": self.inputs_BT, "targets": self.targets_BT}
+
+    def over(self, places: Mapping[str, Tensor]) -> Self:
+        return replace(self, inputs_BT=places["inputs"], targets_BT=places["targets"])
 
 
 class Blocks:
@@ -61,9 +76,9 @@ class Blocks:
 
     def _cut_there(self, plan: Plan, k: int, ids_N: Tensor) -> Block:
         if self._plan is not plan or self._rows is None:
-            arrays = (plan.starts_R, plan.lengths_R, plan.fresh_R)
-            self._plan, self._rows = plan, tuple(torch.from_numpy(a).to(self._device) for a in arrays)  # type: ignore[assignment]
-        assert self._rows is not None
+            starts_R, lengths_R, fresh_R = map(torch.from_numpy, (plan.starts_R, plan.lengths_R, plan.fresh_R))
+            self._plan = plan
+            self._rows = (starts_R.to(self._device), lengths_R.to(self._device), fresh_R.to(self._device))
         rows, width, count = plan.rows(k), plan.width(k), plan.count(k)
         starts_B, lengths_B, fresh_B = (array[rows] for array in self._rows)
         step_T = torch.arange(width, device=self._device)
@@ -73,3 +88,37 @@ class Blocks:
         inputs_BT[:, 0] = torch.where(fresh_B, self._start_id, inputs_BT[:, 0])
         mask_BT = None if count == place_BT.numel() else step_T < lengths_B[:, None]
         return Block(inputs_BT, targets_BT, mask_BT, count)
+
+
+class TextEpochs:
+    """The epochs of a text, as `learner.Epochs`: `plan(epoch)` says in which order, `blocks` cut it.
+
+    `steps`: where blocks have drawn lengths, the length that the learning rate is meant for; a shorter block is learned
+    from at a lower rate (Merity, Keskar and Socher 2018).
+    """
+
+    def __init__(self, blocks: Blocks, plan: Callable[[int], Plan], steps: int | None = None) -> None:
+        self._blocks, self._plan, self._steps = blocks, plan, steps
+
+    def epoch(self, number: int) -> TextEpoch:
+        return TextEpoch(self._blocks, self._plan(number), self._steps)
+
+
+@dataclass(frozen=True)
+class TextEpoch:
+    """One epoch of a text, as `learner.Epoch`."""
+
+    blocks: Blocks
+    plan: Plan
+    steps: int | None = None
+
+    @property
+    def carried(self) -> bool:
+        return self.plan.carried
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def batch(self, k: int) -> Block:
+        block = self.blocks.cut(self.plan, k)
+        return block if self.steps is None else replace(block, rate_factor=block.inputs_BT.shape[1] / self.steps)

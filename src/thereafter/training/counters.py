@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Self
 
+from thereafter.config import Table
 from thereafter.training.settings import TrainingSettings
 
 
@@ -66,7 +66,7 @@ class Counters:
             shares.append(self.elapsed() / (60 * budget.minutes))
         return min(1.0, max(shares))
 
-    def line(self) -> dict[str, Any]:
+    def line(self) -> Table:
         """The means since the last line, for the log; the sums begin again."""
         line = {
             "event": "step",
@@ -82,26 +82,26 @@ class Counters:
         self.nats, self.tokens, self.steps, self.clipped = 0.0, 0, 0, 0
         return line
 
-    def status(self, loss: float, *, of_text: bool = True) -> str:
-        """What a user watches; `loss` is shown where no step has been taken since the last line of the log.
+    def mean(self) -> float | None:
+        """The mean loss since the last line of the log; None where no step was taken since."""
+        return self.nats / self.tokens if self.tokens else None
 
-        Where the targets are not the tokens of a text, but tags or labels, nobody asks for a perplexity.
-        """
-        mean = self.nats / self.tokens if self.tokens else loss
-        parts = [f"loss {mean:.3f}", *([f"ppl {perplexity(mean):.1f}"] if of_text else [])]
-        parts += [f"{self.seen / max(1e-9, self.elapsed()):,.0f} {'tok' if of_text else 'targets'}/s"]
-        parts += [f"rate {self.rate:.2g}", f"clipped {100 * self.clipped / max(1, self.steps):.0f} %"]
-        best = f"ppl {perplexity(self.best):.1f}" if of_text else f"loss {self.best:.3f}"
-        return "  ".join(parts + ([f"validation {best}"] if self.best < math.inf else []))
+    def speed(self) -> float:
+        """Targets a second."""
+        return self.seen / max(1e-9, self.elapsed())
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """All numbers as they are now."""
         return asdict(replace(self, seconds=self.elapsed()))
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+    def from_dict(cls, stored: Table) -> Self:
         """Go on counting from what `as_dict` gave; the clock goes on from now."""
         return cls(**stored)
+
+
+COUNTED = frozenset(field.name for field in fields(Counters))
+"""What a checkpoint says of where it was taken."""
 
 
 def perplexity(nats: float) -> float:

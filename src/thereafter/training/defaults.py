@@ -8,15 +8,17 @@ Whatever the user gave stays as it is. What was chosen is said in sentences, and
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TypeVar
 
 from thereafter import config as toml
+from thereafter.config import Table
 from thereafter.models.build import SETTINGS
 from thereafter.models.settings import NeuralSettings
 from thereafter.training.kinds import About
 from thereafter.training.settings import TrainingSettings
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def tier_of(tokens: int) -> Tier:
     return next(tier for tier in TIERS if tokens <= tier.tokens)
 
 
-def complete_model(name: str, given: Mapping[str, Any], about: About) -> tuple[NeuralSettings, list[str]]:
+def complete_model(name: str, given: Table, about: About) -> tuple[NeuralSettings, list[str]]:
     """The model's settings: given ones as they are, sizes by the text, the rest by the kind of model."""
     kind = SETTINGS[name]
     own = {field.name: field.default for field in fields(kind)}
@@ -68,7 +70,7 @@ def complete_model(name: str, given: Mapping[str, Any], about: About) -> tuple[N
     return settings, said
 
 
-def _sizes(name: str, given: Mapping[str, Any], about: About) -> dict[str, Any]:
+def _sizes(name: str, given: Table, about: About) -> Table:
     tier = tier_of(about.tokens)
     if name == "awd-lstm":
         return _awd_sizes(given, tier)
@@ -76,7 +78,7 @@ def _sizes(name: str, given: Mapping[str, Any], about: About) -> dict[str, Any]:
         return {"hidden": tier.hidden // 4 * 4, "layers": tier.blocks, "context": tier.span}
     if name in ("average", "window"):
         return {"embed": min(tier.hidden, 256 if name == "average" else 64), "hidden": tier.hidden}
-    sizes: dict[str, Any] = {"hidden": tier.hidden, "layers": tier.layers}
+    sizes: Table = {"hidden": tier.hidden, "layers": tier.layers}
     if about.tokenizer in _LETTERS and tier.hidden >= 256:
         # A few dozen forms need no long vectors, and what the head saves can be spent on the layer. Two layers leave
         # the plateau of letter frequencies much later than one, of whatever size.
@@ -84,7 +86,7 @@ def _sizes(name: str, given: Mapping[str, Any], about: About) -> dict[str, Any]:
     return sizes
 
 
-def _awd_sizes(given: Mapping[str, Any], tier: Tier) -> dict[str, Any]:
+def _awd_sizes(given: Table, tier: Tier) -> Table:
     """The paper's sizes for texts such as the paper's; `sizes` follows `hidden`, `layers` and `embed` where given."""
     if "sizes" in given:
         return {}
@@ -190,11 +192,11 @@ def _said(given: TrainingSettings, chosen: TrainingSettings) -> list[str]:
     ]
 
 
-def _or(given: Any, chosen: Any) -> Any:
+def _or(given: T | None, chosen: T) -> T:
     return chosen if given is None else given
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return (
         ",".join(map(str, value))
         if isinstance(value, tuple)

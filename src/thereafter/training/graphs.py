@@ -5,7 +5,7 @@ the GPU to run them. A graph holds all of a step: loss, gradients, clipping, the
 What changes from step to step lies in tensors that keep their place: ids, rate, carried state. Random numbers go on
 from replay to replay as they would without a graph.
 
-A shape of block is recorded when it has come up a few times; a rare one, or one with gaps, is computed as usual.
+A shape of batch is recorded when it has come up a few times; a rare one, or one with gaps, is computed as usual.
 
 Shapes: B rows, T steps.
 """
@@ -15,62 +15,66 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic
 
 import torch
 from torch import Tensor
 
 from thereafter import progress
 from thereafter.models.state import NeuralState
-from thereafter.training.blocks import Block
+from thereafter.training.learner import B
 
 _RARE = 3  # so many blocks of a shape are computed as usual; they also warm up what must exist before recording
 
-Learn = Callable[[Block, NeuralState | None, Tensor], tuple[Tensor, NeuralState]]
+Shapes = tuple[torch.Size, ...]
 
 
 @dataclass(frozen=True)
 class _Recorded:
-    """A graph and the places it reads its block from and writes its figures to."""
+    """A graph and the places it reads its batch from and writes its figures to."""
 
     graph: torch.cuda.CUDAGraph
-    block: Block
+    places: dict[str, Tensor]
     figures_3: Tensor
 
 
-class Graphs:
+class Graphs(Generic[B]):
     """The graphs of one training.
 
-    `learn(block, state, rate)` takes a whole step and returns its three figures and the state after it; a state of None
+    `learn(batch, state, rate)` takes a whole step and returns its three figures and the state after it; a state of None
     stands for a fresh one. It must ask the device for nothing.
     """
 
-    def __init__(self, learn: Learn, device: torch.device) -> None:
+    def __init__(
+        self, learn: Callable[[B, NeuralState | None, Tensor], tuple[Tensor, NeuralState]], device: torch.device
+    ) -> None:
         self._learn = learn
-        self._met: Counter[torch.Size] = Counter()
-        self._recorded: dict[torch.Size, _Recorded] = {}
+        self._met: Counter[Shapes] = Counter()
+        self._recorded: dict[Shapes, _Recorded] = {}
         self._rate = torch.zeros((), device=device)
         self._carried: dict[str, Tensor] = {}
         self._pool = torch.cuda.graph_pool_handle()
         self._failed = False
 
-    def play(self, block: Block, state: NeuralState | None, rate: float) -> tuple[Tensor, NeuralState | None] | None:
-        """The figures of a step and the state after it; None where this block must be computed as usual."""
-        shape = block.inputs_BT.shape
-        if self._failed or block.mask_BT is not None or not self._fits(state):
+    def play(self, batch: B, state: NeuralState | None, rate: float) -> tuple[Tensor, NeuralState | None] | None:
+        """The figures of a step and the state after it; None where this batch must be computed as usual."""
+        places = batch.places()
+        if self._failed or places is None or not self._fits(state):
             return None
-        self._met[shape] += 1
-        if self._met[shape] <= _RARE:
+        shapes = tuple(tensor.shape for tensor in places.values())
+        self._met[shapes] += 1
+        if self._met[shapes] <= _RARE:
             return None
         if state is not None:
             self._put(state)
-        found = self._recorded.get(shape) or self._record(block, state)
-        if found is None:
+        recorded = self._recorded.get(shapes) or self._record(batch, places, shapes, state)
+        if recorded is None:
             return None
-        found.block.inputs_BT.copy_(block.inputs_BT)
-        found.block.targets_BT.copy_(block.targets_BT)
+        for name, tensor in places.items():
+            recorded.places[name].copy_(tensor)
         self._rate.fill_(rate)
-        found.graph.replay()
-        return found.figures_3.clone(), None if state is None else state.with_tensors(self._carried)
+        recorded.graph.replay()
+        return recorded.figures_3.clone(), None if state is None else state.with_tensors(self._carried)
 
     def _fits(self, state: NeuralState | None) -> bool:
         """A state has a fixed place where all of it is on the device and no part grows with what was read."""
@@ -88,14 +92,16 @@ class Graphs:
             if tensor is not self._carried[name]:
                 self._carried[name].copy_(tensor)
 
-    def _record(self, block: Block, state: NeuralState | None) -> _Recorded | None:
-        places = Block(block.inputs_BT.clone(), block.targets_BT.clone(), None, block.count)
+    def _record(
+        self, batch: B, places: dict[str, Tensor], shapes: Shapes, state: NeuralState | None
+    ) -> _Recorded | None:
+        own = {name: tensor.clone() for name, tensor in places.items()}
         before = None if state is None else state.with_tensors(self._carried)
         figures_3, graph = torch.zeros(3, device=self._rate.device), torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, pool=self._pool):
-                found_3, after = self._learn(places, before, self._rate)
-                figures_3.copy_(found_3)
+                step_3, after = self._learn(batch.over(own), before, self._rate)
+                figures_3.copy_(step_3)
                 for name, place in self._carried.items() if before is not None else ():
                     place.copy_(after.tensors()[name].detach())
         except RuntimeError as error:
@@ -103,5 +109,5 @@ class Graphs:
             self._failed = True
             progress.note(f"this model's steps are not recorded as CUDA graphs ({str(error).splitlines()[0]})")
             return None
-        self._recorded[block.inputs_BT.shape] = _Recorded(graph, places, figures_3)
-        return self._recorded[block.inputs_BT.shape]
+        self._recorded[shapes] = _Recorded(graph, own, figures_3)
+        return self._recorded[shapes]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from thereafter.config import Table
 from thereafter.errors import TrainingError
 
 ATTEMPTS = 3
@@ -40,11 +40,11 @@ class Guard:
             f"({self.attempts} of {ATTEMPTS} attempts)"
         )
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Table:
         """What it remembers."""
         return {"attempts": self.attempts, "factor": self.factor}
 
-    def restore(self, facts: Mapping[str, Any]) -> None:
+    def restore(self, facts: Table) -> None:
         """Remember what `state` gave."""
         self.attempts, self.factor = int(facts["attempts"]), float(facts["factor"])
 
@@ -68,7 +68,7 @@ def _first_bad_layer(model: nn.Module, again: Callable[[], object]) -> str | Non
     found: list[str] = []
 
     def watch(name: str) -> Callable[..., None]:
-        def look(module: nn.Module, inputs: Any, output: Any) -> None:
+        def look(module: nn.Module, inputs: object, output: object) -> None:
             if not found and any(not _finite(tensor) for tensor in _tensors(output)):
                 found.append(name)
 
@@ -84,7 +84,7 @@ def _first_bad_layer(model: nn.Module, again: Callable[[], object]) -> str | Non
     return found[0] if found else None
 
 
-def _tensors(output: Any) -> list[Tensor]:
+def _tensors(output: object) -> list[Tensor]:
     if isinstance(output, Tensor):
         return [output] if output.is_floating_point() else []
     if isinstance(output, Mapping):

@@ -7,19 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.models.base import SequenceModel
 from thereafter.models.build import NEURAL
 from thereafter.registry import Registry
+from thereafter.runs.journal import Journal
+from thereafter.text.batches import IdArray
 from thereafter.text.sources import Texts
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.training.journal import Journal
 from thereafter.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
-    from thereafter.training.checkpoint import Snapshot
-    from thereafter.training.run_folder import RunWriter
+    from thereafter.runs.checkpoint import Snapshot
+    from thereafter.runs.writer import RunWriter
 
 MODELS = Registry(
     "model",
@@ -33,8 +36,8 @@ class Trained:
 
     model: SequenceModel[Any]
     tokenizer: Tokenizer
-    config: dict[str, Any]
-    log: list[dict[str, Any]] = field(default_factory=list)
+    config: Table
+    log: list[Table] = field(default_factory=list)
     texts: Texts | None = None
     """What it was trained and validated on, where that is still at hand."""
 
@@ -53,18 +56,18 @@ class Job:
     """
 
     tokenizer: Tokenizer
-    ids: NDArray[Any]
+    ids: IdArray
     context: str
     settings: Any
     training: TrainingSettings
     journal: Journal
-    figures: dict[str, Any]
-    valid: NDArray[Any] | None = None
+    figures: Table
+    valid: IdArray | None = None
     run: RunWriter | None = None
     snapshot: Snapshot | None = None
     began: float = field(default_factory=time.perf_counter)
 
-    def done(self, figures: Mapping[str, Any]) -> None:
+    def done(self, figures: Table) -> None:
         """Write the last line of the log."""
         seconds = {"seconds_training": round(time.perf_counter() - self.began, 3)}
         self.journal.write({"event": "trained", **self.figures, **seconds, **figures})
@@ -92,18 +95,18 @@ class ModelKind(Protocol):
     """Whether it is trained step by step: then it takes `TrainingSettings`, needs a validation text, can be resumed."""
 
     def complete(
-        self, given: Mapping[str, Any], training: TrainingSettings, about: About
+        self, given: Table, training: TrainingSettings, about: About
     ) -> tuple[Any, TrainingSettings, list[str]]:
         """Settings from what the user gave, every choice made, and sentences that say what was chosen."""
 
     def train(self, job: Job) -> Any:
         """Train on encoded text; returns the model."""
 
-    def describe(self, model: Any) -> dict[str, Any]:
+    def describe(self, model: Any) -> Table:
         """Figures worth a line in the log and in a summary."""
 
-    def arrays(self, model: Any) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    def arrays(self, model: Any) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
         """The weights by name, and small facts beside them."""
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str], config: Mapping[str, Any]) -> Any:
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]], facts: Mapping[str, str], config: Table) -> Any:
         """The model again from what `arrays` gave."""

@@ -1,4 +1,5 @@
-"""The training loop: block by block through the text, with a guard, validations, and snapshots to go on from.
+"""The training loop: batch by batch, with a guard, validations, and snapshots to go on from. It knows the contracts of
+`learner.py` and nothing else of what it trains.
 
 A snapshot holds all that the following steps depend on: weights, optimizer, carried state, generators, position,
 schedule, guard, sums. So a run that goes on from one, in this process or after it was stopped or killed, goes on bit by
@@ -13,27 +14,26 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Generic
 
 import torch
 from torch import Tensor
 
 from thereafter import progress
-from thereafter.models.neural import NeuralModel
+from thereafter.config import Table
 from thereafter.models.state import NeuralState
-from thereafter.training import checkpoint, numerics, optimizers
-from thereafter.training.blocks import Block, Blocks
-from thereafter.training.checkpoint import Snapshot
-from thereafter.training.counters import Counters, perplexity
+from thereafter.runs import checkpoint
+from thereafter.runs.checkpoint import Snapshot
+from thereafter.runs.journal import Journal
+from thereafter.training import numerics, optimizers
+from thereafter.training.counters import Counters
 from thereafter.training.generators import generator_states, set_generators
 from thereafter.training.graphs import Graphs
 from thereafter.training.guard import Guard, blame
-from thereafter.training.journal import Journal
-from thereafter.training.order import Plan
+from thereafter.training.learner import B, Epoch, Epochs, Heldout, Learner
 from thereafter.training.schedules import Position, Schedule
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.stopping import Stop, undisturbed
-from thereafter.training.validation import Validation
 from thereafter.training.weights import load_weights, weights_of
 
 _ASK_EVERY = 32  # steps between two questions to a device that is not the CPU
@@ -46,38 +46,35 @@ goes beyond, the loss is taken fewer times from there on."""
 _LOWER = 16.0
 
 
-class Loop:
+class Loop(Generic[B]):
     """One training.
 
-    `plan(epoch)` gives the order of an epoch; `keep()` is called when the model has the best weights so far;
-    `write(snapshot)` saves a snapshot, where there is a place for it. `of_text`: what is predicted are the tokens of a
-    text, so that a loss is also a perplexity.
+    `keep()` is called when the learner has the best weights so far; `write(snapshot)` saves a snapshot, where there is
+    a place for it.
     """
 
     def __init__(
         self,
-        model: NeuralModel,
-        blocks: Blocks,
-        plan: Callable[[int], Plan],
-        validation: Validation,
+        learner: Learner[B],
+        epochs: Epochs[B],
+        heldout: Heldout,
         settings: TrainingSettings,
         journal: Journal,
         keep: Callable[[], None],
         write: Callable[[Snapshot], None] | None = None,
-        *,
-        of_text: bool = True,
     ) -> None:
-        self.model, self.settings, self.journal = model, settings, journal
+        self.learner, self.model, self.settings, self.journal = learner, learner.module, settings, journal
         self.at = Counters()
-        self._blocks, self._plan_of, self._validation = blocks, plan, validation
-        self._keep, self._write, self._of_text = keep, write, of_text
-        self._optimizer = optimizers.make(model, settings)
+        self._epochs, self._heldout = epochs, heldout
+        self._keep, self._write = keep, write
+        self._device = next(self.model.parameters()).device
+        self._optimizer = optimizers.make(self.model, settings)
         self._schedule, self._guard = Schedule(settings), Guard()
         self._clip = float(settings.clip or 0.0)
-        self._scale = _LOSS_SCALE if settings.precision == "bfloat16" and model.device.type == "cuda" else 1.0
+        self._scale = _LOSS_SCALE if settings.precision == "bfloat16" and self._device.type == "cuda" else 1.0
         self._graphs = self._new_graphs()
         self._state: NeuralState | None = None
-        self._plan, self._planned = plan(0), 0
+        self._epoch, self._laid_out = epochs.epoch(0), 0
         self._pending: list[tuple[Tensor, int]] = []
         self._careful = 0  # up to this step every single one is looked at
         self._good: Snapshot | None = None
@@ -128,61 +125,61 @@ class Loop:
             self._checkpoint()
 
     def _step(self) -> bool:
-        """Learn from one block; False where that failed and the run went back."""
+        """Learn from one batch; False where that failed and the run went back."""
         self._stop.hold()
-        plan, at = self._current_plan(), self.at
-        block = self._blocks.cut(plan, at.block)
-        state = self.model.fresh(len(block.inputs_BT)) if self._state is None else self._state
-        at.rate = self._rate(plan, block)
-        after = self._played(block, state if plan.carried else None)
+        epoch, at = self._current_epoch(), self.at
+        batch = epoch.batch(at.block)
+        state = self.learner.fresh(batch.rows) if self._state is None else self._state
+        at.rate = self._rate(len(epoch), batch)
+        after = self._played(batch, state if epoch.carried else None)
         if after is None:
-            figures, scale, after = self._gradients(block, state)
-            self._pending.append((figures, block.count))
+            figures, scale, after = self._gradients(batch, state)
+            self._pending.append((figures, batch.count))
             asked = len(self._pending) >= self._ask_every()
-            if asked and not self._settle(at.step + 1, lambda: self._loss(block, state)):
+            if asked and not self._settle(at.step + 1, lambda: self._loss(batch, state)):
                 return False
             self._optimizer.step(at.rate, scale)
             self._optimizer.clear()
-            after = _carried(after) if plan.carried else after
+            after = _carried(after) if epoch.carried else after
         self._optimizer.stepped()
         if not self._warm:
             self._warm = True
             at.start_clock()  # what had to be compiled for the first step is not the training's time
-        ended = at.take(block.count, len(plan))
-        self._state = None if ended or not plan.carried else after
+        ended = at.take(batch.count, len(epoch))
+        self._state = None if ended or not epoch.carried else after
         return len(self._pending) < self._ask_every() or self._settle(at.step)
 
-    def _played(self, block: Block, state: NeuralState | None) -> NeuralState | None:
+    def _played(self, batch: B, state: NeuralState | None) -> NeuralState | None:
         """The state after a step that was recorded before; None where there is no record of one like it."""
         if self._graphs is None or self.at.step < self._careful:
             return None
-        played = self._graphs.play(block, state, self.at.rate)
+        played = self._graphs.play(batch, state, self.at.rate)
         if played is None:
             return None
-        self._pending.append((played[0], block.count))
+        self._pending.append((played[0], batch.count))
         return NeuralState({}) if played[1] is None else played[1]
 
-    def _learn(self, block: Block, state: NeuralState | None, rate: Tensor) -> tuple[Tensor, NeuralState]:
+    def _learn(self, batch: B, state: NeuralState | None, rate: Tensor) -> tuple[Tensor, NeuralState]:
         """A whole step that asks the device for nothing, as a graph must be: its figures, and the state after it."""
         try:
-            figures, scale, after = self._gradients(block, state or self.model.fresh(len(block.inputs_BT)))
+            figures, scale, after = self._gradients(batch, state or self.learner.fresh(batch.rows))
             self._optimizer.step(rate, scale)
         finally:
             self._optimizer.clear()  # also where it could not be recorded: the next step begins without gradients
         return figures, after
 
-    def _gradients(self, block: Block, state: NeuralState) -> tuple[Tensor, Tensor | None, NeuralState]:
-        """Nats, loss and gradient norm of a block; what its gradients are to be divided by; the state after it."""
-        nats, loss, after = self._loss(block, state)
-        (loss if self._scale == 1.0 else loss * self._scale).backward()  # type: ignore[no-untyped-call]
+    def _gradients(self, batch: B, state: NeuralState) -> tuple[Tensor, Tensor | None, NeuralState]:
+        """Nats, loss and gradient norm of a batch; what its gradients are to be divided by; the state after it."""
+        nats, loss, after = self._loss(batch, state)
+        torch.autograd.backward(loss if self._scale == 1.0 else loss * self._scale)
         norm, scale = optimizers.clip(self._optimizer.gradients(), self._clip, self._scale)
         return torch.stack([nats.detach().float(), loss.detach().float(), norm.float()]), scale, after
 
-    def _loss(self, block: Block, state: NeuralState) -> tuple[Tensor, Tensor, NeuralState]:
-        """The nats of a block, what is to become small, and the state after it."""
+    def _loss(self, batch: B, state: NeuralState) -> tuple[Tensor, Tensor, NeuralState]:
+        """The nats of a batch, what is to become small, and the state after it."""
         with self._precision():
-            nats, extra, after = self.model.loss(block.inputs_BT, block.targets_BT, state, block.mask_BT)
-        return nats, nats / block.count + extra, after
+            loss = self.learner.loss(batch, state)
+        return loss.total, loss.total / batch.count + loss.extra, loss.state
 
     def _settle(self, last: int, again: Callable[[], object] | None = None) -> bool:
         """Read the figures of the steps up to `last` that are still on the device; False where the run went back.
@@ -215,9 +212,9 @@ class Loop:
         progress.note(f"step {step}: {what}")
         self._back(step, None)
 
-    def _new_graphs(self) -> Graphs | None:
-        recorded = self.settings.graphs and self.model.device.type == "cuda"
-        return Graphs(self._learn, self.model.device) if recorded else None
+    def _new_graphs(self) -> Graphs[B] | None:
+        recorded = self.settings.graphs and self._device.type == "cuda"
+        return Graphs(self._learn, self._device) if recorded else None
 
     def _back(self, step: int, what: str | None) -> None:
         """Go back to the last good state; at half the rate where it is known `what` went wrong."""
@@ -244,11 +241,11 @@ class Loop:
         at, what = self.at, None
         with self._optimizer.best_guess():
             self._stop.allow()  # nothing changes while it is measured
-            loss = self._validation.measure(self.model)
+            loss = self._heldout.measure()
             self._stop.hold()
             better = loss < at.best
             if not math.isfinite(loss):
-                what = "in validation " + blame(self.model, loss, 0.0, lambda: self._validation.measure(self.model))
+                what = "in validation " + blame(self.model, loss, 0.0, self._heldout.measure)
             elif better:
                 self._keep()
                 at.best, at.best_step = loss, at.step
@@ -256,8 +253,8 @@ class Loop:
             self._back(at.step, what)
             return False
         at.validated, at.stale = at.step, 0 if better else at.stale + 1
-        line = {"event": "validation", "step": at.step, "epoch": at.epoch, "loss": loss, "perplexity": perplexity(loss)}
-        line |= {"best": better, "seconds": round(at.elapsed(), 3)}
+        line: Table = {"event": "validation", "step": at.step, "epoch": at.epoch, "loss": loss}
+        line |= self.learner.figures(loss) | {"best": better, "seconds": round(at.elapsed(), 3)}
         for said in (self._optimizer.validated(loss), self._schedule.validated(loss)):
             if said:
                 line["note"] = said
@@ -298,23 +295,23 @@ class Loop:
 
     def _snapshot(self, into: Snapshot | None = None) -> Snapshot:
         own, remembered = self._optimizer.state()
-        parts = {"model": weights_of(self.model), "optimizer": own, "generator": generator_states(self.model.device)}
+        parts = {"model": weights_of(self.model), "optimizer": own, "generator": generator_states(self._device)}
         parts["carried"] = {} if self._state is None else self._state.tensors()
-        tensors = {f"{part}/{name}": tensor for part, held in parts.items() for name, tensor in held.items()}
-        facts: dict[str, Any] = {
+        tensors = {f"{part}/{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
+        facts: Table = {
             "at": self.at.as_dict(),
             "optimizer": remembered,
             "schedule": self._schedule.state(),
             "guard": self._guard.state(),
             "loss_scale": self._scale,
             "log_bytes": self.journal.length,
-            **numerics.facts(self.model.device),
+            **numerics.facts(self._device),
         }
         return checkpoint.take(tensors, facts, into)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Be where a snapshot was taken, and remember it as the last good one, or the one that it remembers itself."""
-        facts, device = snapshot.facts, self.model.device
+        facts, device = snapshot.facts, self._device
         self.at, self._pending = Counters.from_dict(facts["at"]), []
         load_weights(self.model, snapshot.part("model"))
         self._optimizer.restore(snapshot.part("optimizer"), facts["optimizer"])
@@ -324,41 +321,48 @@ class Loop:
         set_generators(snapshot.part("generator"), device)
         carried = {name: tensor.to(device, copy=True) for name, tensor in snapshot.part("carried").items()}
         rows = len(next(iter(carried.values()))) if carried else 0
-        self._state = self.model.fresh(rows).with_tensors(carried) if carried else None
+        self._state = self.learner.fresh(rows).with_tensors(carried) if carried else None
         self._good = snapshot.earlier or snapshot
 
-    def _current_plan(self) -> Plan:
-        if self._planned != self.at.epoch:
-            self._plan, self._planned = self._plan_of(self.at.epoch), self.at.epoch
-        return self._plan
+    def _current_epoch(self) -> Epoch[B]:
+        if self._laid_out != self.at.epoch:
+            self._epoch, self._laid_out = self._epochs.epoch(self.at.epoch), self.at.epoch
+        return self._epoch
 
-    def _rate(self, plan: Plan, block: Block) -> float:
+    def _rate(self, batches: int, batch: B) -> float:
         at = self.at
-        used = self.model.trained = at.used(self.settings, len(plan), 1, block.count)
-        rate = self._schedule.rate(Position(at.step + 1, at.epoch + at.block / len(plan), used)) * self._guard.factor
-        if self.settings.jitter and self.settings.steps:
-            rate *= block.inputs_BT.shape[1] / self.settings.steps
-        return rate
+        used = at.used(self.settings, batches, 1, batch.count)
+        self.learner.trained(used)
+        rate = self._schedule.rate(Position(at.step + 1, at.epoch + at.block / batches, used)) * self._guard.factor
+        return rate * batch.rate_factor
 
     def _used(self) -> float:
         # between two epochs the length of the next one does not matter: no need to lay it out
-        return self.at.used(self.settings, len(self._current_plan()) if self.at.block else 1)
+        return self.at.used(self.settings, len(self._current_epoch()) if self.at.block else 1)
 
     def _over(self) -> bool:
         patience = self.settings.patience or 0
         return self._used() >= 1.0 - 1e-12 or bool(patience and self.at.stale >= patience)
 
     def _ask_every(self) -> int:
-        return 1 if self.model.device.type == "cpu" or self.at.step < self._careful else _ASK_EVERY
+        return 1 if self._device.type == "cpu" or self.at.step < self._careful else _ASK_EVERY
 
-    def _precision(self) -> AbstractContextManager[Any]:
+    def _precision(self) -> AbstractContextManager[object]:
         if self.settings.precision == "bfloat16":
-            return torch.autocast(self.model.device.type, torch.bfloat16)
+            return torch.autocast(self._device.type, torch.bfloat16)
         return nullcontext()
 
     def _status(self) -> str:
+        """What a user watches: the mean loss since the last line of the log, or that line's."""
+        at, spoken = self.at, self.learner.spoken
         logged = (line["loss"] for line in reversed(self.journal.lines) if line.get("event") == "step")
-        return self.at.status(next(logged, math.nan), of_text=self._of_text)
+        mean = at.mean()
+        loss = next(logged, math.nan) if mean is None else mean
+        parts = [f"loss {loss:.3f}", spoken(loss), f"{at.speed():,.0f} {self.learner.unit}/s", f"rate {at.rate:.2g}"]
+        parts.append(f"clipped {100 * at.clipped / max(1, at.steps):.0f} %")
+        if at.best < math.inf:
+            parts.append(f"validation {spoken(at.best) or f'loss {at.best:.3f}'}")
+        return "  ".join(part for part in parts if part)
 
 
 def _carried(state: NeuralState) -> NeuralState:

@@ -18,11 +18,11 @@ from thereafter.evaluation.switches import REMEDY, Switched, Switches, switched_
 from thereafter.evaluation.tuning import MOST_TOKENS
 from thereafter.models.base import NOT_NORMALISED, Ids, SequenceModel, is_normalised
 from thereafter.models.mixture import MixtureModel
+from thereafter.runs.folder import FORMAT
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer, joined
 from thereafter.training import roles
 from thereafter.training.kinds import Trained
-from thereafter.training.run_folder import FORMAT
 
 
 @dataclass
@@ -165,7 +165,7 @@ def _training_text(trained: Trained) -> Source | None:
 
 def first_ids(tokenizer: Tokenizer, source: Source, most: int) -> Ids:
     """The first tokens of a text, no more than `most`."""
-    parts: list[Any] = []
+    parts = []
     held = 0
     for ids in tokenizer.encode_stream(source.chunks(), whole=True):
         parts.append(ids[: most - held])

@@ -12,16 +12,18 @@ import torch
 from numpy.typing import NDArray
 
 from thereafter import config as toml
+from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError
 from thereafter.models.build import NEURAL, SETTINGS, build
 from thereafter.models.neural import NeuralModel
-from thereafter.training import checkpoint, defaults, numerics, order
-from thereafter.training.blocks import Blocks
+from thereafter.models.state import NeuralState
+from thereafter.training import defaults, order
+from thereafter.training.blocks import Block, Blocks, TextEpochs
 from thereafter.training.counters import perplexity
-from thereafter.training.generators import seeded
+from thereafter.training.fit import Course, Place, fit
 from thereafter.training.kinds import About, Job
+from thereafter.training.learner import Loss
 from thereafter.training.loop import Loop
-from thereafter.training.products import steady_products
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.validation import Validation
 from thereafter.training.weights import load_weights, weights_of
@@ -37,7 +39,7 @@ class NeuralKind:
         self.settings = SETTINGS[name]
 
     def complete(
-        self, given: Mapping[str, Any], training: TrainingSettings, about: About
+        self, given: Table, training: TrainingSettings, about: About
     ) -> tuple[Any, TrainingSettings, list[str]]:
         model, sizes = defaults.complete_model(self.name, given, about)
         device = device_for(training.device)
@@ -52,41 +54,31 @@ class NeuralKind:
         return model, chosen, [said] if sizes + rest else []
 
     def train(self, job: Job) -> NeuralModel:
-        device = torch.device(job.training.device)
-        with (
-            seeded(job.training.seed, device),
-            numerics.as_in(job.snapshot, device),
-            steady_products(job.training.precision, device),
-        ):
-            model = self._built(job).to(device)
-            best: dict[str, torch.Tensor] = {}
-            loop = self._loop(job, model, best)
-            if job.snapshot is not None:
-                self._go_on(job, loop)
-            try:
-                loop.run()
-            except KeyboardInterrupt:
-                if job.run is not None:
-                    job.run.stopped(loop.rescue())
-                raise
-            job.done(self.describe(model) | _figures(loop))
-            if job.run is not None:
-                job.run.finish(job.journal)
-        if not best and job.run is not None:  # it was found before the run was resumed
-            best = job.run.read_weights()
-        load_weights(model, best)
-        return model.eval()
+        if job.valid is None:
+            raise OptionError(f"the model {self.name!r} is validated while it is trained, and no text was given for it")
+        place = Place(job.journal, job.run, job.snapshot)
+        valid = job.valid
 
-    def describe(self, model: NeuralModel) -> dict[str, Any]:
+        def begin(device: torch.device) -> tuple[NeuralModel, Course[Block]]:
+            model = self._built(job).to(device)
+            epochs = TextEpochs(Blocks(job.ids, job.tokenizer.start_id, device), _plans(job), _jittered(job.training))
+            return model, Course(TextLearner(model), epochs, Validation(valid, model, device), self.arrays(model)[1])
+
+        def last_line(model: NeuralModel, loop: Loop[Block]) -> Table:
+            return job.figures | self.describe(model) | _figures(loop)
+
+        return fit(begin, job.training, place, last_line)
+
+    def describe(self, model: NeuralModel) -> Table:
         return {"parameters": model.parameters_count()}
 
-    def arrays(self, model: NeuralModel) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    def arrays(self, model: NeuralModel) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
         facts = {"vocabulary_size": model.vocabulary_size, "context": model.context, "line_end": model.line_end}
         weights = {name: tensor.cpu().numpy() for name, tensor in weights_of(model).items()}
         return weights, {"neural": json.dumps(facts)}
 
     def restore(
-        self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str], config: Mapping[str, Any]
+        self, arrays: Mapping[str, NDArray[np.generic]], facts: Mapping[str, str], config: Table
     ) -> NeuralModel:
         try:
             known = json.loads(facts["neural"])
@@ -117,35 +109,38 @@ class NeuralKind:
             counts=job.tokenizer.vocabulary.counts,
         )
 
-    def _loop(self, job: Job, model: NeuralModel, best: dict[str, torch.Tensor]) -> Loop:
-        """The loop over this text; the best weights are put into `best`, and into the run's folder."""
 
-        def keep() -> None:
-            best.update({name: tensor.clone() for name, tensor in weights_of(model).items()})
-            if job.run is not None:
-                job.run.write_weights(*self.arrays(model))
+class TextLearner:
+    """A language model as `learner.Learner`: its targets are the tokens of a text, so that a loss is a perplexity."""
 
-        run, valid = job.run, job.valid
-        if valid is None:
-            raise OptionError(f"the model {self.name!r} is validated while it is trained, and no text was given for it")
-        return Loop(
-            model,
-            Blocks(job.ids, job.tokenizer.start_id, model.device),
-            _plans(job),
-            Validation(valid, model, model.device),
-            job.training,
-            job.journal,
-            keep,
-            None if run is None else lambda snapshot: checkpoint.write(run.state, snapshot),
-        )
+    unit = "tok"
 
-    def _go_on(self, job: Job, loop: Loop) -> None:
-        assert job.snapshot is not None
-        try:
-            loop.restore(job.snapshot)
-        except (KeyError, TypeError, ValueError, AttributeError, StopIteration, RuntimeError) as error:
-            raise FormatError(f"the checkpoint is damaged or of another model ({error}); try training again") from error
-        job.journal.write({"event": "resumed", "step": loop.at.step})
+    def __init__(self, model: NeuralModel) -> None:
+        self._model = model
+
+    @property
+    def module(self) -> NeuralModel:
+        return self._model
+
+    def fresh(self, rows: int) -> NeuralState:
+        return self._model.fresh(rows)
+
+    def loss(self, batch: Block, state: NeuralState) -> Loss:
+        return Loss(*self._model.loss(batch.inputs_BT, batch.targets_BT, state, batch.mask_BT))
+
+    def trained(self, share: float) -> None:
+        self._model.trained = share
+
+    def spoken(self, loss: float) -> str:
+        return f"ppl {perplexity(loss):.1f}"
+
+    def figures(self, loss: float) -> dict[str, float]:
+        return {"perplexity": perplexity(loss)}
+
+
+def _jittered(training: TrainingSettings) -> int | None:
+    """The length of a block that the rate is meant for, where lengths are drawn."""
+    return training.steps if training.jitter else None
 
 
 def _plans(job: Job) -> Callable[[int], order.Plan]:
@@ -159,7 +154,7 @@ def _plans(job: Job) -> Callable[[int], order.Plan]:
     return lambda epoch: order.stream(len(ids), batch, steps, jitter=bool(s.jitter), seed=s.seed, epoch=epoch)
 
 
-def _figures(loop: Loop) -> dict[str, Any]:
+def _figures(loop: Loop[Block]) -> Table:
     at = loop.at
     return {
         "validation": at.best,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter import config as toml
+from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.model import NgramModel
@@ -38,7 +38,7 @@ class NgramKind:
     trained_in_steps = False
 
     def complete(
-        self, given: Mapping[str, Any], training: TrainingSettings, about: About
+        self, given: Table, training: TrainingSettings, about: About
     ) -> tuple[NgramSettings, TrainingSettings, list[str]]:
         return toml.build(NgramSettings, given, "ngram"), training, []
 
@@ -58,7 +58,7 @@ class NgramKind:
         job.done(self.describe(model))
         return model
 
-    def describe(self, model: NgramModel) -> dict[str, Any]:
+    def describe(self, model: NgramModel) -> Table:
         return {
             "ngrams": model.tables.sizes(),
             "table_bytes": model.tables.nbytes,
@@ -66,7 +66,7 @@ class NgramKind:
             "notes": model.notes,
         }
 
-    def arrays(self, model: NgramModel) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    def arrays(self, model: NgramModel) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
         facts = {
             "context": model.context,
             "line_end": model.line_end,
@@ -79,9 +79,7 @@ class NgramKind:
         tables = {field.name: np.asarray(getattr(model.tables, field.name)) for field in fields(Tables)}
         return tables, {"ngram": json.dumps(facts)}
 
-    def restore(
-        self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str], config: Mapping[str, Any]
-    ) -> NgramModel:
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]], facts: Mapping[str, str], config: Table) -> NgramModel:
         try:
             known = json.loads(facts["ngram"])
             tables = Tables(

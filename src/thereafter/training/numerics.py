@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 
 from thereafter import compiled, progress
+from thereafter.config import Table
 from thereafter.errors import FormatError
-from thereafter.training.checkpoint import Snapshot
+from thereafter.kernels.onednn import switch
+from thereafter.runs.checkpoint import Snapshot
 
-Facts = Mapping[str, Any]
+Facts = Table
 
 
-def facts(device: torch.device) -> dict[str, Any]:
+def facts(device: torch.device) -> Table:
     """What this process computes with, for a snapshot."""
     return {
         "threads": torch.get_num_threads(),
@@ -48,14 +49,14 @@ def as_in(snapshot: Snapshot | None, device: torch.device) -> Iterator[None]:
     try:
         if 1 <= wanted <= max(threads, os.cpu_count() or 1):  # more would wait for each other
             torch.set_num_threads(wanted)
-        torch.backends.mkldnn.enabled = bool(before.get("onednn", onednn))  # type: ignore[assignment]
+        switch(bool(before.get("onednn", onednn)))
         different = _differences(before, facts(device))
         if different:
             progress.note(f"this run goes on with {', '.join(different)}: its last digits may differ")
         yield
     finally:
         torch.set_num_threads(threads)
-        torch.backends.mkldnn.enabled = onednn  # type: ignore[assignment]
+        switch(onednn)
 
 
 def _differences(before: Facts, now: Facts) -> list[str]:

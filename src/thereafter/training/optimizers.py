@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.training.settings import TrainingSettings
 
-Facts = dict[str, Any]
+Facts = Table
 Held = dict[str, list[Tensor]]
 _EPSILON = 1e-8
 
@@ -123,7 +123,7 @@ class Optimizer:
         return held, {}
 
     @torch.no_grad()
-    def restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    def restore(self, tensors: Mapping[str, Tensor], facts: Table) -> None:
         """Remember what `state` gave; the tensors are copied."""
         own, _ = self.state()
         if own.keys() != tensors.keys() or any(own[name].shape != tensors[name].shape for name in own):
@@ -219,7 +219,7 @@ class NonmonotonicAverage(Optimizer):
     def state(self) -> tuple[dict[str, Tensor], Facts]:
         return super().state()[0], {"losses": list(self._losses), "averaged": self._averaged}
 
-    def restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    def restore(self, tensors: Mapping[str, Tensor], facts: Table) -> None:
         self._held.pop("average", None)
         if facts["averaged"]:
             self._begin()

@@ -6,10 +6,10 @@ where it is known. One that belongs to other models only is refused, and the err
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from thereafter.config import Table
 from thereafter.errors import MissingPackageError, OptionError, nearest
 from thereafter.training import settings as training_settings
 from thereafter.training.kinds import MODELS, ModelKind
@@ -32,12 +32,12 @@ class TextSettings:
 class Sorted:
     """Options by the table they belong to."""
 
-    text: dict[str, Any] = field(default_factory=dict)
-    model: dict[str, Any] = field(default_factory=dict)
-    training: dict[str, Any] = field(default_factory=dict)
+    text: Table = field(default_factory=dict)
+    model: Table = field(default_factory=dict)
+    training: Table = field(default_factory=dict)
 
 
-def sort_options(model: str, options: Mapping[str, Any]) -> Sorted:
+def sort_options(model: str, options: Table) -> Sorted:
     """Sort options for a model of this name; OptionError for one that nothing here answers to.
 
     >>> sort_options("ngram", {"order": 3, "text.lower": True})

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thereafter import config as toml
 from thereafter import progress
+from thereafter.config import Table
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError
+from thereafter.runs.folder import FORMAT
+from thereafter.runs.journal import Journal
+from thereafter.runs.writer import RunWriter
+from thereafter.text.batches import IdArray
 from thereafter.text.encoded import encode_source, fit_source
-from thereafter.text.sources import Source, Texts, resolve
+from thereafter.text.sources import AnySource, Source, Texts, resolve
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training import roles
-from thereafter.training.journal import Journal
 from thereafter.training.kinds import MODELS, About, Job, ModelKind, Trained
-from thereafter.training.options import TextSettings, sort_options
-from thereafter.training.run_folder import FORMAT, RunWriter
+from thereafter.training.options import Sorted, TextSettings
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.split import split_texts
 
@@ -32,12 +33,13 @@ LEAST_TOKENS = 16
 """Fewer training tokens teach a neural model nothing."""
 
 
-def find_texts(source: Any, text: str | None, settings: TextSettings, part: str | None = None) -> Texts:
+def find_texts(source: AnySource | None, text: str | None, settings: TextSettings, part: str | None = None) -> Texts:
     """The text that `source` or `text` means; one of the two must be given."""
     if (source is None) == (text is None):
         got = "both" if text is not None else "neither"
         raise SourceError(f"got {got} of a source and text=; expected one: a path or a corpus name, or text='...'")
-    if text is not None:
+    if text is not None or source is None:
+        assert text is not None
         return Texts.of_text(text, lower=settings.lower, letters_only=settings.letters_only)
     texts = resolve(
         source, encoding=settings.encoding, lower=settings.lower, letters_only=settings.letters_only, part=part
@@ -66,7 +68,7 @@ def train(
     texts: Texts,
     model: str,
     text: TextSettings,
-    options: Mapping[str, Any],
+    options: Sorted,
     out: Path | None = None,
     valid: Texts | None = None,
     split: str | None = None,
@@ -79,9 +81,7 @@ def train(
     `warnings` are what the caller has against these texts; they are told, and stand in the log.
     """
     kind: ModelKind = MODELS.load(model)
-    sorted_options = sort_options(model, options)
-    training = toml.build(TrainingSettings, sorted_options.training, "training")
-    text = replace(text, **sorted_options.text)
+    training = toml.build(TrainingSettings, options.training, "training")
     parts, notes = hold_out(texts, valid, split, needed=kind.trained_in_steps)
     source = part_of(parts, "train")
     began = time.perf_counter()
@@ -91,16 +91,16 @@ def train(
     validation = encode_source(tokenizer, parts.parts["valid"]) if kind.trained_in_steps else np.empty(0, np.int32)
     context = choose_context(kind, tokenizer, texts, text, training)
     about = measure(kind, tokenizer, ids, validation, context, source.name)
-    settings, training, chosen = kind.complete(sorted_options.model, training, about)
+    settings, training, chosen = kind.complete(options.model, training, about)
     notes += [*chosen, *warnings]
-    config: dict[str, Any] = {
+    config: Table = {
         "format": FORMAT,
         "model": model,
         "source": describe_source(texts, source) | roles.describe_training(source),
         "text": asdict(text) | {"tokens": tokenizer.name, "context": context},
         model: asdict(settings),
     }
-    figures: dict[str, Any] = {
+    figures: Table = {
         "tokens": len(ids),
         "vocabulary": len(tokenizer.vocabulary),
         "seconds_tokenizing": round(time.perf_counter() - began, 3),
@@ -124,7 +124,7 @@ def train(
     return run(kind, job, config, parts)
 
 
-def run(kind: ModelKind, job: Job, config: dict[str, Any], texts: Texts) -> Trained:
+def run(kind: ModelKind, job: Job, config: Table, texts: Texts) -> Trained:
     """Train what is laid out."""
     try:
         model = kind.train(job)
@@ -133,7 +133,7 @@ def run(kind: ModelKind, job: Job, config: dict[str, Any], texts: Texts) -> Trai
     return Trained(model, job.tokenizer, config, job.journal.lines, texts)
 
 
-def _began(figures: Mapping[str, Any]) -> dict[str, Any]:
+def _began(figures: Table) -> Table:
     """The first line of the log of a training that goes step by step."""
     return {"event": "began", **figures}
 
@@ -169,9 +169,7 @@ def choose_context(
     return context
 
 
-def measure(
-    kind: ModelKind, tokenizer: Tokenizer, ids: NDArray[Any], valid: NDArray[Any], context: str, name: str
-) -> About:
+def measure(kind: ModelKind, tokenizer: Tokenizer, ids: IdArray, valid: IdArray, context: str, name: str) -> About:
     """What defaults are chosen by; refuses a text that is too short to train on in steps."""
     if kind.trained_in_steps and len(ids) < LEAST_TOKENS:
         raise EmptyCorpusError(
@@ -187,15 +185,15 @@ def measure(
     return About(len(ids), len(valid), len(tokenizer.vocabulary), tokenizer.name, context, longest)
 
 
-def describe_source(texts: Texts, source: Source) -> dict[str, Any]:
+def describe_source(texts: Texts, source: Source) -> Table:
     """What the configuration says of the text, so that it can be found again."""
     return {"name": texts.name, "part": source.name, "detail": texts.detail, "sha256": source.fingerprint()}
 
 
-def describe_validation(parts: Texts, valid: Texts | None, split: str | None) -> dict[str, Any]:
+def describe_validation(parts: Texts, valid: Texts | None, split: str | None) -> Table:
     """Where the text and its validation text are found again: files by their full names, corpora by theirs."""
     held_out = parts.parts["valid"]
-    found: dict[str, Any] = {"valid": held_out.name, "valid_sha256": held_out.fingerprint(), "split": split}
+    found: Table = {"valid": held_out.name, "valid_sha256": held_out.fingerprint(), "split": split}
     found |= {"files": _files(parts.name, part_of(parts, "train"))}
     if valid is not None:
         found |= {"valid_source": valid.name, "valid_files": _files(valid.name, held_out)}
@@ -212,7 +210,7 @@ def _files(name: str, source: Source) -> list[str] | None:
     return [] if source.held is not None or source.spools else [str(path.absolute()) for path in source.files]
 
 
-def tokenize(source: Source, default: str, settings: TextSettings) -> tuple[Tokenizer, NDArray[Any]]:
+def tokenize(source: Source, default: str, settings: TextSettings) -> tuple[Tokenizer, IdArray]:
     """Fit the tokenizer that was asked for, else the one that suits the source, and encode the text."""
     kind: type[Tokenizer] = TOKENIZERS.load(settings.tokens or default)
     return fit_source(kind, source, min_count=settings.min_count, max_size=settings.vocabulary)

@@ -12,12 +12,12 @@ epochs = 20
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from thereafter import config as toml
+from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError, SourceError, nearest
 from thereafter.training.kinds import MODELS
 
@@ -28,14 +28,14 @@ _SAID_BY_A_RUN = ("valid_name", "part", "detail", "sha256", "valid", "valid_sha2
 
 @dataclass
 class Recipe:
-    """What `train` is to be called with, or `fit` where a task is named; options are spelled in full, `lstm.hidden`."""
+    """What `train` is to be called with, or with which task; options are spelled in full, `lstm.hidden`."""
 
     model: str | None = None
     task: str | None = None
-    source: Any = None
-    valid: Any = None
+    source: str | list[str] | None = None
+    valid: str | list[str] | None = None
     split: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
+    options: Table = field(default_factory=dict)
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -69,13 +69,13 @@ def read_recipe(path: Path) -> Recipe:
     return recipe
 
 
-def parse_settings(spelled: Iterable[str]) -> dict[str, Any]:
+def parse_settings(spelled: Iterable[str]) -> Table:
     """`name=value` pairs as options; values are TOML, or several with commas, or plain words.
 
     >>> parse_settings(["lstm.hidden=256", "sizes=64,32", "optimizer=sgd", "tied=false"])
     {'lstm.hidden': 256, 'sizes': (64, 32), 'optimizer': 'sgd', 'tied': False}
     """
-    found: dict[str, Any] = {}
+    found: Table = {}
     for pair in spelled:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
@@ -84,7 +84,7 @@ def parse_settings(spelled: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def _value(spelled: str) -> Any:
+def _value(spelled: str) -> object:
     for form in (spelled, f"[{spelled}]") if "," in spelled else (spelled,):
         try:
             value = tomllib.loads(f"value = {form}")["value"]
@@ -94,7 +94,7 @@ def _value(spelled: str) -> Any:
     return spelled
 
 
-def _table(path: Path, name: str, values: Any) -> Mapping[str, Any]:
-    if not isinstance(values, Mapping):
+def _table(path: Path, name: str, values: object) -> Table:
+    if not isinstance(values, dict):
         raise FormatError(f"{path}: {name} is {values!r}; expected a table: [{name}]")
     return values

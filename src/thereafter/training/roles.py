@@ -7,9 +7,9 @@ what is read of them, so that a copy, a compressed file or the same text given a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from thereafter import progress
+from thereafter.config import Table
 from thereafter.text.sources import Source
 from thereafter.training.kinds import Trained
 from thereafter.training.split import Cut
@@ -18,13 +18,13 @@ _COMPARED = 32_000_000
 """Bytes of two texts that are held in memory to see whether one is part of the other."""
 
 
-def describe_training(source: Source) -> dict[str, Any]:
+def describe_training(source: Source) -> Table:
     """For the configuration: the hash of the training text, and of the whole that it was cut from."""
     whole = {"whole_text_sha256": source.whole().text_hash()} if isinstance(source, Cut) else {}
     return {"text_sha256": source.text_hash(), **whole}
 
 
-def describe_validation(source: Source) -> dict[str, Any]:
+def describe_validation(source: Source) -> Table:
     """For the configuration: the hash of the text that chooses the weights."""
     return {"valid_text_sha256": source.text_hash()}
 
@@ -61,7 +61,7 @@ def caveat(trained: Trained, scored: Source, tune: Source | None = None) -> str:
     return f"validation score, not a test: {', '.join(chosen)} were chosen by this very text" if chosen else ""
 
 
-def mixtures(trained: Trained) -> Iterator[dict[str, Any]]:
+def mixtures(trained: Trained) -> Iterator[Table]:
     """What the configurations of a mixture, and of mixtures in it, say of their weights."""
     if "mixture" in trained.config:
         yield trained.config["mixture"]

@@ -13,10 +13,9 @@ With p the share of the budget that is used (this step included), e the epoch, w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from thereafter.config import Table
 from thereafter.training.settings import TrainingSettings
 
 _ONE_CYCLE_START = 1 / 25
@@ -76,11 +75,11 @@ class Schedule:
         self.waited, self.reductions = 0, self.reductions + 1
         return f"no better validation: the rate is multiplied by {self._settings.decay}"
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Table:
         """What it remembers."""
         return {"reductions": self.reductions, "best": _plain(self.best), "waited": self.waited}
 
-    def restore(self, facts: Mapping[str, Any]) -> None:
+    def restore(self, facts: Table) -> None:
         """Remember what `state` gave."""
         self.reductions, self.waited = int(facts["reductions"]), int(facts["waited"])
         self.best = math.inf if facts["best"] is None else float(facts["best"])

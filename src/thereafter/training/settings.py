@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any
 
 from thereafter.errors import OptionError, nearest
 
@@ -110,7 +109,7 @@ def _choice(name: str, value: str | None, known: tuple[str, ...]) -> None:
         raise OptionError(f"{name} is {value!r}; {nearest(value, list(known))}")
 
 
-def _at_least(name: str, value: Any, least: int) -> None:
+def _at_least(name: str, value: float | None, least: int) -> None:
     if value is not None and not (value >= least and math.isfinite(value)):
         raise OptionError(f"{name} is {value!r}; expected {least} or more")
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DEFAULTS = (signal.default_int_handler, signal.SIG_DFL)
@@ -56,7 +55,7 @@ def undisturbed() -> Iterator[None]:
 
 
 @contextmanager
-def _handled(handler: Any, instead_of: tuple[Any, ...] | None) -> Iterator[None]:
+def _handled(handler: Callable[[int, FrameType | None], None], instead_of: tuple[object, ...] | None) -> Iterator[None]:
     """Another handler for signals to stop; where `instead_of` is given, only in the place of one of these."""
     before = {}
     if threading.current_thread() is threading.main_thread():

@@ -21,9 +21,10 @@ _STEPS = 64
 
 
 class Validation:
-    """A text to validate on, laid out once; the layout depends on nothing but the text."""
+    """A text that a model is validated on, as `learner.Heldout`; its layout depends on nothing but the text."""
 
     def __init__(self, ids: IdArray, model: NeuralModel, device: torch.device) -> None:
+        self.model = model
         rows = min(_ROWS, max(1, len(ids) // _ROW))
         if model.context == "line" and model.line_end is not None:
             self._plan = order.lines(ids, model.line_end, _ROWS, 16 * _STEPS, shuffle=False)
@@ -32,8 +33,9 @@ class Validation:
         self._blocks = Blocks(ids, model.vocabulary_size, device)
         self.tokens = len(ids)
 
-    def measure(self, model: NeuralModel) -> float:
+    def measure(self) -> float:
         """Nats a token. Draws no random numbers and leaves the model as it was."""
+        model = self.model
         was_training = model.training
         model.eval()
         plan, state = self._plan, None

@@ -23,12 +23,12 @@ from thereafter.figures.agreement import accuracy_by_distance
 from thereafter.inspection.agreement import from_tallies
 from thereafter.inspection.reader import Reader
 from thereafter.language_model import LanguageModel
+from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS
 from thereafter.storage import open_plain
 from thereafter.studio.errors import NotThereError
 from thereafter.text.agreement import read_sentences
 from thereafter.text.sources import Source
 from thereafter.training.kinds import Trained
-from thereafter.training.run_folder import CONFIG, TOKENIZER, WEIGHTS
 
 SOURCE = "the test sentences"
 _TIMED_CHARACTERS = 20_000

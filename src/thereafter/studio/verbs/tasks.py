@@ -5,7 +5,6 @@ All figures are the library's own: `TaskModel.predict` and `explain`, `measure_p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,6 +13,7 @@ from thereafter.errors import OptionError
 from thereafter.studio.verbs.tracing import plain
 from thereafter.task_model import TaskModel
 from thereafter.tasks import store
+from thereafter.tasks.wording import Wording
 from thereafter.text.pairs import SentencePair
 
 EACH = 20
@@ -30,7 +30,7 @@ def translated(model: TaskModel, text: str) -> dict[str, Any]:
     if has_attention(model):
         found = model.explain(text)
         return {"source": found.source, "said": found.said, "weights": plain(found.weights), "text": found.answer}
-    source, target = model.lexicons["source"], model.lexicons["target"]
+    source, target = _sides(model)
     said = model.predict(text)
     return {
         "source": source.forms(source.ids(text)),
@@ -38,6 +38,14 @@ def translated(model: TaskModel, text: str) -> dict[str, Any]:
         "weights": None,
         "text": said,
     }
+
+
+def _sides(model: TaskModel) -> tuple[Wording, Wording]:
+    """How a translator spells what it reads and what it writes."""
+    source, target = model.codecs["source"], model.codecs["target"]
+    assert isinstance(source, Wording)
+    assert isinstance(target, Wording)
+    return source, target
 
 
 def has_attention(model: TaskModel) -> bool:
@@ -61,7 +69,7 @@ def quality(model: TaskModel, test: Path | None = None) -> list[dict[str, Any]]:
                 answers,
                 [one.target for one in group],
                 [one.source for one in group],
-                lowercase=model.lexicons["target"].lower,
+                lowercase=_sides(model)[1].lower,
             )
             points.append({"length": length, "sentences": len(group), "words": found.words, "exact": found.exact})
         _points[model] = points
@@ -76,9 +84,10 @@ def held_out(model: TaskModel, test: Path | None = None) -> dict[int, list[Sente
     _check(model, "translate")
     if model not in _pairs:
         if test is not None:
-            pairs: Sequence[SentencePair] = model.task.read([test])
+            examples = model.task.read([test])
         else:
-            pairs = store.learned_from(model.task, model.config, "the training")[1].examples
+            examples = store.learned_from(model.task, model.config, "the training")[1].examples
+        pairs = [one for one in examples if isinstance(one, SentencePair)]
         found: dict[int, list[SentencePair]] = {}
         for one in pairs:
             length = len(one.source.split())
@@ -104,7 +113,7 @@ def judged(model: TaskModel, source: str, target: str) -> dict[str, Any]:
     That is how `measure_pairs` counts; `missing` words of the reference have no place in it at all.
     """
     _check(model, "translate")
-    lower = model.lexicons["target"].lower
+    lower = _sides(model)[1].lower
     said = model.predict(source).split()
     meant = (target.lower() if lower else target).split()
     right = [at < len(meant) and (word.lower() if lower else word) == meant[at] for at, word in enumerate(said)]

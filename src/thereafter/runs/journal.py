@@ -6,12 +6,13 @@ import json
 import os
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from thereafter import packages, progress
+from thereafter.config import Table
 from thereafter.errors import StorageError
 
-Line = dict[str, Any]
+Line = Table
 _ENDS = ("trained", "read")
 _SHOWN = {"step": ("loss", "rate", "norm", "clipped"), "validation": ("loss", "perplexity")}
 
@@ -63,6 +64,14 @@ def _last_line(written: bytes) -> Line | None:
     return next(iter(read_lines(whole[whole.rfind(b"\n", 0, -1) + 1 :])[0]), None)
 
 
+class Board(Protocol):
+    """What is used of TensorBoard's writer."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Journal:
     """A list of lines that a file keeps up with: a line is in the file when `write` returns."""
 
@@ -71,7 +80,7 @@ class Journal:
         self.lines: list[Line] = []
         self._path = path
         self._file: FileIO | None = None
-        self._board: Any = None if tensorboard is None else _board(tensorboard)
+        self._board = None if tensorboard is None else _board(tensorboard)
         if path is not None:
             try:
                 self._file = FileIO(path, "a+")
@@ -125,7 +134,8 @@ class Journal:
         return StorageError(f"cannot write {self._path}: {error.strerror}; what was saved stays; try freeing space")
 
 
-def _board(folder: Path) -> Any:
+def _board(folder: Path) -> Board:
     """TensorBoard's writer, which comes with torch and needs the package `tensorboard`."""
     packages.require("tensorboard", "TensorBoard logging")
-    return packages.require("torch.utils.tensorboard", "TensorBoard logging").SummaryWriter(str(folder))
+    writer: Board = packages.require("torch.utils.tensorboard", "TensorBoard logging").SummaryWriter(str(folder))
+    return writer

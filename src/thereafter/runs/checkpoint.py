@@ -6,18 +6,17 @@ On disk it is one file, written beside the last one and moved into its place, so
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.storage import map_arrays, write_arrays
-from thereafter.training.counters import Counters
 
 FORMAT = 1
 _KEY, _EARLIER, _TYPES = "training", "earlier", "types"
@@ -36,7 +35,7 @@ class Snapshot:
     """
 
     tensors: Mapping[str, Tensor]
-    facts: Mapping[str, Any]
+    facts: Table
     earlier: Snapshot | None = None
 
     def part(self, prefix: str) -> dict[str, Tensor]:
@@ -48,7 +47,7 @@ class Snapshot:
         }
 
 
-def take(tensors: Mapping[str, Tensor], facts: Mapping[str, Any], into: Snapshot | None = None) -> Snapshot:
+def take(tensors: Mapping[str, Tensor], facts: Table, into: Snapshot | None = None) -> Snapshot:
     """Copy a moment; the memory of an older one that nobody needs any more is used again where it fits."""
     old = {} if into is None else into.tensors
     copies: dict[str, Tensor] = {}
@@ -71,21 +70,21 @@ def write(path: Path, snapshot: Snapshot) -> None:
     if snapshot.earlier is not None:
         tensors |= {f"{_EARLIER}/{name}": tensor for name, tensor in snapshot.earlier.tensors.items()}
     types = {name: str(t.dtype).removeprefix("torch.") for name, t in tensors.items() if t.dtype in _BITS}
-    facts: dict[str, Any] = {"format": FORMAT, _TYPES: types, **snapshot.facts}
+    facts: Table = {"format": FORMAT, _TYPES: types, **snapshot.facts}
     if snapshot.earlier is not None:
         facts[_EARLIER] = dict(snapshot.earlier.facts)
     arrays = {name: t.view(_BITS.get(t.dtype, t.dtype)).cpu().numpy() for name, t in tensors.items()}
     write_arrays(path, arrays, {_KEY: json.dumps(facts)}, durable=True)
 
 
-def read(path: Path) -> Snapshot:
-    """Read it back; FormatError where it is no checkpoint. Nothing in it is executed."""
+def read(path: Path, counters: Collection[str]) -> Snapshot:
+    """Read it back; FormatError where it is no checkpoint with all `counters`. Nothing in it is executed."""
     arrays, known = map_arrays(path)
     try:
         facts = json.loads(known[_KEY])
         version, before, types = facts.pop("format"), facts.pop(_EARLIER, None), facts.pop(_TYPES, {})
         for moment in (facts, *([] if before is None else [before])):
-            if not moment.keys() >= _FACTS or moment["at"].keys() != {field.name for field in fields(Counters)}:
+            if not moment.keys() >= _FACTS or moment["at"].keys() != set(counters):
                 raise ValueError("it is not complete")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FormatError(f"{path} is no checkpoint of a training ({error}); try training again") from error

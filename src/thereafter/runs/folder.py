@@ -1,0 +1,142 @@
+"""A run on disk: `config.toml`, `tokenizer.json`, `weights.safetensors`, `log.jsonl`. Loading one executes nothing.
+
+What is trained step by step also has `state.safetensors`, from which its training goes on. The same files hold a
+language model and a task: `tokenizer.json` has whatever turns a user's data into numbers and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from thereafter import config as toml
+from thereafter.config import Table
+from thereafter.errors import FormatError, StorageError, nearest
+from thereafter.runs import ownership
+from thereafter.runs.journal import Line, has_ended, read_log
+from thereafter.storage import read_plain
+
+CONFIG, TOKENIZER, WEIGHTS, LOG = "config.toml", "tokenizer.json", "weights.safetensors", "log.jsonl"
+STATE, BOARD = "state.safetensors", "tensorboard"
+FILES = (CONFIG, LOG, TOKENIZER, WEIGHTS)
+FORMAT = 1
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run."""
+    return is_file(folder / CONFIG)
+
+
+def is_file(path: Path) -> bool:
+    """Whether a path is a plain file; one that no system could open is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder that a run may not be written to: to be asked before the training, not after it."""
+    if "\0" in str(folder):
+        raise StorageError(f"{str(folder)!r} holds a NUL and can be no folder; try another --out")
+    ownership.check_idle(folder)
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise StorageError(f"{folder} is a file; expected a folder for the run; try another --out")
+        others = [path for path in folder.iterdir() if not _ours(path.name)] if folder.is_dir() else []
+        if others and not is_run(folder):
+            raise StorageError(f"{folder} holds other files and no run; nothing was written; try a new folder")
+        if is_file(folder / STATE) and not is_finished(folder):
+            raise StorageError(
+                f"{folder} holds a training that has not finished; nothing was written; try: thereafter train --resume "
+                f"{folder}, or another --out"
+            )
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot use {str(folder)[:200]!r} as a run folder: {error}; try another --out") from error
+
+
+def _ours(name: str) -> bool:
+    """A file of a run, its lock, or what a save that was killed left of one."""
+    return name in (*FILES, STATE, BOARD, ownership.LOCK) or left_behind(name)
+
+
+def left_behind(name: str) -> bool:
+    # a temporary file beside a temporary file has two dots before its name
+    return name.endswith(".tmp") and any(name.lstrip(".").startswith(f"{file}.") for file in (*FILES, STATE))
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the training in a run folder has come to its end: its log says so in the last line."""
+    try:
+        return has_ended(read_plain(folder / LOG))
+    except (OSError, ValueError):
+        return False
+
+
+def read_config(folder: Path) -> tuple[Table, list[Line]]:
+    """The configuration and the log of a run, checked."""
+    if not is_run(folder):
+        raise FormatError(_no_run(folder))
+    try:
+        config = toml.loads(read_plain(folder / CONFIG).decode("utf-8"), str(folder / CONFIG))
+        log = read_log(folder / LOG)
+    except (OSError, ValueError, RecursionError) as error:
+        raise FormatError(f"the run {folder} cannot be read: {error}; try training again") from error
+    _check(config, folder)
+    return config, log
+
+
+def _check(config: Table, folder: Path) -> None:
+    """Refuse what no `save` has written: another format, or neither a model nor a task."""
+    path = folder / CONFIG
+    if config.get("format") != FORMAT:
+        raise FormatError(f"{path} is of format {config.get('format')!r}; expected {FORMAT}; try training again")
+    if not isinstance(config.get("task", config.get("model")), str):
+        raise FormatError(f"{path} names neither a model nor a task; try training again")
+
+
+def check_tables(config: Table, folder: Path, tables: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a configuration that lacks one of these tables, or a name in it; from here on they are taken for granted."""
+    for table, names in tables.items():
+        values = config.get(table)
+        missing = [name for name in names if not isinstance(values, dict) or name not in values]
+        if not isinstance(values, dict) or missing:
+            raise FormatError(
+                f"{folder / CONFIG} is not complete: expected the table [{table}] {'with ' if names else ''}"
+                f"{', '.join(missing)}; try training again"
+            )
+
+
+def holds_task(folder: Path) -> bool:
+    """Whether a folder holds the run of a task, not that of a language model."""
+    try:
+        return "task" in toml.loads(read_plain(folder / CONFIG).decode("utf-8"))
+    except (OSError, ValueError, FormatError):
+        return False
+
+
+def check_weights(config: Table, folder: Path) -> None:
+    """Refuse a training that was broken off before its first weights were saved."""
+    if not is_file(folder / WEIGHTS) and config.get("training"):
+        raise FormatError(
+            f"the training in {folder} was broken off before its first weights were saved; try: thereafter train "
+            f"--resume {folder}"
+        )
+
+
+def free_folder(base: Path, name: str) -> Path:
+    """`base/name`, or with the first number that no run has taken yet."""
+    folder, number = base / name, 2
+    while folder.exists():
+        folder, number = base / f"{name}-{number}", number + 1
+    return folder
+
+
+def _no_run(folder: Path) -> str:
+    if folder.is_dir():
+        return f"{folder} holds no {CONFIG}: expected a run folder; try: thereafter train SOURCE --out {folder}"
+    beside: list[str] = []
+    if folder.parent.is_dir():
+        beside = sorted(str(other) for other in folder.parent.iterdir() if is_run(other))
+    hint = nearest(str(folder), beside) if beside else "try: thereafter train SOURCE --out RUN"
+    return f"there is no run {folder}; {hint}"

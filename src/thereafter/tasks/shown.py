@@ -1,0 +1,33 @@
+"""What a task can say of an answer beyond it: what spoke for it, and what led to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.config import Table
+
+Fields = dict[str, tuple[tuple[str, ...], NDArray[np.generic]]]
+"""Arrays by name, each with the names of its axes."""
+
+
+class Explained(Protocol):
+    """One answer, explained: lines to read, and plain JSON values."""
+
+    def __str__(self) -> str: ...
+
+    def as_dict(self) -> Table:
+        """The same as plain JSON values."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a trace says of an example: the words that are its steps, the forms that `fields` number, the answer."""
+
+    tokens: list[str]
+    vocabulary: list[str]
+    fields: Fields
+    about: Table = field(default_factory=dict)

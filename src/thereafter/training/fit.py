@@ -1,0 +1,108 @@
+"""One training from its first step to its end, whatever learns: the loop with all that stands around it.
+
+The best weights are kept, in memory and in the run folder; a training that is broken off saves where it was; one that
+goes on begins where its snapshot was taken; the last line of the log says what it came to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import torch
+from torch import nn
+
+from thereafter.config import Table
+from thereafter.errors import FormatError
+from thereafter.runs import checkpoint
+from thereafter.runs.checkpoint import Snapshot
+from thereafter.runs.journal import Journal
+from thereafter.runs.writer import RunWriter
+from thereafter.training import numerics
+from thereafter.training.generators import seeded
+from thereafter.training.learner import B, Epochs, Heldout, Learner
+from thereafter.training.loop import Loop
+from thereafter.training.products import steady_products
+from thereafter.training.settings import TrainingSettings
+from thereafter.training.weights import load_weights, weights_of
+
+_DAMAGED = (KeyError, TypeError, ValueError, AttributeError, StopIteration, RuntimeError)
+
+
+@dataclass(frozen=True)
+class Course(Generic[B]):
+    """What learns, what from, and what it is validated on. `facts` are saved beside the weights."""
+
+    learner: Learner[B]
+    epochs: Epochs[B]
+    heldout: Heldout
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a training writes to: its log and, where it has one, its folder. `snapshot` is where it goes on."""
+
+    journal: Journal
+    writer: RunWriter | None = None
+    snapshot: Snapshot | None = None
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def fit(
+    begin: Callable[[torch.device], tuple[M, Course[B]]],
+    training: TrainingSettings,
+    place: Place,
+    last_line: Callable[[M, Loop[B]], Table],
+) -> M:
+    """Train; returns the network with the best weights, in evaluation mode.
+
+    `begin(device)` builds the network, with the training's own random numbers; `last_line` are the figures that the log
+    ends with.
+    """
+    device, writer, snapshot = torch.device(training.device), place.writer, place.snapshot
+    best: dict[str, torch.Tensor] = {}
+    with (
+        seeded(training.seed, device),
+        numerics.as_in(snapshot, device),
+        steady_products(training.precision, device),
+    ):
+        module, course = begin(device)
+
+        def keep() -> None:
+            best.update({name: tensor.clone() for name, tensor in weights_of(module).items()})
+            if writer is not None:
+                writer.write_weights({name: tensor.cpu().numpy() for name, tensor in best.items()}, course.facts)
+
+        write = None if writer is None else _writing(writer)
+        loop = Loop(course.learner, course.epochs, course.heldout, training, place.journal, keep, write)
+        if snapshot is not None:
+            _go_on(loop, snapshot)
+        try:
+            loop.run()
+        except KeyboardInterrupt:
+            if writer is not None:
+                writer.stopped(loop.rescue())
+            raise
+        place.journal.write({"event": "trained", **last_line(module, loop)})
+        if writer is not None:
+            writer.finish(place.journal)
+    if not best and writer is not None:  # it was found before the run was resumed
+        best = writer.read_weights()
+    load_weights(module, best)
+    return module.eval()
+
+
+def _writing(writer: RunWriter) -> Callable[[Snapshot], None]:
+    return lambda snapshot: checkpoint.write(writer.state, snapshot)
+
+
+def _go_on(loop: Loop[B], snapshot: Snapshot) -> None:
+    try:
+        loop.restore(snapshot)
+    except _DAMAGED as error:
+        raise FormatError(f"the checkpoint is damaged or of another model ({error}); try training again") from error
+    loop.journal.write({"event": "resumed", "step": loop.at.step})

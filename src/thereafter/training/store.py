@@ -1,0 +1,53 @@
+"""A language model as a run folder: what `runs` writes and reads of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from thereafter.config import Table
+from thereafter.errors import FormatError, nearest
+from thereafter.runs import folder as files
+from thereafter.runs import saving
+from thereafter.runs.journal import Line
+from thereafter.text.tokenizers import load_tokenizer
+from thereafter.training.kinds import MODELS, ModelKind, Trained
+
+_TEXT = ("tokens", "context", "lower", "letters_only")
+
+
+def save(trained: Trained, folder: Path) -> Path:
+    """Write a model as a run, in the place of one that is there already."""
+    files.check_free(folder)
+    kind: ModelKind = MODELS.load(trained.config["model"])
+    return saving.save(
+        saving.Saved(trained.config, trained.tokenizer, *kind.arrays(trained.model), trained.log), folder
+    )
+
+
+def load(folder: Path) -> Trained:
+    """Read a run back; n-gram tables are mapped, not copied."""
+    config, log = read_config(folder)
+    arrays, facts = saving.read_weights(folder, config)
+    kind: ModelKind = MODELS.load(config["model"])
+    tokenizer = load_tokenizer(folder / files.TOKENIZER)
+    model = kind.restore(arrays, facts, config)
+    if model.vocabulary_size != len(tokenizer.vocabulary):
+        raise FormatError(
+            f"the run {folder} mixes a model of {model.vocabulary_size:,} words with a tokenizer of "
+            f"{len(tokenizer.vocabulary):,}; try training again"
+        )
+    return Trained(model, tokenizer, config, log)
+
+
+def read_config(folder: Path) -> tuple[Table, list[Line]]:
+    """The configuration and the log of a language model's run, checked."""
+    config, log = files.read_config(folder)
+    if "task" in config:
+        raise FormatError(
+            f"{folder} holds the task {config['task']!r}; expected a language model; try: thereafter predict {folder}"
+        )
+    model = config["model"]
+    if model not in MODELS:
+        raise FormatError(f"{folder / files.CONFIG}: no model is called {model!r}; {nearest(model, list(MODELS))}")
+    files.check_tables(config, folder, {"source": ("name",), "text": _TEXT, model: ()})
+    return config, log
