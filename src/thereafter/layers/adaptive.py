@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError, ShapeError
-from thereafter.layers.softmax import softmax_nll, wide_log_softmax
+from thereafter.layers.heads import check_places
+from thereafter.layers.softmax import draw, rows_at_once, softmax_nll, wide_log_softmax
 
 
 class AdaptiveSoftmax(nn.Module):
@@ -104,6 +105,22 @@ class AdaptiveSoftmax(nn.Module):
             inside = wide_log_softmax(F.linear(F.linear(f_NH, down), out))
             parts.append(inside + head[:, short + i : short + i + 1])
         return torch.cat(parts, dim=1).index_select(1, self.rank_V)
+
+    @torch.no_grad()
+    def sample(self, f_NH: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """A word for each place, [N]: first of the short list and the clusters, then of the cluster that was drawn."""
+        check_places(f_NH, self.features)
+        rows = rows_at_once(len(f_NH), len(self.weight), self.chunk, f_NH.device.type)
+        pieces = torch.split(f_NH, rows)
+        first_N = torch.cat([draw(wide_log_softmax(F.linear(f, self.weight, self.bias)), generator) for f in pieces])
+        rank_N = first_N.clone()
+        for i, (down, out) in enumerate(zip(self.down, self.out, strict=True)):
+            index = torch.eq(first_N, self.ends[0] + i).nonzero().squeeze(1)
+            size = rows_at_once(len(index), len(out), self.chunk, f_NH.device.type)
+            for part in torch.split(index, size):
+                inside = wide_log_softmax(F.linear(F.linear(f_NH.index_select(0, part), down), out))
+                rank_N[part] = self.ends[i] + draw(inside, generator)
+        return torch.argsort(self.rank_V).index_select(0, rank_N)
 
     def extra_repr(self) -> str:
         return f"{self.features}, {self.words}, cutoffs={self.ends[:-1]}"

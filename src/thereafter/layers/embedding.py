@@ -31,6 +31,14 @@ class Embedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(words + 1, size))
         nn.init.uniform_(self.weight, -init, init)
 
+    @property
+    def size(self) -> int:
+        return self.weight.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        return self.weight.device
+
     def forward(self, tokens_BT: Tensor) -> Tensor:
         return self._dropped(F.embedding(tokens_BT, self.weight), tokens_BT)
 

@@ -24,6 +24,7 @@ from torch.autograd.function import once_differentiable
 
 from thereafter.errors import ShapeError
 from thereafter.layers.embedding import Embedding
+from thereafter.layers.heads import check_places
 
 PIECE = {"cpu": 1 << 23}
 LARGE_PIECE = 1 << 26
@@ -73,6 +74,11 @@ def softmax_nll(
 def wide_log_softmax(z_NV: Tensor) -> Tensor:
     """log softmax in float32 at least."""
     return F.log_softmax(z_NV, dim=-1, dtype=torch.promote_types(z_NV.dtype, torch.float32))
+
+
+def draw(logp_NV: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """One column of each row, [N], drawn by its probability."""
+    return torch.multinomial(logp_NV.exp(), 1, generator=generator).squeeze(1)
 
 
 class _Walk:
@@ -247,6 +253,13 @@ class Softmax(nn.Module):
     def log_prob(self, f_NH: Tensor) -> Tensor:
         """log p of every word, [N, V]."""
         return wide_log_softmax(F.linear(f_NH, self.matrix[: self.words], self.bias))
+
+    @torch.no_grad()
+    def sample(self, f_NH: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """A word for each place, [N], each as often as its probability says."""
+        check_places(f_NH, self.features)
+        rows = rows_at_once(len(f_NH), self.words, self.chunk, f_NH.device.type)
+        return torch.cat([draw(self.log_prob(piece_PH), generator) for piece_PH in torch.split(f_NH, rows)])
 
     def extra_repr(self) -> str:
         return f"{self.features}, {self.words}, tied={self._tied[0] is not None}"
