@@ -6,7 +6,7 @@ n-grams are left as they are: their tables follow from the text.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -57,20 +57,16 @@ def scaled(settings: NeuralSettings, factor: float) -> NeuralSettings:
     def width(size: int) -> int:
         return max(1, round(size * factor / unit)) * unit
 
-    found: dict[str, Any] = {}
-    for name in (field.name for field in fields(settings)):
-        value = getattr(settings, name)
-        if name in ("hidden", "embed") and value is not None:
-            found[name] = width(value)
-        elif name == "sizes":
-            found[name] = tuple(width(size) for size in value)
-    return replace(settings, **found)
+    wider: dict[str, Any] = {
+        name: tuple(map(width, value)) if isinstance(value, tuple) else width(value)
+        for name, value in settings.widths().items()
+    }
+    return replace(settings, **wider)
 
 
 def widths(settings: NeuralSettings) -> dict[str, Any]:
     """The options that give a model the widths of these settings."""
-    named = {name: getattr(settings, name) for name in ("embed", "hidden", "sizes") if hasattr(settings, name)}
-    return {name: value for name, value in named.items() if value}
+    return {name: value for name, value in settings.widths().items() if value}
 
 
 def matched(settings: NeuralSettings, target: int, count: Callable[[NeuralSettings], int]) -> NeuralSettings:

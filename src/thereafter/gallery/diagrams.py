@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from thereafter.cells import CELLS
 from thereafter.figures.diagrams.cell import cell_figure, cells_figure
-from thereafter.figures.diagrams.context import context_figure
+from thereafter.figures.diagrams.context import Settings, context_figure
 from thereafter.figures.diagrams.networks import (
     USES,
     bidirectional_figure,
@@ -81,7 +81,7 @@ def _highway(models: Models) -> Figure:
 
 
 def _context(models: Models) -> Figure:
-    settings = {
+    settings: dict[str, Settings] = {
         "5-gram": NgramSettings(order=5),
         "average": AverageSettings(window=6),
         "window": WindowSettings(),

@@ -7,7 +7,7 @@ configuration says everything.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from thereafter.errors import OptionError
 
@@ -36,12 +36,22 @@ class NeuralSettings:
 
     def __post_init__(self) -> None:
         check_choice("head", self.head, HEADS)
-        for name in (name for name in vars(self) if name.startswith(("dropout", "weight_drop"))):
-            check_share(name, getattr(self, name))
-        for name in SIZES & vars(self).keys():
-            check_size(name, getattr(self, name))
+        values = vars(self)
+        for name in (name for name in values if name.startswith(("dropout", "weight_drop"))):
+            check_share(name, values[name])
+        for name in SIZES & values.keys():
+            check_size(name, values[name])
         for name in ("init", "alpha", "beta"):
-            check_positive(name, getattr(self, name, None))
+            check_positive(name, values.get(name))
+
+    def widths(self) -> dict[str, int | tuple[int, ...]]:
+        """The sizes that make a model of this kind wider or narrower, by the names of their options."""
+        return {} if self.embed is None else {"embed": self.embed}
+
+    @property
+    def activation_penalties(self) -> tuple[float, float]:
+        """alpha and beta of activation regularisation and its temporal kind; 0 for models that have neither."""
+        return 0.0, 0.0
 
     def complete(self, vocabulary_size: int) -> Self:
         """The same settings with every choice made."""
@@ -72,6 +82,9 @@ class WindowSettings(NeuralSettings):
     window: int = 5
     hidden: int = 256
     direct: bool = False
+
+    def widths(self) -> dict[str, int | tuple[int, ...]]:
+        return {**super().widths(), "hidden": self.hidden}
 
     def complete(self, vocabulary_size: int) -> Self:
         return replace(super().complete(vocabulary_size), embed=self.embed or 64)
@@ -116,16 +129,38 @@ class RecurrentSettings(NeuralSettings):
             super().complete(vocabulary_size), embed=embed, sizes=sizes, tied=tied, hidden=sizes[0], layers=len(sizes)
         )
 
-    def cell_options(self) -> dict[str, Any]:
+    def widths(self) -> dict[str, int | tuple[int, ...]]:
+        return {**super().widths(), "hidden": self.hidden, "sizes": self.sizes}
+
+    @property
+    def activation_penalties(self) -> tuple[float, float]:
+        return self.alpha, self.beta
+
+    @property
+    def weight_dropout(self) -> float:
+        """The share of recurrent weights that are dropped; cells that have none drop none."""
+        return 0.0
+
+    def cell_options(self) -> dict[str, bool | float | str]:
         """What is handed to the cell."""
         return {}
 
 
 @dataclass(frozen=True)
-class RnnSettings(RecurrentSettings):
-    """The simple recurrent network."""
+class WeightDropSettings(RecurrentSettings):
+    """A stack of cells with recurrent matrices, a share `weight_drop` of which is dropped throughout a batch."""
 
     weight_drop: float = 0.0
+
+    @property
+    def weight_dropout(self) -> float:
+        return self.weight_drop
+
+
+@dataclass(frozen=True)
+class RnnSettings(WeightDropSettings):
+    """The simple recurrent network."""
+
     nonlinearity: str = "tanh"
     layer_norm: bool = False
 
@@ -133,15 +168,14 @@ class RnnSettings(RecurrentSettings):
         super().__post_init__()
         check_choice("nonlinearity", self.nonlinearity, NONLINEARITIES)
 
-    def cell_options(self) -> dict[str, Any]:
+    def cell_options(self) -> dict[str, bool | float | str]:
         return {"nonlinearity": self.nonlinearity, "layer_norm": self.layer_norm}
 
 
 @dataclass(frozen=True)
-class GruSettings(RecurrentSettings):
+class GruSettings(WeightDropSettings):
     """The gated recurrent unit."""
 
-    weight_drop: float = 0.0
     reset: str = "after"
     update: str = "old"
     layer_norm: bool = False
@@ -151,23 +185,26 @@ class GruSettings(RecurrentSettings):
         check_choice("reset", self.reset, ("after", "before"))
         check_choice("update", self.update, ("old", "new"))
 
-    def cell_options(self) -> dict[str, Any]:
+    def cell_options(self) -> dict[str, bool | float | str]:
         return {"reset": self.reset, "update": self.update, "layer_norm": self.layer_norm}
 
 
 @dataclass(frozen=True)
-class LstmSettings(RecurrentSettings):
+class LstmSettings(WeightDropSettings):
     """Long short-term memory."""
 
-    weight_drop: float = 0.0
     peephole: bool = False
     coupled: bool = False
     layer_norm: bool = False
     forget_bias: float = 1.0
 
-    def cell_options(self) -> dict[str, Any]:
-        names = ("peephole", "coupled", "layer_norm", "forget_bias")
-        return {name: getattr(self, name) for name in names}
+    def cell_options(self) -> dict[str, bool | float | str]:
+        return {
+            "peephole": self.peephole,
+            "coupled": self.coupled,
+            "layer_norm": self.layer_norm,
+            "forget_bias": self.forget_bias,
+        }
 
 
 @dataclass(frozen=True)
@@ -224,6 +261,9 @@ class TransformerSettings(NeuralSettings):
             raise OptionError(f"context is {self.context}; expected at least 2 tokens; try context=256")
         if self.embed not in (None, self.hidden):
             raise OptionError(f"embed is {self.embed}; a transformer's word vectors have the size hidden; leave it out")
+
+    def widths(self) -> dict[str, int | tuple[int, ...]]:
+        return {**super().widths(), "hidden": self.hidden}
 
     def complete(self, vocabulary_size: int) -> Self:
         tied = self.head == "full" if self.tied is None else self.tied

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from thereafter.errors import OptionError
 from thereafter.figures.diagrams.drawing import Drawing
 from thereafter.figures.diagrams.network import layers_of
 from thereafter.figures.figure import Figure
 from thereafter.models.build import SETTINGS
+from thereafter.models.settings import (
+    AverageSettings,
+    NeuralSettings,
+    RecurrentSettings,
+    TransformerSettings,
+    WindowSettings,
+)
+from thereafter.training.ngram import NgramSettings
+
+Settings = NgramSettings | NeuralSettings
 
 _COLUMN, _ROW = 74, 62
 
 
-def context_figure(words: Sequence[str], models: Mapping[str, Any]) -> Figure:
+def context_figure(words: Sequence[str], models: Mapping[str, Settings]) -> Figure:
     """One row a model, by its settings: the words in sight, and what they become before the next word is predicted."""
     drawing = Drawing()
     last = len(words) * _COLUMN
@@ -35,23 +45,23 @@ def context_figure(words: Sequence[str], models: Mapping[str, Any]) -> Figure:
     )
 
 
-def held(settings: Any) -> tuple[int | None, str]:
+def held(settings: Settings) -> tuple[int | None, str]:
     """How many words a model of these settings has in sight (None: all), and what it makes of them."""
-    if hasattr(settings, "order"):
-        seen = settings.order - 1
-        return seen, f"the last {seen} words as they are:<br>counted, nothing in between"
-    if hasattr(settings, "context"):
-        numbers = f"{settings.layers} × 2 × {settings.hidden}"
-        most = f"numbers a word, {settings.context} words at most"
-        return settings.context, f"keys and values of {settings.layers} blocks: {numbers}<br>{most}"
-    if hasattr(settings, "layers"):
-        kind = next(name for name, made in SETTINGS.items() if made is type(settings))
-        sizes = [lane.cell.state_sizes() for lanes in layers_of(kind, settings.complete(0)) for lane in lanes]
-        layers, total = f"{len(sizes)} layer{'s' * (len(sizes) > 1)}", sum(sum(one.values()) for one in sizes)
-        return None, f"{' and '.join(sizes[0])} of {layers}: {total:,} numbers,<br>however long the text"
-    if hasattr(settings, "hidden"):
-        return (
-            settings.window,
-            f"{settings.window} vectors of {settings.embed} in order,<br>{settings.hidden} hidden units",
-        )
-    return settings.window, f"the mean of {settings.window} vectors:<br>{settings.embed} numbers, no order"
+    match settings:
+        case NgramSettings():
+            seen = settings.order - 1
+            return seen, f"the last {seen} words as they are:<br>counted, nothing in between"
+        case TransformerSettings():
+            numbers = f"{settings.layers} × 2 × {settings.hidden}"
+            most = f"numbers a word, {settings.context} words at most"
+            return settings.context, f"keys and values of {settings.layers} blocks: {numbers}<br>{most}"
+        case RecurrentSettings():
+            kind = next(name for name, made in SETTINGS.items() if made is type(settings))
+            sizes = [lane.cell.state_sizes() for lanes in layers_of(kind, settings.complete(0)) for lane in lanes]
+            layers, total = f"{len(sizes)} layer{'s' * (len(sizes) > 1)}", sum(sum(one.values()) for one in sizes)
+            return None, f"{' and '.join(sizes[0])} of {layers}: {total:,} numbers,<br>however long the text"
+        case WindowSettings(window=seen):
+            return seen, f"{seen} vectors of {settings.embed} in order,<br>{settings.hidden} hidden units"
+        case AverageSettings(window=seen):
+            return seen, f"the mean of {seen} vectors:<br>{settings.embed} numbers, no order"
+    raise OptionError(f"settings of the type {type(settings).__name__} have no row here; try those of a language model")
