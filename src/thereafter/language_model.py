@@ -213,7 +213,7 @@ class LanguageModel:
         """The k tokens whose embeddings are most alike to that of a word, with their cosines: neural models only."""
         if k < 1:
             raise OptionError(f"k is {k}; expected at least 1; try k=10")
-        embedding = getattr(self.model, "input_embedding", None)
+        embedding = self.model.input_embedding()
         if embedding is None:
             from thereafter.models.build import NEURAL
 
@@ -222,7 +222,7 @@ class LanguageModel:
                 f"these models have: {', '.join(NEURAL)}"
             )
         token = neighbours.find_token(word, self.tokenizer, self._as_trained)
-        near = neighbours.nearest_rows(neighbours.as_array(embedding()), token, k, self._never_said)
+        near = neighbours.nearest_rows(embedding, token, k, self._never_said)
         return [(self.tokenizer.piece(i), cosine) for i, cosine in near]
 
     def trace(self, text: str, *, limit: int = LIMIT, top: int = 10) -> Trace:
@@ -266,11 +266,7 @@ class LanguageModel:
 
     def _after(self, ids: NDArray[np.int32]) -> Any:
         state = self.model.start(1)
-        if not len(ids):
-            return state
-        if hasattr(self.model, "read"):  # nobody asks for the probabilities of a prompt
-            return self.model.read(ids.reshape(1, -1), state)
-        return self.model.log_probs(ids.reshape(1, -1), state)[1]
+        return self.model.read(ids.reshape(1, -1), state) if len(ids) else state
 
     def _prompted(self, prompt: str) -> generation.Prompted:
         ids = self.encode(prompt)

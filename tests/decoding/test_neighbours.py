@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from small_models import NAMES, counted, made
 
 from thereafter.cli import main
 from thereafter.errors import OptionError
-from thereafter.inspection.neighbours import as_array, find_token, nearest_rows
+from thereafter.inspection.neighbours import find_token, nearest_rows
 
 NEURAL = [name for name in NAMES if name != "ngram"]
 
@@ -42,9 +41,10 @@ def test_length_and_zeros_do_not_matter():
 @pytest.mark.parametrize("name", NEURAL)
 def test_of_every_model_with_embeddings(name: str):
     lm = made(name, "word")
-    table: Any = lm.model.input_embedding()  # type: ignore[attr-defined]
+    table = lm.model.input_embedding()
+    assert table is not None
     index = lm.tokenizer.vocabulary.index
-    assert as_array(table).shape[0] == len(index)
+    assert table.shape[0] == len(index)
     found = lm.neighbours("cat", k=4)
     assert len(found) == 4
     for form, value in found:

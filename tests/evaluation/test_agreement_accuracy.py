@@ -39,6 +39,9 @@ class Reader:
         self.seen += read
         return np.zeros(tokens_BT.shape), read
 
+    def read(self, tokens_BT: np.ndarray, state: list[list[str]]) -> list[list[str]]:
+        return self.log_probs(tokens_BT, state)[1]
+
     def predict(self, state: list[list[str]]) -> np.ndarray:
         logp = np.full((len(state), self.vocabulary_size), -9.0)
         for row, read in zip(logp, state, strict=True):

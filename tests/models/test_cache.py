@@ -104,14 +104,14 @@ def test_the_memory_is_bounded() -> None:
 def test_a_long_text_is_never_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
-    def watched(model: Any, tokens_BT: np.ndarray, state: Any) -> Any:
+    def watched(tokens_BT: np.ndarray, state: Any) -> Any:
         sizes.append(tokens_BT.size)
-        return observed(model, tokens_BT, state)
+        return observe(tokens_BT, state)
 
-    observed = module.observed
-    monkeypatch.setattr(module, "observed", watched)
     monkeypatch.setattr(module, "TOKENS_AT_ONCE", 64)
     model = cached("lstm")
+    observe = model.model.observe
+    monkeypatch.setattr(model.model, "observe", watched)
     model.log_probs(np.tile(rows(2), 40), model.start(2))
     assert max(sizes) == 64
     assert sum(sizes) == 2 * 25 * 40

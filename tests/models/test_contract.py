@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from members import every_member
 
 import thereafter
 from thereafter import config
+from thereafter.models.build import NEURAL
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.training.kinds import MODELS
 
@@ -146,6 +148,21 @@ def test_a_record_says_what_the_model_did(model: str, tokens: str) -> None:
         assert len(array) == len(ids)
     fast, _ = net.log_probs(ids.reshape(1, -1), net.start(1))
     np.testing.assert_allclose(fields["log_prob"][1], np.asarray(fast)[0], **TOLERANCE)
+
+
+def test_every_member_answers(model: str, tokens: str) -> None:
+    lm = trained(model, tokens)
+    every_member(lm.model, ids_of(lm))
+    facts = lm.model.facts
+    assert facts.normalised
+    assert facts.context == lm.config["text"]["context"]
+    assert facts.restart == (lm.tokenizer.line_end_id if facts.context == "line" else None)
+    if model in NEURAL:
+        weights = {id(weight): weight.numel() for weight in lm.model.parameters()}  # type: ignore[attr-defined]
+        assert facts.parameters == sum(weights.values())
+    else:
+        assert facts.parameters == sum(lm.summary()["ngrams"])
+    assert facts.differentiable == bool(facts.features) == (lm.model.input_embedding() is not None) == (model in NEURAL)
 
 
 def test_saved_and_loaded_it_gives_the_same_numbers(model: str, tokens: str, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from thereafter.comparing.entries import Entry
 from thereafter.comparing.shared_text import SharedText
 from thereafter.decoding import generation
 from thereafter.errors import FormatError
-from thereafter.evaluation.agreement import measure_agreement, read_on
+from thereafter.evaluation.agreement import measure_agreement
 from thereafter.evaluation.scores import Score, score_text
 from thereafter.runs import ownership
 from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS, is_run
@@ -200,7 +200,7 @@ def _sample(trained: Trained, test: Source) -> tuple[str, str]:
     ids = tokenizer.encode(prompt)
     state = model.start(1)
     if len(ids):
-        state = read_on(model, ids.reshape(1, -1), state)
+        state = model.read(ids.reshape(1, -1), state)
     never = [] if tokenizer.unknown_id is None else [tokenizer.unknown_id]
     most = _SAMPLE_TOKENS.get(tokenizer.name, _SAMPLE_DEFAULT)
     settings = generation.GenerationSettings(max_new_tokens=most, temperature=_TEMPERATURE, seed=0)

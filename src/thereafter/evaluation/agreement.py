@@ -154,7 +154,7 @@ def verdicts(
             batch = [pairs[row] for row in rows]
             state = model.start(len(rows))
             if len(batch[0].shared):
-                state = read_on(model, np.stack([pair.shared for pair in batch]), state)
+                state = model.read(np.stack([pair.shared for pair in batch]), state)
             first_BV = np.asarray(model.predict(state))
             right_B, wrong_B = (
                 _log_p(model, first_BV, state, tails, goes_on_V)
@@ -163,12 +163,6 @@ def verdicts(
             marks[rows] = np.where(right_B == wrong_B, 0.5, right_B > wrong_B)
             advance(len(rows))
     return marks
-
-
-def read_on(model: SequenceModel[Any], tokens_BT: Ids, state: Any) -> Any:
-    """The state after tokens whose probabilities nobody asks for; models that can read without them do."""
-    read = getattr(model, "read", None)
-    return model.log_probs(tokens_BT, state)[1] if read is None else read(tokens_BT, state)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from torch import Tensor
 from thereafter import progress
 from thereafter.errors import OptionError, TrainingError
 from thereafter.evaluation.dynamic_settings import STATISTICS_TOKENS, DynamicSettings
-from thereafter.models.base import Ids
+from thereafter.models.base import Fields, Floats, Ids, ModelFacts, SequenceModel
 from thereafter.models.neural import NeuralModel
 from thereafter.models.state import NeuralState
 from thereafter.text.batches import as_torch, contiguous_streams
@@ -51,7 +51,7 @@ class DynamicState:
         raise TypeError("a model that learns from its text is never the same twice")
 
 
-class DynamicModel:
+class DynamicModel(SequenceModel[DynamicState]):
     """A neural model inside a `with`: it learns as it reads, as a copy. The model that was given stays as it is, so
     that others may ask it meanwhile.
 
@@ -86,6 +86,11 @@ class DynamicModel:
         self.model = self._given
         self._weights = self._trained = []
 
+    @property
+    def facts(self) -> ModelFacts:
+        """The model's, but that what it has learned outlives a line, and nothing else can make it learn."""
+        return replace(self._given.facts, restart=None, differentiable=False)
+
     def start(self, batch: int) -> DynamicState:
         if batch != 1:
             raise OptionError(f"batch is {batch}; a model that learns from its text reads one row; expected 1")
@@ -107,20 +112,19 @@ class DynamicModel:
         logp_1T, _, state = self._learned(tokens_BT, state, keep=False)
         return logp_1T, state
 
-    def observe(
-        self, tokens_BT: Ids, state: DynamicState
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], DynamicState]:
-        """log p of each token [1, T], the features it was predicted from [1, T, H], the state after the last."""
+    def observe(self, tokens_BT: Ids, state: DynamicState) -> tuple[Floats, Floats, DynamicState]:
         logp_1T, seen, state = self._learned(tokens_BT, state, keep=True)
         before_TH = torch.cat(seen).float().cpu().numpy() if seen else self.last_features(state)[:0]
         return logp_1T, before_TH[None], state
 
-    def last_features(self, state: DynamicState) -> NDArray[np.float32]:
-        """The features the next prediction is made of, [1, H]."""
+    def last_features(self, state: DynamicState) -> Floats:
         with torch.no_grad():
             return self._ahead(state).float().cpu().numpy()
 
-    def record(self, tokens_T: Ids, state: DynamicState) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+    def input_embedding(self) -> Floats:
+        return self.model.input_embedding()
+
+    def record(self, tokens_T: Ids, state: DynamicState) -> Fields:
         """log p of what came."""
         return {"log_prob": (("step",), self.log_probs(np.asarray(tokens_T).reshape(1, -1), state)[0][0])}
 

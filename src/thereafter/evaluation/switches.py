@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,8 +18,11 @@ from thereafter.errors import OptionError
 from thereafter.evaluation.dynamic_settings import DynamicSettings
 from thereafter.evaluation.tuning import best_weights, log_probs_of, tuned_cache, tuned_rate
 from thereafter.models.base import NOT_NORMALISED, Ids, SequenceModel, is_normalised
-from thereafter.models.cache import CacheModel, CacheSettings, has_features
+from thereafter.models.cache import CacheModel, CacheSettings
 from thereafter.models.mixture import MixtureModel
+
+if TYPE_CHECKING:
+    from thereafter.models.neural import NeuralModel
 
 S = TypeVar("S")
 
@@ -96,13 +99,13 @@ class _Switching:
         self._theta_is_for_others = False
 
     def switch(self, model: SequenceModel[Any]) -> Switched:
-        if self.wanted.dynamic is not None and not any(map(is_neural, leaves(model))):
+        if self.wanted.dynamic is not None and all(neural(leaf) is None for leaf in leaves(model)):
             raise OptionError(
                 "dynamic evaluation is learning by gradients, which only neural models do; this one has none; "
                 "try cache=True (--cache), which works for every model"
             )
         if isinstance(model, MixtureModel):
-            self._theta_is_for_others = any(map(has_features, leaves(model)))
+            self._theta_is_for_others = any(leaf.facts.features for leaf in leaves(model))
             return self._mixture(model)
         found = self._one(model)
         return replace(found, said=f"with {found.said}") if found.said else found
@@ -128,13 +131,14 @@ class _Switching:
 
     def _one(self, model: SequenceModel[Any]) -> Switched:
         found = Switched(model)
-        if self.wanted.dynamic is not None and is_neural(model):
-            found = self._dynamic(model, self.wanted.dynamic)
+        learner = None if self.wanted.dynamic is None else neural(model)
+        if self.wanted.dynamic is not None and learner is not None:
+            found = self._dynamic(learner, self.wanted.dynamic)
         if self.wanted.cache is not None:
             found = self._cache(found, self.wanted.cache)
         return found
 
-    def _dynamic(self, model: Any, settings: DynamicSettings) -> Switched:
+    def _dynamic(self, model: NeuralModel, settings: DynamicSettings) -> Switched:
         from thereafter.evaluation.dynamic import DynamicModel, gradient_statistics
 
         if id(model) in self._adapted:
@@ -153,7 +157,7 @@ class _Switching:
         return Switched(adapted, adapted.settings.said(), dynamics=(adapted.settings,))
 
     def _cache(self, found: Switched, settings: CacheSettings) -> Switched:
-        if self._theta_is_for_others and not has_features(found.model):
+        if self._theta_is_for_others and not found.model.facts.features:
             settings = replace(settings, theta=None)
         if self.tune is not None:
             settings = tuned_cache(found.model, self.tune, settings)
@@ -167,9 +171,13 @@ def leaves(model: SequenceModel[Any]) -> list[SequenceModel[Any]]:
     return [leaf for part in model.models for leaf in leaves(part)] if isinstance(model, MixtureModel) else [model]
 
 
-def is_neural(model: object) -> bool:
-    """Whether a model is learned by gradients; without asking torch, which may not be here."""
-    return hasattr(model, "encode") and hasattr(model, "parameters")
+def neural(model: SequenceModel[Any]) -> NeuralModel | None:
+    """The model where it learns by gradients; torch, which may not be here, is imported for no other."""
+    if not model.facts.differentiable:
+        return None
+    from thereafter.models.neural import NeuralModel
+
+    return model if isinstance(model, NeuralModel) else None
 
 
 def _settings(kind: type[S], given: bool | Mapping[str, Any] | S, name: str) -> S | None:

@@ -16,7 +16,7 @@ from thereafter import progress
 from thereafter.errors import TrainingError
 from thereafter.evaluation.dynamic_settings import DynamicSettings
 from thereafter.models.base import Ids, SequenceModel
-from thereafter.models.cache import CacheModel, CacheSettings, has_features, observed
+from thereafter.models.cache import CacheModel, CacheSettings
 from thereafter.models.recall import Way
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def tuned_rate(
 def _ways(model: SequenceModel[Any], ids_N: Ids, settings: CacheSettings) -> list[Way]:
     thetas: tuple[float, ...]
     decays: tuple[float, ...]
-    if has_features(model):
+    if model.facts.features:
         thetas = _thetas(model, ids_N) if settings.theta is None else (settings.theta,)
         decays = (1.0,) if settings.decay is None else (settings.decay,)
     else:
@@ -142,7 +142,7 @@ def _ways(model: SequenceModel[Any], ids_N: Ids, settings: CacheSettings) -> lis
 
 
 def _thetas(model: SequenceModel[Any], ids_N: Ids) -> tuple[float, ...]:
-    _, before_1TH, _ = observed(model, ids_N[None, :_SAMPLE], model.start(1))
+    _, before_1TH, _ = model.observe(ids_N[None, :_SAMPLE], model.start(1))
     square = 1.0 if before_1TH is None else float(np.square(before_1TH).sum(axis=-1).mean())
     return tuple(float(f"{likeness / max(square, 1e-9):.3g}") for likeness in LIKENESSES)
 

@@ -26,7 +26,7 @@ def _ids(models: Models, lm: LanguageModel) -> tuple[Any, str]:
 
 
 def _steps(lm: LanguageModel) -> int | None:
-    return DISTANCE if getattr(lm.model, "restart", None) is None else None
+    return DISTANCE if lm.model.facts.restart is None else None
 
 
 def _flow(lm: LanguageModel, name: str) -> Measurement:

@@ -30,13 +30,6 @@ def nearest_rows(embedding_VE: NDArray[Any], row: int, k: int, left_out: Sequenc
     return [(int(place), float(cosines_V[place])) for place in chosen]
 
 
-def as_array(embedding: Any) -> NDArray[Any]:
-    """A table of embeddings as numpy's, whichever library it is of."""
-    if hasattr(embedding, "detach"):
-        embedding = embedding.detach().cpu().double().numpy()
-    return np.asarray(embedding)
-
-
 def find_token(word: str, tokenizer: Tokenizer, normal: Callable[[str], str] = str) -> int:
     """The id of a word, with or without the space that `prose` and `bpe` write before it, whichever came first.
 

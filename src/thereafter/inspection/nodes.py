@@ -91,6 +91,10 @@ class _Watched(nn.Module):
     def weight(self) -> Tensor:
         return self.inner.weight
 
+    @property
+    def device(self) -> torch.device:
+        return self.inner.device
+
     def forward(self, tokens_BT: Tensor) -> Tensor:
         x_BTE: Tensor = self.inner(tokens_BT).detach().requires_grad_()
         self.seen.append(x_BTE)

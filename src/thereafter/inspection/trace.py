@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from thereafter.errors import FormatError, OptionError
 from thereafter.inspection import arrays as stored
-from thereafter.models.base import SequenceModel
+from thereafter.models.base import Ids, S, SequenceModel
 
 LIMIT = 2000  # tokens recorded unless more are asked for
 _KEY = "trace"
@@ -29,11 +29,11 @@ class Trace:
 
     tokens: list[str]
     vocabulary: list[str]
-    arrays: dict[str, NDArray[Any]]
+    arrays: dict[str, NDArray[np.number]]
     axes: dict[str, tuple[str, ...]]
     about: dict[str, Any] = field(default_factory=dict)
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
+    def __getitem__(self, name: str) -> NDArray[np.number]:
         return self.arrays[name]
 
     def top(self, step: int) -> list[tuple[str, float]]:
@@ -61,9 +61,7 @@ class Trace:
             ) from error
 
 
-def record(
-    model: SequenceModel[Any], ids: NDArray[np.integer[Any]], tokens: list[str], vocabulary: list[str], top: int = 10
-) -> Trace:
+def record(model: SequenceModel[S], ids: Ids, tokens: list[str], vocabulary: list[str], top: int = 10) -> Trace:
     """Run a model over one row of token ids and keep what it did, its own fields and the likeliest tokens."""
     state = model.start(1)
     fields = model.record(ids, state)

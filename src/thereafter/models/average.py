@@ -5,13 +5,13 @@ Shapes: B rows, T steps, W tokens of the window, S = W - 1 + T, E word vector.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter.layers.embedding import Embedding
-from thereafter.models.scoring import Record
+from thereafter.models.network import Record, TextFacts
 from thereafter.models.settings import AverageSettings
 from thereafter.models.state import NeuralState
 from thereafter.models.window import LastTokens
@@ -23,7 +23,7 @@ class AverageModel(LastTokens):
     settings: AverageSettings
     nothing = -1
 
-    def __init__(self, settings: AverageSettings, **about: Any) -> None:
+    def __init__(self, settings: AverageSettings, **about: Unpack[TextFacts]) -> None:
         super().__init__(settings, **about)
         size = settings.embed or 256
         self.embedding = Embedding(

@@ -1,20 +1,25 @@
 """The contract of everything that reads from left to right: n-grams, windows, recurrent nets, Transformers.
 
-Shapes: B rows, T steps, V words that can be predicted.
+Shapes: B rows, T steps, V words that can be predicted, E numbers of a word vector, H features.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable
-from typing import Any, Protocol, Self, TypeVar
+from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
 
-Logs = NDArray[np.floating[Any]]
-Ids = NDArray[np.integer[Any]]
+Logs = NDArray[np.floating]
+Ids = NDArray[np.integer]
+Floats = NDArray[np.float32]
+Fields = dict[str, tuple[tuple[str, ...], NDArray[np.number]]]
+"""What is recorded of a model: `{field: (axis names, array)}`."""
 
 
 def checked_tokens(tokens_BT: Ids, vocabulary_size: int) -> Ids:
@@ -36,9 +41,28 @@ NOT_NORMALISED = (
 """What is said wherever such a score would stand beside others."""
 
 
-def is_normalised(model: object) -> bool:
-    """Whether a model gives probabilities, which sum to 1 after every context; one that does not has `proper` False."""
-    return bool(getattr(model, "proper", True))
+@dataclass(frozen=True)
+class ModelFacts:
+    """What can be known of a model without running it.
+
+    `restart`: the token behind which everything begins anew, None where a text is read straight on. `normalised`: what
+    it gives are probabilities, which sum to 1 after every context. `parameters`: how many numbers it has learned, tied
+    ones counted once; those of an n-gram are the probabilities it stores. `features`: how many numbers its next
+    prediction is made of; 0 where there are none to look at. `differentiable`: it is a neural model, and can learn
+    further by gradients.
+    """
+
+    vocabulary_size: int
+    parameters: int
+    restart: int | None = None
+    normalised: bool = True
+    features: int = 0
+    differentiable: bool = False
+
+    @property
+    def context(self) -> str:
+        """`line` where every line starts afresh, else `stream`."""
+        return "stream" if self.restart is None else "line"
 
 
 class State(Protocol):
@@ -51,7 +75,7 @@ class State(Protocol):
         """Equal keys, equal futures; models with continuous states raise TypeError."""
 
 
-S = TypeVar("S")
+S = TypeVar("S", bound=State)
 
 
 class SequenceModel(Protocol[S]):
@@ -59,21 +83,56 @@ class SequenceModel(Protocol[S]):
 
     `<s>` is fed by `start`, so the first token is predicted like any other. Feeding a sequence token by token gives the
     same numbers as the whole pass; a contract suite tests it for every registered model.
+
+    This is all that is ever asked of a model. One that inherits from it gets `read`, `observe`, `last_features` and
+    `input_embedding` by itself, and overrides those for which it has a quicker way or an answer.
     """
 
     vocabulary_size: int
 
+    @property
+    @abstractmethod
+    def facts(self) -> ModelFacts:
+        """What can be known of it without running it."""
+
+    @abstractmethod
     def start(self, batch: int) -> S:
         """The state of `batch` rows that have read `<s>` and nothing else."""
 
+    @abstractmethod
     def predict(self, state: S) -> Logs:
         """log p of every next token, [B, V]."""
 
+    @abstractmethod
     def step(self, token_B: Ids, state: S) -> tuple[Logs, S]:
         """Read one token a row; log p of every token after it [B, V], and the new state."""
 
+    @abstractmethod
     def log_probs(self, tokens_BT: Ids, state: S) -> tuple[Logs, S]:
         """log p of each token that came, [B, T], and the state after the last."""
 
-    def record(self, tokens_T: Ids, state: S) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+    @abstractmethod
+    def record(self, tokens_T: Ids, state: S) -> Fields:
         """What a trace shows of this model over one row: `{field: (axis names, array)}`, first axis "step"."""
+
+    def read(self, tokens_BT: Ids, state: S) -> S:
+        """The state after tokens whose probability nobody asked for, such as a prompt's."""
+        return self.log_probs(tokens_BT, state)[1]
+
+    def observe(self, tokens_BT: Ids, state: S) -> tuple[Logs, Floats | None, S]:
+        """log p of each token [B, T], the features it was predicted from [B, T, H] or None, the state after all."""
+        logp_BT, after = self.log_probs(tokens_BT, state)
+        return logp_BT, None, after
+
+    def last_features(self, state: S) -> Floats | None:
+        """The features the next prediction is made of, [B, H]; None where there are none."""
+        return None
+
+    def input_embedding(self) -> Floats | None:
+        """The word vectors, [V, E]; None where there are none."""
+        return None
+
+
+def is_normalised(model: SequenceModel[S]) -> bool:
+    """Whether a model gives probabilities, which sum to 1 after every context."""
+    return model.facts.normalised

@@ -6,7 +6,7 @@ Importing this file imports no torch: settings can be looked at, checked and com
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from thereafter.errors import OptionError
 from thereafter.models import settings as kinds
@@ -45,7 +45,7 @@ SETTINGS: dict[str, type[kinds.NeuralSettings]] = {
 
 def build(
     name: str,
-    settings: Any = None,
+    settings: kinds.NeuralSettings | None = None,
     *,
     vocabulary_size: int,
     context: str = "stream",

@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter import progress
 from thereafter.errors import OptionError
-from thereafter.models.base import Ids, SequenceModel, is_normalised
-from thereafter.models.mixture import mix, read
-from thereafter.models.recall import Floats, Way, recalled, recalled_words
+from thereafter.models.base import Fields, Floats, Ids, Logs, ModelFacts, S, SequenceModel
+from thereafter.models.mixture import mix
+from thereafter.models.recall import Way, recalled, recalled_words
 
 TOKENS_AT_ONCE = 4096
 """How many tokens are read at once, so that the features of a whole text never exist."""
@@ -49,10 +49,10 @@ class CacheSettings:
         if self.decay is not None and not 0 < self.decay <= 1:
             raise OptionError(f"the cache's decay is {self.decay:g}; expected above 0, at most 1; try {DECAY}")
 
-    def complete(self, model: SequenceModel[Any]) -> CacheSettings:
+    def complete(self, model: SequenceModel[S]) -> CacheSettings:
         """The same with every choice made for a model."""
         weight = WEIGHT if self.weight is None else self.weight
-        if has_features(model):
+        if model.facts.features:
             theta = THETA if self.theta is None else self.theta
             return replace(self, weight=weight, theta=theta, decay=1.0 if self.decay is None else self.decay)
         if self.theta:
@@ -70,14 +70,14 @@ class CacheSettings:
 
 
 @dataclass(frozen=True)
-class CacheState:
+class CacheState(Generic[S]):
     """The model's own state, the last words, and the features that each of them was predicted from."""
 
-    inner: Any
+    inner: S
     words_BN: NDArray[np.int64]
     keys_BNH: Floats | None = None
 
-    def select(self, index: Ids) -> CacheState:
+    def select(self, index: Ids) -> CacheState[S]:
         keys = None if self.keys_BNH is None else self.keys_BNH[index]
         return CacheState(self.inner.select(index), self.words_BN[index], keys)
 
@@ -86,7 +86,7 @@ class CacheState:
         return self.inner.key(), self.words_BN.shape, self.words_BN.tobytes(), keys
 
 
-class CacheModel:
+class CacheModel(SequenceModel[CacheState[S]]):
     """A model interpolated with a memory of its last words:
 
         p(w) = (1 - weight) p_model(w) + weight p_cache(w)
@@ -97,42 +97,45 @@ class CacheModel:
     is remembered p is p_model. The memory does not end with a line, whatever the model's context.
     """
 
-    def __init__(self, model: SequenceModel[Any], settings: CacheSettings | None = None) -> None:
+    def __init__(self, model: SequenceModel[S], settings: CacheSettings | None = None) -> None:
         self.model = model
         self.settings = (settings or CacheSettings()).complete(model)
         self.vocabulary_size = model.vocabulary_size
-        self.proper = is_normalised(model)
         self._way = Way(self.settings.theta or 0.0, self.settings.decay or 1.0)
         weight = self.settings.weight or 0.0
         self._log_weights = np.array([math.log1p(-weight), math.log(weight) if weight else -math.inf])
 
-    def start(self, batch: int) -> CacheState:
+    @property
+    def facts(self) -> ModelFacts:
+        """The model's, but for what the memory changes: it goes on over line ends, and no features tell all of it."""
+        return replace(self.model.facts, restart=None, features=0, differentiable=False)
+
+    def start(self, batch: int) -> CacheState[S]:
         inner = self.model.start(batch)
         query_BH = self._query(inner)
         keys = None if query_BH is None else query_BH[:, None][:, :0]
         return CacheState(inner, np.empty((batch, 0), dtype=np.int64), keys)
 
-    def predict(self, state: CacheState) -> Floats:
+    def predict(self, state: CacheState[S]) -> Floats:
         return self._with_cache(np.asarray(self.model.predict(state.inner)), state)
 
-    def step(self, token_B: Ids, state: CacheState) -> tuple[Floats, CacheState]:
+    def step(self, token_B: Ids, state: CacheState[S]) -> tuple[Floats, CacheState[S]]:
         query_BH = self._query(state.inner)  # before the step: a model that learns is another one behind it
         queries = None if query_BH is None else query_BH[:, None]
         logp_BV, inner = self.model.step(token_B, state.inner)
         after = self._remember(state, inner, np.asarray(token_B).reshape(-1, 1), queries)
         return self._with_cache(np.asarray(logp_BV), after), after
 
-    def read(self, tokens_BT: Ids, state: CacheState) -> CacheState:
-        """The state after tokens whose probability nobody asked for."""
+    def read(self, tokens_BT: Ids, state: CacheState[S]) -> CacheState[S]:
         if state.keys_BNH is not None:
             return self.apart(tokens_BT, state, ())[2]
-        return self._remember(state, read(self.model, tokens_BT, state.inner), np.asarray(tokens_BT), None)
+        return self._remember(state, self.model.read(tokens_BT, state.inner), np.asarray(tokens_BT), None)
 
-    def log_probs(self, tokens_BT: Ids, state: CacheState) -> tuple[Floats, CacheState]:
+    def log_probs(self, tokens_BT: Ids, state: CacheState[S]) -> tuple[Floats, CacheState[S]]:
         plain_BT, cached_GBT, state = self.apart(tokens_BT, state, [self._way])
         return mix([plain_BT, cached_GBT[0]], self._log_weights), state
 
-    def apart(self, tokens_BT: Ids, state: CacheState, ways: Sequence[Way]) -> tuple[Floats, Floats, CacheState]:
+    def apart(self, tokens_BT: Ids, state: CacheState[S], ways: Sequence[Way]) -> tuple[Floats, Floats, CacheState[S]]:
         """log p of each token under the model [B, T] and under the memory, weighed in each of the ways [G, B, T].
 
         Where nothing is remembered yet the memory says what the model says.
@@ -146,7 +149,7 @@ class CacheModel:
         with progress.task("reading with a memory", total=tokens.shape[1], unit="tokens") as advance:
             for begin in range(0, tokens.shape[1], size):
                 piece = slice(begin, begin + size)
-                plain_BT[:, piece], queries_BTH, inner = observed(self.model, tokens[:, piece], state.inner)
+                plain_BT[:, piece], queries_BTH, inner = self.model.observe(tokens[:, piece], state.inner)
                 if state.keys_BNH is None:
                     queries_BTH = None
                 for b, words_T in enumerate(tokens[:, piece]):
@@ -158,58 +161,33 @@ class CacheModel:
                 advance(min(size, tokens.shape[1] - begin))
         return plain_BT, np.where(np.isnan(cached_GBT), plain_BT, cached_GBT), state
 
-    def record(self, tokens_T: Ids, state: CacheState) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+    def input_embedding(self) -> Floats | None:
+        return self.model.input_embedding()
+
+    def record(self, tokens_T: Ids, state: CacheState[S]) -> Fields:
         """What the model shows, log p of what came, and how much of that probability came from the memory."""
         tokens = np.asarray(tokens_T)
         plain_1T, cached_G1T, _ = self.apart(tokens.reshape(1, -1), state, [self._way])
         logp_T = mix([plain_1T, cached_G1T[0]], self._log_weights)[0]
         from_model_T = np.add(plain_1T[0], self._log_weights[0], dtype=np.float64)
         share_T = -np.expm1(np.minimum(0.0, from_model_T - np.where(np.isneginf(logp_T), 0, logp_T)))
-        own = {"log_prob": (("step",), logp_T), "cache": (("step",), share_T.astype(np.float32))}
+        own: Fields = {"log_prob": (("step",), logp_T), "cache": (("step",), share_T.astype(np.float32))}
         return self.model.record(tokens, state.inner) | own
 
-    def _with_cache(self, logp_BV: Floats, state: CacheState) -> Floats:
+    def _with_cache(self, logp_BV: Logs, state: CacheState[S]) -> Floats:
         if not state.words_BN.shape[1]:
             return logp_BV
         query = self._query(state.inner)
         cached = recalled_words(state.words_BN, state.keys_BNH, query, self._way, self.vocabulary_size)
         return mix([logp_BV, cached], self._log_weights)
 
-    def _query(self, inner: Any) -> Floats | None:
-        return last_features(self.model, inner) if self._way.theta else None
+    def _query(self, inner: S) -> Floats | None:
+        return self.model.last_features(inner) if self._way.theta else None
 
-    def _remember(self, state: CacheState, inner: Any, words_BT: Ids, queries_BTH: Floats | None) -> CacheState:
+    def _remember(self, state: CacheState[S], inner: S, words_BT: Ids, queries_BTH: Floats | None) -> CacheState[S]:
         size = self.settings.size
         words = np.concatenate([state.words_BN, words_BT[:, -size:]], axis=1)[:, -size:]
         keys = None
         if state.keys_BNH is not None and queries_BTH is not None:
             keys = np.concatenate([state.keys_BNH, queries_BTH[:, -size:]], axis=1)[:, -size:]
         return CacheState(inner, words, keys)
-
-
-def has_features(model: Any) -> bool:
-    """Whether a model predicts from features: neural ones do, adapted ones too."""
-    return hasattr(model, "observe") or hasattr(model, "advance")
-
-
-def observed(model: Any, tokens_BT: Ids, state: Any) -> tuple[Floats, Floats | None, Any]:
-    """log p of each token [B, T], the features it was predicted from where there are any [B, T, H], the state after."""
-    if hasattr(model, "observe"):
-        found: tuple[Floats, Floats, Any] = model.observe(tokens_BT, state)
-        return found
-    if hasattr(model, "advance"):
-        from thereafter.models.features import observe
-
-        return observe(model, tokens_BT, state)
-    logp_BT, after = model.log_probs(tokens_BT, state)
-    return np.asarray(logp_BT), None, after
-
-
-def last_features(model: Any, state: Any) -> Floats:
-    """The features that the next prediction is made of, [B, H]."""
-    if hasattr(model, "observe"):
-        found: Floats = model.last_features(state)
-        return found
-    from thereafter.models import features
-
-    return features.last_features(model, state)

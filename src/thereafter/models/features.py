@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from thereafter.models.base import Ids
-from thereafter.models.neural import NeuralModel
+from thereafter.models.base import Floats, Ids
+from thereafter.models.network import Network
 from thereafter.models.state import NeuralState
 
-Seen = tuple[NDArray[np.float32], NDArray[np.float32], NeuralState]
 
-
-def observe(model: NeuralModel, tokens_BT: Ids, state: NeuralState) -> Seen:
+def observe(model: Network, tokens_BT: Ids, state: NeuralState) -> tuple[Floats, Floats, NeuralState]:
     """log p of each token [B, T], the features it was predicted from [B, T, H], and the state after the last."""
     with model.quietly():
         ids_BT = model.checked(tokens_BT)
@@ -26,12 +23,12 @@ def observe(model: NeuralModel, tokens_BT: Ids, state: NeuralState) -> Seen:
         return logp_N.view(ids_BT.shape).float().cpu().numpy(), before_BTH.float().cpu().numpy(), after
 
 
-def last_features(model: NeuralModel, state: NeuralState) -> NDArray[np.float32]:
+def last_features(model: Network, state: NeuralState) -> Floats:
     """The features the next prediction is made of, [B, H]."""
     return model.known(state).detach().float().cpu().numpy()
 
 
-def _before(model: NeuralModel, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
+def _before(model: Network, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
     if model.restart is None or not tokens_BT.numel():
         first_B1H = model.known(state).unsqueeze(1)
         if not tokens_BT.numel():
@@ -42,7 +39,7 @@ def _before(model: NeuralModel, tokens_BT: Tensor, state: NeuralState) -> tuple[
     return torch.cat([before for before, _ in rows]), model.stack([after for _, after in rows])
 
 
-def _over_lines(model: NeuralModel, tokens_T: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
+def _over_lines(model: Network, tokens_T: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
     """One row, line by line: behind a line end everything begins anew."""
     ends = (torch.eq(tokens_T, -1 if model.restart is None else model.restart).nonzero().flatten() + 1).tolist()
     parts: list[Tensor] = []

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
-from thereafter.models.base import Ids, SequenceModel, is_normalised
+from thereafter.models.base import Fields, Ids, Logs, ModelFacts, SequenceModel, State
 
 TOKENS_AT_ONCE = 1 << 16
 """How many tokens of a row are mixed at once, so that K lists of numbers for a whole text never exist."""
@@ -24,7 +24,7 @@ TOKENS_AT_ONCE = 1 << 16
 class MixtureState:
     """What each of the models remembers."""
 
-    parts: tuple[Any, ...]
+    parts: tuple[State, ...]
 
     def select(self, index: Ids) -> MixtureState:
         return MixtureState(tuple(part.select(index) for part in self.parts))
@@ -33,7 +33,7 @@ class MixtureState:
         return tuple(part.key() for part in self.parts)
 
 
-class MixtureModel:
+class MixtureModel(SequenceModel[MixtureState]):
     """p(w | past) = sum_k weights_k p_k(w | past)   (Jelinek and Mercer 1980).
 
     The models share a vocabulary and nothing else: each keeps a state, and a context, of its own.
@@ -54,9 +54,20 @@ class MixtureModel:
         self.weights = checked_weights(weights, len(models))
         self.names = tuple(names or (f"model {number}" for number in range(1, len(models) + 1)))
         self.vocabulary_size = sizes[0]
-        self.proper = all(map(is_normalised, models))
         with np.errstate(divide="ignore"):  # a weight of 0 has the log -inf, as it should
             self._log_weights_K = np.log(np.asarray(self.weights, dtype=np.float64))
+
+    @property
+    def facts(self) -> ModelFacts:
+        """It starts afresh where all of its models do, and gives probabilities where all of them do."""
+        facts = [model.facts for model in self.models]
+        restarts = {one.restart for one in facts}
+        return ModelFacts(
+            vocabulary_size=self.vocabulary_size,
+            parameters=sum(one.parameters for one in facts),
+            restart=restarts.pop() if len(restarts) == 1 else None,
+            normalised=all(one.normalised for one in facts),
+        )
 
     def start(self, batch: int) -> MixtureState:
         return MixtureState(tuple(model.start(batch) for model in self.models))
@@ -69,9 +80,8 @@ class MixtureModel:
         return self._mixed([logp for logp, _ in stepped]), MixtureState(tuple(after for _, after in stepped))
 
     def read(self, tokens_BT: Ids, state: MixtureState) -> MixtureState:
-        """The state after tokens whose probability nobody asked for."""
         return MixtureState(
-            tuple(read(model, tokens_BT, part) for model, part in zip(self.models, state.parts, strict=True))
+            tuple(model.read(tokens_BT, part) for model, part in zip(self.models, state.parts, strict=True))
         )
 
     def log_probs(self, tokens_BT: Ids, state: MixtureState) -> tuple[NDArray[np.float32], MixtureState]:
@@ -85,12 +95,12 @@ class MixtureModel:
             logp_BT[:, piece] = self._mixed(apart)
         return logp_BT, state
 
-    def apart(self, tokens_BT: Ids, state: MixtureState) -> tuple[list[NDArray[Any]], MixtureState]:
+    def apart(self, tokens_BT: Ids, state: MixtureState) -> tuple[list[Logs], MixtureState]:
         """log p of each token under each of the models by itself, K times [B, T]."""
         found = [model.log_probs(tokens_BT, part) for model, part in zip(self.models, state.parts, strict=True)]
         return [np.asarray(logp) for logp, _ in found], MixtureState(tuple(after for _, after in found))
 
-    def record(self, tokens_T: Ids, state: MixtureState) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+    def record(self, tokens_T: Ids, state: MixtureState) -> Fields:
         """Per step: log p of what came, and each model's share in it, `weights_k p_k / p`."""
         apart, _ = self.apart(np.asarray(tokens_T).reshape(1, -1), state)
         logp_T = self._mixed(apart)[0]
@@ -98,22 +108,16 @@ class MixtureModel:
         share_TK = np.exp(np.where(np.isneginf(weighted_TK), -np.inf, weighted_TK - _finite(logp_T)[:, None]))
         return {"log_prob": (("step",), logp_T), "share": (("step", "model"), share_TK.astype(np.float32))}
 
-    def _mixed(self, logp_K: Sequence[Any]) -> NDArray[np.float32]:
+    def _mixed(self, logp_K: Sequence[Logs]) -> NDArray[np.float32]:
         return mix(logp_K, self._log_weights_K)
 
 
-def mix(logp_K: Sequence[Any], log_weights_K: NDArray[np.float64]) -> NDArray[np.float32]:
+def mix(logp_K: Sequence[Logs], log_weights_K: NDArray[np.float64]) -> NDArray[np.float32]:
     """log sum_k exp(log_weights_k + logp_k); -inf where all of them are."""
     total: NDArray[np.float64] = np.add(logp_K[0], log_weights_K[0], dtype=np.float64)
     for logp, log_weight in zip(logp_K[1:], log_weights_K[1:], strict=True):
         np.logaddexp(total, np.add(logp, log_weight, dtype=np.float64), out=total)
     return total.astype(np.float32)
-
-
-def read(model: SequenceModel[Any], tokens_BT: Ids, state: Any) -> Any:
-    """The state of any model after tokens: the quicker way where it has one."""
-    quick = getattr(model, "read", None)
-    return model.log_probs(tokens_BT, state)[1] if quick is None else quick(tokens_BT, state)
 
 
 def checked_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:

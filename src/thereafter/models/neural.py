@@ -11,28 +11,31 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
 from thereafter.layers.adaptive import AdaptiveSoftmax
 from thereafter.layers.counting import count_parameters
 from thereafter.layers.embedding import Embedding
+from thereafter.layers.heads import WordHead
+from thereafter.layers.readers import Reader
 from thereafter.layers.softmax import Softmax
-from thereafter.models.base import Ids, checked_tokens
+from thereafter.models import features as looking
+from thereafter.models.base import Fields, Floats, Ids, ModelFacts, SequenceModel, checked_tokens
+from thereafter.models.network import Record
 from thereafter.models.quiet import Askers, Evaluating, Quietly
-from thereafter.models.scoring import Record, past_line_ends, recorded, score
+from thereafter.models.scoring import past_line_ends, recorded, score
 from thereafter.models.settings import NeuralSettings
 from thereafter.models.state import NeuralState, stacked
 from thereafter.models.versions import Versions, versions
 
 
-class NeuralModel(nn.Module):
-    """A SequenceModel whose features f_BTH are learned and whose head turns them into probabilities.
+class NeuralModel(nn.Module, SequenceModel[NeuralState]):
+    """Reader, body and head: tokens become vectors, `encode` makes features f_BTH of them, the head probabilities.
 
     For training: `loss`, or `features` and `head.nll`; `fresh` and `detach` for the carried state. In `line` context
     these read straight on: whoever trains cuts the lines. The other methods take and give numpy, run in evaluation mode
@@ -40,7 +43,7 @@ class NeuralModel(nn.Module):
     """
 
     embedding: Embedding
-    head: Softmax | AdaptiveSoftmax
+    head: WordHead
     trained: float = 0.0
     """The share of its training that is done, which the loop tells it at every step."""
 
@@ -115,7 +118,7 @@ class NeuralModel(nn.Module):
         return nats, self._extra(f_NH, h_BTH, mask_BT), state
 
     def _extra(self, f_NH: Tensor, h_BTH: Tensor, mask_BT: Tensor | None) -> Tensor:
-        alpha, beta = (float(getattr(self.settings, name, 0.0)) for name in ("alpha", "beta"))
+        alpha, beta = self.settings.activation_penalties
         extra = f_NH.new_zeros((), dtype=torch.float32)
         if alpha and f_NH.numel():
             extra = extra + alpha * f_NH.float().square().mean()
@@ -132,15 +135,25 @@ class NeuralModel(nn.Module):
 
     # ---- the contract, over numpy
 
+    @property
+    def facts(self) -> ModelFacts:
+        return ModelFacts(
+            vocabulary_size=self.vocabulary_size,
+            parameters=self.parameters_count(),
+            restart=self.restart,
+            features=self.head.features,
+            differentiable=True,
+        )
+
     def start(self, batch: int) -> NeuralState:
         with self.quietly():
             return self.begin(batch)
 
-    def predict(self, state: NeuralState) -> NDArray[np.float32]:
+    def predict(self, state: NeuralState) -> Floats:
         with self.quietly():
             return self._predict(state)
 
-    def step(self, token_B: Ids, state: NeuralState) -> tuple[NDArray[np.float32], NeuralState]:
+    def step(self, token_B: Ids, state: NeuralState) -> tuple[Floats, NeuralState]:
         with self.quietly():
             tokens_B1 = self.checked(np.asarray(token_B).reshape(-1, 1))
             if self.restart is not None:
@@ -149,22 +162,28 @@ class NeuralModel(nn.Module):
             return self._predict(state), state
 
     def read(self, tokens_BT: Ids, state: NeuralState) -> NeuralState:
-        """The state after tokens whose probability nobody asked for, such as a prompt's: no head, half the time."""
+        """As the contract says; without the head it takes half the time."""
         with self.quietly():
             return score(self, self.checked(tokens_BT), state, scored=False)[1]
 
-    def log_probs(self, tokens_BT: Ids, state: NeuralState) -> tuple[NDArray[np.float32], NeuralState]:
+    def log_probs(self, tokens_BT: Ids, state: NeuralState) -> tuple[Floats, NeuralState]:
         with self.quietly():
             return score(self, self.checked(tokens_BT), state)
 
-    def record(self, tokens_T: Ids, state: NeuralState) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+    def observe(self, tokens_BT: Ids, state: NeuralState) -> tuple[Floats, Floats, NeuralState]:
+        return looking.observe(self, tokens_BT, state)
+
+    def last_features(self, state: NeuralState) -> Floats:
+        return looking.last_features(self, state)
+
+    def record(self, tokens_T: Ids, state: NeuralState) -> Fields:
         """Per step: log p of what came, and what the kind of model shows of itself after reading it."""
         with self.quietly():
             tokens_1T = self.checked(np.asarray(tokens_T).reshape(1, -1))
             logp_1T, _ = score(self, tokens_1T, state)
             return {"log_prob": (("step",), logp_1T[0])} | recorded(self, tokens_1T, state)
 
-    def input_embedding(self) -> NDArray[np.float32]:
+    def input_embedding(self) -> Floats:
         """The word vectors, [V, E]; `<s>` is not among them."""
         return self.embedding.weight.detach()[: self.vocabulary_size].float().cpu().numpy().copy()
 
@@ -173,12 +192,17 @@ class NeuralModel(nn.Module):
         return count_parameters(self)
 
     @property
+    def reader(self) -> Reader:
+        """What turns tokens into vectors."""
+        return self.embedding
+
+    @property
     def device(self) -> torch.device:
-        return self.embedding.weight.device
+        return self.reader.device
 
     # ---- how it is done
 
-    def _make_head(self, width: int, tied: bool) -> Softmax | AdaptiveSoftmax:
+    def _make_head(self, width: int, tied: bool) -> WordHead:
         """The head the settings ask for, over features of that width."""
         if self.settings.head == "adaptive":
             counts = None if self._counts is None else torch.as_tensor(list(self._counts))
@@ -216,7 +240,7 @@ class NeuralModel(nn.Module):
         h_BTH, _, state = self.encode(tokens_BT, state)
         return h_BTH, replace(state, features_BH=h_BTH[:, -1].clone())  # a view would hold all steps
 
-    def _predict(self, state: NeuralState) -> NDArray[np.float32]:
+    def _predict(self, state: NeuralState) -> Floats:
         return self.head.log_prob(self.known(state)).float().cpu().numpy()
 
     def known(self, state: NeuralState) -> Tensor:

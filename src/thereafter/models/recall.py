@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
-Words = NDArray[np.integer[Any]]
+from thereafter.models.base import Floats, Ids
 
 QUERIES_AT_ONCE = 256
 
@@ -29,9 +28,9 @@ class Way(NamedTuple):
 
 
 def recalled(
-    words_N: Words,
+    words_N: Ids,
     keys_NH: Floats | None,
-    words_T: Words,
+    words_T: Ids,
     queries_TH: Floats | None,
     size: int,
     ways: Sequence[Way],
@@ -64,7 +63,7 @@ def recalled(
 
 
 def recalled_words(
-    words_BN: Words, keys_BNH: Floats | None, query_BH: Floats | None, way: Way, vocabulary_size: int
+    words_BN: Ids, keys_BNH: Floats | None, query_BH: Floats | None, way: Way, vocabulary_size: int
 ) -> Floats:
     """log p_cache of every word, [B, V]; at least one must be remembered."""
     rows, count = words_BN.shape
@@ -79,7 +78,7 @@ def recalled_words(
     return _log(p_BV)
 
 
-def _weighed(like: Floats | None, age: NDArray[np.integer[Any]], way: Way) -> Floats:
+def _weighed(like: Floats | None, age: Ids, way: Way) -> Floats:
     """The logs of the weights, up to a constant."""
     if like is None or not way.theta:
         by_age: Floats = np.multiply(age, math.log(way.decay), dtype=np.float32)

@@ -5,7 +5,7 @@ Shapes: B rows, T steps, E word vector, S the size of a state field, H features 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self, Unpack
 
 import torch
 from torch import Tensor
@@ -13,8 +13,8 @@ from torch import Tensor
 from thereafter.layers.dropout import locked
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.recurrent import Recurrent
+from thereafter.models.network import Record, TextFacts
 from thereafter.models.neural import NeuralModel
-from thereafter.models.scoring import Record
 from thereafter.models.settings import RecurrentSettings
 from thereafter.models.state import NeuralState
 from thereafter.models.streams import Streams
@@ -33,7 +33,7 @@ class RecurrentModel(NeuralModel):
     cell: ClassVar[str]
     settings: RecurrentSettings
 
-    def __init__(self, settings: RecurrentSettings, **about: Any) -> None:
+    def __init__(self, settings: RecurrentSettings, **about: Unpack[TextFacts]) -> None:
         super().__init__(settings, **about)
         size, sizes = settings.embed or settings.hidden, settings.sizes
         self.embedding = Embedding(
@@ -51,7 +51,7 @@ class RecurrentModel(NeuralModel):
             dropout=settings.dropout_hidden if len(sizes) > 1 else 0.0,
             locked=True,
             input_dropout=settings.dropout_input,
-            weight_drop=getattr(settings, "weight_drop", 0.0),
+            weight_drop=settings.weight_dropout,
             connect=settings.connect,
             cell_options=settings.cell_options(),
         )

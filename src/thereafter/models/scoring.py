@@ -1,33 +1,28 @@
 """How a neural model reads a text it is not trained on: in pieces of bounded size, lines apart where they stand alone.
 
-Everything here runs inside `NeuralModel`'s own methods, without gradients. Shapes: B rows, T steps, H features.
+Everything here runs inside the model's own methods, without gradients. Shapes: B rows, T steps, H features.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from thereafter.models.base import Fields
 from thereafter.models.lines import Span, by_length, cut, padded
+from thereafter.models.network import Network, Record
 from thereafter.models.state import NeuralState
-
-if TYPE_CHECKING:
-    from thereafter.models.neural import NeuralModel
-
-Record = dict[str, tuple[tuple[str, ...], Tensor]]
-"""What a model shows of one row: `{field: (axis names, tensor)}`, first axis "step"."""
 
 TOKENS_AT_ONCE = 4096
 """How many tokens are read at once, so that memory does not grow with the text."""
 
 
 def score(
-    model: NeuralModel, tokens_BT: Tensor, state: NeuralState, *, scored: bool = True
+    model: Network, tokens_BT: Tensor, state: NeuralState, *, scored: bool = True
 ) -> tuple[NDArray[np.float32], NeuralState]:
     """log p of every token (zeros unless `scored`), and the state after the last."""
     # most prompts are part of a line: cutting them into lines would cost more than reading them
@@ -37,7 +32,7 @@ def score(
 
 
 def _score_on(
-    model: NeuralModel, tokens_BT: Tensor, state: NeuralState, mask_BT: Tensor | None, scored: bool
+    model: Network, tokens_BT: Tensor, state: NeuralState, mask_BT: Tensor | None, scored: bool
 ) -> tuple[NDArray[np.float32], NeuralState]:
     """Tokens read straight on; what lies outside the mask is read and not scored."""
     rows, steps = tokens_BT.shape
@@ -59,7 +54,7 @@ def _score_on(
 
 
 def _score_lines(
-    model: NeuralModel, tokens_BT: Tensor, state: NeuralState, line_end: int, scored: bool
+    model: Network, tokens_BT: Tensor, state: NeuralState, line_end: int, scored: bool
 ) -> tuple[NDArray[np.float32], NeuralState]:
     """Lines do not see each other: whole lines are scored side by side, only unfinished ones keep a state."""
     tokens = tokens_BT.cpu().numpy()
@@ -88,7 +83,7 @@ def _score_lines(
     return logp_BT, model.stack(states).select(at_B)
 
 
-def past_line_ends(model: NeuralModel, tokens_B1: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
+def past_line_ends(model: Network, tokens_B1: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
     """Rows that read a line end forget everything and read `<s>` in its place."""
     ended_B1 = torch.eq(tokens_B1, -1 if model.restart is None else model.restart)
     if not bool(ended_B1.any()):
@@ -99,9 +94,7 @@ def past_line_ends(model: NeuralModel, tokens_B1: Tensor, state: NeuralState) ->
     return tokens_B1.masked_fill(ended_B1, model.vocabulary_size), chosen
 
 
-def recorded(
-    model: NeuralModel, tokens_1T: Tensor, state: NeuralState
-) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+def recorded(model: Network, tokens_1T: Tensor, state: NeuralState) -> Fields:
     """What the model shows of itself after each token of one row; reading a line end is starting again with `<s>`."""
     ends: list[int] = []
     if model.restart is not None:
@@ -114,13 +107,13 @@ def recorded(
         if end > begin:
             pieces.append({})
             model.encode(piece_1T, before, pieces[-1])
-    shown = {}
+    shown: Fields = {}
     for name, (axes, _) in pieces[0].items() if pieces else ():
         shown[name] = (axes, _joined([piece[name][1].cpu().numpy() for piece in pieces]))
     return shown
 
 
-def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+def _joined(parts: list[NDArray[np.number]]) -> NDArray[np.number]:
     """Pieces of a record one after the other, the narrower ones filled up with 0."""
     widths = [max(sizes) for sizes in zip(*(part.shape[1:] for part in parts), strict=True)]
     whole = np.zeros((sum(map(len, parts)), *widths), dtype=parts[0].dtype)

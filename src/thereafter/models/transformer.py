@@ -6,8 +6,8 @@ Shapes: B rows, T steps, C context, N tokens held, H features, K heads, D = H / 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.positions import Positions
 from thereafter.layers.transformer import Block, Sight
+from thereafter.models.network import Record, TextFacts
 from thereafter.models.neural import NeuralModel
-from thereafter.models.scoring import Record
 from thereafter.models.settings import TransformerSettings
 from thereafter.models.state import NeuralState, stacked
 
@@ -35,7 +35,7 @@ class TransformerModel(NeuralModel):
 
     settings: TransformerSettings
 
-    def __init__(self, settings: TransformerSettings, **about: Any) -> None:
+    def __init__(self, settings: TransformerSettings, **about: Unpack[TextFacts]) -> None:
         super().__init__(settings, **about)
         size = settings.hidden
         self.embedding = Embedding(self.vocabulary_size, size, drop=settings.dropout_embed, init=settings.init or 0.0)
@@ -121,7 +121,7 @@ class TransformerModel(NeuralModel):
         return [f"{kind}_{number}" for number in range(self.settings.layers) for kind in ("keys", "values")]
 
 
-def _widened(memory: Any, width: int) -> Memory:
+def _widened(memory: Mapping[str, Tensor], width: int) -> Memory:
     """The same tokens with room for `width` of them; what fills it is never looked at."""
     wide = {}
     for name, part in memory.items():

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.layers.embedding import Embedding
+from thereafter.models.network import Record, TextFacts
 from thereafter.models.neural import NeuralModel
-from thereafter.models.scoring import Record
-from thereafter.models.settings import WindowSettings
+from thereafter.models.settings import AverageSettings, WindowSettings
 from thereafter.models.state import NeuralState
 
 
@@ -31,7 +31,7 @@ class WindowState(NeuralState):
 class LastTokens(NeuralModel):
     """What such models share: a state that is the window itself."""
 
-    settings: Any
+    settings: AverageSettings | WindowSettings
     nothing: int
     """What stands in the window where nothing was read."""
 
@@ -57,7 +57,7 @@ class WindowModel(LastTokens):
 
     settings: WindowSettings
 
-    def __init__(self, settings: WindowSettings, **about: Any) -> None:
+    def __init__(self, settings: WindowSettings, **about: Unpack[TextFacts]) -> None:
         super().__init__(settings, **about)
         size, window = settings.embed or settings.hidden, settings.window
         self.nothing = self.vocabulary_size

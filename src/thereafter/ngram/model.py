@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.models.base import Ids, checked_tokens
+from thereafter.models.base import Fields, Ids, ModelFacts, SequenceModel, checked_tokens
 from thereafter.ngram.scoring import score
 from thereafter.ngram.tables import Tables
 
@@ -30,7 +29,7 @@ class NgramState:
         return tuple(self.nodes.tolist())
 
 
-class NgramModel:
+class NgramModel(SequenceModel[NgramState]):
     """A smoothed n-gram model over finished tables.
 
     In `line` context stepping over `</s>` returns to the start state; in `stream` context it runs on.
@@ -59,8 +58,18 @@ class NgramModel:
         self.discounts = dict(discounts or {})
         self.notes = list(notes)
         self._restart = line_end if context == "line" and line_end is not None else -1
+        self._facts = ModelFacts(
+            vocabulary_size=self.vocabulary_size,
+            parameters=sum(tables.sizes()),
+            restart=line_end if context == "line" else None,
+            normalised=proper,
+        )
         # <s> is a context only where there are contexts at all
         self._start = 1 + self.vocabulary_size if self.order > 1 else 0
+
+    @property
+    def facts(self) -> ModelFacts:
+        return self._facts
 
     def start(self, batch: int) -> NgramState:
         return NgramState(np.full(batch, self._start, dtype=np.int32))
@@ -83,7 +92,7 @@ class NgramModel:
             scores[b], _, nodes[b] = self._read(row, node)
         return scores, NgramState(nodes)
 
-    def record(self, tokens_T: Ids, state: NgramState) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+    def record(self, tokens_T: Ids, state: NgramState) -> Fields:
         """Per step: log p of what came, the order of the n-gram that gave it, the length of the context before it."""
         scores, found, _ = self._read(self._checked(tokens_T.reshape(1, -1))[0], int(state.nodes[0]))
         # The context a token is read in is where the token before it was found, no longer than order - 1.

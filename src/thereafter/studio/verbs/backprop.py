@@ -29,7 +29,7 @@ def backprop(lm: LanguageModel, text: str, *, limit: int) -> dict[str, Any]:
     tokens are read, and where lines stand alone those of the last line; `left_out` are not.
     """
     ids = lm.encode(text)
-    found = last_loss(lm.model, _last_line(ids, getattr(lm.model, "restart", None)), steps=limit)
+    found = last_loss(lm.model, _last_line(ids, lm.model.facts.restart), steps=limit)
     pieces = [lm.tokenizer.piece(token) for token in found["token"].tolist()]
     states = []
     # the first layer and the first field are the word vectors, which are read and not carried

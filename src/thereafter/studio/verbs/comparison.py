@@ -67,7 +67,7 @@ def measure(lm: LanguageModel, name: str, run: Path, texts: Mapping[str, Path]) 
             bits_per_byte=score.bits_per_byte,
             perplexity=score.perplexity,
             validation=validation,
-            parameters=_parameters(lm),
+            parameters=lm.model.facts.parameters,
             tokens_per_second=timing.training_speed(lm.log),
             latency=latency,
             size=sum((run / file).stat().st_size for file in _NEEDED),
@@ -238,12 +238,6 @@ def _bin(words: str, reached: int) -> str:
     low, _, high = words.partition("-")
     end = min(int(high or low), reached)
     return low if end == int(low) else f"{low}-{end}"
-
-
-def _parameters(lm: LanguageModel) -> int:
-    """What a model has learned, in numbers: those of an n-gram are the probabilities it stores."""
-    count = getattr(lm.model, "parameters_count", None)
-    return int(count()) if count is not None else int(sum(lm.summary().get("ngrams", ())))
 
 
 def _opening(path: Path) -> str:

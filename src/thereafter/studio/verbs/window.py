@@ -74,7 +74,7 @@ def _form(lm: LanguageModel, token: int) -> str:
 def _parts(model: WindowModel) -> list[dict[str, Any]]:
     """The components in the order in which a text passes them: shapes of one text, learned arrays and their sizes."""
     settings, words = model.settings, model.vocabulary_size
-    size = model.embedding.weight.shape[1]
+    size, head = model.reader.size, model.get_submodule("head")
     joined = settings.window * size
     features = settings.hidden + (joined if settings.direct else 0)
     return [
@@ -82,7 +82,7 @@ def _parts(model: WindowModel) -> list[dict[str, Any]]:
         _part("embedding", [1, settings.window], [1, settings.window, size], _named(model.embedding), model.embedding),
         _part("joined", [1, settings.window, size], [1, joined], [], None),
         _part("hidden", [1, joined], [1, settings.hidden], _named(model.hidden), model.hidden),
-        _part("output", [1, features], [1, words], _named(model.head), model.head),
+        _part("output", [1, features], [1, words], _named(head), head),
     ]
 
 
