@@ -5,21 +5,38 @@ Shapes: B rows, I inputs, O outputs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from thereafter.cells.base import Weights
 from thereafter.errors import OptionError, ShapeError
 from thereafter.layers.initial import fresh_state, join_state, split_state
+from thereafter.layers.lanes import Lane
 from thereafter.layers.stepper import Slot, Stepper, kept
 from thereafter.layers.steppers import make_stepper
 
-if TYPE_CHECKING:
-    from thereafter.layers.recurrent import Recurrent
-
 Packed = dict[str, dict[str, Tensor]]
 """The weights of streams, laid out for them, by the lane they belong to: nobody ever writes to them."""
+
+
+class Stack(Protocol):
+    """What a stream asks of the layers it steps through: `layers.recurrent.Recurrent` has it."""
+
+    input_size: int
+    bidirectional: bool
+    ragged: bool
+    lanes: list[Lane]
+    zoneout: tuple[float, float]
+    initial: str
+    connect: str | None
+
+    def lane_weights(self, lane: Lane) -> Weights:
+        """The weights of one cell under the cell's own names."""
+
+    def get_parameter(self, target: str) -> nn.Parameter:
+        """A weight by its full name."""
 
 
 class Stream:
@@ -36,7 +53,7 @@ class Stream:
     torch.Size([1, 4])
     """
 
-    def __init__(self, module: Recurrent, batch: int = 1, packed: Packed | None = None) -> None:
+    def __init__(self, module: Stack, batch: int = 1, packed: Packed | None = None) -> None:
         """`packed`: filled by the first stream of a module, and shared by all that are given the same."""
         if module.bidirectional:
             raise OptionError("a stream cannot step a bidirectional layer: its backward direction needs the end first")
@@ -61,7 +78,7 @@ class Stream:
         self._calls = [step.step for step in self._steps]
         self.reset()
 
-    def _add(self, module: Recurrent, layer: int, batch: int, outlet: Slot) -> Slot:
+    def _add(self, module: Stack, layer: int, batch: int, outlet: Slot) -> Slot:
         """Put a layer before those already there; returns where its input goes."""
         lane = module.lanes[layer]
         weights = {name: weight.detach() for name, weight in module.lane_weights(lane).items()}
@@ -117,14 +134,14 @@ class _Join:
 
     carried: Tensor
 
-    def __init__(self, module: Recurrent, layer: int, outlet: Slot, packed: dict[str, Tensor]) -> None:
+    def __init__(self, module: Stack, layer: int, outlet: Slot, packed: dict[str, Tensor]) -> None:
         batch = len(outlet.buffer)
         self.inlet_slot = Slot(outlet.buffer.new_zeros(batch, outlet.size), 0, outlet.size)
         self.y, self.out = self.inlet_slot.view, outlet.view
         self.gate: Tensor | None = None
         if module.connect == "highway":
             self.gate = torch.zeros_like(self.y)
-            weight, bias = (getattr(module, f"highway_{part}_l{layer}").detach() for part in ("weight", "bias"))
+            weight, bias = (module.get_parameter(f"highway_{part}_l{layer}").detach() for part in ("weight", "bias"))
             self.weight = kept(packed, "highway_weight", lambda: weight.clone().t())
             self.bias = kept(packed, "highway_bias", bias.clone)
 
@@ -136,10 +153,11 @@ class _Join:
             torch.lerp(self.carried, self.y, self.gate.sigmoid_(), out=self.out)
 
 
-def _initial(module: Recurrent, index: int, batch: int, like: Tensor) -> Any:
+def _initial(module: Stack, index: int, batch: int, like: Tensor) -> Any:
     lane = module.lanes[index]
     learned = {}
     if module.initial == "learned":
-        learned = {name: getattr(module, f"initial_{name}_{lane.name}").detach() for name in lane.cell.state_sizes()}
+        names = lane.cell.state_sizes()
+        learned = {name: module.get_parameter(f"initial_{name}_{lane.name}").detach() for name in names}
     state = fresh_state(lane.cell, module.initial, batch, like, learned, training=False)
     return type(state)(*(part.clone() for part in state))
