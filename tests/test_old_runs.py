@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import thereafter
 from thereafter.tasks.task import TASKS
@@ -47,7 +49,7 @@ def resumed(run: Path, task: str | None) -> Any:
 
 
 def figures(model: Any, task: str | None) -> dict[str, float]:
-    """Numbers that depend on every weight: scores and probabilities."""
+    """Numbers that depend on the weights: scores and probabilities."""
     if task is None:
         score = model.score(TEXTS / "other.txt")
         likeliest = {f"p({word!r})": p for word, p in model.next(NEXT, 3)}
@@ -102,6 +104,16 @@ def test_a_finished_run_says_what_it_said(name: str, tmp_path: Path):
     model = opened(placed(name, "finished", tmp_path), known["task"])
     assert figures(model, known["task"]) == pytest.approx(known["finished"]["figures"], rel=SCORES)
     assert answers(model, known["task"]) == known["finished"]["answers"]
+    model.save(tmp_path / "again")
+    assert_same_arrays(tmp_path / "again", OLD / name / "finished")
+
+
+def assert_same_arrays(run: Path, other: Path) -> None:
+    """A figure may not depend on every weight; the weights themselves are to be the same to the bit."""
+    ours, theirs = (load_file(folder / "weights.safetensors") for folder in (run, other))
+    assert ours.keys() == theirs.keys()
+    for name, array in ours.items():
+        np.testing.assert_array_equal(array, theirs[name], err_msg=name, strict=True)
 
 
 @pytest.mark.parametrize("name", HALFWAY)
