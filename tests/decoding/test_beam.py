@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thereafter.decoding.beam import Hypothesis, beam_search
+from thereafter.decoding.beam import Hypothesis, Search, beam_search
 from thereafter.decoding.writing import Written
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.model import NgramModel
@@ -52,9 +52,11 @@ def penalised(tokens: tuple[int, ...], logs: list[float], penalty: float, prompt
     )
 
 
-def search(net: NgramModel, stop: str = "ab", beams: int = WIDE, **options: Any) -> list[Hypothesis]:
+def search(
+    net: NgramModel, stop: str = "ab", beams: int = WIDE, prompt: Any = None, **options: Any
+) -> list[Hypothesis]:
     written = Written(TOKENIZER, (stop,))
-    return beam_search(net, net.start(1), written, num_beams=beams, max_new_tokens=LONGEST, **options)
+    return beam_search(net, net.start(1), written, Search(beams, LONGEST, **options), prompt)
 
 
 @pytest.mark.parametrize("length_penalty", [-1.0, 0.0, 0.7, 1.0, 2.0])
@@ -139,7 +141,7 @@ def test_it_stops_early_when_told_and_when_nothing_can_change():
         counting = Counting()
         written = Written(TOKENIZER, ("a", "b"))
         options = {"max_new_tokens": 60, "length_penalty": 0.0, **options}
-        return counting.steps, beam_search(counting, net.start(1), written, num_beams=beams, **options)  # type: ignore[arg-type]
+        return counting.steps, beam_search(counting, net.start(1), written, Search(beams, **options))  # type: ignore[arg-type]
 
     all_steps, exact = steps(2)
     early_steps, early = steps(2, early_stopping=True)

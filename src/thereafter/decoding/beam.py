@@ -3,134 +3,204 @@
     score = sum of log p / length^length_penalty
 
 length the number of new tokens. A penalty of 0 compares sums, which favours short texts; 1 compares means; above 1
-favours long ones. Only a stop string ends a hypothesis early, so without one all are of one length.
+favours long ones. Only what it is written on ends a hypothesis early (a stop string, the end of a sentence), so without
+that all are of one length.
 
-Shapes: K hypotheses, V words that can be predicted.
+Any number of texts are searched for at once, after a prompt or a source each: the hypotheses of all of them are one
+batch to the model.
+
+Shapes: R hypotheses of all texts together, V words that can be predicted, C candidates of a hypothesis.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from thereafter.decoding.warping import Floats, largest, penalised
-from thereafter.decoding.writing import Written
+from thereafter.decoding.extensions import Extensions
+from thereafter.decoding.warping import penalised
+from thereafter.decoding.writing import Writing
 from thereafter.models.base import Ids, Logs, SequenceModel
 
 
 @dataclass(frozen=True)
-class Hypothesis:
-    """A continuation: its tokens, their log probabilities, their text, and the sum that the search compares."""
+class Search:
+    """How a text is searched for, with `num_beams` hypotheses and `max_new_tokens` at most.
 
-    written: Written
-    tokens: tuple[int, ...] = ()
-    log_probs: tuple[float, ...] = ()
-    text: str = ""
+    `best`: so many are asked for, by default as many as there are beams. An extension that ends counts if it is among
+    the `num_beams` likeliest of its step. The search stops when no running hypothesis can still beat the best that
+    ended, or, with `early_stopping`, as soon as enough have ended. `forbidden` tokens are never said.
+
+    `narrowing`: the place of a hypothesis that has ended stays empty, so that the search goes on with one less
+    (Sutskever, Vinyals and Le 2014), and each that can no longer win is left.
+    """
+
+    num_beams: int
+    max_new_tokens: int
+    length_penalty: float = 1.0
+    early_stopping: bool = False
+    repetition_penalty: float = 1.0
+    forbidden: Sequence[int] = ()
+    narrowing: bool = False
+    best: int | None = None
+
+    @property
+    def kept(self) -> int:
+        """How many texts are returned at most."""
+        return self.num_beams if self.best is None else min(self.best, self.num_beams)
+
+
+@dataclass(
+    slots=True
+)  # not frozen, though never changed: thousands are made a second, and freezing is half of the cost
+class Hypothesis:
+    """A continuation: the last of its tokens, what came before it, and the sum that the search compares."""
+
+    written: Writing
+    before: Hypothesis | None = None
+    token: int = -1
+    log_prob: float = 0.0
+    piece: str = ""
+    length: int = 0
     total: float = 0.0
     """Sum of log p, with the repetition penalty where there is one."""
 
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return tuple(part.token for part in self._parts())
+
+    @property
+    def log_probs(self) -> tuple[float, ...]:
+        """log p of each token under the model."""
+        return tuple(part.log_prob for part in self._parts())
+
+    @property
+    def text(self) -> str:
+        """The text that is certain."""
+        return "".join(part.piece for part in self._parts())
+
     def score(self, length_penalty: float) -> float:
         """The sum over length^length_penalty; nothing written at all counts as one token."""
-        return self.total / math.pow(max(1, len(self.tokens)), length_penalty)
+        return self.total / math.pow(max(1, self.length), length_penalty)
 
     def then(self, token: int, log_prob: float, total: float) -> Hypothesis:
         """The same with one token more."""
         piece, written = self.written.add(token)
-        return Hypothesis(written, (*self.tokens, token), (*self.log_probs, log_prob), self.text + piece, total)
+        return Hypothesis(written, self, token, log_prob, piece, self.length + 1, total)
+
+    def _parts(self) -> list[Hypothesis]:
+        parts = []
+        part = self
+        while part.before is not None:
+            parts.append(part)
+            part = part.before
+        return parts[::-1]
 
 
 def beam_search(
-    model: SequenceModel[Any],
-    state: Any,
-    written: Written,
-    *,
-    num_beams: int,
-    max_new_tokens: int,
-    length_penalty: float = 1.0,
-    early_stopping: bool = False,
-    repetition_penalty: float = 1.0,
-    prompt: Ids | None = None,
-    forbidden: Sequence[int] = (),
+    model: SequenceModel[Any], state: Any, written: Writing, search: Search, prompt: Ids | None = None
 ) -> list[Hypothesis]:
-    """The best `num_beams` continuations found, best first, ties to the one found first.
+    """The best continuations found after a state of one row, best first, ties to the one found first."""
+    return beam_searches(model, state, [written], search, prompt)[0]
 
-    All hypotheses are one batch to the model. An extension that ends counts if it is among the `num_beams` likeliest of
-    its step; the search stops when no running hypothesis can still beat those that ended, or, with `early_stopping`,
-    as soon as `num_beams` have.
+
+def beam_searches(
+    model: SequenceModel[Any], state: Any, written: Sequence[Writing], search: Search, prompt: Ids | None = None
+) -> list[list[Hypothesis]]:
+    """The best continuations after each row of a state, each `written` on its own; see `beam_search`.
+
+    `prompt`: ids that pay the repetition penalty from the beginning.
     """
-    running: list[Hypothesis] = [Hypothesis(written)]
-    ended: list[Hypothesis] = []
     read = np.empty(0, dtype=np.int64) if prompt is None else np.asarray(prompt)
-    logp_KV = np.asarray(model.predict(state))
-    for left in range(max_new_tokens, 0, -1):
-        total_KV = _totals(running, logp_KV, read, repetition_penalty, forbidden)
-        ended += [
-            hypothesis
-            for hypothesis, best in zip(running, total_KV.max(axis=1).tolist(), strict=True)
-            if best == -np.inf
-        ]  # nothing can follow them
+    beams = [_Beam(one, search) for one in written]
+    going = beams
+    logp_RV = np.asarray(model.predict(state))
+    for left in range(search.max_new_tokens, 0, -1):
+        extensions = _extensions([beam.running for beam in going], logp_RV, read, search)
+        parents: list[int] = []
+        for text, beam in enumerate(going):
+            parents += beam.grow(extensions, text, left)
+        going = [beam for beam in going if beam.running]
+        if not going or left == 1:
+            break
+        tokens = np.array([hypothesis.token for beam in going for hypothesis in beam.running])
+        logp, state = model.step(tokens, state.select(np.array(parents)))
+        logp_RV = np.asarray(logp)
+    return [beam.best() for beam in beams]
+
+
+class _Beam:
+    """The hypotheses of one text: those that run, by falling sum, and the best that ended."""
+
+    def __init__(self, written: Writing, search: Search) -> None:
+        self._search = search
+        self._places = search.num_beams
+        self.running = [Hypothesis(written)]
+        self._ended: list[Hypothesis] = []
+
+    def grow(self, extensions: Extensions, text: int, left: int) -> list[int]:
+        """Go on with the likeliest extensions of this text, the first of `left` that are to come.
+
+        Returns the row of the batch that each hypothesis which runs now comes from.
+        """
+        search, before, places = self._search, self.running, self._places
+        self._ended += [before[which] for which in extensions.dead_ends(text)]
         going: list[Hypothesis] = []
         parents: list[int] = []
-        for rank, place in enumerate(_falling(total_KV.ravel(), 2 * num_beams)):
-            parent, token = divmod(place, total_KV.shape[1])
-            grown = running[parent].then(token, float(logp_KV[parent, token]), float(total_KV[parent, token]))
-            if grown.written.ended:
-                ended += [grown] if rank < num_beams else []
-            else:
+        first = extensions.first_row(text)
+        for rank, (row, token, log_prob, total) in enumerate(extensions.falling(text)):
+            grown = before[row - first].then(token, log_prob, total)
+            if not grown.written.ended:
                 going.append(grown)
-                parents.append(parent)
-            if len(going) == num_beams:
-                break
-        running = going
-        ended.sort(key=lambda hypothesis: -hypothesis.score(length_penalty))  # stable
-        del ended[num_beams:]
-        if not running or left == 1:
-            break
-        if len(ended) == num_beams and (early_stopping or _settled(running, ended, left - 1, length_penalty)):
-            running = []
-            break
-        tokens = np.array([hypothesis.tokens[-1] for hypothesis in running])
-        logp, state = model.step(tokens, state.select(np.array(parents)))
-        logp_KV = np.asarray(logp)
-    found = sorted([*ended, *running], key=lambda hypothesis: -hypothesis.score(length_penalty))
-    return found[:num_beams]
+                parents.append(row)
+                if len(going) == places:
+                    break
+            elif rank < places:
+                self._ended.append(grown)
+                self._places -= search.narrowing
+        self._ended.sort(key=lambda hypothesis: -hypothesis.score(search.length_penalty))  # stable
+        del self._ended[search.kept :]
+        self.running = going[: self._places]
+        if left > 1 and self.running and len(self._ended) == search.kept:
+            alive = self._alive(left - 1)
+            self.running = list(compress(self.running, alive))
+            parents = list(compress(parents, alive))
+        return parents[: len(self.running)]
+
+    def best(self) -> list[Hypothesis]:
+        """What was found, best first."""
+        texts = [*self._ended, *self.running]
+        texts.sort(key=lambda hypothesis: -hypothesis.score(self._search.length_penalty))
+        return texts[: self._search.kept]
+
+    def _alive(self, left: int) -> list[bool]:
+        """Which of the running can still beat the worst that is kept: all of them or none, unless it is narrowing.
+
+        A sum only falls as tokens come, of which `left` may. Divided by length^penalty it is best at the greatest
+        length where the penalty is above 0, at the next token where it is not.
+        """
+        search, length = self._search, self.running[0].length
+        if search.early_stopping:
+            return [False] * len(self.running)
+        reached = length + left if search.length_penalty > 0 else length + 1
+        divisor, worst = math.pow(reached, search.length_penalty), self._ended[-1].score(search.length_penalty)
+        alive = [one.total / divisor > worst for one in self.running]
+        return alive if search.narrowing else [any(alive)] * len(alive)
 
 
-def _totals(
-    running: list[Hypothesis], logp_KV: Logs, read: Ids, repetition_penalty: float, forbidden: Sequence[int]
-) -> Floats:
-    """The sums of all hypotheses with each token after them, [K, V]."""
-    total_KV = np.empty(logp_KV.shape)
-    for total_V, logp_V, hypothesis in zip(total_KV, logp_KV, running, strict=True):
-        seen = np.union1d(read, hypothesis.tokens).astype(np.int64) if repetition_penalty != 1 else None
-        total_V[:] = hypothesis.total + penalised(logp_V, repetition_penalty, seen)
-    total_KV[:, list(forbidden)] = -np.inf
-    return total_KV
-
-
-def _falling(totals: Floats, first: int) -> Iterator[int]:
-    """The places of all possible extensions from the best down; more are sorted only when they are asked for."""
-    done, wanted = 0, first
-    while done < len(totals):
-        places = largest(totals, wanted)
-        for place in places[done:].tolist():
-            if np.isneginf(totals[place]):
-                return
-            yield place
-        done, wanted = len(places), wanted * 4
-
-
-def _settled(running: list[Hypothesis], ended: list[Hypothesis], left: int, length_penalty: float) -> bool:
-    """Whether nothing that still runs can beat the worst that ended.
-
-    A sum only falls as tokens come, of which `left` may. Divided by length^penalty it is best at the greatest length
-    where the penalty is above 0, at the next token where it is not.
-    """
-    best = max(hypothesis.total for hypothesis in running)
-    length = len(running[0].tokens)
-    reached = length + left if length_penalty > 0 else length + 1
-    return best / math.pow(reached, length_penalty) <= ended[-1].score(length_penalty)
+def _extensions(running: Sequence[Sequence[Hypothesis]], logp_RV: Logs, read: Ids, search: Search) -> Extensions:
+    """All hypotheses with each token after them."""
+    rows = [hypothesis for text in running for hypothesis in text]
+    score_RV = logp_RV
+    if search.repetition_penalty != 1:
+        seen = [np.union1d(read, one.tokens).astype(np.int64) for one in rows]
+        penalty = search.repetition_penalty
+        score_RV = np.stack([penalised(logp_V, penalty, ids) for logp_V, ids in zip(logp_RV, seen, strict=True)])
+    total_R = np.array([hypothesis.total for hypothesis in rows])
+    first = np.cumsum([0, *map(len, running)])
+    return Extensions(logp_RV, score_RV, total_R, first, search.forbidden, search.num_beams + 1)

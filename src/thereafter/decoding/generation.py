@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from thereafter.decoding.beam import beam_search
+from thereafter.decoding.beam import Search, beam_search
 from thereafter.decoding.sampling import Sampler, generators
 from thereafter.decoding.warping import Warping, check_penalty
-from thereafter.decoding.writing import Written
+from thereafter.decoding.writing import Spelling, Written
 from thereafter.errors import OptionError
 from thereafter.models.base import Ids, SequenceModel
-from thereafter.text.tokenizers.base import Tokenizer
 
 
 class GenerationOptions(TypedDict, total=False):
@@ -125,14 +124,22 @@ class GenerationSettings:
 
 @dataclass(frozen=True)
 class Prompted:
-    """A model that has read a prompt: where generation begins. `forbidden` tokens are never said."""
+    """A model that has read a prompt, or was given a source: where generation begins.
+
+    `forbidden` tokens are never said; `until` is the token that ends a text, where the model has one.
+    """
 
     model: SequenceModel[Any]
-    tokenizer: Tokenizer
+    tokenizer: Spelling
     text: str
     ids: Ids
     state: Any
     forbidden: Sequence[int] = ()
+    until: int | None = None
+
+    def written(self, stops: tuple[str, ...]) -> Written:
+        """What is written on from here."""
+        return Written(self.tokenizer, stops, self.text[-1:], until=self.until)
 
 
 @dataclass(frozen=True)
@@ -182,7 +189,7 @@ def generate(begin: Prompted, settings: GenerationSettings) -> list[Generated]:
 def pieces(begin: Prompted, settings: GenerationSettings) -> Iterator[Piece]:
     """What is drawn, as it is drawn, for all rows as one batch; joined, a row's texts follow the prompt."""
     count = settings.num_return_sequences
-    written = [Written(begin.tokenizer, settings.stops, begin.text[-1:])] * count
+    written = [begin.written(settings.stops)] * count
     sampler = Sampler(
         begin.model,
         begin.state,
@@ -216,19 +223,16 @@ def check_stream(settings: GenerationSettings) -> None:
 
 
 def _searched(begin: Prompted, settings: GenerationSettings) -> list[Generated]:
-    found = beam_search(
-        begin.model,
-        begin.state,
-        Written(begin.tokenizer, settings.stops, begin.text[-1:]),
-        num_beams=settings.num_beams,
-        max_new_tokens=settings.max_new_tokens,
+    search = Search(
+        settings.num_beams,
+        settings.max_new_tokens,
         length_penalty=settings.length_penalty,
         early_stopping=settings.early_stopping,
         repetition_penalty=settings.repetition_penalty,
-        prompt=begin.ids,
         forbidden=begin.forbidden,
     )
+    texts = beam_search(begin.model, begin.state, begin.written(settings.stops), search, begin.ids)
     return [
         Generated(begin.text + best.text + best.written.end(), list(best.tokens), list(best.log_probs))
-        for best in found[: settings.num_return_sequences]
+        for best in texts[: settings.num_return_sequences]
     ]

@@ -6,11 +6,46 @@ be the beginning of a stop string, in which case it was never said.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-from thereafter.text.tokenizers.base import Tokenizer
+from typing import Protocol, Self
 
 _UNFINISHED = "\ufffd"  # how a character of which bytes are missing decodes
+
+
+class Spelling(Protocol):
+    """What turns ids into text: a tokenizer, or a side of a translator."""
+
+    def continuation(self, prompt: str, ids: Sequence[int], /) -> str:
+        """The prompt with the text of ids after it."""
+
+
+class Writing(Protocol):
+    """What a text that grows is written on. A value: a search has many at a time that begin alike."""
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more belongs to the text."""
+
+    def add(self, token: int) -> tuple[str, Self]:
+        """The text that is certain now, and what is written after it."""
+
+    def end(self) -> str:
+        """What was held back, when no more tokens come."""
+
+
+@dataclass(frozen=True)
+class UntilToken:
+    """Tokens up to one that ends them; nothing is spelled out."""
+
+    token: int
+    ended: bool = False
+
+    def add(self, token: int) -> tuple[str, UntilToken]:
+        return "", self if token != self.token else UntilToken(self.token, ended=True)
+
+    def end(self) -> str:
+        return ""
 
 
 @dataclass(frozen=True)
@@ -26,7 +61,7 @@ class Written:
     (['', 'é', ' ', '', 'e ', '', '', '', ''], True)
     """
 
-    tokenizer: Tokenizer
+    tokenizer: Spelling
     stops: tuple[str, ...] = ()
     last: str = ""
     """The character before the open tokens: `word` puts a space between two words only."""
@@ -37,12 +72,16 @@ class Written:
     held: str = ""
     """Decided text that may begin a stop string."""
     ended: bool = False
-    """A stop string was written; what is added from here on says nothing."""
+    """A stop string was written, or the token that ends a text; what is added from here on says nothing."""
+    until: int | None = None
+    """The token that ends a text, where one does."""
 
     def add(self, token: int) -> tuple[str, Written]:
         """The text that is certain now, and what is written after it."""
         if self.ended:
             return "", self
+        if token == self.until:
+            return self.end(), replace(self, held="", ended=True)
         said = len(self.text.removesuffix(_UNFINISHED))
         last = self.text[-1:] or self.last
         alone = self._text(last, (token,))

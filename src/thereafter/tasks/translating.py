@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, TypedDict
 
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
-from thereafter.decoding.pairs import beam_search
+from thereafter.decoding.sources import AnswerSettings, answered
 from thereafter.errors import OptionError, SourceError
 from thereafter.evaluation.pairs import Pairs, measure_pairs
+from thereafter.inspection.trace import record
 from thereafter.models.recurrent_translator import RecurrentTranslator
 from thereafter.models.transformer_translator import TransformerTranslator
 from thereafter.models.translator import PairBatch, Translator, TranslatorSettings
+from thereafter.models.word_decoder import END
 from thereafter.tasks.lexicon import padded
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
@@ -57,14 +60,6 @@ class Aligned:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """How a translation is searched: `beam` hypotheses at a time; a penalty above 1 favours longer ones."""
-
-    beam: int = 1
-    length_penalty: float = 1.0
-
-
 class PairCodecs(TypedDict):
     """What numbers the parts of an example."""
 
@@ -79,8 +74,8 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
     kind = "pairs"
     settings = TranslatorSettings
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 12.0, "batch": 64, "rate": 1.5e-3, "steps": 40}
-    asked: ClassVar[Mapping[str, object]] = {"beam": 1, "length_penalty": 1.0}
-    reads: ClassVar[Mapping[str, tuple[str, str]]] = {"encoder": ("encoder.", "source"), "decoder": ("", "step")}
+    asked: ClassVar[Mapping[str, object]] = asdict(AnswerSettings())
+    reads: ClassVar[Mapping[str, tuple[str, str]]] = {"encoder": ("encoder.", "source")}
 
     def __init__(self, chosen: TranslatorSettings | None = None) -> None:
         self.chosen = chosen or TranslatorSettings()
@@ -161,18 +156,15 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
         at_N = torch.from_numpy(np.flatnonzero(inside_BT))
         return replace(batch, target_BT=torch.from_numpy(target_BT), at_N=at_N)
 
-    def answers(
-        self, net: Translator, batch: PairBatch, codecs: PairCodecs, beam: int = 1, length_penalty: float = 1.0
-    ) -> list[str]:
-        searched = beam != 1
-        said = beam_search(net, batch, beam=beam, length_penalty=length_penalty) if searched else net.decide(batch)
-        return [codecs["target"].text(row) for row in said]
+    def answers(self, net: Translator, batch: PairBatch, codecs: PairCodecs) -> list[str]:
+        return self.answers_with(net, batch, codecs, {})
 
     def answers_with(
         self, net: Translator, batch: PairBatch, codecs: PairCodecs, options: Mapping[str, object]
     ) -> list[str]:
-        asked = toml.build(Asked, dict(options), "predict")
-        return self.answers(net, batch, codecs, asked.beam, asked.length_penalty)
+        """Options are those of `AnswerSettings`. What is drawn for a sentence depends on nothing else that is asked."""
+        settings = toml.build(AnswerSettings, dict(options), "predict")
+        return [codecs["target"].text(row) for row in _answered(net, batch, settings)]
 
     def example(self, given: object) -> SentencePair:
         """A sentence; or a `SentencePair`, whose target is not looked at."""
@@ -194,24 +186,27 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
     ) -> list[Aligned]:
         """The likeliest word at every step, and where each looked."""
         source, target = codecs["source"], codecs["target"]
+        answers = [[*row, END] for row in _answered(net, batch)]
         return [
             Aligned(
-                target.text(said),
+                target.text(answer),
                 tuple(source.forms(source.ids(one.source))),
-                tuple(target.forms(said)),
+                tuple(target.forms(answer)),
                 weights_TS.numpy().astype(np.float32),
             )
-            for one, (said, weights_TS) in zip(examples, net.alignment(batch), strict=True)
+            for one, answer, weights_TS in zip(examples, answers, net.alignment(batch, answers), strict=True)
         ]
 
     def shown(self, net: Translator, batch: PairBatch, example: SentencePair, codecs: PairCodecs) -> Shown:
         source, target = codecs["source"], codecs["target"]
-        (said,), weights_BTS = net.followed(batch)
+        with net.quietly():
+            memory = net.encode(batch)
+        (answer,) = answered(net, memory, AnswerSettings())
+        ids = np.array([*answer, END])
+        traced = record(net.given(memory), ids, target.forms(ids), target.forms(range(len(target))))
         read = source.forms(source.ids(example.source))
-        fields: Fields = {}
-        if weights_BTS is not None:
-            fields["attention"] = (("step", "source"), weights_BTS[0, : len(said), : len(read)].float().cpu().numpy())
-        return Shown(list(target.forms(said)), [], fields, {"answer": target.text(said), "source": list(read)})
+        fields: Fields = {name: (traced.axes[name], array) for name, array in traced.arrays.items()}
+        return Shown(traced.tokens, traced.vocabulary, fields, {"answer": target.text(answer), "source": list(read)})
 
     def _wording(self, sentences: Sequence[str]) -> Wording:
         chosen = self.chosen
@@ -228,6 +223,27 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
         """The columns of a file with tabs: the first two, unless `languages` are numbers."""
         source, _, target = self.chosen.languages.partition("-")
         return (int(source), int(target)) if source.isdigit() and target.isdigit() else (1, 2)
+
+
+def _answered(net: Translator, batch: PairBatch, settings: AnswerSettings | None = None) -> list[list[int]]:
+    """The answers to a batch as ids without END."""
+    settings = settings or AnswerSettings()
+    with net.quietly():
+        memory = net.encode(batch)
+    return answered(net, memory, settings, _generators(batch, settings.seed) if settings.do_sample else None)
+
+
+def _generators(batch: PairBatch, seed: int | None) -> list[np.random.Generator]:
+    """One for each sentence, of the seed and its own words, so that its batch does not matter; and of how often it
+    came before, so that one asked several times has several answers."""
+    if seed is None:
+        return [np.random.default_rng() for _ in range(len(batch))]
+    rngs, came = [], Counter[tuple[int, ...]]()
+    for row, length in zip(batch.source_BS.tolist(), batch.lengths_B.tolist(), strict=True):
+        words = tuple(row[:length])
+        rngs.append(np.random.default_rng([seed, came[words], *words]))
+        came[words] += 1
+    return rngs
 
 
 def _counts(one: SentencePair, codecs: PairCodecs) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from thereafter.config import Table
 from thereafter.errors import FormatError
-from thereafter.models.translator import END
+from thereafter.models.word_decoder import END
 from thereafter.text.tokenizers import TOKENIZERS, tokenizer_from_json
 from thereafter.text.tokenizers.base import Tokenizer
 
@@ -78,6 +78,10 @@ class Wording:
     def text(self, ids: Sequence[int] | NDArray[np.int64]) -> str:
         """The sentence that ids spell; marks are left out."""
         return self.tokenizer.decode([number - _MARKS for number in ids if number >= _MARKS]).strip()
+
+    def continuation(self, prompt: str, ids: Sequence[int], /) -> str:
+        """The prompt with the text of ids after it, as a text that grows is spelled."""
+        return self.tokenizer.continuation(prompt, [number - _MARKS for number in ids if number >= _MARKS])
 
     def forms(self, ids: Sequence[int] | NDArray[np.int64]) -> list[str]:
         """Each id as a reader may be shown it."""

@@ -1,0 +1,228 @@
+"""A decoder that was given the memory of sources is a `SequenceModel` over the words that follow from them.
+
+So what serves language models (the beam search, the sampler, streams, traces) serves translations, captions and
+whatever else an `encoder.Encoder` can read.
+
+The words of a decoder are 0 to V - 1; it reads the start mark, V, before the first. A row of a state belongs to one
+source. Rows may change places, be repeated or be left out (`select`); where their sources stay the same, as when the
+hypotheses of a sentence change places, nothing of the memory is moved.
+
+Shapes: B sources, R rows of a state, S places of a source, T steps, F features, V words.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from thereafter.errors import OptionError
+from thereafter.layers.counting import count_parameters
+from thereafter.models.base import Fields as Arrays
+from thereafter.models.base import Ids, ModelFacts, SequenceModel, checked_tokens
+from thereafter.models.encoder import Memory
+from thereafter.models.quiet import Askers, Evaluating, Quietly
+from thereafter.models.state import NeuralState
+
+Tensors = dict[str, Tensor]
+"""Tensors by name, each with the rows as its first axis: what steps need of a memory, or the state of a decoder."""
+Fields = dict[str, tuple[tuple[str, ...], Tensor]]
+"""What a trace shows: `{field: (axis names, tensor)}`, of rows and steps and the further axes that are named."""
+
+
+class Decoder(nn.Module, ABC):
+    """A network that says words one after another, each after those before it and the memory of a source."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._askers = Askers()
+
+    @property
+    @abstractmethod
+    def vocabulary_size(self) -> int:
+        """How many words it can say, the end of a sequence among them."""
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where it computes."""
+
+    @abstractmethod
+    def prepare(self, memory: Memory) -> Tensors:
+        """What every step needs of a memory, worked out once."""
+
+    @abstractmethod
+    def begin(self, source: Tensors) -> Tensors:
+        """The state that has read nothing yet, not even the start mark; of what `prepare` gave."""
+
+    @abstractmethod
+    def advance(
+        self, words_BT: Tensor, source: Tensors, state: Tensors, record: Fields | None = None
+    ) -> tuple[Tensor, Tensors]:
+        """Features [B, T, F] after each of the words, and the state after the last.
+
+        `record` takes what a trace shows of every step; "attention" is where it looked, [B, T, S].
+        """
+
+    @abstractmethod
+    def log_prob(self, f_NF: Tensor) -> Tensor:
+        """log p of every word after features, [N, V]."""
+
+    @property
+    def start(self) -> int:
+        """The id that is read before the first word."""
+        return self.vocabulary_size
+
+    def given(self, memory: Memory) -> Conditioned:
+        """The `SequenceModel` over the words that follow from these sources."""
+        return Conditioned(self, memory)
+
+    def quietly(self) -> Quietly:
+        """A block without gradients and without dropout, for this thread and any other."""
+        return Quietly(self, self._askers)
+
+    def evaluating(self) -> Evaluating:
+        """A block without dropout, in which gradients may be taken."""
+        return Evaluating(self, self._askers)
+
+
+@dataclass(frozen=True)
+class ConditionedState:
+    """A value: nothing in it is ever written to.
+
+    `row_R`: the source each row belongs to; `source`: what steps need of it, row by row; `read_RT`: the words read so
+    far; `inner`: the decoder's own state.
+    """
+
+    row_R: NDArray[np.int64]
+    source: Tensors
+    read_RT: NDArray[np.int64]
+    inner: NeuralState
+
+    def select(self, index: Ids) -> Self:
+        """The rows `index`, in that order."""
+        index_R = np.asarray(index, dtype=np.int64)
+        row_R, source = self.row_R[index_R], self.source
+        if not np.array_equal(row_R, self.row_R):
+            source = _rows(source, index_R)
+        return replace(
+            self, row_R=row_R, source=source, read_RT=self.read_RT[index_R], inner=self.inner.select(index_R)
+        )
+
+    def key(self) -> Hashable:
+        """Continuous states are never met twice."""
+        return self.inner.key()
+
+
+class Conditioned(SequenceModel[ConditionedState]):
+    """What `Decoder.given` returns: see the module and `base.SequenceModel`."""
+
+    def __init__(self, decoder: Decoder, memory: Memory) -> None:
+        self.vocabulary_size = decoder.vocabulary_size
+        self._decoder, self._sources = decoder, len(memory)
+        with decoder.quietly():
+            self._source = decoder.prepare(memory)
+
+    @property
+    def facts(self) -> ModelFacts:
+        return ModelFacts(self.vocabulary_size, count_parameters(self._decoder))
+
+    def start(self, batch: int) -> ConditionedState:
+        """A row for each source, or as many for each: rows k to 2k - 1 are those of the second."""
+        each = batch // max(1, self._sources)
+        if not each or each * self._sources != batch:
+            raise OptionError(
+                f"{batch} rows were asked of a decoder that was given {self._sources} sources; expected a row for each "
+                f"of them, or as many for each; try start({self._sources})"
+            )
+        with self._decoder.quietly():
+            one = np.arange(self._sources)
+            unread = ConditionedState(
+                one,
+                self._source,
+                np.empty((self._sources, 0), np.int64),
+                NeuralState(self._decoder.begin(self._source)),
+            )
+            _, begun = self._read(np.full((self._sources, 1), self._decoder.start), unread)
+            begun = replace(begun, read_RT=unread.read_RT)
+            return begun if each == 1 else begun.select(one.repeat(each))
+
+    def predict(self, state: ConditionedState) -> NDArray[np.float32]:
+        with self._decoder.quietly():
+            return _numbers(self._decoder.log_prob(self._features(state)))
+
+    def step(self, token_B: Ids, state: ConditionedState) -> tuple[NDArray[np.float32], ConditionedState]:
+        with self._decoder.quietly():
+            _, state = self._read(self._checked(np.asarray(token_B).reshape(-1, 1)), state)
+            return _numbers(self._decoder.log_prob(self._features(state))), state
+
+    def read(self, tokens_BT: Ids, state: ConditionedState) -> ConditionedState:
+        """The state after tokens whose probability nobody asked for."""
+        tokens = self._checked(tokens_BT)
+        with self._decoder.quietly():
+            return self._read(tokens, state)[1] if tokens.shape[1] else state
+
+    def log_probs(self, tokens_BT: Ids, state: ConditionedState) -> tuple[NDArray[np.float32], ConditionedState]:
+        tokens = self._checked(tokens_BT)
+        if not tokens.shape[1]:
+            return np.zeros(tokens.shape, np.float32), state
+        with self._decoder.quietly():
+            first_RF = self._features(state)
+            f_RTF, state = self._read(tokens, state)
+            before_RTF = torch.cat((first_RF[:, None], f_RTF[:, :-1]), 1)
+            return self._log_prob_of(before_RTF, tokens), state
+
+    def record(self, tokens_T: Ids, state: ConditionedState) -> Arrays:
+        """Per step: log p of what came, and what the decoder did to predict it: its gates, where it looked.
+
+        The words before are read again from the start mark on, since a state does not keep how it came about.
+        """
+        tokens = self._checked(np.asarray(tokens_T).reshape(1, -1))
+        steps, before = tokens.shape[1], state.read_RT.shape[1]
+        if len(state.row_R) != 1:
+            raise OptionError(f"a record is of one row; the state has {len(state.row_R)}; try state.select([0])")
+        words = np.concatenate([np.full((1, 1), self._decoder.start), state.read_RT, tokens], axis=1)[:, :-1]
+        fields: Fields = {}
+        with self._decoder.quietly():
+            begun = self._decoder.begin(state.source)
+            f_1TF, _ = self._decoder.advance(self._tensor(words), state.source, begun, fields)
+            logp_1T = self._log_prob_of(f_1TF[:, before:], tokens)
+        shown: Arrays = {name: (axes, _numbers(tensor[0, before:])) for name, (axes, tensor) in fields.items()}
+        return {"log_prob": (("step",), logp_1T[0, :steps]), **shown}
+
+    def _read(self, tokens_RT: Ids, state: ConditionedState) -> tuple[Tensor, ConditionedState]:
+        """Features after each token, and the state after the last."""
+        f_RTF, inner = self._decoder.advance(self._tensor(tokens_RT), state.source, dict(state.inner.memory))
+        read_RT = np.concatenate([state.read_RT, tokens_RT], axis=1)
+        return f_RTF, replace(state, read_RT=read_RT, inner=NeuralState(inner, f_RTF[:, -1].clone()))
+
+    def _features(self, state: ConditionedState) -> Tensor:
+        features = state.inner.features_BH
+        if features is None:
+            raise OptionError("the state has read nothing, not even the start mark; try model.start(batch)")
+        return features
+
+    def _log_prob_of(self, f_RTF: Tensor, tokens_RT: Ids) -> NDArray[np.float32]:
+        logp_RTV = self._decoder.log_prob(f_RTF)
+        return _numbers(logp_RTV.gather(2, self._tensor(tokens_RT)[:, :, None]).squeeze(2))
+
+    def _checked(self, tokens_RT: Ids) -> Ids:
+        return checked_tokens(tokens_RT, self.vocabulary_size)
+
+    def _tensor(self, tokens: Ids) -> Tensor:
+        return torch.from_numpy(tokens.astype(np.int64)).to(self._decoder.device)
+
+
+def _rows(tensors: Tensors, index_R: NDArray[np.int64]) -> Tensors:
+    wanted = torch.from_numpy(index_R)
+    return {name: tensor.index_select(0, wanted.to(tensor.device)) for name, tensor in tensors.items()}
+
+
+def _numbers(tensor: Tensor) -> NDArray[np.float32]:
+    return tensor.float().cpu().numpy()

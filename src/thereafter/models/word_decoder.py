@@ -1,0 +1,217 @@
+"""What all decoders over words share: their settings, word vectors, head and loss.
+
+    p(y | source) = prod_t p(y_t | y_<t, source),     p(y_t | ...) = softmax(W f_t + b)[y_t]
+
+A network says how features f_t come from the memory of a source and the words before. All steps of a known target are
+worked out at once (teacher forcing); one step at a time, with the state of the last, the same function writes.
+
+Label smoothing (Szegedy et al. 2016) puts the share e of the target on all words alike. Since the mean of the scores z
+is f . mean(W) + mean(b), it costs no second softmax: (1 - e) nll + e mean_v(-log p_v) = nll + e (z_target - mean z).
+Own words (Mihaylova and Martins 2019, after Bengio et al. 2015): a share of what the decoder reads while it is trained
+is what it would have said itself, found by a first pass over the known target. Of a schedule, `own_words` is the share
+at the end of the training: it rises to it in a straight line ("linear"), or slowly, fast and slowly ("sigmoid").
+
+Ids: `END` is 0 and stands also where rows are padded, tokens follow, and the start mark is the row below all words.
+Shapes: B rows, S places of a source, T steps, N targets without padding, E vectors, F features, V words.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from thereafter.errors import OptionError
+from thereafter.layers.embedding import Embedding
+from thereafter.layers.softmax import Softmax, rows_at_once
+from thereafter.models.decoder import Decoder, Fields, Tensors
+from thereafter.models.encoder import Memory
+from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.models.task_net import CELLS
+
+END = 0
+"""Ends a sequence, and fills rows after their end."""
+ATTENTIONS = ("none", "dot", "bilinear", "additive")
+SCHEDULES = ("constant", "linear", "sigmoid")
+_STEEP = 12.0  # of the sigmoid schedule: from 0.2 % of the share to 99.8 %
+
+
+@dataclass(frozen=True)
+class DecoderSettings:
+    """`hidden` units a layer, `layers`.
+
+    Recurrent: `cell`, word vectors of `embed` numbers, `attention`.
+    Transformer: `heads`, `feedforward` units (0 means four times `hidden`); word vectors have `hidden` numbers.
+    `tied`: the head's matrix is that of the word vectors. `dropout` is locked in recurrent layers; `drop_words`: so
+    many words lose their vectors. `label_smoothing`, `own_words`, `own_words_schedule`: see the module. `longest`:
+    tokens of a sequence at most.
+    """
+
+    cell: str = "gru"
+    embed: int = 256
+    hidden: int = 512
+    layers: int = 1
+    attention: str = "additive"
+    heads: int = 8
+    feedforward: int = 0
+    dropout: float = 0.3
+    drop_words: float = 0.0
+    tied: bool = True
+    label_smoothing: float = 0.1
+    own_words: float = 0.0
+    own_words_schedule: str = "constant"
+    longest: int = 250
+
+    def __post_init__(self) -> None:
+        check_choice("cell", self.cell, CELLS)
+        check_choice("attention", self.attention, ATTENTIONS)
+        check_choice("own_words_schedule", self.own_words_schedule, SCHEDULES)
+        for name, size in {
+            "embed": self.embed,
+            "hidden": self.hidden,
+            "layers": self.layers,
+            "heads": self.heads,
+            "longest": self.longest,
+        }.items():
+            check_size(name, size)
+        for name, share in {
+            "dropout": self.dropout,
+            "drop_words": self.drop_words,
+            "label_smoothing": self.label_smoothing,
+            "own_words": self.own_words,
+        }.items():
+            check_share(name, share)
+        check_count("feedforward", self.feedforward)
+
+
+def check_count(name: str, number: int) -> None:
+    """Refuse a number below 0, where 0 leaves the choice to us."""
+    if number < 0:
+        raise OptionError(f"{name} is {number}; expected a number, or 0 to have it chosen")
+
+
+class WordDecoder(Decoder):
+    """See the module's equations. `unknown`: an id that is never said; `limit`: tokens of an answer at most.
+
+    A kind of decoder says `prepare`, `begin` and `unrolled`.
+    """
+
+    settings: DecoderSettings
+    words: Embedding
+    head: Softmax
+    trained: float = 0.0
+    """The share of its training that is done."""
+
+    def __init__(
+        self, settings: DecoderSettings, vectors: int, *, unknown: int | None = None, limit: int = 100
+    ) -> None:
+        super().__init__()
+        self.settings, self.unknown, self.limit = settings, unknown, limit
+        self.features = vectors if settings.tied else settings.hidden
+        self._vector_size, self._scale = vectors, math.sqrt(vectors)
+
+    def _table(self, words: int) -> Embedding:
+        """Word vectors, drawn."""
+        return Embedding(words, self._vector_size, drop=self.settings.drop_words)
+
+    def _add_head(self, *tables: Embedding) -> None:
+        """The head, after all tables of word vectors, whose numbers then become about 1 / sqrt(E)."""
+        self.head = Softmax(self.features, self.words.words, tied=self.words if self.settings.tied else None)
+        for table in tables:
+            nn.init.normal_(table.weight, std=1 / self._scale)
+
+    @abstractmethod
+    def unrolled(
+        self, x_BTE: Tensor, source: Tensors, state: Tensors, record: Fields | None = None
+    ) -> tuple[Tensor, Tensors]:
+        """As `advance`, of the vectors of words."""
+
+    def advance(
+        self, words_BT: Tensor, source: Tensors, state: Tensors, record: Fields | None = None
+    ) -> tuple[Tensor, Tensors]:
+        return self.unrolled(self.vectors(words_BT), source, state, record)
+
+    def log_prob(self, f_NF: Tensor) -> Tensor:
+        return self.head.log_prob(f_NF)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.words.words
+
+    @property
+    def device(self) -> torch.device:
+        return self.words.weight.device
+
+    def vectors(self, words_BT: Tensor) -> Tensor:
+        """What layers read, [B, T, E]: sqrt(E) times rows of the table, whose numbers are about 1 / sqrt(E)."""
+        x_BTE: Tensor = self._scale * self.words(words_BT)
+        return x_BTE
+
+    def inputs(self, target_BT: Tensor) -> Tensor:
+        """What is read while a known target is said: the start mark, then every word but the last."""
+        return torch.cat((torch.full_like(target_BT[:, :1], self.start), target_BT[:, :-1]), 1)
+
+    def nats_given(self, memory: Memory, target_BT: Tensor, at_N: Tensor) -> Tensor:
+        """The sum of -log p of the targets, while training with what smoothing adds.
+
+        `at_N`: the places of the flattened targets that are no padding.
+        """
+        source = self.prepare(memory)
+        inputs_BT = self.inputs(target_BT)
+        own = self._own_share() if self.training else 0.0
+        if own:
+            inputs_BT = self._mixed(inputs_BT, source, own)
+        x_BTE, table_RE = self.words.lookup(inputs_BT)
+        f_BTF, _ = self.unrolled(self._scale * x_BTE, source, self.begin(source))
+        f_NF = f_BTF.flatten(0, 1).index_select(0, at_N)
+        targets_N = target_BT.flatten().index_select(0, at_N)
+        table = table_RE if self.settings.tied else None
+        nats = self.head.total(f_NF, targets_N, table)
+        if self.training and self.settings.label_smoothing:
+            nats = nats + self.settings.label_smoothing * self._above_mean(f_NF, targets_N, table)
+        return nats
+
+    def scores_given(self, memory: Memory, target_BT: Tensor) -> Tensor:
+        """log p of every word at every step of known targets, [B, T, V]."""
+        source = self.prepare(memory)
+        f_BTF, _ = self.advance(self.inputs(target_BT), source, self.begin(source))
+        return self.head.log_prob(f_BTF)
+
+    def _own_share(self) -> float:
+        """How many of the words it reads are its own at this point of its training."""
+        risen = {"constant": 1.0, "linear": self.trained, "sigmoid": 1 / (1 + math.exp(_STEEP * (0.5 - self.trained)))}
+        return self.settings.own_words * risen[self.settings.own_words_schedule]
+
+    def _mixed(self, inputs_BT: Tensor, source: Tensors, share: float) -> Tensor:
+        """The inputs with a share of own words among them, never the start mark."""
+        with torch.no_grad():
+            f_BTF, _ = self.advance(inputs_BT, source, self.begin(source))
+            f_NF = f_BTF.flatten(0, 1)
+            rows = rows_at_once(len(f_NF), self.head.words, device=f_NF.device.type)
+            matrix, bias = self.head.matrix[: self.head.words], self.head.bias
+            pieces = (f_NF[begin : begin + rows] for begin in range(0, len(f_NF), rows))
+            own_N = torch.cat([F.linear(piece, matrix, bias).argmax(-1) for piece in pieces])
+            before_BT = own_N.view_as(inputs_BT)[:, :-1]
+            drawn_BT = torch.rand(before_BT.shape, device=before_BT.device) < share
+            mixed_BT = torch.where(drawn_BT, before_BT, inputs_BT[:, 1:])
+        return torch.cat((inputs_BT[:, :1], mixed_BT), 1)
+
+    def _above_mean(self, f_NF: Tensor, targets_N: Tensor, table_RE: Tensor | None) -> Tensor:
+        """The sum of z_target - mean z: what smoothing adds to the nats, times its share."""
+        matrix = (self.head.matrix if table_RE is None else table_RE)[: self.head.words]
+        bias_V = self.head.bias
+        with torch.autocast(f_NF.device.type, enabled=False):
+            f_NF = f_NF.to(matrix.dtype)
+            target = (f_NF * F.embedding(targets_N, matrix)).sum() + bias_V[targets_N].sum()
+            return target - f_NF.sum(0) @ matrix.mean(0) - len(f_NF) * bias_V.mean()
+
+
+def in_source_order(a_BTS: Tensor, source: Tensors) -> Tensor:
+    """Weights over the places of a source as it was given, in whichever order it was read."""
+    if "place_BS" not in source:
+        return a_BTS
+    return torch.zeros_like(a_BTS).scatter(2, source["place_BS"][:, None].expand_as(a_BTS), a_BTS)
