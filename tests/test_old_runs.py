@@ -38,14 +38,14 @@ RESUMED = 1e-3
 """The same for a validation after some dozens of steps on another machine."""
 
 
-def opened(run: Path, task: str | None) -> Any:
+def opened(run: Path) -> Any:
     """A run as its user loads it."""
-    return thereafter.load(run) if task is None else thereafter.load_task(run)
+    return thereafter.load(run)
 
 
-def resumed(run: Path, task: str | None) -> Any:
+def resumed(run: Path) -> Any:
     """A run as its user goes on with it."""
-    return thereafter.resume(run) if task is None else thereafter.resume_task(run)
+    return thereafter.resume(run)
 
 
 def figures(model: Any, task: str | None) -> dict[str, float]:
@@ -101,7 +101,7 @@ def test_there_is_an_old_run_of_every_kind():
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_finished_run_says_what_it_said(name: str, tmp_path: Path):
     known = EXPECTED[name]
-    model = opened(placed(name, "finished", tmp_path), known["task"])
+    model = opened(placed(name, "finished", tmp_path))
     assert figures(model, known["task"]) == pytest.approx(known["finished"]["figures"], rel=SCORES)
     assert answers(model, known["task"]) == known["finished"]["answers"]
     model.save(tmp_path / "again")
@@ -121,14 +121,14 @@ def test_a_run_that_was_stopped_halfway_goes_on_to_its_end(name: str, tmp_path: 
     known, halfway = EXPECTED[name], EXPECTED[name]["halfway"]
     run = placed(name, "halfway", tmp_path)
     if halfway["figures"] is not None:  # the best weights so far can be used at any time
-        early = figures(opened(run, known["task"]), known["task"])
+        early = figures(opened(run), known["task"])
         assert early == pytest.approx(halfway["figures"], rel=SCORES)
-    model = resumed(run, known["task"])
+    model = resumed(run)
     assert [line["step"] for line in model.log if line["event"] == "resumed"] == [halfway["step"]]
     assert [line["step"] for line in model.log if line["event"] == "step"] == known["logged"]
     end = model.log[-1]
     assert (end["event"], end["steps"]) == ("trained", known["steps"])
     assert end["validation"] == pytest.approx(known["validation"], rel=RESUMED)
     assert not (run / "state.safetensors").exists()
-    again = opened(run, known["task"])
+    again = opened(run)
     assert figures(again, known["task"]) == figures(model, known["task"])

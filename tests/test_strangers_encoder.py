@@ -242,11 +242,11 @@ def test_translators_go_through_the_same_search_sampler_stream_and_trace(model: 
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{' '.join(one)}\t{' '.join(one[::-1])}\n" for one in ("ab", "abc", "ca", "b", "cb") * 8))
     options: Any = {"tokens": "prose", "min_count": 1, "embed": 8, "hidden": 8, "heads": 2, "batch": 8, "seed": 1}
-    translator = thereafter.fit("translate", pairs, model=model, epochs=3, rate=0.01, **options)
-    net, task, wording = translator.net, translator.task, translator.lexicons["target"]
+    translator = thereafter.train(pairs, task="translate", model=model, epochs=3, rate=0.01, **options)
+    net, task, wording = translator.net, translator.task, translator.codecs["target"]
     example = task.example("a b c")
     with net.quietly():
-        memory = net.encode(task.batch([example], translator.lexicons))
+        memory = net.encode(task.batch([example], translator.codecs))
     begin = sources.prompted(net, memory, wording)
     greedy = GenerationSettings(max_new_tokens=net.limit, do_sample=False)
     (text,) = generation.generate(begin, greedy)
@@ -268,7 +268,7 @@ def test_a_translation_is_drawn(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a b\tb a\nb\tb\na a\tc c\nb a c\tc b a\n" * 4)
     options: Any = {"tokens": "word", "min_count": 1, "embed": 8, "hidden": 8, "epochs": 1, "seed": 1}
-    model = thereafter.fit("translate", pairs, **options)
+    model = thereafter.train(pairs, task="translate", **options)
     asked = ["a b", "b a c", "a b", "b"] * 20
     drawn = model.predict(asked, do_sample=True, temperature=1.5, seed=4)
     assert drawn == model.predict(asked, do_sample=True, temperature=1.5, seed=4)
