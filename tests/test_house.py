@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import thereafter
+from counted import table
 from thereafter import compiled
 from thereafter.cells import CELLS
 from thereafter.kernels.scan import KERNELS
@@ -49,6 +50,30 @@ FLOORS = [
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 
+# What the contracts are to do without (`counted.py` says where each stands). These numbers only go down, and each is to
+# reach 0: whoever takes one away lowers its number here.
+ALLOWED = {
+    "Any in training": 111,
+    "cast( in training": 0,
+    ": Any = in training": 4,
+    "type: ignore in training": 4,
+    "Any in runs": 0,
+    "cast( in runs": 0,
+    ": Any = in runs": 0,
+    "type: ignore in runs": 0,
+    "Any in tasks": 102,
+    "cast( in tasks": 0,
+    ": Any = in tasks": 7,
+    "type: ignore in tasks": 1,
+    "Any in contracts of models": 7,
+    "cast( in contracts of models": 0,
+    ": Any = in contracts of models": 0,
+    "type: ignore in contracts of models": 0,
+    "hasattr and getattr on models and tasks": 20,
+    "circles of imports": 7,
+}
+
+
 def imported_rooms(path: Path) -> set[str]:
     rooms: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -81,6 +106,13 @@ def test_every_registered_name_leads_somewhere(registry: Registry):
     assert list(registry)
     for name in registry:
         assert registry.load(name) is not None
+
+
+def test_nothing_goes_past_the_contracts_that_did_not_before():
+    counted = table()
+    assert counted.keys() == ALLOWED.keys()
+    more = {what: places for what, places in counted.items() if len(places) > ALLOWED[what]}
+    assert not more, "\n".join(f"{len(places)} {what}, not {ALLOWED[what]}: {places}" for what, places in more.items())
 
 
 def in_fresh_python(code: str) -> str:

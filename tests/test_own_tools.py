@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from counted import any_variables, anys, casts, ignores, questions, strongly_connected
 from leftovers import changes, traces
 from shuffling import shuffled
 from stand_ins import write_corpora
@@ -55,3 +56,34 @@ def test_stand_ins_are_the_same_everywhere_and_what_their_cards_say(tmp_path: Pa
         here = {path.name.removesuffix(".gz"): path for path in (tmp_path / "one" / name).iterdir()}
         for file in card.files:
             assert content_problem(here[file.filename], sha256=file.sha256, size=file.bytes) is None
+
+
+COUNTED = '''"""Any, cast(x), getattr(model, "a") and type: ignore in a text do not count."""
+import typing
+from typing import Any, cast
+
+def first(model: Any, others: "list[Any]", settings: ModelSettings) -> typing.Any:
+    held: Any = model
+    empty: dict[str, Any]
+    return cast("Any", held)  # type: ignore[return-value]
+
+class Second:
+    def ask(self, lm: object, task: TaskSettings) -> None:
+        getattr(lm.model, "read", None), hasattr(self._net, "read"), getattr(self, "read")
+        getattr(task, "hidden"), getattr(lm.model.settings, "hidden")
+'''
+
+
+def test_what_goes_past_a_contract_is_counted_once_and_nothing_else(tmp_path: Path):
+    path = tmp_path / "module.py"
+    path.write_text(COUNTED, encoding="utf-8")
+    assert [place.line for place in anys([path])] == [5, 5, 5, 6, 7, 8]
+    assert [place.line for place in casts([path])] == [8]
+    assert [place.line for place in any_variables([path])] == [6]
+    assert [place.line for place in ignores([path])] == [8]
+    assert [place.line for place in questions([path])] == [12, 12]
+
+
+def test_circles_of_imports_are_found_whole():
+    graph = {"a": {"b", "e"}, "b": {"c"}, "c": {"a"}, "d": {"c", "d"}, "e": {"f"}, "f": set(), "g": {"h"}, "h": {"g"}}
+    assert strongly_connected(graph) == [["a", "b", "c"], ["d"], ["g", "h"]]
