@@ -189,10 +189,6 @@ def print_hashes(only: list[str], of: Path | None) -> int:
         raise RuntimeError(f"{thereafter.__file__} was imported, and not the package of {of}")
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-<<<<<<< ours
-        os.environ["THEREAFTER_CACHE"] = str(Path(folder) / "cache")
-=======
->>>>>>> theirs
         sources = write_texts(Path(folder))
         for number, name in enumerate(only):
             training, run = TRAININGS[name], Path(folder) / f"run-{number}"

@@ -37,6 +37,7 @@ FLOORS = [
         "terminal",
         "compiled",
         "processor",
+        "version",
     },
     {"data", "text", "cells"},
     {"kernels"},
@@ -50,27 +51,26 @@ FLOORS = [
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 
-# What the contracts are to do without (`counted.py` says where each stands). These numbers only go down, and each is to
-# reach 0: whoever takes one away lowers its number here.
+# What the contracts do without (`counted.py` says where each would stand).
 ALLOWED = {
-    "Any in training": 111,
+    "Any in training": 0,
     "cast( in training": 0,
-    ": Any = in training": 4,
-    "type: ignore in training": 4,
+    ": Any = in training": 0,
+    "type: ignore in training": 0,
     "Any in runs": 0,
     "cast( in runs": 0,
     ": Any = in runs": 0,
     "type: ignore in runs": 0,
-    "Any in tasks": 102,
+    "Any in tasks": 0,
     "cast( in tasks": 0,
-    ": Any = in tasks": 7,
-    "type: ignore in tasks": 1,
-    "Any in contracts of models": 7,
+    ": Any = in tasks": 0,
+    "type: ignore in tasks": 0,
+    "Any in contracts of models": 0,
     "cast( in contracts of models": 0,
     ": Any = in contracts of models": 0,
     "type: ignore in contracts of models": 0,
-    "hasattr and getattr on models and tasks": 20,
-    "circles of imports": 7,
+    "hasattr and getattr on models and tasks": 0,
+    "circles of imports": 0,
 }
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from thereafter.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from thereafter import inspect as inspect
     from thereafter import nn as nn
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from thereafter.inspection.trace import Trace as Trace
     from thereafter.task_model import TaskModel as TaskModel
 
-__version__ = "0.1.0"
 
 _DOOR = {
     "train": "thereafter.api",

@@ -110,3 +110,13 @@ def _value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(item) for item in value) + "]"
     raise TypeError(f"a configuration cannot hold {type(value).__name__}")
+
+
+def field_names(kind: type[Any]) -> set[str]:
+    """The names that `build` takes for a dataclass."""
+    return {field.name for field in dataclasses.fields(kind)}
+
+
+def as_table(settings: Any) -> Table:
+    """A dataclass as the table it is built from again."""
+    return dataclasses.asdict(settings)

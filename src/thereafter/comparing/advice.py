@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from thereafter.comparing.tables import percent
 
 if TYPE_CHECKING:
-    from thereafter.comparing.comparison import Comparison, Figure, Row
+    from thereafter.comparing.rows import Compared, Figure, Row
 
 _NEAR = 1.15
 """A model whose bits per byte are at most this many times the best one's still counts as good."""
@@ -24,12 +24,12 @@ _ERRORS = 5.0
 """So many standard errors above chance a share of sentences is no luck: several models are looked at."""
 
 
-def advice(comparisons: Sequence[Comparison]) -> list[str]:
+def advice(comparisons: Sequence[Compared]) -> list[str]:
     """The best predictor, the best for the least time, and the best over a distance where agreement was judged.
 
     Models whose scores are no probabilities are not among them, and that is said.
     """
-    from thereafter.comparing.comparison import left_out
+    from thereafter.comparing.rows import left_out
 
     without = list(dict.fromkeys(line for compared in comparisons for line in left_out(compared.rows)))
     told = [replace(one, rows=tuple(row for row in one.rows if row.normalised)) for one in comparisons]
@@ -42,11 +42,11 @@ def advice(comparisons: Sequence[Comparison]) -> list[str]:
     return said + ([_far(judged)] if judged is not None else []) + without
 
 
-def _judged(comparison: Comparison) -> bool:
+def _judged(comparison: Compared) -> bool:
     return any(row.agreements for row in comparison.rows)
 
 
-def _best(comparison: Comparison) -> str:
+def _best(comparison: Compared) -> str:
     """Who predicts best, by how much, and whether seeds leave that in doubt."""
     ranked = sorted(comparison.rows, key=lambda row: row.bits_per_byte.mean)
     best, name = ranked[0], comparison.about["source"]
@@ -65,7 +65,7 @@ def _doubt(one: Figure, other: Figure) -> float:
     return 2 * math.hypot(one.spread or 0.0, other.spread or 0.0)
 
 
-def _quick(comparison: Comparison) -> str:
+def _quick(comparison: Compared) -> str:
     """The best that takes a small part of the best one's training, and the quickest answers among the good ones."""
     rows, name = comparison.rows, comparison.about["source"]
     best = min(rows, key=lambda row: row.bits_per_byte.mean)
@@ -92,7 +92,7 @@ def _more(row: Row, best: Row) -> str:
     return f"{100 * (row.bits_per_byte.mean / best.bits_per_byte.mean - 1):.1f} %"
 
 
-def _far(comparison: Comparison) -> str:
+def _far(comparison: Compared) -> str:
     """Who still knows the subject's number when the verb comes late."""
     rows = [row for row in comparison.rows if row.agreements]
     longest = max(max(found.distance) for row in rows for found in row.agreements)

@@ -7,9 +7,10 @@ Entry(name='ngram-3:char', model='ngram', tokens='char', order=3)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
+from thereafter import config as toml
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.training import settings as training_settings
@@ -114,4 +115,4 @@ def _sorted(model: str, name: str, value: Any) -> Sorted:
 
 def _own(model: str, name: str) -> bool:
     kind: ModelKind = MODELS.load(model)
-    return name in {field.name for field in fields(kind.settings)}
+    return name in toml.field_names(kind.settings)

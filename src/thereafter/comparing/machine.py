@@ -6,8 +6,8 @@ import os
 import platform
 from importlib import metadata
 
-from thereafter import __version__
 from thereafter.processor import processor
+from thereafter.version import __version__
 
 _PACKAGES = ("numpy", "torch", "numba", "tokenizers")
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thereafter.comparing import tables
+from thereafter.comparing.advice import advice
 from thereafter.comparing.budget import described
 from thereafter.comparing.curves import Axis, Curve, chart
 from thereafter.evaluation.agreement import Agreement, Tally
 
 if TYPE_CHECKING:
-    from thereafter.comparing.comparison import Comparison, Row
+    from thereafter.comparing.rows import Compared, Row
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -45,7 +46,7 @@ _POINTS = 8  # of a curve over distances, about: each stands for neighbouring on
 _SECONDS_SHOWN = 120.0
 
 
-def page(comparison: Comparison) -> str:
+def page(comparison: Compared) -> str:
     """The whole page."""
     about = comparison.about
     name = escape(str(about["source"]))
@@ -57,7 +58,7 @@ def page(comparison: Comparison) -> str:
         f"<h1>Language models on {name}</h1>",
         f'<p class="quiet">{escape(_summary(comparison))}</p>',
     ]
-    said = comparison.advice()
+    said = advice([comparison])
     if said:
         parts.append("<ul>" + "".join(f"<li>{escape(one)}</li>" for one in said) + "</ul>")
     parts += ["<h2>Scores on the test part</h2>", _score_table(comparison)]
@@ -70,7 +71,7 @@ def page(comparison: Comparison) -> str:
     return "\n".join([*parts, "</body></html>", ""])
 
 
-def _summary(comparison: Comparison) -> str:
+def _summary(comparison: Compared) -> str:
     about = comparison.about
     sizes = ", ".join(f"{part} {size:,}" for part, size in about["bytes"].items())
     seeds = len(about["seeds"])
@@ -80,7 +81,7 @@ def _summary(comparison: Comparison) -> str:
     )
 
 
-def _score_table(comparison: Comparison) -> str:
+def _score_table(comparison: Compared) -> str:
     rows = comparison.rows
     compared = [row for row in rows if row.normalised]
     best = min(compared, key=lambda row: row.bits_per_byte.mean, default=None)
@@ -110,7 +111,7 @@ def _figure(svg: str, caption: str) -> str:
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def _agreement(comparison: Comparison) -> list[str]:
+def _agreement(comparison: Compared) -> list[str]:
     rows = [row for row in comparison.rows if row.agreements]
     if not rows:
         return []
@@ -153,7 +154,7 @@ def _between(low: int, high: int) -> Callable[[Agreement], Tally]:
     return lambda found: found.between(low, high)
 
 
-def _learning(comparison: Comparison) -> list[str]:
+def _learning(comparison: Compared) -> list[str]:
     style = _styles(comparison)
     trained = [row for row in comparison.rows if any(trial.curve for trial in row.trials)]
     if not trained:
@@ -199,12 +200,12 @@ def _validation(row: Row, style: int, place: int, unit: float) -> Curve:
     return Curve(row.name, list(zip(at.tolist(), values.mean(axis=0).tolist(), strict=True)), style, spread)
 
 
-def _styles(comparison: Comparison) -> dict[str, int]:
+def _styles(comparison: Compared) -> dict[str, int]:
     """The same colour, dash and marker for a model in all pictures."""
     return {row.name: number for number, row in enumerate(comparison.rows)}
 
 
-def _samples(comparison: Comparison) -> list[str]:
+def _samples(comparison: Compared) -> list[str]:
     shown = [row for row in comparison.rows if row.first.sample]
     if not shown:
         return []

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from thereafter.comparing.comparison import Comparison, Figure, Group, Row
+    from thereafter.comparing.rows import Compared, Figure, Group, Row
 
 COLUMNS = ("model", "tokens", "bits/byte", "perplexity", "parameters", "train tok/s", "next ms", "size MB", "train s")
 SEEN = "tokens seen"
@@ -17,7 +17,7 @@ WIDTH = 120
 _NAME = 20
 
 
-def table(comparison: Comparison) -> str:
+def table(comparison: Compared) -> str:
     """All tables of a comparison, and what is to be known about them."""
     parts = [_laid_out(*score_table(comparison)), *legend(comparison)]
     for title, heads, lines in agreement_tables(comparison):
@@ -25,7 +25,7 @@ def table(comparison: Comparison) -> str:
     return "\n".join(parts)
 
 
-def score_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+def score_table(comparison: Compared) -> tuple[list[str], list[list[str]]]:
     """Heads and lines of the first table."""
     heads, lines = list(COLUMNS), [cells(row) for row in comparison.rows]
     if is_timed(comparison):
@@ -34,7 +34,7 @@ def score_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     return heads, lines
 
 
-def is_timed(comparison: Comparison) -> bool:
+def is_timed(comparison: Compared) -> bool:
     """Whether the budget was a time, so that the machine decides what each model could read. The studio puts models
     side by side that were trained apart, with no budget in common."""
     return "minutes" in comparison.about.get("budget", {})
@@ -56,9 +56,9 @@ def cells(row: Row) -> list[str]:
     ]
 
 
-def legend(comparison: Comparison) -> list[str]:
+def legend(comparison: Compared) -> list[str]:
     """What the columns mean, a sentence a line."""
-    from thereafter.comparing.comparison import left_out, seeds_of
+    from thereafter.comparing.rows import left_out, seeds_of
 
     rows = comparison.rows
     seeds = seeds_of(rows)
@@ -79,9 +79,9 @@ def legend(comparison: Comparison) -> list[str]:
     return lines
 
 
-def agreement_tables(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
+def agreement_tables(comparison: Compared) -> list[tuple[str, list[str], list[list[str]]]]:
     """Titles, heads and lines of the tables of agreement; none where the text is another."""
-    from thereafter.comparing.comparison import agreement_groups
+    from thereafter.comparing.rows import agreement_groups
 
     rows = [row for row in comparison.rows if row.agreements]
     if not rows:

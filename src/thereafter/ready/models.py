@@ -16,16 +16,17 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from thereafter.errors import BusyError, ThereafterError
+from thereafter.ready.texts import BETWEEN as BETWEEN
+from thereafter.ready.texts import COMPARED as COMPARED
+from thereafter.ready.texts import SENTENCES as SENTENCES
+from thereafter.ready.texts import SENTENCES_NAME as SENTENCES_NAME
+from thereafter.ready.texts import compared_sentences as compared_sentences
+from thereafter.ready.texts import sentences as sentences
 from thereafter.ready.threads import one_thread
 from thereafter.ready.units import HAVE_UNITS, UNITS, find_units, write_units
 from thereafter.storage import write_text
 
-BETWEEN = 10
-"""Words between a subject and its verb, at most: the whole corpus has up to 40, which takes longer to learn."""
-SENTENCES = {"train": 40_000, "valid": 1_000, "test": 4_000}
-COMPARED = 1_000
-"""Test sentences that models are compared on while somebody waits."""
-SENTENCES_NAME, LETTERS_NAME = "sentences", "python-code"
+LETTERS_NAME = "python-code"
 BUDGET = 3_000_000
 """Tokens each neural model of the sentences reads."""
 WORD_UNITS, LETTER_UNITS = 64, 224
@@ -122,29 +123,6 @@ def is_there(one: Made, folder: Path) -> bool:
 
 def _is_searched(one: Ready, folder: Path) -> bool:
     return one.kind not in HAVE_UNITS or (folder / one.name / UNITS).is_file()
-
-
-def sentences(folder: Path) -> dict[str, Path]:
-    """The files of the sentences, written where they are not there yet: train, valid, test."""
-    from thereafter.text.agreement import write_corpus
-
-    place = folder / "texts" / f"{SENTENCES_NAME}-{BETWEEN}-{SENTENCES['train']}"
-    parts = {part: place / f"agreement.{part}.txt" for part in SENTENCES}
-    if not all(path.exists() and path.with_suffix(".jsonl").exists() for path in parts.values()):
-        parts = write_corpus(place, sizes=SENTENCES, max_distance=BETWEEN)
-    return parts
-
-
-def compared_sentences(folder: Path) -> dict[str, Path]:
-    """The same with a shorter test part: what models are compared on while somebody waits."""
-    parts = sentences(folder)
-    test = parts["test"]
-    short = test.with_name(f"agreement.test-{COMPARED}.txt")
-    if not short.exists():
-        for suffix in (".jsonl", ".txt"):  # the text last: where it is, both are
-            lines = test.with_suffix(suffix).read_text(encoding="utf-8").splitlines(keepends=True)
-            write_text(short.with_suffix(suffix), "".join(lines[:COMPARED]))
-    return parts | {"test": short}
 
 
 def make(one: Ready, folder: Path, scale: float = 1.0, **options: Any) -> None:

@@ -52,7 +52,7 @@ def search_number(lm: LanguageModel, folder: Path) -> Measurement:
     """The units that carry the subject's number, over the held-out sentences."""
     from thereafter.inspection.number_unit import number_unit
     from thereafter.inspection.reader import Reader
-    from thereafter.ready.models import sentences
+    from thereafter.ready.texts import sentences
     from thereafter.text.agreement import read_sentences
 
     known = read_sentences(sentences(folder)["test"].with_suffix(".jsonl"))

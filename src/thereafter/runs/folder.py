@@ -96,7 +96,7 @@ def _check(config: Table, folder: Path) -> None:
 
 
 def check_tables(config: Table, folder: Path, tables: Mapping[str, Sequence[str]]) -> None:
-    """Refuse a configuration that lacks one of these tables, or a name in it; from here on they are taken for granted."""
+    """Refuse a configuration that lacks one of these tables or a name in it; then they are taken for granted."""
     for table, names in tables.items():
         values = config.get(table)
         missing = [name for name in names if not isinstance(values, dict) or name not in values]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from thereafter import progress
 from thereafter.config import Table
 from thereafter.errors import FormatError
-from thereafter.runs import ownership
 from thereafter.runs import folder as files
+from thereafter.runs import ownership
 from thereafter.runs.journal import Journal, Line
 from thereafter.runs.writer import RunWriter
 
@@ -46,9 +46,7 @@ class Unfinished:
         return next((list(line["notes"]) for line in began), [])
 
 
-def resume(
-    folder: Path, counters: Collection[str], load: Callable[[Path], T], go_on: Callable[[Unfinished], T]
-) -> T:
+def resume(folder: Path, counters: Collection[str], load: Callable[[Path], T], go_on: Callable[[Unfinished], T]) -> T:
     """Train a run to its end; one that is there already is loaded, and said to be.
 
     `counters` are the numbers that a checkpoint must hold to be one.

@@ -39,9 +39,7 @@ class RunWriter:
         """The command that goes on with this run."""
         return f"thereafter train --resume {self.folder}"
 
-    def begin(
-        self, config: Table, codecs: Codecs, line: Line, *, tensorboard: bool = False
-    ) -> Journal:
+    def begin(self, config: Table, codecs: Codecs, line: Line, *, tensorboard: bool = False) -> Journal:
         """Make room for a new run, and open its log with a first line; the configuration comes last, so that a folder
         that has it can be resumed."""
         check_free(self.folder)

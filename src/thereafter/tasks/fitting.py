@@ -106,7 +106,7 @@ def fit(
     codecs = task.codecs(train.examples)
     task.check(train.examples, codecs, train.name)
     task.check(valid.examples, codecs, valid.name)
-    config: Table = {"format": FORMAT, "task": task.name, "source": dict(source), task.name: as_table(settings)}
+    config: Table = {"format": FORMAT, "task": task.name, "source": dict(source), task.name: toml.as_table(settings)}
     if training.validate_every is None:
         batches = len(Examples(task, codecs, training, train.examples).epoch(0))
         training = replace(training, validate_every=batches)
@@ -122,11 +122,6 @@ def fit(
         writer = RunWriter(out)
         place = Place(writer.begin(config, Kept(codecs), began, tensorboard=training.tensorboard), writer)
     return run(task, codecs, config, train, valid, settings, training, place)
-
-
-def as_table(settings: object) -> Table:
-    """The fields of settings, which are a dataclass."""
-    return dict(vars(settings))
 
 
 def run(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.config import Table
-from thereafter.models.base import SequenceModel
+from thereafter.models.any_model import AnyModel
 from thereafter.models.build import NEURAL
 from thereafter.registry import Registry
 from thereafter.runs.journal import Journal
@@ -34,12 +34,15 @@ MODELS = Registry(
 class Trained:
     """A model with all that is saved beside it: its tokenizer, its configuration, what happened in training."""
 
-    model: SequenceModel[Any]
+    model: AnyModel
     tokenizer: Tokenizer
     config: Table
     log: list[Table] = field(default_factory=list)
     texts: Texts | None = None
     """What it was trained and validated on, where that is still at hand."""
+
+    members: tuple[Trained, ...] = ()
+    """Of a mixture: what it is made of."""
 
     @property
     def context(self) -> str:
@@ -58,7 +61,7 @@ class Job:
     tokenizer: Tokenizer
     ids: IdArray
     context: str
-    settings: Any
+    settings: object
     training: TrainingSettings
     journal: Journal
     figures: Table
@@ -88,7 +91,7 @@ class About:
 class ModelKind(Protocol):
     """One row of the table of models."""
 
-    settings: type[Any]
+    settings: type[object]
     """A dataclass with the settings of this kind and their defaults."""
 
     trained_in_steps: bool
@@ -96,17 +99,17 @@ class ModelKind(Protocol):
 
     def complete(
         self, given: Table, training: TrainingSettings, about: About
-    ) -> tuple[Any, TrainingSettings, list[str]]:
+    ) -> tuple[object, TrainingSettings, list[str]]:
         """Settings from what the user gave, every choice made, and sentences that say what was chosen."""
 
-    def train(self, job: Job) -> Any:
+    def train(self, job: Job) -> AnyModel:
         """Train on encoded text; returns the model."""
 
-    def describe(self, model: Any) -> Table:
+    def describe(self, model: AnyModel) -> Table:
         """Figures worth a line in the log and in a summary."""
 
-    def arrays(self, model: Any) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
+    def arrays(self, model: AnyModel) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
         """The weights by name, and small facts beside them."""
 
-    def restore(self, arrays: Mapping[str, NDArray[np.generic]], facts: Mapping[str, str], config: Table) -> Any:
+    def restore(self, arrays: Mapping[str, NDArray[np.generic]], facts: Mapping[str, str], config: Table) -> AnyModel:
         """The model again from what `arrays` gave."""

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,8 @@ from thereafter.errors import CorpusError, EmptyCorpusError, OptionError, Source
 from thereafter.evaluation.dynamic_settings import STATISTICS_TOKENS
 from thereafter.evaluation.switches import REMEDY, Switched, Switches, switched_on
 from thereafter.evaluation.tuning import MOST_TOKENS
-from thereafter.models.base import NOT_NORMALISED, Ids, SequenceModel, is_normalised
+from thereafter.models.any_model import AnyModel
+from thereafter.models.base import NOT_NORMALISED, Ids, is_normalised
 from thereafter.models.mixture import MixtureModel
 from thereafter.runs.folder import FORMAT
 from thereafter.text.sources import Source
@@ -28,8 +28,6 @@ from thereafter.training.kinds import Trained
 @dataclass
 class Mixed(Trained):
     """A mixture with the trained models it is made of."""
-
-    members: tuple[Trained, ...] = ()
 
 
 def mixed(members: Sequence[Trained], weights: Sequence[float] | None = None) -> Mixed:
@@ -138,7 +136,7 @@ def check_savable(trained: Trained) -> None:
         )
 
 
-def training_ids(trained: Trained, model: SequenceModel[Any]) -> Ids | None:
+def training_ids(trained: Trained, model: AnyModel) -> Ids | None:
     """The first tokens of the text that one of the models was trained on; None where it cannot be found again."""
     for member in trained.members if isinstance(trained, Mixed) else (trained,):
         if isinstance(member, Mixed):

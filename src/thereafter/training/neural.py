@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError
 from thereafter.models.build import NEURAL, SETTINGS, build
 from thereafter.models.neural import NeuralModel
+from thereafter.models.settings import NeuralSettings
 from thereafter.models.state import NeuralState
 from thereafter.training import defaults, order
 from thereafter.training.blocks import Block, Blocks, TextEpochs
@@ -40,7 +40,7 @@ class NeuralKind:
 
     def complete(
         self, given: Table, training: TrainingSettings, about: About
-    ) -> tuple[Any, TrainingSettings, list[str]]:
+    ) -> tuple[NeuralSettings, TrainingSettings, list[str]]:
         model, sizes = defaults.complete_model(self.name, given, about)
         device = device_for(training.device)
         precision = precision_for(training.precision, device)
@@ -100,6 +100,7 @@ class NeuralKind:
         return model.eval()
 
     def _built(self, job: Job) -> NeuralModel:
+        assert isinstance(job.settings, NeuralSettings)
         return build(
             self.name,
             job.settings,

@@ -43,7 +43,8 @@ class NgramKind:
         return toml.build(NgramSettings, given, "ngram"), training, []
 
     def train(self, job: Job) -> NgramModel:
-        settings: NgramSettings = job.settings
+        settings = job.settings
+        assert isinstance(settings, NgramSettings)
         own = {name: getattr(settings, name) for name in ("alpha", "factor", "normalise")}
         model = estimate(
             job.ids,

@@ -6,9 +6,9 @@ where it is known. One that belongs to other models only is refused, and the err
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
+from thereafter import config as toml
 from thereafter.config import Table
 from thereafter.errors import MissingPackageError, OptionError, nearest
 from thereafter.training import settings as training_settings
@@ -44,8 +44,8 @@ def sort_options(model: str, options: Table) -> Sorted:
     Sorted(text={'lower': True}, model={'order': 3}, training={})
     """
     kind: ModelKind = MODELS.load(model)
-    text = _names(TextSettings)
-    own = _names(kind.settings)
+    text = toml.field_names(TextSettings)
+    own = toml.field_names(kind.settings)
     training = set(training_settings.names()) if kind.trained_in_steps else {"seed"}
     found = Sorted()
     for spelled, value in options.items():
@@ -82,8 +82,4 @@ def _options_of(model: str) -> set[str]:
         kind: ModelKind = MODELS.load(model)
     except (ModuleNotFoundError, MissingPackageError):  # torch is not here, and nobody asked for such a model
         return set()
-    return _names(kind.settings) | (set(training_settings.names()) if kind.trained_in_steps else set())
-
-
-def _names(settings: type[Any]) -> set[str]:
-    return {field.name for field in fields(settings)}
+    return toml.field_names(kind.settings) | (set(training_settings.names()) if kind.trained_in_steps else set())

@@ -98,7 +98,7 @@ def train(
         "model": model,
         "source": describe_source(texts, source) | roles.describe_training(source),
         "text": asdict(text) | {"tokens": tokenizer.name, "context": context},
-        model: asdict(settings),
+        model: toml.as_table(settings),
     }
     figures: Table = {
         "tokens": len(ids),

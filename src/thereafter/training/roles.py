@@ -31,7 +31,7 @@ def describe_validation(source: Source) -> Table:
 
 def leaves(trained: Trained, name: str = "it") -> Iterator[tuple[str, Trained]]:
     """The trained models that a mixture is made of, each with its name; of any other the model itself."""
-    members = getattr(trained, "members", ())
+    members = trained.members
     if not members:
         yield name, trained
     for inner, member in zip(trained.config["mixture"]["members"] if members else (), members, strict=True):
@@ -65,7 +65,7 @@ def mixtures(trained: Trained) -> Iterator[Table]:
     """What the configurations of a mixture, and of mixtures in it, say of their weights."""
     if "mixture" in trained.config:
         yield trained.config["mixture"]
-    for member in getattr(trained, "members", ()):
+    for member in trained.members:
         yield from mixtures(member)
 
 

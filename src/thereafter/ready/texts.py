@@ -1,0 +1,37 @@
+"""The sentences that the ready models learn from and are compared on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from thereafter.storage import write_text
+
+BETWEEN = 10
+"""Words between a subject and its verb, at most: the whole corpus has up to 40, which takes longer to learn."""
+SENTENCES = {"train": 40_000, "valid": 1_000, "test": 4_000}
+COMPARED = 1_000
+"""Test sentences that models are compared on while somebody waits."""
+SENTENCES_NAME = "sentences"
+
+
+def sentences(folder: Path) -> dict[str, Path]:
+    """The files of the sentences, written where they are not there yet: train, valid, test."""
+    from thereafter.text.agreement import write_corpus
+
+    place = folder / "texts" / f"{SENTENCES_NAME}-{BETWEEN}-{SENTENCES['train']}"
+    parts = {part: place / f"agreement.{part}.txt" for part in SENTENCES}
+    if not all(path.exists() and path.with_suffix(".jsonl").exists() for path in parts.values()):
+        parts = write_corpus(place, sizes=SENTENCES, max_distance=BETWEEN)
+    return parts
+
+
+def compared_sentences(folder: Path) -> dict[str, Path]:
+    """The same with a shorter test part: what models are compared on while somebody waits."""
+    parts = sentences(folder)
+    test = parts["test"]
+    short = test.with_name(f"agreement.test-{COMPARED}.txt")
+    if not short.exists():
+        for suffix in (".jsonl", ".txt"):  # the text last: where it is, both are
+            lines = test.with_suffix(suffix).read_text(encoding="utf-8").splitlines(keepends=True)
+            write_text(short.with_suffix(suffix), "".join(lines[:COMPARED]))
+    return parts | {"test": short}
