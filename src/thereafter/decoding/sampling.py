@@ -107,14 +107,15 @@ class Sampler:
         return token
 
     def _likeliest(self) -> list[int | None]:
-        """The likeliest token of every row at once, ties to the lower id: what `_token` says, where nothing is bent."""
-        logp_BV = self._logp_BV
+        """The likeliest token of every row at once, ties to the lower id: what `_token` says where nothing is bent."""
+        token_B = self._logp_BV.argmax(axis=1)
+        easy_B = np.isfinite(self._logp_BV[np.arange(len(token_B)), token_B])
         if len(self._forbidden):
-            logp_BV = logp_BV.copy()
-            logp_BV[:, list(self._forbidden)] = -np.inf
-        token_B = logp_BV.argmax(axis=1)
-        impossible_B = np.isneginf(np.take_along_axis(logp_BV, token_B[:, None], 1)[:, 0])
-        return [None if no else token for token, no in zip(token_B.tolist(), impossible_B.tolist(), strict=True)]
+            easy_B &= ~np.isin(token_B, list(self._forbidden))
+        tokens: list[int | None] = token_B.tolist()
+        for line in np.flatnonzero(~easy_B).tolist():
+            tokens[line] = self._token(self._batch[line], self._logp_BV[line])
+        return tokens
 
     def stop(self, row: int) -> None:
         """The row needs no more tokens."""
