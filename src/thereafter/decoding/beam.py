@@ -27,6 +27,8 @@ from thereafter.decoding.warping import penalised
 from thereafter.decoding.writing import Writing
 from thereafter.models.base import Ids, Logs, SequenceModel
 
+_SPARSE = 0.75  # where no more than this share of the rows is needed, the others are taken out
+
 
 @dataclass(frozen=True)
 class Search:
@@ -118,41 +120,56 @@ def beam_searches(
     """
     read = np.empty(0, dtype=np.int64) if prompt is None else np.asarray(prompt)
     beams = [_Beam(one, search) for one in written]
-    going = beams
+    batch = beams
     logp_RV = np.asarray(model.predict(state))
     for left in range(search.max_new_tokens, 0, -1):
-        extensions = _extensions([beam.running for beam in going], logp_RV, read, search)
-        parents: list[int] = []
-        for text, beam in enumerate(going):
-            parents += beam.grow(extensions, text, left)
-        going = [beam for beam in going if beam.running]
-        if not going or left == 1:
+        extensions = _extensions(batch, logp_RV, read, search)
+        for text, beam in enumerate(batch):
+            beam.grow(extensions, text, left)
+        running = sum(len(beam.running) for beam in batch)
+        if not running or left == 1:
             break
-        tokens = np.array([hypothesis.token for beam in going for hypothesis in beam.running])
-        logp, state = model.step(tokens, state.select(np.array(parents)))
+        if running <= _SPARSE * len(logp_RV) or any(len(beam.running) > beam.rows for beam in batch):
+            for beam in batch:
+                beam.rows = len(beam.running)
+            batch = [beam for beam in batch if beam.rows]
+        tokens = np.array([token for beam in batch for token in beam.tokens()])
+        logp, state = model.step(tokens, state.select(np.array([row for beam in batch for row in beam.parents()])))
         logp_RV = np.asarray(logp)
     return [beam.best() for beam in beams]
 
 
 class _Beam:
-    """The hypotheses of one text: those that run, by falling sum, and the best that ended."""
+    """The hypotheses of one text: those that run, by falling sum, and the best that ended.
+
+    It has `rows` of the batch. Those that no hypothesis needs any more stand idle for a while: where the rows of a
+    batch stay those of the same sources, nothing has to be moved but states.
+    """
 
     def __init__(self, written: Writing, search: Search) -> None:
         self._search = search
         self._places = search.num_beams
+        self.rows = 1
         self.running = [Hypothesis(written)]
         self._ended: list[Hypothesis] = []
+        self._parents: list[int] = []
+        self._first = 0
 
-    def grow(self, extensions: Extensions, text: int, left: int) -> list[int]:
-        """Go on with the likeliest extensions of this text, the first of `left` that are to come.
+    def tokens(self) -> list[int]:
+        """What each row reads next."""
+        return [*(one.token for one in self.running), *[0] * (self.rows - len(self.running))]
 
-        Returns the row of the batch that each hypothesis which runs now comes from.
-        """
+    def parents(self) -> list[int]:
+        """The row of the batch as it was that each comes from."""
+        return [*self._parents, *[self._first] * (self.rows - len(self._parents))]
+
+    def grow(self, extensions: Extensions, text: int, left: int) -> None:
+        """Go on with the likeliest extensions of this text, the first of `left` that are to come."""
         search, before, places = self._search, self.running, self._places
         self._ended += [before[which] for which in extensions.dead_ends(text)]
         going: list[Hypothesis] = []
         parents: list[int] = []
-        first = extensions.first_row(text)
+        first = self._first = extensions.first_row(text)
         for rank, (row, token, log_prob, total) in enumerate(extensions.falling(text)):
             grown = before[row - first].then(token, log_prob, total)
             if not grown.written.ended:
@@ -170,7 +187,7 @@ class _Beam:
             alive = self._alive(left - 1)
             self.running = list(compress(self.running, alive))
             parents = list(compress(parents, alive))
-        return parents[: len(self.running)]
+        self._parents = parents[: len(self.running)]
 
     def best(self) -> list[Hypothesis]:
         """What was found, best first."""
@@ -193,14 +210,14 @@ class _Beam:
         return alive if search.narrowing else [any(alive)] * len(alive)
 
 
-def _extensions(running: Sequence[Sequence[Hypothesis]], logp_RV: Logs, read: Ids, search: Search) -> Extensions:
-    """All hypotheses with each token after them."""
-    rows = [hypothesis for text in running for hypothesis in text]
+def _extensions(batch: Sequence[_Beam], logp_RV: Logs, read: Ids, search: Search) -> Extensions:
+    """All hypotheses with each token after them; nothing follows in an idle row."""
+    rows = [one for beam in batch for one in (*beam.running, *[None] * (beam.rows - len(beam.running)))]
     score_RV = logp_RV
     if search.repetition_penalty != 1:
-        seen = [np.union1d(read, one.tokens).astype(np.int64) for one in rows]
+        seen = [np.union1d(read, () if one is None else one.tokens).astype(np.int64) for one in rows]
         penalty = search.repetition_penalty
         score_RV = np.stack([penalised(logp_V, penalty, ids) for logp_V, ids in zip(logp_RV, seen, strict=True)])
-    total_R = np.array([hypothesis.total for hypothesis in rows])
-    first = np.cumsum([0, *map(len, running)])
+    total_R = np.array([-np.inf if one is None else one.total for one in rows])
+    first = np.cumsum([0, *(beam.rows for beam in batch)])
     return Extensions(logp_RV, score_RV, total_R, first, search.forbidden, search.num_beams + 1)

@@ -22,7 +22,8 @@ class Extensions:
     more than there are beams is enough where a single token ends a text. Where the walk comes to the last of them, more
     are ranked, of that text alone.
 
-    `score_RV`: the log p that sums are made of; `first`: the first row of each text, and the end of all rows.
+    `score_RV`: the log p that sums are made of; `total_R`: the sums so far, -inf in a row without a hypothesis;
+    `first`: the first row of each text, and the end of all rows.
     """
 
     def __init__(
@@ -43,12 +44,13 @@ class Extensions:
         if len(forbidden):
             total_RC[np.isin(token_RC, list(forbidden))] = -np.inf
         possible_RC = ~np.isneginf(total_RC)
-        self._dead_R: NDArray[np.bool_] = np.logical_not(possible_RC.any(axis=1))
+        idle_R = np.isneginf(total_R)
+        self._dead_R: NDArray[np.bool_] = np.logical_not(possible_RC.any(axis=1) | idle_R)
         self._some_dead = bool(self._dead_R.any())
         last_RC = np.zeros(token_RC.shape, dtype=bool)
         if self._candidates < words:
             last_R = self._candidates - 1 - possible_RC[:, ::-1].argmax(axis=1)
-            last_RC[np.arange(len(last_RC)), last_R] = ~self._dead_R
+            last_RC[np.arange(len(last_RC)), last_R] = possible_RC.any(axis=1)
         text_R = np.repeat(np.arange(len(first) - 1), np.diff(first))
         order_M = np.lexsort((-total_RC.ravel(), text_R.repeat(self._candidates)))  # stable
         row_M = order_M // self._candidates
