@@ -147,7 +147,7 @@ class _Beam:
     """
 
     def __init__(self, written: Writing, search: Search) -> None:
-        self._search = search
+        self._search, self._kept = search, search.kept
         self._places = search.num_beams
         self.rows = 1
         self.running = [Hypothesis(written)]
@@ -180,10 +180,11 @@ class _Beam:
             elif rank < places:
                 self._ended.append(grown)
                 self._places -= search.narrowing
-        self._ended.sort(key=lambda hypothesis: -hypothesis.score(search.length_penalty))  # stable
-        del self._ended[search.kept :]
+        if len(self._ended) > 1:
+            self._ended.sort(key=lambda hypothesis: -hypothesis.score(search.length_penalty))  # stable
+            del self._ended[self._kept :]
         self.running = going[: self._places]
-        if left > 1 and self.running and len(self._ended) == search.kept:
+        if left > 1 and self.running and len(self._ended) == self._kept:
             alive = self._alive(left - 1)
             self.running = list(compress(self.running, alive))
             parents = list(compress(parents, alive))

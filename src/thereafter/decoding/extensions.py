@@ -40,9 +40,11 @@ class Extensions:
         words = score_RV.shape[1]
         self._candidates = min(words, count + len(forbidden))
         token_RC = largest(score_RV, self._candidates)
-        total_RC = total_R[:, None] + np.take_along_axis(score_RV, token_RC, 1)
-        if len(forbidden):
-            total_RC[np.isin(token_RC, list(forbidden))] = -np.inf
+        score_RC = np.take_along_axis(score_RV, token_RC, 1)
+        logp_RC = score_RC if score_RV is logp_RV else np.take_along_axis(logp_RV, token_RC, 1)
+        total_RC = total_R[:, None] + score_RC
+        for token in forbidden:
+            total_RC[token_RC == token] = -np.inf
         possible_RC = ~np.isneginf(total_RC)
         idle_R = np.isneginf(total_R)
         self._dead_R: NDArray[np.bool_] = np.logical_not(possible_RC.any(axis=1) | idle_R)
@@ -54,8 +56,7 @@ class Extensions:
         text_R = np.repeat(np.arange(len(first) - 1), np.diff(first))
         order_M = np.lexsort((-total_RC.ravel(), text_R.repeat(self._candidates)))  # stable
         row_M = order_M // self._candidates
-        token_M = token_RC.ravel()[order_M]
-        columns = (row_M, token_M, logp_RV[row_M, token_M], total_RC.ravel()[order_M], last_RC.ravel()[order_M])
+        columns = (row_M, *(array.ravel()[order_M] for array in (token_RC, logp_RC, total_RC, last_RC)))
         self._ranked = list(zip(*(column.tolist() for column in columns), strict=True))
 
     def first_row(self, text: int) -> int:
