@@ -253,12 +253,12 @@ def test_translators_go_through_the_same_search_sampler_stream_and_trace(model: 
     assert text.text.strip() == translator.predict("a b c")
     assert "".join(piece.text for piece in generation.pieces(begin, greedy)) == text.text
     (best,) = sources.searched(net, memory, 3)[0]
-    assert wording.text(best.tokens) == translator.predict("a b c", beam=3)
+    assert wording.decode(best.tokens) == translator.predict("a b c", beam=3)
     conditioned = net.given(memory)
     logp, _ = conditioned.log_probs(np.array([best.tokens]), conditioned.start(1))
     assert logp.sum() == pytest.approx(best.total, abs=1e-4)
     trace = translator.trace("a b c")
-    ids = np.array([*wording.ids(trace.about["answer"])]) if trace.about["answer"] else np.array([END])
+    ids = np.array([*wording.encode(trace.about["answer"])]) if trace.about["answer"] else np.array([END])
     again = record(conditioned, ids, trace.tokens, trace.vocabulary)
     for name, array in again.arrays.items():
         np.testing.assert_allclose(trace[name], array, atol=1e-5, err_msg=name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -125,3 +126,43 @@ def test_validating_on_the_training_examples_is_warned_of(tmp_path: Path) -> Non
     with pytest.warns(UserWarning, match="validation examples .* are the training examples"):
         found = thereafter.train(str(path), task="classify", valid=str(copy), hidden=8, epochs=1)
     assert any("know them by heart" in note for note in found.log[0]["notes"])
+
+
+# ---- every verb works on what a run holds, or says in a sentence why not
+
+
+def test_a_task_is_scored_by_the_same_verb(labels: Path, shell: Shell) -> None:
+    source = labels.parent / "texts.tsv"
+    model = thereafter.load(labels)
+    assert shell("score", labels, source) == (str(model.score(source)).splitlines(), 0)
+    (line,), code = shell("score", labels, source, "--json")
+    assert code == 0
+    assert json.loads(line)["accuracy"] == model.score(source).accuracy
+    assert shell("score", labels, source, "--cache")[1] == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("generate",), ("next", "the"), ("neighbours", "film"), ("inspect", "trace", "the film")]
+)
+def test_what_needs_a_language_model_says_so(
+    words: tuple[str, ...], labels: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verbs = 2 if words[0] == "inspect" else 1
+    monkeypatch.setattr(sys, "argv", ["thereafter", *words[:verbs], str(labels), *words[verbs:]])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert "holds the task 'classify'; expected a language model; try: thereafter predict" in error
+    assert "Traceback" not in error
+
+
+def test_what_needs_a_task_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thereafter.train(text="the cat sat\nthe dog sat\n", order=2, out=tmp_path / "run")
+    monkeypatch.setattr(sys, "argv", ["thereafter", "predict", str(tmp_path / "run"), "the cat"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert "holds the language model 'ngram'; expected a task; try: thereafter next" in capsys.readouterr().err

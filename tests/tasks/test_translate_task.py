@@ -116,19 +116,19 @@ def test_pairs_come_in_one_file_or_two_and_in_either_direction(tmp_path: Path):
 def test_a_sentence_is_written_as_it_was_read(tokens: str):
     text = "Ein Mann, der (nicht) geht."
     side = Wording.fit([text, text], tokens, min_count=1, vocabulary=280 if tokens == "bpe" else 0)
-    ids = side.ids(text)
+    ids = side.encode(text)
     assert ids[-1] == 0
-    assert side.text(ids) == text
+    assert side.decode(ids) == text
     assert side.forms(ids)[-1] == "</s>"
-    assert side.text(side.ids(f"  {text} ")) == text
+    assert side.decode(side.encode(f"  {text} ")) == text
     again = Wording.from_json(side.to_json())
-    assert again.ids(text).tolist() == ids.tolist()
+    assert again.encode(text).tolist() == ids.tolist()
     assert len(again) == len(side) > int(ids.max())
 
 
 def test_first_and_later_words_are_one_form():
     side = Wording.fit(["the cat and the dog"], "prose", min_count=1)
-    ids = side.ids("the cat and the dog").tolist()
+    ids = side.encode("the cat and the dog").tolist()
     assert ids[0] == ids[3]
 
 

@@ -142,15 +142,15 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
         return np.array([min(most, max(_counts(one, codecs))) + 1 for one in examples], np.int64)
 
     def targets(self, examples: Sequence[SentencePair], codecs: PairCodecs) -> int:
-        return sum(len(codecs["target"].ids(one.target)) for one in examples)
+        return sum(len(codecs["target"].encode(one.target)) for one in examples)
 
     def batch(self, examples: Sequence[SentencePair], codecs: PairCodecs) -> PairBatch:
-        sources = [codecs["source"].ids(one.source) for one in examples]
+        sources = [codecs["source"].encode(one.source) for one in examples]
         lengths_B = torch.tensor([len(row) for row in sources])
         batch = PairBatch(torch.from_numpy(padded(sources)), lengths_B)
         if not all(one.target for one in examples):
             return batch
-        targets = [codecs["target"].ids(one.target) for one in examples]
+        targets = [codecs["target"].encode(one.target) for one in examples]
         target_BT = padded(targets)
         inside_BT = np.arange(target_BT.shape[1]) < np.array([len(row) for row in targets])[:, None]
         at_N = torch.from_numpy(np.flatnonzero(inside_BT))
@@ -164,7 +164,7 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
     ) -> list[str]:
         """Options are those of `AnswerSettings`. What is drawn for a sentence depends on nothing else that is asked."""
         settings = toml.build(AnswerSettings, dict(options), "predict")
-        return [codecs["target"].text(row) for row in _answered(net, batch, settings)]
+        return [codecs["target"].decode(row) for row in _answered(net, batch, settings)]
 
     def example(self, given: object) -> SentencePair:
         """A sentence; or a `SentencePair`, whose target is not looked at."""
@@ -189,8 +189,8 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
         answers = [[*row, END] for row in _answered(net, batch)]
         return [
             Aligned(
-                target.text(answer),
-                tuple(source.forms(source.ids(one.source))),
+                target.decode(answer),
+                tuple(source.forms(source.encode(one.source))),
                 tuple(target.forms(answer)),
                 weights_TS.numpy().astype(np.float32),
             )
@@ -204,9 +204,9 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
         (answer,) = answered(net, memory, AnswerSettings())
         ids = np.array([*answer, END])
         traced = record(net.given(memory), ids, target.forms(ids), target.forms(range(len(target))))
-        read = source.forms(source.ids(example.source))
+        read = source.forms(source.encode(example.source))
         fields: Fields = {name: (traced.axes[name], array) for name, array in traced.arrays.items()}
-        return Shown(traced.tokens, traced.vocabulary, fields, {"answer": target.text(answer), "source": list(read)})
+        return Shown(traced.tokens, traced.vocabulary, fields, {"answer": target.decode(answer), "source": list(read)})
 
     def _wording(self, sentences: Sequence[str]) -> Wording:
         chosen = self.chosen

@@ -28,7 +28,7 @@ class Wording:
     """Sentences to ids and back: see `data.codecs.Codec`. `seen`: the tokens of the longest sentence it was made of.
 
     >>> side = Wording.fit(["a cat", "a dog", "a cat"], "word", min_count=1)
-    >>> side.text(side.ids("a dog"))
+    >>> side.decode(side.encode("a dog"))
     'a dog'
     """
 
@@ -70,12 +70,12 @@ class Wording:
         """The tokens of a sentence, however long it is."""
         return len(self._all(sentence))
 
-    def ids(self, sentence: str) -> NDArray[np.int64]:
+    def encode(self, sentence: str) -> NDArray[np.int64]:
         """The ids of a sentence with its end; of one that is longer than `longest` the first so many, without it."""
         found = self._all(sentence)
         return found[: self.longest] if len(found) > self.longest else np.append(found, END)
 
-    def text(self, ids: Sequence[int] | NDArray[np.int64]) -> str:
+    def decode(self, ids: Sequence[int] | NDArray[np.int64]) -> str:
         """The sentence that ids spell; marks are left out."""
         return self.tokenizer.decode([number - _MARKS for number in ids if number >= _MARKS]).strip()
 

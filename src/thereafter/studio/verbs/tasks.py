@@ -33,8 +33,8 @@ def translated(model: TaskModel, text: str) -> dict[str, Any]:
     source, target = _sides(model)
     said = model.predict(text)
     return {
-        "source": source.forms(source.ids(text)),
-        "said": target.forms(target.ids(said)),
+        "source": source.forms(source.encode(text)),
+        "said": target.forms(target.encode(said)),
         "weights": None,
         "text": said,
     }
