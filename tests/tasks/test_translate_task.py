@@ -103,7 +103,7 @@ def test_pairs_come_in_one_file_or_two_and_in_either_direction(tmp_path: Path):
     en.write_text("one two\nthree\n")
     expected = [SentencePair("eins zwei", "one two"), SentencePair("drei", "three")]
     assert TRANSLATING.read([one]) == TRANSLATING.read([de, en]) == expected
-    turned = TRANSLATING.told(TranslatorSettings(languages="2-1")).read([one])
+    turned = TRANSLATING.configured(TranslatorSettings(languages="2-1")).read([one])
     assert turned == [SentencePair(pair.target, pair.source) for pair in expected]
     with pytest.raises(SourceError, match=r"3 files of pairs; expected one with tabs, or two"):
         TRANSLATING.read([one, de, en])
@@ -164,7 +164,7 @@ def test_measured_without_sacrebleu_there_are_the_shares_and_the_answers(monkeyp
 
 
 def test_the_languages_of_a_corpus_are_chosen():
-    task = TRANSLATING.told(TranslatorSettings(languages="de-en"))
+    task = TRANSLATING.configured(TranslatorSettings(languages="de-en"))
     names = ("train.en", "train.de", "test.en", "test.de")
     texts = Texts("corpus", {name: Source(name, (Path(name),)) for name in names}, kind="pairs")
     found = task.part(texts, "train")
@@ -175,7 +175,7 @@ def test_the_languages_of_a_corpus_are_chosen():
     assert task.part(Texts("file", {"text": Source("file")}), "train") is None
     for wrong in ("", "de", "de-fr", "en-en"):
         with pytest.raises(OptionError, match=r"expected two of what corpus holds, en, de; try languages='de-en'"):
-            TRANSLATING.told(TranslatorSettings(languages=wrong)).part(texts, "train")
+            TRANSLATING.configured(TranslatorSettings(languages=wrong)).part(texts, "train")
 
 
 def test_mistakes_are_sentences(tmp_path: Path):

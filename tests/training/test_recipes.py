@@ -101,7 +101,7 @@ def settled(name: str, options: dict[str, Any]) -> tuple[Any, Any, Any]:
     """The task with its settings and those of its training."""
     task = TASKS_BY_NAME.load(name)
     settings, training = fitting.settle(task, options)
-    return task.told(settings), settings, training
+    return task.configured(settings), settings, training
 
 
 def fits(task: Any, train: Any, example: Any) -> bool:

@@ -108,7 +108,7 @@ class ExampleLearner:
     def trained(self, share: float) -> None:
         self._net.trained = share
 
-    def spoken(self, loss: float) -> str:
+    def describe(self, loss: float) -> str:
         return ""
 
     def figures(self, loss: float) -> dict[str, float]:

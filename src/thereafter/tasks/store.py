@@ -43,7 +43,7 @@ def train(
         files.check_free(folder)
     if training.tensorboard and folder is None:
         raise OptionError("tensorboard is on and there is no folder to write to; try out='runs/NAME' (--out)")
-    task = task.told(settings)
+    task = task.configured(settings)
     with nullcontext() if folder is None else ownership.owning(folder):
         examples, heldout, notes = finding.train_and_valid(task, source, valid)
         about: Table = {"name": _name(source), "files": _files(source, examples), "sha256": examples.fingerprint}
@@ -134,4 +134,4 @@ def read_config(folder: Path) -> tuple[Table, list[Line], AnyTask]:
         )
     task: AnyTask = TASKS.load(name)
     files.check_tables(config, folder, {"source": (), "training": (), name: ()})
-    return config, log, task.told(toml.build(task.settings, config[name], name))
+    return config, log, task.configured(toml.build(task.settings, config[name], name))

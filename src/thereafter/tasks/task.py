@@ -68,7 +68,7 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """For a trace: the recurrent layers, each with the prefix of its arrays and the axis of its steps."""
 
-    def told(self, settings: S) -> Self:
+    def configured(self, settings: S) -> Self:
         """The task as these settings want it."""
         return self
 

@@ -80,7 +80,7 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
     def __init__(self, chosen: TranslatorSettings | None = None) -> None:
         self.chosen = chosen or TranslatorSettings()
 
-    def told(self, settings: TranslatorSettings) -> Translating:
+    def configured(self, settings: TranslatorSettings) -> Translating:
         return Translating(settings)
 
     def part(self, texts: Texts, part: str) -> Source | None:

@@ -2,7 +2,7 @@
 
 A `Learner` gives the loss of a `Batch`; `Epochs` lay the batches of an epoch out, as a pure function of seed and epoch,
 so that a position is two numbers; a `Heldout` set gives the figure by which the best weights are kept. The learner also
-says what its targets are called and how a loss is spoken of: "ppl 41.1" of a text, "nats" of a series.
+says what its targets are called and how a loss is described: "ppl 41.1" of a text, "nats" of a series.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Learner(Protocol[B_contra]):
     def trained(self, share: float) -> None:
         """Told before every step: the share of the training that is done."""
 
-    def spoken(self, loss: float) -> str:
+    def describe(self, loss: float) -> str:
         """A mean loss as a user reads it, after the word "loss" or "validation"; empty where the number is enough."""
 
     def figures(self, loss: float) -> dict[str, float]:

@@ -354,14 +354,14 @@ class Loop(Generic[B]):
 
     def _status(self) -> str:
         """What a user watches: the mean loss since the last line of the log, or that line's."""
-        at, spoken = self.at, self.learner.spoken
+        at, describe = self.at, self.learner.describe
         logged = (line["loss"] for line in reversed(self.journal.lines) if line.get("event") == "step")
         mean = at.mean()
         loss = next(logged, math.nan) if mean is None else mean
-        parts = [f"loss {loss:.3f}", spoken(loss), f"{at.speed():,.0f} {self.learner.unit}/s", f"rate {at.rate:.2g}"]
+        parts = [f"loss {loss:.3f}", describe(loss), f"{at.speed():,.0f} {self.learner.unit}/s", f"rate {at.rate:.2g}"]
         parts.append(f"clipped {100 * at.clipped / max(1, at.steps):.0f} %")
         if at.best < math.inf:
-            parts.append(f"validation {spoken(at.best) or f'loss {at.best:.3f}'}")
+            parts.append(f"validation {describe(at.best) or f'loss {at.best:.3f}'}")
         return "  ".join(part for part in parts if part)
 
 

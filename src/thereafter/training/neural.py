@@ -132,7 +132,7 @@ class TextLearner:
     def trained(self, share: float) -> None:
         self._model.trained = share
 
-    def spoken(self, loss: float) -> str:
+    def describe(self, loss: float) -> str:
         return f"ppl {perplexity(loss):.1f}"
 
     def figures(self, loss: float) -> dict[str, float]:
