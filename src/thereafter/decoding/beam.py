@@ -22,12 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from thereafter.decoding.extensions import Extensions
+from thereafter.decoding.extensions import Dense, Extensions, Next, Ranked, Ranking
 from thereafter.decoding.warping import penalised
 from thereafter.decoding.writing import Writing
 from thereafter.models.base import Ids, Logs, SequenceModel
 
-_SPARSE = 0.75  # where no more than this share of the rows is needed, the others are taken out
+SPARSE = 0.75
+"""Where no more than this share of the rows of a batch is needed, the others are taken out."""
 
 
 @dataclass(frozen=True)
@@ -121,21 +122,28 @@ def beam_searches(
     read = np.empty(0, dtype=np.int64) if prompt is None else np.asarray(prompt)
     beams = [_Beam(one, search) for one in written]
     batch = beams
-    logp_RV = np.asarray(model.predict(state))
+    ranking = model if isinstance(model, Ranking) and search.repetition_penalty == 1 else None
+    after: Next = Ranked(ranking, state) if ranking else _dense(model.predict(state), batch, read, search)
     for left in range(search.max_new_tokens, 0, -1):
-        extensions = _extensions(batch, logp_RV, read, search)
+        extensions = _extensions(after, batch, search)
         for text, beam in enumerate(batch):
             beam.grow(extensions, text, left)
         running = sum(len(beam.running) for beam in batch)
         if not running or left == 1:
             break
-        if running <= _SPARSE * len(logp_RV) or any(len(beam.running) > beam.rows for beam in batch):
+        rows = sum(beam.rows for beam in batch)
+        if running <= SPARSE * rows or any(len(beam.running) > beam.rows for beam in batch):
             for beam in batch:
                 beam.rows = len(beam.running)
             batch = [beam for beam in batch if beam.rows]
         tokens = np.array([token for beam in batch for token in beam.tokens()])
-        logp, state = model.step(tokens, state.select(np.array([row for beam in batch for row in beam.parents()])))
-        logp_RV = np.asarray(logp)
+        state = state.select(np.array([row for beam in batch for row in beam.parents()]))
+        if ranking is None:
+            logp, state = model.step(tokens, state)
+            after = _dense(logp, batch, read, search)
+        else:
+            state = ranking.read(tokens[:, None], state)
+            after = Ranked(ranking, state)
     return [beam.best() for beam in beams]
 
 
@@ -211,14 +219,24 @@ class _Beam:
         return alive if search.narrowing else [any(alive)] * len(alive)
 
 
-def _extensions(batch: Sequence[_Beam], logp_RV: Logs, read: Ids, search: Search) -> Extensions:
+def _hypotheses(batch: Sequence[_Beam]) -> list[Hypothesis | None]:
+    """The hypothesis of each row of the batch, none in an idle one."""
+    return [one for beam in batch for one in (*beam.running, *[None] * (beam.rows - len(beam.running)))]
+
+
+def _extensions(after: Next, batch: Sequence[_Beam], search: Search) -> Extensions:
     """All hypotheses with each token after them; nothing follows in an idle row."""
-    rows = [one for beam in batch for one in (*beam.running, *[None] * (beam.rows - len(beam.running)))]
-    score_RV = logp_RV
-    if search.repetition_penalty != 1:
-        seen = [np.union1d(read, () if one is None else one.tokens).astype(np.int64) for one in rows]
-        penalty = search.repetition_penalty
-        score_RV = np.stack([penalised(logp_V, penalty, ids) for logp_V, ids in zip(logp_RV, seen, strict=True)])
-    total_R = np.array([-np.inf if one is None else one.total for one in rows])
+    total_R = np.array([-np.inf if one is None else one.total for one in _hypotheses(batch)])
     first = np.cumsum([0, *(beam.rows for beam in batch)])
-    return Extensions(logp_RV, score_RV, total_R, first, search.forbidden, search.num_beams + 1)
+    return Extensions(after, total_R, first, search.forbidden, search.num_beams + 1)
+
+
+def _dense(logp: Logs, batch: Sequence[_Beam], read: Ids, search: Search) -> Next:
+    """log p of all tokens after the hypotheses, with the repetition penalty where there is one."""
+    logp_RV = np.asarray(logp)
+    penalty = search.repetition_penalty
+    if penalty == 1:
+        return Dense(logp_RV, logp_RV)
+    rows = zip(logp_RV, _hypotheses(batch), strict=True)
+    seen = ((logp_V, np.union1d(read, () if one is None else one.tokens).astype(np.int64)) for logp_V, one in rows)
+    return Dense(logp_RV, np.stack([penalised(logp_V, penalty, ids) for logp_V, ids in seen]))

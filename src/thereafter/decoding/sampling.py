@@ -51,7 +51,8 @@ class Draw:
 class Sampler:
     """Rows that go on from a state, all read by the model as one batch; all from its first row, or from `rows` of it.
 
-    A row draws from its own generator, so what it says does not depend on how long the others run.
+    A row draws from its own generator, so what it says does not depend on how long the others run. Rows that have ended
+    leave the batch once no more than the share `sparse` still runs: where it costs much to move rows, they idle awhile.
     """
 
     def __init__(
@@ -64,8 +65,9 @@ class Sampler:
         prompt: Ids | None = None,
         forbidden: Sequence[int] = (),
         rows: Ids | None = None,
+        sparse: float = 1.0,
     ) -> None:
-        self._model = model
+        self._model, self._sparse = model, sparse
         if rows is None and len(rngs) > 1:
             rows = np.zeros(len(rngs), dtype=np.int64)
         self._state = state if rows is None else state.select(rows)
@@ -78,6 +80,7 @@ class Sampler:
             self._seen_BV[:, prompt] = True
         self._batch = list(range(len(rngs)))  # which row each line of the batch is
         self._drawn: dict[int, int] = {}  # what is to be read before the next draw
+        self._idle: set[int] = set()  # rows of the batch that have ended
 
     def draw(self) -> list[Draw]:
         """The next token of every row that still runs; a row where nothing can follow is not among them."""
@@ -97,6 +100,8 @@ class Sampler:
 
     def _token(self, row: int, logp_V: Logs) -> int | None:
         """The next token of one row."""
+        if row in self._idle:
+            return None
         seen = np.flatnonzero(self._seen_BV[row]) if self._warping.repetition_penalty != 1 else None
         weights_V = self._warping.weights(logp_V, seen=seen, forbidden=self._forbidden)
         if weights_V is None:
@@ -112,6 +117,8 @@ class Sampler:
         easy_B = np.isfinite(self._logp_BV[np.arange(len(token_B)), token_B])
         if len(self._forbidden):
             easy_B &= ~np.isin(token_B, list(self._forbidden))
+        if self._idle:
+            easy_B &= ~np.isin(self._batch, list(self._idle))
         tokens: list[int | None] = token_B.tolist()
         for line in np.flatnonzero(~easy_B).tolist():
             tokens[line] = self._token(self._batch[line], self._logp_BV[line])
@@ -125,11 +132,12 @@ class Sampler:
 
     def _read(self) -> None:
         """Read what was drawn; rows that ended leave the batch."""
-        lines = [line for line, row in enumerate(self._batch) if row in self._drawn]
-        if len(lines) < len(self._batch):
+        if len(self._drawn) <= self._sparse * len(self._batch) and len(self._drawn) < len(self._batch):
+            lines = [line for line, row in enumerate(self._batch) if row in self._drawn]
             self._state = self._state.select(np.array(lines))
             self._batch = [self._batch[line] for line in lines]
-        tokens = np.array([self._drawn[row] for row in self._batch])
+        self._idle = {row for row in self._batch if row not in self._drawn}
+        tokens = np.array([self._drawn.get(row, 0) for row in self._batch])
         logp, self._state = self._model.step(tokens, self._state)
         self._logp_BV = np.asarray(logp)
         self._drawn = {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thereafter.decoding.beam import Hypothesis, Search, beam_searches
+from thereafter.decoding.beam import SPARSE, Hypothesis, Search, beam_searches
 from thereafter.decoding.generation import Prompted
 from thereafter.decoding.sampling import Sampler
 from thereafter.decoding.warping import Warping
@@ -53,12 +53,6 @@ class AnswerSettings:
             if not unused and not self.do_sample:
                 raise OptionError(f"{name} is for answers that are drawn, and none is; try do_sample=True with it")
 
-    def warping(self) -> Warping:
-        """How distributions are bent; without sampling the likeliest word is taken."""
-        if not self.do_sample:
-            return Warping(temperature=0.0)
-        return Warping(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)
-
 
 def answered(
     decoder: WordDecoder,
@@ -70,7 +64,10 @@ def answered(
     if settings.beam > 1:
         texts = searched(decoder, memory, settings.beam, settings.length_penalty)
         return [[token for token in best[0].tokens if token != END] for best in texts]
-    return drawn(decoder, memory, settings.warping(), rngs)
+    warping = Warping(temperature=0.0)
+    if settings.do_sample:
+        warping = Warping(temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p)
+    return drawn(decoder, memory, warping, rngs)
 
 
 def searched(
@@ -104,6 +101,7 @@ def drawn(
         warping,
         forbidden=_forbidden(decoder),
         rows=np.array(rows),
+        sparse=SPARSE,
     )
     answers: list[list[int]] = [[] for _ in rows]
     for _ in range(decoder.limit):

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from thereafter.errors import OptionError
 from thereafter.layers.counting import count_parameters
+from thereafter.layers.likeliest import likeliest
 from thereafter.models.base import Fields as Arrays
 from thereafter.models.base import Ids, ModelFacts, SequenceModel, checked_tokens
 from thereafter.models.encoder import Memory
@@ -167,6 +168,13 @@ class Conditioned(SequenceModel[ConditionedState]):
         tokens = self._checked(tokens_BT)
         with self._decoder.quietly():
             return self._read(tokens, state)[1] if tokens.shape[1] else state
+
+    def ranked(self, state: ConditionedState, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The likeliest words after each row and their log p, likeliest first, [B, count]: ranked where they are
+        computed, so that of all words only these are moved."""
+        with self._decoder.quietly():
+            logp_BC, word_BC = likeliest(self._decoder.log_prob(self._features(state)), count)
+            return word_BC.cpu().numpy(), _numbers(logp_BC)
 
     def log_probs(self, tokens_BT: Ids, state: ConditionedState) -> tuple[NDArray[np.float32], ConditionedState]:
         tokens = self._checked(tokens_BT)

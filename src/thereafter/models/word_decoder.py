@@ -136,7 +136,11 @@ class WordDecoder(Decoder):
         return self.unrolled(self.vectors(words_BT), source, state, record)
 
     def log_prob(self, f_NF: Tensor) -> Tensor:
-        return self.head.log_prob(f_NF)
+        if not torch.is_inference_mode_enabled() or f_NF.dtype not in (torch.float32, torch.float64):
+            return self.head.log_prob(f_NF)
+        # the same in the place of the scores: of all that a step of a search writes, this is most
+        z_NV = F.linear(f_NF, self.head.matrix[: self.head.words], self.head.bias)
+        return torch.log_softmax(z_NV, -1, out=z_NV)
 
     @property
     def vocabulary_size(self) -> int:
