@@ -225,11 +225,11 @@ def test_fifty_requests_at_once_are_answered_and_the_page_is_never_held_up(serve
 
 
 def test_a_model_is_loaded_once_however_many_ask(ready_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from thereafter import api
+    from thereafter import language_model
 
     loaded = []
-    true = api.load
-    monkeypatch.setattr(api, "load", lambda path: loaded.append(path) or true(path))
+    true = language_model.load_language_model
+    monkeypatch.setattr(language_model, "load_language_model", lambda path: loaded.append(path) or true(path))
     shelf = Shelf(ready_folder, tmp_path)
 
     def hold(_: int) -> None:
