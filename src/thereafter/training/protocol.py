@@ -35,12 +35,11 @@ LEAST_TOKENS = 16
 
 def find_texts(source: AnySource | None, text: str | None, settings: TextSettings, part: str | None = None) -> Texts:
     """The text that `source` or `text` means; one of the two must be given."""
-    if (source is None) == (text is None):
+    if text is not None and source is None:
+        return Texts.of_text(text, lower=settings.lower, letters_only=settings.letters_only)
+    if source is None or text is not None:
         got = "both" if text is not None else "neither"
         raise SourceError(f"got {got} of a source and text=; expected one: a path or a corpus name, or text='...'")
-    if text is not None or source is None:
-        assert text is not None
-        return Texts.of_text(text, lower=settings.lower, letters_only=settings.letters_only)
     texts = resolve(
         source, encoding=settings.encoding, lower=settings.lower, letters_only=settings.letters_only, part=part
     )
