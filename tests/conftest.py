@@ -42,6 +42,12 @@ settings.load_profile("house")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "numba"))
 
 
+# The same for every process that a test starts, where tests run side by side: two threads that wait for a busy core are
+# many times slower than one. Tests about threads say how many they want.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
 # A shell that starts the tests in the background has them ignore Ctrl-C, and every process they start would ignore it,
 # too: what stops a training could not be tested.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

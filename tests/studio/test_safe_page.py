@@ -58,8 +58,9 @@ def test_a_chart_shows_markup_in_a_name_as_text(browser: Any, server: Served, re
             made = "#learning svg :is(a, tspan[style*=bold], tspan.line)"
             assert tab.locator(made).count() == 0
             tab.locator("#learning").scroll_into_view_if_needed()
-            point = tab.locator("#learning .scatterlayer .trace").first.locator(".point").last.bounding_box()
-            tab.mouse.move(point["x"] - 30, point["y"] - 5)
+            # the first point: there the two curves lie far apart
+            point = tab.locator("#learning .scatterlayer .trace").first.locator(".point").first.bounding_box()
+            tab.mouse.move(point["x"] + 30, point["y"] + 5)
             tab.mouse.move(point["x"] + point["width"] / 2, point["y"] + point["height"] / 2, steps=5)
             label = tab.locator("#learning .hoverlayer .hovertext .name")
             label.wait_for()

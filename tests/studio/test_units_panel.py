@@ -140,6 +140,31 @@ def test_another_property_gives_another_ranking(page: Any):
     assert "property=boundary" in page.url
 
 
+def test_a_late_answer_does_not_bring_the_unit_of_the_last_property_back(page: Any):
+    late: dict[str, Any] = {}
+
+    def hold(route: Any) -> None:
+        asked = route.request.post_data_json
+        question = route.request.url.rsplit("/", 1)[1]
+        if (asked["property"], question) in {("quotes-or-comment", "shown"), ("boundary", "ranked")}:
+            late[question] = route
+        else:
+            route.continue_()
+
+    for question in ("shown", "ranked"):
+        page.route(f"**/api/units/{question}", hold)
+    page.goto("/#units?property=quotes-or-comment")
+    page.wait_for_selector("#ranking .bar")
+    page.get_by_label("Property of the text").select_option("boundary")
+    while "ranked" not in late:
+        page.wait_for_timeout(20)
+    with page.expect_response("**/api/units/shown"):
+        late["shown"].continue_()
+    late["ranked"].continue_()
+    page.wait_for_selector("#ranking .bar")
+    wait_for_unit(page, ranking(page)[0])
+
+
 def test_a_property_the_text_has_not_is_said_and_the_text_is_still_coloured(page: Any):
     visit(page, "/#units?model=ready:lstm")
     assert page.get_by_label("Property of the text").input_value() == "line-position"

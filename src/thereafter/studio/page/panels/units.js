@@ -171,8 +171,10 @@ function mount(place, context) {
   async function colour() {
     typed.cancel();
     keep();
+    const asked = { unit, property: property.value };
     try {
-      const found = await askShown("/api/units/shown", { model: model.value, unit: unit || null, text: own || null, property: property.value });
+      const found = await askShown("/api/units/shown", { model: model.value, unit: unit || null, text: own || null, property: asked.property });
+      if (unit !== asked.unit || property.value !== asked.property) return; // another choice since: its own answer follows
       failed.say("");
       unit = found.unit;
       keep();
