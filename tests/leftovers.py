@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import Any
 
-from thereafter.text.catalogue import CARDS
+from thereafter.data.catalogue import CARDS
 
 NOT_OURS = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR")  # torch sets the second by itself
 SIGNALS = [signal.SIGINT, signal.SIGTERM]

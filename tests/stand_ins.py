@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from thereafter.text.catalogue import CARDS, CorpusCard, CorpusFile
+from thereafter.data.catalogue import CARDS, CorpusCard, CorpusFile
 
 SYLLABLES = ("ba", "do", "ki", "lu", "me", "sto", "tra")
 WORDS = ["".join(spelling) for n in (1, 2, 3) for spelling in product(SYLLABLES, repeat=n)]

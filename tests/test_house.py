@@ -14,11 +14,11 @@ import thereafter
 from counted import table
 from thereafter import compiled
 from thereafter.cells import CELLS
+from thereafter.data.corpora import BUILDERS
 from thereafter.kernels.scan import KERNELS
 from thereafter.models.build import NEURAL
 from thereafter.ngram.smoothing import SMOOTHINGS
 from thereafter.registry import Registry
-from thereafter.text.corpora import BUILDERS
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.training.kinds import MODELS
 
@@ -97,6 +97,12 @@ def test_no_import_runs_upward(path: Path):
     assert room in FLOOR_OF, f"{room} stands on no floor: add it to FLOORS here and to ARCHITECTURE.md"
     upward = {other for other in imported_rooms(path) if FLOOR_OF[other] > FLOOR_OF[room]}
     assert not upward
+
+
+def test_files_and_corpora_know_nothing_of_what_is_read_from_them():
+    rooms = {path.name: imported_rooms(path) - FLOORS[0] - {"data"} for path in sorted((PACKAGE / "data").glob("*.py"))}
+    assert len(rooms) > 5
+    assert not {name: above for name, above in rooms.items() if above}
 
 
 @pytest.mark.parametrize(

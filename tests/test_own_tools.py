@@ -13,8 +13,8 @@ from counted import any_variables, anys, casts, ignores, questions, strongly_con
 from leftovers import changes, traces
 from shuffling import shuffled
 from stand_ins import write_corpora
-from thereafter.text.catalogue import CARDS
-from thereafter.text.download import content_problem
+from thereafter.data.catalogue import CARDS
+from thereafter.data.download import content_problem
 
 TESTS: list[Any] = [SimpleNamespace(nodeid=f"tests/test_{file}.py::test_{n}") for file in "abcde" for n in range(6)]
 

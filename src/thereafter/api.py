@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from thereafter import config as toml
 from thereafter.comparing.comparison import Comparison
+from thereafter.data.files import AnySource
 from thereafter.errors import OptionError
 from thereafter.evaluation.scores import Score
 from thereafter.evaluation.switches import Switches
@@ -17,7 +18,7 @@ from thereafter.inspection.trace import Trace
 from thereafter.language_model import LanguageModel, load_language_model, resume_language_model, visible
 from thereafter.runs import folder as files
 from thereafter.runs import ownership
-from thereafter.text.sources import AnySource, Texts
+from thereafter.text.sources import Texts
 from thereafter.training import mixing, protocol, roles
 from thereafter.training.kinds import MODELS, ModelKind
 from thereafter.training.options import sort_options

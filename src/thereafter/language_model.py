@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thereafter import config as toml
 from thereafter import progress
+from thereafter.data.files import AnySource
 from thereafter.decoding import generation, ranking
 from thereafter.decoding.generation import Generated, GenerationOptions, GenerationSettings
 from thereafter.decoding.warping import largest
@@ -26,7 +27,7 @@ from thereafter.inspection.trace import LIMIT, Trace, record
 from thereafter.models.base import SequenceModel
 from thereafter.runs import folder as files
 from thereafter.terminal import TerminalReporter
-from thereafter.text.sources import AnySource, Source, Texts
+from thereafter.text.sources import Source, Texts
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training import mixing, protocol, roles, store

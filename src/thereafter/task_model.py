@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from thereafter import config as toml
+from thereafter.data.files import AnySource
 from thereafter.inspection.trace import Trace
 from thereafter.language_model import visible
 from thereafter.tasks import answering, baselines, finding, fitting, store, tracing
 from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.task import TASKS, AnyTask, Measured
-from thereafter.text.sources import AnySource
 
 
 class TaskModel:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from thereafter.data import corpora
 from thereafter.errors import CorpusError, StorageError
-from thereafter.text import agreement, builtin, corpora
+from thereafter.text import agreement, builtin
 
 PARTS = ["train", "valid", "test"]
 

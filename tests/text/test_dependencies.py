@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from thereafter.data import corpora
 from thereafter.errors import UnknownNameError
-from thereafter.text import agreement, corpora
+from thereafter.text import agreement
 from thereafter.text.agreement import CORPORA, PARTS, Sentence, sentence_corpus, sentences, write_corpus
 from thereafter.text.agreement.dice import Dice
 from thereafter.text.agreement.frames import FRAMES

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 import thereafter
+from thereafter.data import corpora
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.text import corpora
 from thereafter.text.memory import DEFAULT_LINES, TASKS, Dice, Task, lines, task, text_of
 
 EVERY = pytest.mark.parametrize("one", TASKS.values(), ids=list(TASKS))

@@ -12,7 +12,7 @@ from thereafter.cli.app import data_app
 @data_app.command(name="list")
 def data_list() -> None:
     """The named corpora and where each one is."""
-    from thereafter.text import corpora
+    from thereafter.data import corpora
 
     for name in corpora.names():
         card = corpora.card(name)
@@ -25,7 +25,7 @@ def data_get(name: Annotated[str, typer.Argument(help="The corpus.")]) -> None:
 
     Example: thereafter data get tinyshakespeare
     """
-    from thereafter.text import corpora
+    from thereafter.data import corpora
 
     corpus = corpora.locate(name)
     typer.echo(f"{name}: {corpus.detail}")
@@ -41,8 +41,8 @@ def data_path(
 
     Example: wc -w $(thereafter data path ptb:test)
     """
+    from thereafter.data import corpora
     from thereafter.errors import UnknownNameError
-    from thereafter.text import corpora
 
     corpus_name, _, part = name.partition(":")
     parts = corpora.locate(corpus_name, download=False).parts

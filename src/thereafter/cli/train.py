@@ -13,8 +13,8 @@ from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
+    from thereafter.data.files import AnySource
     from thereafter.task_model import TaskModel
-    from thereafter.text.sources import AnySource
     from thereafter.training.recipes import Recipe
 
 _MISTAKES = 5  # the most frequent ones that are shown

@@ -11,11 +11,11 @@ from pathlib import Path
 from thereafter import progress
 from thereafter.comparing.budget import read_seeds
 from thereafter.config import Table
+from thereafter.data.files import AnySource
 from thereafter.runs.folder import is_run
 from thereafter.tasks import answering, finding, fitting, store
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.task import TASKS, AnyTask
-from thereafter.text.sources import AnySource
 
 RUNS = "runs"
 

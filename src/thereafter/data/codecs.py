@@ -21,6 +21,7 @@ CODECS = Registry(
     {
         "forms": "thereafter.tasks.lexicon:Lexicon",
         "sentences": "thereafter.tasks.wording:Wording",
+        "tokenizer": "thereafter.text.tokenizers:StoredTokenizer",
         "scaler": "thereafter.data.scaler:Scaler",
     },
 )

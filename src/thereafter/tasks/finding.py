@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thereafter import progress
+from thereafter.data.files import AnySource, Files, Parts
+from thereafter.data.sources import locate
 from thereafter.errors import EmptyCorpusError, SourceError
 from thereafter.tasks.task import AnyTask
-from thereafter.text.sources import AnySource, Source, Texts, resolve
 
 HELD_OUT = 0.1
 """Of the examples, where no others are given to validate on: the last ones."""
+_READING = b"None False False\n"
+"""Stands before the content in the hash of a part: files read as they are, as run folders have it since the first."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ def find(task: AnyTask, source: AnySource, part: str) -> Part:
     examples = task.read(found.files)
     if not examples:
         raise EmptyCorpusError(f"{found.name} holds no examples; expected at least one")
-    return Part(found.name, found.files, examples, found.fingerprint())
+    return Part(found.name, found.files, examples, found.content_hash(_READING))
 
 
 def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
@@ -64,26 +67,26 @@ def _validated_on_training(train: Part, valid: Part) -> list[str]:
 
 def has(task: AnyTask, source: AnySource, part: str) -> bool:
     """Whether a source has a part of that name, as a corpus does."""
-    texts = _resolved(task, source)
-    return part in texts.parts or task.part(texts, part) is not None
+    given = _located(task, source)
+    return part in given.parts or task.part(given, part) is not None
 
 
-def _source(task: AnyTask, source: AnySource, part: str) -> Source:
-    texts = _resolved(task, source)
-    if texts.kind not in ("text", task.kind):
-        raise SourceError(f"{texts.name} holds {texts.kind} lines; the task {task.name!r} takes {task.kind} ones")
-    found = task.part(texts, part) or texts.parts.get(part) or texts.parts.get("text") or texts.parts.get(task.kind)
-    if found is None and len(texts.parts) == 1:
-        found = next(iter(texts.parts.values()))
+def _source(task: AnyTask, source: AnySource, part: str) -> Files:
+    given = _located(task, source)
+    if given.kind not in ("text", task.kind):
+        raise SourceError(f"{given.name} holds {given.kind} lines; the task {task.name!r} takes {task.kind} ones")
+    found = task.part(given, part) or given.parts.get(part) or given.parts.get("text") or given.parts.get(task.kind)
+    if found is None and len(given.parts) == 1:
+        found = next(iter(given.parts.values()))
     if found is None:
-        raise SourceError(f"{texts.name} has no part {part!r}; it has {', '.join(texts.parts)}")
+        raise SourceError(f"{given.name} has no part {part!r}; it has {', '.join(given.parts)}")
     if not found.files:
         raise SourceError(f"{found.name} is no file; expected one with {task.kind} lines")
     return found
 
 
-def _resolved(task: AnyTask, source: AnySource) -> Texts:
+def _located(task: AnyTask, source: AnySource) -> Parts:
     """What a source leads to; of pairs it may be two files with a comma between them."""
     if task.kind == "pairs" and isinstance(source, str) and source.count(",") == 1 and not Path(source).exists():
-        return resolve(source.split(","))
-    return resolve(source)
+        return locate(source.split(","), task.file_kind)
+    return locate(source, task.file_kind)

@@ -11,6 +11,8 @@ import torch
 
 from thereafter import config as toml
 from thereafter.config import Table
+from thereafter.data import corpora
+from thereafter.data.files import AnySource
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.runs import folder as files
 from thereafter.runs import ownership, resuming, saving
@@ -21,8 +23,6 @@ from thereafter.tasks.codecs import Kept, read_codecs
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit, run
 from thereafter.tasks.task import TASKS, AnyTask
-from thereafter.text import corpora
-from thereafter.text.sources import AnySource
 from thereafter.training.counters import COUNTED
 from thereafter.training.fit import Place
 from thereafter.training.neural import device_for

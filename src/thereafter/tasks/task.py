@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.config import Table
+from thereafter.data.files import Files, Parts
+from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.registry import Registry
 from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.shown import Explained, Shown
-from thereafter.text.sources import Source, Texts
+from thereafter.text.sources import TEXT_FILES
 
 TASKS = Registry(
     "task",
@@ -65,6 +67,9 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     asked: ClassVar[Mapping[str, object]] = {}
     """What may be said when answers are asked for, with what is taken otherwise: keywords of `answers`."""
 
+    file_kind: ClassVar[FileKind] = TEXT_FILES
+    """Which files are taken where a folder is named."""
+
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """For a trace: the recurrent layers, each with the prefix of its arrays and the axis of its steps."""
 
@@ -72,7 +77,7 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         """The task as these settings want it."""
         return self
 
-    def part(self, texts: Texts, part: str) -> Source | None:
+    def part(self, given: Parts, part: str) -> Files | None:
         """A part that is more than one text of a corpus; None where the text of that name is meant."""
         return None
 

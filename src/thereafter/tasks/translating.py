@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
+from thereafter.data.files import Files, Parts
 from thereafter.decoding.sources import AnswerSettings, answered
 from thereafter.errors import OptionError, SourceError
 from thereafter.evaluation.pairs import Pairs, measure_pairs
@@ -28,7 +29,6 @@ from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
 from thereafter.tasks.wording import Wording
 from thereafter.text.pairs import SentencePair, read_pairs, read_two
-from thereafter.text.sources import Source, Texts
 
 _SHOWN, _FAINT = 3, 0.05  # places of the source that are named beside a word, and the weight it takes
 
@@ -83,22 +83,22 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
     def configured(self, settings: TranslatorSettings) -> Translating:
         return Translating(settings)
 
-    def part(self, texts: Texts, part: str) -> Source | None:
+    def part(self, given: Parts, part: str) -> Files | None:
         """The two files of a part in the chosen languages."""
-        spoken = {name.partition(".")[2]: None for name in texts.parts if "." in name}
+        spoken = {name.partition(".")[2]: None for name in given.parts if "." in name}
         if not spoken:
             return None
         source, _, target = self.chosen.languages.partition("-")
         if source not in spoken or target not in spoken or source == target:
             some = list(spoken)
             raise OptionError(
-                f"languages is {self.chosen.languages!r}; expected two of what {texts.name} holds, {', '.join(some)}; "
+                f"languages is {self.chosen.languages!r}; expected two of what {given.name} holds, {', '.join(some)}; "
                 f"try languages='{some[1]}-{some[0]}' (--set languages={some[1]}-{some[0]})"
             )
-        both = [texts.parts.get(f"{part}.{language}") for language in (source, target)]
+        both = [given.parts.get(f"{part}.{language}") for language in (source, target)]
         if both[0] is None or both[1] is None:
             return None
-        name = f"{texts.name}:{part} {source}-{target}"
+        name = f"{given.name}:{part} {source}-{target}"
         return replace(both[0], name=name, files=(*both[0].files, *both[1].files))
 
     def read(self, files: Sequence[Path]) -> list[SentencePair]:

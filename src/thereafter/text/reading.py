@@ -1,59 +1,24 @@
 """Bytes to normalised text: decode, drop the byte order mark, CRLF and CR become LF, and nothing else.
 
-Memory stays constant: a file of any size passes through in blocks. Gzip is recognised by its first bytes, not by
-its name, so that a renamed download still reads.
+Memory stays constant: a file of any size passes through in blocks. Gzip is inflated by `data.opening`.
 """
 
 from __future__ import annotations
 
 import codecs
-import gzip
 import io
 import os
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
-from thereafter.errors import EncodingError, OptionError, SourceError
+from thereafter.data.opening import Rewindable, name_of, opened
+from thereafter.errors import EncodingError, OptionError
 
 BLOCK = 1 << 20
-_GZIP_MAGIC = b"\x1f\x8b\x08"
 _HEAD = 256
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 # Fewer alternating NULs than this may well be a text that has NULs; more of them is UTF-16 without its mark.
 _ALTERNATING = 32
-
-
-class _Readable(Protocol):
-    def read(self, size: int = -1, /) -> bytes: ...
-
-
-class _Rewindable:
-    """Reads a stream whose first bytes have been looked at, and reports how many bytes left the disk."""
-
-    def __init__(self, stream: _Readable, advance: Callable[[float], None] | None, head: int) -> None:
-        self._stream = stream
-        self._advance = advance
-        self._looked_at = b""
-        self.head = self._look(head)
-
-    def _look(self, size: int) -> bytes:
-        head = b""
-        while len(head) < size and (more := self._stream.read(size - len(head))):  # pipes give what they have
-            head += more
-        self._looked_at = head
-        return head
-
-    def read(self, size: int = -1, /) -> bytes:
-        if size < 0 or size >= len(self._looked_at):
-            block = self._looked_at + self._stream.read(size if size < 0 else size - len(self._looked_at))
-            self._looked_at = b""
-        else:
-            block, self._looked_at = self._looked_at[:size], self._looked_at[size:]
-        if self._advance is not None and block:
-            self._advance(len(block))
-        return block
 
 
 def read_chunks(
@@ -93,40 +58,11 @@ def _read(
     block: int,
     advance: Callable[[float], None] | None,
 ) -> Iterator[str]:
-    name = _name(source)
-    with ExitStack() as closing:
-        try:
-            stream = closing.enter_context(_opened(source)) if isinstance(source, str | os.PathLike) else source
-            rewindable = _Rewindable(stream, advance, len(_GZIP_MAGIC))
-            if rewindable.head == _GZIP_MAGIC:
-                unzipped = closing.enter_context(gzip.GzipFile(fileobj=rewindable, mode="rb"))  # type: ignore[call-overload]
-                content = _Rewindable(unzipped, None, _HEAD)
-            else:
-                content = _Rewindable(rewindable, None, _HEAD)
-            yield from _decoded(name, content, encoding, block)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as broken:
-            raise SourceError(
-                f"{name} begins like a gzip file but is damaged or cut short ({broken}); "
-                "fetch it again, or test it with: gzip -t"
-            ) from None
-        except IsADirectoryError:
-            raise SourceError(f"{name} is a folder, expected a file; try one of the files in it") from None
-        except FileNotFoundError:
-            raise SourceError(f"{name} does not exist; check the spelling and the current folder") from None
-        except PermissionError:
-            raise SourceError(f"{name} may not be read by this user; try chmod +r on it, or a copy") from None
-        except OSError as failed:
-            raise SourceError(f"{name} could not be read: {failed.strerror or failed}") from None
+    with opened(source, _HEAD, advance) as content:
+        yield from _decoded(name_of(source), content, encoding, block)
 
 
-def _opened(path: str | os.PathLike[str]) -> BinaryIO:
-    try:
-        return open(path, "rb")
-    except ValueError:
-        raise SourceError(f"{os.fspath(path)!r} cannot be the path of a file: it holds a NUL character") from None
-
-
-def _decoded(name: str, content: _Rewindable, encoding: str | None, block: int) -> Iterator[str]:
+def _decoded(name: str, content: Rewindable, encoding: str | None, block: int) -> Iterator[str]:
     if encoding is None:
         encoding, skipped = _recognised(name, content.head)
     else:
@@ -194,9 +130,3 @@ def _encoding_error(name: str, encoding: str, failed: UnicodeError, offset: int)
         f"{name} is not {encoding} text: {found}; if it is text in another encoding, name it, "
         f"for instance --encoding {other}"
     )
-
-
-def _name(source: object) -> str:
-    if isinstance(source, str | os.PathLike):
-        return os.fspath(source)
-    return str(getattr(source, "name", "the stream"))

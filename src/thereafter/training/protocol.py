@@ -12,13 +12,14 @@ import numpy as np
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
+from thereafter.data.files import AnySource
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError
 from thereafter.runs.folder import FORMAT
 from thereafter.runs.journal import Journal
 from thereafter.runs.writer import RunWriter
 from thereafter.text.batches import IdArray
 from thereafter.text.encoded import encode_source, fit_source
-from thereafter.text.sources import AnySource, Source, Texts, resolve
+from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training import roles
@@ -201,7 +202,7 @@ def describe_validation(parts: Texts, valid: Texts | None, split: str | None) ->
 
 def _files(name: str, source: Source) -> list[str] | None:
     """The files of a source that is not a named corpus; none where it cannot be read a second time."""
-    from thereafter.text import corpora
+    from thereafter.data import corpora
 
     corpus, _, part = name.partition(":")
     if corpus in corpora.names() and " " not in part:  # "ptb:train (cut)" is a file that was cut out of one

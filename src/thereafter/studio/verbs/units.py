@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.data import corpora
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.figures.units import scale
 from thereafter.inspection.excerpt import PARTS
@@ -21,7 +22,6 @@ from thereafter.inspection.units import search
 from thereafter.language_model import LanguageModel
 from thereafter.models.recurrent import RecurrentModel
 from thereafter.studio.verbs.tracing import plain
-from thereafter.text import corpora
 from thereafter.text.sources import Source, resolve
 from thereafter.text.tokenizers.base import Tokenizer
 

@@ -40,3 +40,12 @@ def tokenizer_from_json(stored: object) -> Tokenizer:
 
     tokenizer: Tokenizer = TOKENIZERS.load(checked_header(stored, list(TOKENIZERS))).from_json(stored)
     return tokenizer
+
+
+class StoredTokenizer:
+    """Reads whichever tokenizer a run holds: its row in `data.codecs.CODECS`."""
+
+    @staticmethod
+    def from_json(stored: object) -> Tokenizer:
+        """See `tokenizer_from_json`."""
+        return tokenizer_from_json(stored)

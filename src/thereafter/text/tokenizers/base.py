@@ -40,13 +40,14 @@ class Measured:
 
 
 class Tokenizer(ABC):
-    """Text to ids 0 .. V-1, the things a model can predict, and back.
+    """Text to ids 0 .. V-1, the things a model can predict, and back; a codec (`data.codecs.Codec`).
 
     Whatever the borders of the chunks, `encode_stream` joined equals `encode` of the whole. No text is an error:
     what a vocabulary lacks becomes `<unk>`. `<s>` is fed and never predicted: its id is `start_id`, which is V.
     With `whole=True` the stream is a complete text, whose last line counts as a line even without its newline.
     """
 
+    codec: ClassVar[str] = "tokenizer"
     name: ClassVar[str]
     context: ClassVar[Literal["line", "stream"]] = "stream"
     reserved: ClassVar[tuple[str, ...]] = ()
@@ -93,6 +94,11 @@ class Tokenizer(ABC):
     @abstractmethod
     def line_end_id(self) -> int | None:
         """The id that ends a line, where the vocabulary has one."""
+
+    @property
+    def size(self) -> int:
+        """V."""
+        return len(self.vocabulary)
 
     @property
     def start_id(self) -> int:

@@ -20,11 +20,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from thereafter import progress
+from thereafter.data.catalogue import CARDS, CorpusCard, CorpusFile
+from thereafter.data.download import content_problem, fetch
 from thereafter.errors import ChecksumError, CorpusError, UnknownNameError
 from thereafter.folders import cache_folder, data_folder
 from thereafter.registry import Registry
-from thereafter.text.catalogue import CARDS, CorpusCard, CorpusFile
-from thereafter.text.download import content_problem, fetch
 
 BUILDERS = Registry(
     "built-in corpus",

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from thereafter import progress
+from thereafter.data import download
+from thereafter.data.download import fetch
 from thereafter.errors import ChecksumError, DownloadError, StorageError
-from thereafter.text import download
-from thereafter.text.download import fetch
 
 CONTENT = random.Random(7).randbytes(300_000)
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -334,7 +334,7 @@ def test_progress_adds_up_to_the_size(server: Server, target: Path) -> None:
 FETCH = """
 import sys
 from pathlib import Path
-from thereafter.text.download import fetch
+from thereafter.data.download import fetch
 
 fetch(sys.argv[1], Path(sys.argv[2]), sha256=sys.argv[3], size=int(sys.argv[4]))
 """

@@ -20,10 +20,10 @@ from typing import Any
 
 import pytest
 
+from thereafter.data import corpora
+from thereafter.data.catalogue import CARDS, CorpusCard, CorpusFile
+from thereafter.data.download import content_problem
 from thereafter.errors import ChecksumError, CorpusError, DownloadError, UnknownNameError
-from thereafter.text import corpora
-from thereafter.text.catalogue import CARDS, CorpusCard, CorpusFile
-from thereafter.text.download import content_problem
 
 MEMORY_TASKS = ["remember-first", "count-and-fire", "balanced-brackets"]
 SENTENCES = ["agreement", "reflexives", "filler-gap"]
@@ -309,7 +309,7 @@ def test_a_cache_that_cannot_be_written_is_no_reason_to_refuse(mine: Path, cache
 
 def test_listing_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from thereafter.text import corpora; [corpora.status(n) for n in corpora.names()]; "
+        "import sys; from thereafter.data import corpora; [corpora.status(n) for n in corpora.names()]; "
         "sys.exit(bool({'torch', 'numba', 'tokenizers', 'thereafter.text.builtin'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

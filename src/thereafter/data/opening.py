@@ -1,0 +1,95 @@
+"""The bytes of a file or stream, inflated where it is gzip, with errors that say what to do.
+
+Gzip is recognised by its first bytes, not by its name, so that a renamed download still reads.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import BinaryIO, Protocol
+
+from thereafter.errors import SourceError
+
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+
+
+class Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+class Rewindable:
+    """Reads a stream whose first bytes have been looked at, and reports how many bytes left the disk."""
+
+    def __init__(self, stream: Readable, advance: Callable[[float], None] | None, head: int) -> None:
+        self._stream = stream
+        self._advance = advance
+        self._looked_at = b""
+        self.head = self._look(head)
+
+    def _look(self, size: int) -> bytes:
+        head = b""
+        while len(head) < size and (more := self._stream.read(size - len(head))):  # pipes give what they have
+            head += more
+        self._looked_at = head
+        return head
+
+    def read(self, size: int = -1, /) -> bytes:
+        if size < 0 or size >= len(self._looked_at):
+            block = self._looked_at + self._stream.read(size if size < 0 else size - len(self._looked_at))
+            self._looked_at = b""
+        else:
+            block, self._looked_at = self._looked_at[:size], self._looked_at[size:]
+        if self._advance is not None and block:
+            self._advance(len(block))
+        return block
+
+
+@contextmanager
+def opened(
+    source: str | os.PathLike[str] | BinaryIO, head: int, advance: Callable[[float], None] | None = None
+) -> Iterator[Rewindable]:
+    """The content, to be read once, its first `head` bytes looked at; while it is read, what fails is a SourceError.
+
+    `advance` is told how many bytes were read from the file as it stands on disk, for a progress bar.
+    """
+    name = name_of(source)
+    with ExitStack() as closing:
+        try:
+            stream = closing.enter_context(_open(source)) if isinstance(source, str | os.PathLike) else source
+            rewindable = Rewindable(stream, advance, len(_GZIP_MAGIC))
+            if rewindable.head == _GZIP_MAGIC:
+                unzipped = closing.enter_context(gzip.GzipFile(fileobj=rewindable, mode="rb"))  # type: ignore[call-overload]
+                yield Rewindable(unzipped, None, head)
+            else:
+                yield Rewindable(rewindable, None, head)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as broken:
+            raise SourceError(
+                f"{name} begins like a gzip file but is damaged or cut short ({broken}); "
+                "fetch it again, or test it with: gzip -t"
+            ) from None
+        except IsADirectoryError:
+            raise SourceError(f"{name} is a folder, expected a file; try one of the files in it") from None
+        except FileNotFoundError:
+            raise SourceError(f"{name} does not exist; check the spelling and the current folder") from None
+        except PermissionError:
+            raise SourceError(f"{name} may not be read by this user; try chmod +r on it, or a copy") from None
+        except OSError as failed:
+            raise SourceError(f"{name} could not be read: {failed.strerror or failed}") from None
+
+
+def name_of(source: object) -> str:
+    """What a file or stream is called in errors."""
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source)
+    return str(getattr(source, "name", "the stream"))
+
+
+def _open(path: str | os.PathLike[str]) -> BinaryIO:
+    try:
+        return open(path, "rb")
+    except ValueError:
+        raise SourceError(f"{os.fspath(path)!r} cannot be the path of a file: it holds a NUL character") from None

@@ -1,0 +1,80 @@
+"""What a `source` is: a path, several paths, a folder, a glob, `-`, or the name of a corpus; and its files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from thereafter.data.files import AnySource, Files, Parts
+from thereafter.data.finding import FileKind, found_files, nothing_found
+from thereafter.data.spool import Spool, spooled_stdin
+from thereafter.errors import OptionError, SourceError
+
+
+def locate(source: AnySource, kind: FileKind, part: str | None = None) -> Parts:
+    """Find what a source means, without reading it (standard input excepted, which can be read only once).
+
+    A corpus name wins over a path of the same name; `./ptb` is always the path. `ptb:valid`, or `part="valid"`, is one
+    part of a corpus. Of a folder the files of the `kind` are taken.
+    """
+    if isinstance(source, Parts):
+        return source.only(part)
+    if isinstance(source, Files):
+        return Parts(source.name, {"text": source}).only(part)
+    if isinstance(source, str):
+        if source == "-":
+            spool = spooled_stdin()
+            given = Files("standard input", (spool.path,), spools=(spool,))
+            return Parts(given.name, {"text": given}, detail="standard input").only(part)
+        named = _corpus(source, part)
+        if named is not None:
+            return named
+    elif not isinstance(source, os.PathLike | Sequence) or isinstance(source, bytes):
+        raise SourceError(
+            f"a source is a path, several paths, a folder, a glob, - or the name of a corpus, got "
+            f"{type(source).__name__}; raw text is passed as text="
+        )
+    paths = [source] if isinstance(source, str | os.PathLike) else list(source)
+    return _from_paths(paths, kind).only(part)
+
+
+def _from_paths(paths: Sequence[str | os.PathLike[str]], kind: FileKind) -> Parts:
+    if not paths:
+        raise SourceError("the list of paths is empty, expected at least one; raw text is passed as text=")
+    files: list[Path] = []
+    for path in paths:
+        if not isinstance(path, str | os.PathLike):
+            raise SourceError(f"a list of paths holds {type(path).__name__}, expected str or Path")
+        if isinstance(path, str) and path == "-":
+            raise SourceError("- (standard input) cannot be one of several paths; pass it alone, or write it to a file")
+        here = found_files(path, kind)
+        if not here:
+            raise nothing_found(os.fspath(path), _corpus_names())
+        files += here
+    name = os.fspath(paths[0]) if len(paths) == 1 else f"{len(paths)} paths"
+    # A pipe, as in <(zcat ...), can be read once, and texts are read twice.
+    spools = {file: Spool.of_file(file) for file in files if not file.is_file()}
+    files = [spools[file].path if file in spools else file for file in files]
+    joined = Files(name, tuple(files), spools=tuple(spools.values()))
+    count = f"{len(files):,} files" if len(files) > 1 else "1 file"
+    return Parts(name, {"text": joined}, detail=f"{count}, {joined.size:,} bytes")
+
+
+def _corpus_names() -> list[str]:
+    from thereafter.data import corpora  # here, so that reading a plain file does not load the catalogue
+
+    return corpora.names()
+
+
+def _corpus(source: str, part: str | None) -> Parts | None:
+    name, _, suffix = source.partition(":")
+    if name not in _corpus_names():
+        return None
+    from thereafter.data import corpora
+
+    if suffix and part is not None and suffix != part:
+        raise OptionError(f"{source!r} and part={part!r} name two different parts; give one of them")
+    corpus = corpora.locate(name)
+    parts = {key: Files(name if key == "text" else f"{name}:{key}", (path,)) for key, path in corpus.parts.items()}
+    return Parts(name, parts, detail=corpus.detail, kind=corpus.kind, corpus=corpus).only(suffix or part)

@@ -1,0 +1,54 @@
+"""Codecs: one contract for texts, sentences, labels and numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from thereafter.data.codecs import CODECS, Codec, restored, stored
+from thereafter.data.scaler import Scaler
+from thereafter.errors import FormatError
+from thereafter.tasks.lexicon import Lexicon
+from thereafter.tasks.wording import Wording
+from thereafter.text.tokenizers import TOKENIZERS
+
+TEXT = "the cat sat .\nthe dog sat .\n" * 3
+
+
+def codecs() -> dict[str, tuple[Codec[Any, Any], Any]]:
+    """One of each kind, fitted, with a value that it numbers and gives back."""
+    made: dict[str, tuple[Codec[Any, Any], Any]] = {
+        name: (TOKENIZERS.load(name).fit(lambda: [TEXT]), TEXT) for name in TOKENIZERS
+    }
+    made["sentences"] = (Wording.fit(TEXT.splitlines(), "word"), "the cat sat .")
+    made["forms"] = (Lexicon.fit({"the": 3, "cat": 1}), ["cat", "the", "the"])
+    made["labels"] = (Lexicon.fit({"yes": 2, "no": 1}, opened=False), ["no", "yes"])
+    made["numbers"] = (Scaler.fit([1.0, 3.0, 8.0]), [3.0, 8.0, -1.5])
+    return made
+
+
+@pytest.mark.parametrize("name", codecs())
+def test_a_codec_gives_values_back_after_json_too(name: str):
+    codec, value = codecs()[name]
+    again: Any = restored(json.loads(json.dumps(stored({"it": codec}))))["it"]
+    assert type(again) is type(codec)
+    assert again.size == codec.size
+    numbers = codec.encode(value)
+    assert numbers.dtype.kind == "f" if codec.size == 0 else 0 <= numbers.min() <= numbers.max() < codec.size
+    np.testing.assert_array_equal(again.encode(value), numbers)
+    assert again.decode(numbers) == codec.decode(numbers) == (value if codec.size else pytest.approx(value))
+
+
+def test_every_kind_in_the_table_is_tried_here():
+    assert {codec.codec for codec, _ in codecs().values()} == set(CODECS)
+
+
+@pytest.mark.parametrize(
+    "damaged", [3, {"codec": "pickle"}, {"codec": ["forms"]}, {"codec": "tokenizer", "name": "word"}]
+)
+def test_what_is_damaged_is_refused(damaged: Any):
+    with pytest.raises(FormatError):
+        restored({"it": damaged})
