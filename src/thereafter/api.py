@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
@@ -222,30 +222,14 @@ def compare(source: AnySource | None = None, *, task: str | None = None, **optio
     if task is not None:
         if source is None:
             raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")
-        return _compare_task(source, task, **options)
+        from thereafter.comparing.task_trials import compare_task
+
+        with visible():
+            return compare_task(source, task, **options)
     from thereafter.comparing.compare import compare as run
 
     with visible():
         return run(source, **options)
-
-
-def _compare_task(
-    source: Any,
-    task: str,
-    models: Mapping[str, dict[str, Any]] | None = None,
-    valid: Any = None,
-    seeds: int | Sequence[int] | None = None,
-    seed: int | None = None,
-    out: str | PathLike[str] | None = None,
-    **options: Any,
-) -> TaskComparison:
-    from thereafter.comparing.task_trials import compare_task
-
-    folder = None if out is None else Path(out)
-    with visible():
-        return compare_task(
-            source, task, models=models, valid=valid, seeds=seeds, seed=seed, out=folder, options=options
-        )
 
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,11 +15,14 @@ from thereafter.cli.app import Encoding, SourceName, app
 @app.command()
 def compare(
     source: SourceName,
+    task: Annotated[
+        str | None, typer.Option(help="Compare networks of a task, on its examples: tag, classify, fill or translate.")
+    ] = None,
     models: Annotated[
         list[str] | None,
         typer.Option(
             help="With commas: unigram, ngram-3, lstm, lstm:char ... (unigram, ngram, average, window, rnn, gru, lstm, "
-            "mingru, transformer)."
+            "mingru, transformer). With --task names and options: small:hidden=32,deep:hidden=32:layers=2."
         ),
     ] = None,
     epochs: Annotated[
@@ -54,7 +57,11 @@ def compare(
 ) -> None:
     """Train models on the same text with the same budget and compare them: a table, and a page with curves.
 
+    With --task networks of that task, on its examples: a table.
+
     Example: thereafter compare python-docs --models ngram,lstm,lstm:char --epochs 5 --seeds 3
+
+    Example: thereafter compare sst2 --task classify --models gru:cell=gru,lstm:cell=lstm --seeds 3
     """
     from thereafter.comparing.compare import compare as run
     from thereafter.comparing.entries import LADDER
@@ -72,15 +79,46 @@ def compare(
         "encoding": encoding,
     }
     options = parse_settings(settings or ()) | {name: value for name, value in named.items() if value is not None}
-    command = shlex.join(["thereafter", *sys.argv[1:]])
-    found = run(source, **{**options, "models": models or LADDER, "base": "runs", "command": command})
-    if as_json:
-        typer.echo(found.to_json())
+    if task is not None:
+        _compare_task(source, task, models or [], options, as_json)
         return
-    typer.echo(found.table())
-    for note in found.notes:
+    command = shlex.join(["thereafter", *sys.argv[1:]])
+    comparison = run(source, **{**options, "models": models or LADDER, "base": "runs", "command": command})
+    if as_json:
+        typer.echo(comparison.to_json())
+        return
+    typer.echo(comparison.table())
+    for note in comparison.notes:
         typer.echo(f"note: {note}")
     typer.echo("")
-    for sentence in found.advice():
+    for sentence in comparison.advice():
         typer.echo(sentence)
-    typer.echo(f"saved  {found.folder}")
+    typer.echo(f"saved  {comparison.folder}")
+
+
+def _compare_task(source: str, task: str, models: list[str], options: dict[str, Any], as_json: bool) -> None:
+    from thereafter.comparing.task_trials import compare_task
+
+    comparison = compare_task(source, task, **{**options, "models": _networks(models), "base": "runs"})
+    if as_json:
+        typer.echo(comparison.to_json())
+        return
+    typer.echo(comparison.table())
+    typer.echo(f"saved  {comparison.folder}")
+
+
+def _networks(spelled: list[str]) -> dict[str, dict[str, Any]]:
+    """Networks of a task by name, each with its own options: `small:hidden=32,deep:hidden=32:layers=2`."""
+    from thereafter.errors import OptionError
+    from thereafter.training.recipes import parse_settings
+
+    networks: dict[str, dict[str, Any]] = {}
+    for one in ",".join(spelled).split(",") if spelled else ():
+        name, *own = one.strip().split(":")
+        if not name or not own or not all("=" in option for option in own) or name in networks:
+            raise OptionError(
+                f"--models got {one.strip()!r}; with --task expected NAME:OPTION=VALUE, each name once; "
+                "try --models small:hidden=32,large:hidden=128"
+            )
+        networks[name] = parse_settings(own)
+    return networks

@@ -226,13 +226,14 @@ def _report(fitted: TaskModel, source: AnySource, baselines: bool) -> None:
 
 def _beside(fitted: TaskModel, source: AnySource, baselines: bool) -> None:
     """The result on the test part as a table: this model, the simple ones below it; then its usual mistakes."""
-    found = fitted.score(source, part="test")
-    rows = [("this model", found)] + (fitted.baselines(source) if baselines else [])
+    from thereafter.tasks.task import MeasuredByClass
+
+    result = fitted.score(source, part="test")
+    rows = [("this model", result)] + (fitted.baselines(source) if baselines else [])
     width = max(len(name) for name, _ in rows)
     for place, (name, measured) in enumerate(rows):
         typer.echo(f"{'' if place else 'test':<11}{name:<{width}}  {measured}")
-    confusions = getattr(found, "confusions", None)
-    if confusions is not None and (mistakes := confusions(_MISTAKES)):
+    if isinstance(result, MeasuredByClass) and (mistakes := result.confusions(_MISTAKES)):
         listed = ", ".join(f"{gold} taken for {given} {count:,} times" for gold, given, count in mistakes)
         typer.echo(f"mistakes   {listed}")
 

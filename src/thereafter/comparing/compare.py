@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import datetime
 import json
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -30,10 +28,10 @@ from thereafter.comparing.budget import default_budget, described, read_budget, 
 from thereafter.comparing.comparison import Comparison, Row
 from thereafter.comparing.entries import LADDER, Entry, deal_options, parse_entries
 from thereafter.comparing.machine import machine, versions
+from thereafter.comparing.planning import planned_folder
 from thereafter.comparing.shared_text import SharedText, fingerprint, is_mixed, share
 from thereafter.comparing.trials import Trial, run_trial
-from thereafter.errors import EmptyCorpusError, FormatError, OptionError, TrainingError
-from thereafter.runs import ownership
+from thereafter.errors import EmptyCorpusError, FormatError, TrainingError
 from thereafter.runs.folder import is_file
 from thereafter.storage import write_text
 from thereafter.text.agreement import Sentence, read_sentences
@@ -41,9 +39,7 @@ from thereafter.text.sources import Source, Texts
 from thereafter.training import protocol
 from thereafter.training.options import TextSettings
 
-PLAN = "plan.json"
 _READING = ("tokens", "encoding", "lower", "letters_only")
-_OURS = (PLAN, "text", "runs", "results", "compare.json", "report.html", ownership.LOCK)
 
 
 def compare(
@@ -100,7 +96,7 @@ def compare(
         "matched_to": matching.reference(entries) if wanted == "parameters" else None,
         "options": {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()},
     }
-    with _folder(out, base, plan) as folder:
+    with planned_folder(out, base, plan) as folder:
         shared = share(texts, settings, kinds, folder / "text")
         notes = list(shared.notes)
         if any(entry.kind.trained_in_steps for entry in entries):
@@ -195,50 +191,6 @@ class _Job:
             return None
         except (OSError, ValueError, RecursionError) as error:
             raise FormatError(f"{self.result} cannot be read: {error}; try removing it: it is made again") from error
-
-
-@contextmanager
-def _folder(out: str | PathLike[str] | None, base: str | PathLike[str] | None, plan: dict[str, Any]) -> Iterator[Path]:
-    """The folder of the comparison, its plan written down; one that is thrown away where none is asked for."""
-    if out is None and base is None:
-        with tempfile.TemporaryDirectory(prefix="thereafter-compare-") as name:
-            yield Path(name)
-        return
-    folder = Path(out) if out is not None else _place(Path(base or "."), plan)
-    other = _difference(folder, plan)
-    if other:
-        raise OptionError(f"{folder} {other}; try another --out, or what it was begun with")
-    with ownership.owning(folder):
-        write_text(folder / PLAN, json.dumps(plan, indent=1) + "\n", durable=True)
-        yield folder
-
-
-def _place(base: Path, plan: dict[str, Any]) -> Path:
-    """The first of NAME, NAME-2, NAME-3 that is free or was begun under the same plan."""
-    name = "compare-" + protocol.run_name(plan["source"], "").removesuffix("-")
-    folder, number = base / name, 2
-    while _difference(folder, plan):
-        folder, number = base / f"{name}-{number}", number + 1
-    return folder
-
-
-def _difference(folder: Path, plan: dict[str, Any]) -> str:
-    """Why a folder cannot take a comparison under a plan; nothing where it can."""
-    try:
-        others = [path.name for path in folder.iterdir() if path.name not in _OURS]
-        if not is_file(folder / PLAN):
-            return "holds other files and no comparison" if others else ""
-        found = json.loads((folder / PLAN).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return ""
-    except (OSError, ValueError, RecursionError) as error:
-        return f"cannot be used for a comparison: {getattr(error, 'strerror', None) or error}"
-    wanted = json.loads(json.dumps(plan))
-    for name, value in wanted.items():
-        held = found.get(name) if isinstance(found, dict) else None
-        if held != value:
-            return f"holds a comparison with {name} {held!r}, and this one has {value!r}"
-    return ""
 
 
 def _sentences(texts: Texts) -> list[Sentence] | None:

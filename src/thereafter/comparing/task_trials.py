@@ -5,19 +5,27 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
+from thereafter import config as toml
 from thereafter import progress
 from thereafter.comparing.budget import read_seeds
+from thereafter.comparing.planning import planned_folder
 from thereafter.config import Table
 from thereafter.data.files import AnySource
+from thereafter.errors import OptionError
 from thereafter.runs.folder import is_run
+from thereafter.storage import write_text
 from thereafter.tasks import answering, finding, fitting, store
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.task import TASKS, AnyTask
+from thereafter.training.settings import TrainingSettings
 
 RUNS = "runs"
+RESULT = "compare.json"
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,7 @@ class TaskComparison:
     source: str
     part: str
     trials: tuple[TaskTrial, ...]
+    folder: Path | None = None
 
     @property
     def names(self) -> list[str]:
@@ -67,7 +76,7 @@ class TaskComparison:
 
     def to_json(self) -> str:
         """Everything as JSON."""
-        return json.dumps(asdict(self))
+        return json.dumps({name: value for name, value in asdict(self).items() if name != "folder"})
 
     def __str__(self) -> str:
         return self.table()
@@ -81,32 +90,65 @@ def compare_task(
     valid: AnySource | None = None,
     seeds: int | Sequence[int] | None = None,
     seed: int | None = None,
-    out: Path | None = None,
-    options: Table | None = None,
+    out: str | PathLike[str] | None = None,
+    base: str | PathLike[str] | None = None,
+    **options: Any,
 ) -> TaskComparison:
     """Train each network with each seed on the same examples, and measure it on the test part, else on what validates.
 
     `models`: names with the options in which they differ; one alone, with the task's own, where none are given. `out`:
-    a folder that keeps every run; the same call again goes on where it stopped.
+    a folder that keeps every run; the same call again goes on where it stopped. `base`: in place of `out`, a folder in
+    which one is chosen by the name of the source. Other options are those of `train`, for all networks.
     """
     known: AnyTask = TASKS.load(task)
+    chosen = read_seeds(seeds, seed)
+    wanted = {
+        (name, number): fitting.settle(known, {**options, **own, "seed": number})
+        for name, own in (models or {task: {}}).items()
+        for number in chosen
+    }
+    first, _ = next(iter(wanted.values()))
+    examples, heldout, _ = finding.train_and_valid(known.configured(first), source, valid)
+    plan: Table = {
+        "task": task,
+        "source": store.name_of(source),
+        "sha256": examples.fingerprint,
+        "valid_sha256": heldout.fingerprint,
+        "options": {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()},
+    }
     trials = []
     part = ""
-    for name, own in (models or {task: {}}).items():
-        for number in read_seeds(seeds, seed):
-            settings, training = fitting.settle(known, {**(options or {}), **own, "seed": number})
+    with planned_folder(out, base, plan) as folder:
+        for (name, number), (settings, training) in wanted.items():
             progress.note(f"{name}, seed {number}")
-            folder = None if out is None else out / RUNS / f"{name}-{number}"
-            if folder is not None and is_run(folder):
-                fitted = store.resume(folder)
+            place = folder / RUNS / f"{name}-{number}"
+            if is_run(place):
+                _check_same(place, settings, training)
+                fitted = store.resume(place)
             else:
-                fitted = store.train(known, source, valid, settings, training, folder)
+                fitted = store.train(known, source, valid, settings, training, place)
             part, trial = _measured(fitted, name, number, source, valid)
             trials.append(trial)
-    comparison = TaskComparison(task, source if isinstance(source, str) else str(source), part, tuple(trials))
-    if out is not None:
-        (out / "compare.json").write_text(comparison.to_json(), encoding="utf-8")
+        kept = None if out is None and base is None else folder
+        comparison = TaskComparison(task, plan["source"], part, tuple(trials), kept)
+        if kept is not None:
+            write_text(kept / RESULT, comparison.to_json() + "\n")
     return comparison
+
+
+def _check_same(folder: Path, settings: object, training: TrainingSettings) -> None:
+    """OptionError where a run was begun with other settings than are wanted now."""
+    config, _, task = store.read_config(folder)
+    there, trained = toml.build(task.settings, config[task.name], task.name), store.training_of(config)
+    if training.validate_every is None:
+        trained = replace(trained, validate_every=None)  # chosen by the number of examples
+    for begun, now in ((vars(there), vars(settings)), (vars(trained), vars(training))):
+        for name, value in now.items():
+            if begun[name] != value:
+                raise OptionError(
+                    f"{folder} holds a network with {name} {begun[name]!r}, and this comparison wants {value!r}; "
+                    "try another name for it, or another --out"
+                )
 
 
 def _measured(

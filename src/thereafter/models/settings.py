@@ -49,6 +49,18 @@ class NeuralSettings:
         return {} if self.embed is None else {"embed": self.embed}
 
     @property
+    def widest(self) -> int:
+        """The units of the widest layer; those of the word vectors where there is no layer."""
+        layers = (width for name, width in self.widths().items() if name != "embed")
+        sizes = [size for width in layers for size in (width if isinstance(width, tuple) else (width,))]
+        return max(sizes, default=0) or self.embed or 1
+
+    @property
+    def attends_to(self) -> int:
+        """The most tokens that are looked at together; 0 where a state carries them."""
+        return 0
+
+    @property
     def activation_penalties(self) -> tuple[float, float]:
         """alpha and beta of activation regularisation and its temporal kind; 0 for models that have neither."""
         return 0.0, 0.0
@@ -261,6 +273,10 @@ class TransformerSettings(NeuralSettings):
             raise OptionError(f"context is {self.context}; expected at least 2 tokens; try context=256")
         if self.embed not in (None, self.hidden):
             raise OptionError(f"embed is {self.embed}; a transformer's word vectors have the size hidden; leave it out")
+
+    @property
+    def attends_to(self) -> int:
+        return self.context
 
     def widths(self) -> dict[str, int | tuple[int, ...]]:
         return {**super().widths(), "hidden": self.hidden}

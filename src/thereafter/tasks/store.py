@@ -12,7 +12,7 @@ import torch
 from thereafter import config as toml
 from thereafter.config import Table
 from thereafter.data import corpora
-from thereafter.data.files import AnySource
+from thereafter.data.files import AnySource, Files, Parts
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.runs import folder as files
 from thereafter.runs import ownership, resuming, saving
@@ -46,15 +46,16 @@ def train(
     task = task.configured(settings)
     with nullcontext() if folder is None else ownership.owning(folder):
         examples, heldout, notes = finding.train_and_valid(task, source, valid)
-        about: Table = {"name": _name(source), "files": _files(source, examples), "sha256": examples.fingerprint}
+        about: Table = {"name": name_of(source), "files": _files(source, examples), "sha256": examples.fingerprint}
         about["valid_sha256"] = heldout.fingerprint
         if valid is not None:
-            about |= {"valid_name": _name(valid), "valid_files": _files(valid, heldout)}
+            about |= {"valid_name": name_of(valid), "valid_files": _files(valid, heldout)}
         return fit(task, examples, heldout, settings, training, source=about, notes=notes, out=folder)
 
 
-def _name(source: AnySource) -> str:
-    return source if isinstance(source, str) else str(source)
+def name_of(source: AnySource) -> str:
+    """What a source is called."""
+    return source.name if isinstance(source, Files | Parts) else str(source)
 
 
 def _files(source: AnySource, part: Part) -> list[str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Generic, Never, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Never, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,14 @@ class Measured(Protocol):
 
     def as_dict(self) -> Table:
         """The figures as plain JSON values."""
+
+
+@runtime_checkable
+class MeasuredByClass(Measured, Protocol):
+    """Figures of answers that are labels: they know what was taken for what."""
+
+    def confusions(self, most: int = 10) -> list[tuple[str, str, int]]:
+        """The most frequent mistakes: the right label, the one given, how often."""
 
 
 S = TypeVar("S")

@@ -149,7 +149,7 @@ def _steps(name: str, model: NeuralSettings, batching: str, about: About) -> int
     if name == "awd-lstm" and about.tokens > 50_000:
         return 70
     small = 16 if about.tokens <= 5_000 else 32 if about.tokens <= 50_000 else 0
-    span = int(getattr(model, "context", 0)) or small or (64 if about.tokenizer in _LETTERS else 35)
+    span = model.attends_to or small or (64 if about.tokenizer in _LETTERS else 35)
     return max(1, min(span, about.tokens))
 
 
@@ -159,8 +159,7 @@ def _adam_rate(name: str, model: NeuralSettings, tier: Tier) -> float:
     With the steps of a GRU an LSTM of 256 units stays at chance in four of five trainings on sentences whose verb
     agrees with a distant subject; with twice as large ones it never does (docs/claims.md).
     """
-    width = max([int(getattr(model, "hidden", 0) or model.embed or 1), *getattr(model, "sizes", ())])
-    rate = min(tier.rate, 3e-3 * (256 / width) ** 0.75)
+    rate = min(tier.rate, 3e-3 * (256 / model.widest) ** 0.75)
     return float(f"{rate * _STEP.get(name, 1.0):.1g}")
 
 

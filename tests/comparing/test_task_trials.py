@@ -1,0 +1,90 @@
+"""Networks of a task compared: from the command line, and again from the same folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import thereafter
+from thereafter.cli import main
+from thereafter.errors import OptionError
+
+SMALL: dict[str, Any] = {"hidden": 4, "epochs": 1}
+
+
+@pytest.fixture
+def tagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"the\tDET\n{noun}\tNOUN\n{verb}\tVERB\n\n" for noun in ("cow", "dog", "cat") for verb in ("ran", "sat")]
+    path = tmp_path / "tagged.tsv"
+    path.write_text("".join(lines * 4), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Any:
+    """The exit code of `thereafter compare ...`, what it printed, and what it said besides."""
+
+    def command(*spelled: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["thereafter", "compare", *spelled])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (int(ended.value.code or 0), *capfd.readouterr())
+
+    return command
+
+
+def test_the_command_line_compares_what_the_door_compares(tagged: Path, run: Any):
+    code, shown, _ = run(
+        "tagged.tsv", "--task", "tag", "--models", "gru:cell=gru,two:cell=lstm:layers=2", "--seeds", "2",
+        "--set", "hidden=4", "--epochs", "1", "--out", "kept", "--json",
+    )  # fmt: skip
+    assert code == 0, shown
+    figures = json.loads(shown)
+    models = {"gru": {"cell": "gru"}, "two": {"cell": "lstm", "layers": 2}}
+    compared = thereafter.compare(tagged, task="tag", models=models, seeds=2, **SMALL)
+    assert [(one["name"], one["seed"], one["figures"]) for one in figures["trials"]] == [
+        (one.name, one.seed, dict(one.figures)) for one in compared.trials
+    ]
+    code, table, _ = run(
+        "tagged.tsv", "--task", "tag", "--models", "gru:cell=gru", "--set", "hidden=4", "--epochs", "1"
+    )
+    assert code == 0
+    assert "gru" in table
+    assert "saved  runs/compare-tagged" in table
+    assert (tagged.parent / "runs" / "compare-tagged" / "compare.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--match", "parameters"], "match"),
+        (["--tokens", "char"], "tokens"),
+        (["--models", "gru"], "NAME:OPTION=VALUE"),
+        (["--models", "a:hiden=3"], "hidden"),
+    ],
+)
+def test_what_a_task_cannot_be_told_is_said_in_a_sentence(tagged: Path, options: list[str], sentence: str, run: Any):
+    code, _, shown = run("tagged.tsv", "--task", "tag", *options)
+    assert code != 0
+    assert sentence in shown
+    assert "Traceback" not in shown
+
+
+def test_a_folder_of_other_trainings_is_not_gone_on_with(tagged: Path):
+    def again(**options: Any) -> Any:
+        return thereafter.compare(str(tagged), task="tag", seeds=1, out="kept", **{**SMALL, **options})
+
+    first = again()
+    assert again().trials == first.trials
+    with pytest.raises(OptionError, match="hidden"):
+        again(hidden=5)
+    with pytest.raises(OptionError, match="epochs"):
+        again(epochs=2)
+    other = tagged.with_name("other.tsv")
+    other.write_text(tagged.read_text(encoding="utf-8") * 2, encoding="utf-8")
+    with pytest.raises(OptionError, match=r"other\.tsv"):
+        thereafter.compare(str(other), task="tag", seeds=1, out="kept", **SMALL)
