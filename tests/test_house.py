@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from thereafter import compiled
 from thereafter.cells import CELLS
 from thereafter.data.corpora import BUILDERS
 from thereafter.kernels.scan import KERNELS
+from thereafter.kinds import KINDS
 from thereafter.models.build import NEURAL
 from thereafter.ngram.smoothing import SMOOTHINGS
 from thereafter.registry import Registry
@@ -38,6 +41,7 @@ FLOORS = [
         "compiled",
         "processor",
         "version",
+        "kinds",
     },
     {"data", "text", "cells"},
     {"kernels"},
@@ -119,6 +123,36 @@ def test_nothing_goes_past_the_contracts_that_did_not_before():
     assert counted.keys() == ALLOWED.keys()
     more = {what: places for what, places in counted.items() if len(places) > ALLOWED[what]}
     assert not more, "\n".join(f"{len(places)} {what}, not {ALLOWED[what]}: {places}" for what, places in more.items())
+
+
+MOST_KINDS = 5  # of model that a place may name: more of them is a list of all
+
+
+def kinds_named(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\\w-])(?:" + "|".join(map(re.escape, KINDS)) + r")(?![\\w-])", text))
+
+
+def test_the_kinds_of_model_are_listed_once():
+    """Only `kinds.py` names nearly all kinds: no other tuple, table or sentence does, nor any statement of the page."""
+    second: dict[str, set[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.name == "kinds.py" and path.parent == PACKAGE:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            parts: list[Any] = []
+            if isinstance(node, ast.Tuple | ast.List | ast.Set):
+                parts = node.elts
+            elif isinstance(node, ast.Dict):
+                parts = node.keys
+            texts = [part.value for part in (*parts, node) if isinstance(part, ast.Constant)]
+            named = kinds_named(" ".join(text for text in texts if isinstance(text, str)))
+            if len(named) > MOST_KINDS:
+                second[f"{path.relative_to(PACKAGE)}:{node.lineno}"] = named
+    for path in sorted((PACKAGE / "studio" / "page").rglob("*.js")):
+        for statement in path.read_text(encoding="utf-8").split(";"):
+            if len(named := kinds_named(statement)) > MOST_KINDS:
+                second[f"{path.relative_to(PACKAGE)}: {statement.strip()[:60]}"] = named
+    assert not second
 
 
 def in_fresh_python(code: str) -> str:

@@ -68,7 +68,7 @@ def train(
 ) -> LanguageModel | TaskModel:
     """Train a language model on a path, several paths, a folder, a glob or a named corpus (or on `text=`).
 
-    `model`: ngram (the default), average, window, rnn, gru, lstm, awd-lstm, mingru, minlstm or transformer.
+    `model`: a name of `thereafter.kinds.KINDS`, `ngram` by default.
     `tokens`: word, prose, char, byte or bpe; by default what suits the source. `out`: a run folder to save to; a neural
     model is saved there while it is trained, and `resume` goes on with it after whatever happened.
     `valid`: a source to validate on; `split="90/10"` cuts the text instead. By default a corpus' own valid part is

@@ -21,11 +21,16 @@ class Registry:
         self.kind = kind
         self._paths = dict(paths)
 
+    @property
+    def paths(self) -> dict[str, str]:
+        """The table."""
+        return self._paths
+
     def __iter__(self) -> Iterator[str]:
-        return iter(self._paths)
+        return iter(self.paths)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._paths
+        return name in self.paths
 
     def add(self, name: str, path: str) -> None:
         """Register `"package.module:attribute"` under a new name; an existing name is not replaced."""
@@ -35,7 +40,8 @@ class Registry:
 
     def load(self, name: str) -> Any:
         """The object registered under `name`; UnknownNameError names the nearest ones."""
-        if name not in self._paths:
-            raise UnknownNameError(self.kind, name, self._paths)
-        module, _, attribute = self._paths[name].partition(":")
+        paths = self.paths
+        if name not in paths:
+            raise UnknownNameError(self.kind, name, paths)
+        module, _, attribute = paths[name].partition(":")
         return getattr(import_module(module), attribute)

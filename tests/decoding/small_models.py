@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import thereafter
-from thereafter.models.build import NEURAL, SETTINGS, build
+from thereafter.models.build import NEURAL, build, settings_of
 from thereafter.training.kinds import Trained
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\n\na cat ate the fish\nle café où est né 日本\n" * 4
@@ -36,12 +36,12 @@ def made(name: str, tokens: str = "prose") -> thereafter.LanguageModel:
     lm = counted(tokens)
     if name == "ngram":
         return lm
-    known = {field.name for field in fields(SETTINGS[name])}
+    known = {field.name for field in fields(settings_of(name))}
     with torch.random.fork_rng():
         torch.manual_seed(3)
         net = build(
             name,
-            SETTINGS[name](**{option: value for option, value in SIZES.items() if option in known}),
+            settings_of(name)(**{option: value for option, value in SIZES.items() if option in known}),
             vocabulary_size=len(lm.tokenizer.vocabulary),
             context=lm.config["text"]["context"],
             line_end=lm.tokenizer.line_end_id,

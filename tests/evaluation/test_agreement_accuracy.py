@@ -15,7 +15,7 @@ import thereafter
 from thereafter.errors import EmptyCorpusError
 from thereafter.evaluation import agreement
 from thereafter.evaluation.agreement import Agreement, Tally, measure_agreement, verdicts
-from thereafter.models.build import SETTINGS, build
+from thereafter.models.build import build, settings_of
 from thereafter.text.agreement import Sentence, sentences
 
 TRAIN = "".join(f"{one.text}\n" for one in sentences(400, seed=5, max_distance=12))
@@ -142,7 +142,7 @@ def test_a_neural_model_is_judged_alike_in_batches_and_alone(tokens: str):
     tokenizer = counted.tokenizer
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        net = build("gru", SETTINGS["gru"](hidden=8), vocabulary_size=len(tokenizer.vocabulary), context="stream")
+        net = build("gru", settings_of("gru")(hidden=8), vocabulary_size=len(tokenizer.vocabulary), context="stream")
     few = TEST[:20]
     together = verdicts(net, tokenizer, few, context="stream")
     assert together.tolist() == [float(verdicts(net, tokenizer, [one], context="stream")[0]) for one in few]

@@ -14,7 +14,7 @@ from thereafter.errors import OptionError, TrainingError
 from thereafter.evaluation import dynamic as module
 from thereafter.evaluation.dynamic import DynamicModel, gradient_statistics
 from thereafter.evaluation.dynamic_settings import DynamicSettings
-from thereafter.models.build import SETTINGS, build
+from thereafter.models.build import build, settings_of
 from thereafter.models.cache import CacheModel, CacheSettings
 from thereafter.models.mixture import MixtureModel
 from thereafter.models.neural import NeuralModel
@@ -32,7 +32,7 @@ def made(name: str = "lstm", context: str = "stream") -> NeuralModel:
         "window": {"hidden": 8, "embed": 6, "window": 3},
         "transformer": {"hidden": 8, "layers": 1, "heads": 2, "context": 16},
     }.get(name, {"hidden": 8, "layers": 1})
-    model = build(name, SETTINGS[name](**sizes), vocabulary_size=V, context=context, line_end=END)
+    model = build(name, settings_of(name)(**sizes), vocabulary_size=V, context=context, line_end=END)
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.3 * torch.randn_like(weight))

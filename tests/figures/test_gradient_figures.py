@@ -20,7 +20,7 @@ from thereafter.inspection.jacobians import jacobians
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.stability import activation_stability, repeated_multiplication
 from thereafter.inspection.truncation import truncation_effect
-from thereafter.models.build import SETTINGS, build
+from thereafter.models.build import build, settings_of
 from thereafter.models.neural import NeuralModel
 
 IDS = np.random.default_rng(0).integers(0, 11, 90)
@@ -31,7 +31,7 @@ SAID: dict[str, str] = {"text": "the digits"}
 def made(kind: str) -> NeuralModel:
     torch.manual_seed(0)
     options = {"heads": 2, "context": 32} if kind == "transformer" else {}
-    return build(kind, SETTINGS[kind](hidden=8, layers=2, **options), vocabulary_size=11).eval()
+    return build(kind, settings_of(kind)(hidden=8, layers=2, **options), vocabulary_size=11).eval()
 
 
 @cache

@@ -15,7 +15,7 @@ from thereafter.inspection.senses import senses
 from thereafter.inspection.sparsity import sparsity
 from thereafter.inspection.surface import gate_surface, prediction_surface
 from thereafter.inspection.trace import Trace
-from thereafter.models.build import SETTINGS, build
+from thereafter.models.build import build, settings_of
 from thereafter.training.kinds import Trained
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\na cat ate the fish\n" * 4
@@ -24,12 +24,12 @@ TEXT = "the cat sat on the mat\nthe dog sat on the cat\na cat ate the fish\n" * 
 def made(kind: str) -> thereafter.LanguageModel:
     """A model with fresh weights over the words of the text."""
     counted = thereafter.train(text=TEXT, tokens="word", order=2, min_count=1)
-    known = {field.name for field in fields(SETTINGS[kind])}
+    known = {field.name for field in fields(settings_of(kind))}
     options = {"hidden": 8, "layers": 1, "embed": 8, "tied": False, "heads": 2, "context": 16}
     torch.manual_seed(5)
     net = build(
         kind,
-        SETTINGS[kind](**{name: value for name, value in options.items() if name in known}),
+        settings_of(kind)(**{name: value for name, value in options.items() if name in known}),
         vocabulary_size=len(counted.tokenizer.vocabulary),
         context="line",
         line_end=counted.tokenizer.line_end_id,

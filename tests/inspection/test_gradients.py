@@ -14,7 +14,7 @@ import thereafter
 from thereafter.errors import OptionError
 from thereafter.inspection.gradients import decays, gradient_flow, last_loss
 from thereafter.inspection.measurement import Measurement
-from thereafter.models.build import SETTINGS, build
+from thereafter.models.build import build, settings_of
 from thereafter.models.neural import NeuralModel
 from thereafter.models.state import NeuralState
 
@@ -23,7 +23,7 @@ V, END = 15, 3
 
 def made(name: str, reads: str = "stream", **options: Any) -> NeuralModel:
     torch.manual_seed(0)
-    model = build(name, SETTINGS[name](**options), vocabulary_size=V, context=reads, line_end=END)
+    model = build(name, settings_of(name)(**options), vocabulary_size=V, context=reads, line_end=END)
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.2 * torch.randn_like(weight))

@@ -10,7 +10,7 @@ from thereafter.errors import OptionError
 from thereafter.inspection.bptt_memory import bptt_memory
 from thereafter.inspection.growth import growth
 from thereafter.inspection.held import held_for_backward
-from thereafter.models.build import SETTINGS, build
+from thereafter.models.build import build, settings_of
 from thereafter.models.neural import NeuralModel
 
 LENGTHS = (32, 64, 128)
@@ -19,7 +19,7 @@ LENGTHS = (32, 64, 128)
 def made(kind: str) -> NeuralModel:
     torch.manual_seed(0)
     options = {"heads": 2, "context": 128} if kind == "transformer" else {}
-    return build(kind, SETTINGS[kind](hidden=8, layers=2, **options), vocabulary_size=11)
+    return build(kind, settings_of(kind)(hidden=8, layers=2, **options), vocabulary_size=11)
 
 
 def test_memory_grows_as_it_must() -> None:

@@ -14,7 +14,7 @@ from thereafter.inspection.jacobians import jacobian_decays, jacobians, layer_ja
 from thereafter.inspection.nodes import still_copy
 from thereafter.inspection.unrolling import run_layers
 from thereafter.kernels.scan import unroll
-from thereafter.models.build import SETTINGS, build
+from thereafter.models.build import build, settings_of
 from thereafter.models.recurrent import RecurrentModel
 
 V = 11
@@ -35,7 +35,7 @@ EVERY = pytest.mark.parametrize(
 
 def made(kind: str, **options: Any) -> RecurrentModel:
     torch.manual_seed(0)
-    model = build(kind, SETTINGS[kind](**({"hidden": 6, "layers": 2} | options)), vocabulary_size=V)
+    model = build(kind, settings_of(kind)(**({"hidden": 6, "layers": 2} | options)), vocabulary_size=V)
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.2 * torch.randn_like(weight))
@@ -126,6 +126,6 @@ def test_what_is_measured() -> None:
 
 
 def test_models_without_a_recurrent_state() -> None:
-    settings = SETTINGS["transformer"](hidden=8, layers=1, heads=2, context=16)
+    settings = settings_of("transformer")(hidden=8, layers=1, heads=2, context=16)
     with pytest.raises(OptionError, match="need a recurrent model and got 'transformer'"):
         jacobians(build("transformer", settings, vocabulary_size=V), tokens(30))

@@ -12,7 +12,7 @@ import thereafter
 from thereafter.errors import OptionError
 from thereafter.inspection.number_unit import number_unit
 from thereafter.inspection.reader import Reader
-from thereafter.models.build import SETTINGS, build
+from thereafter.models.build import build, settings_of
 from thereafter.text.agreement import Attractor, Number, Sentence
 from thereafter.text.agreement import sentences as generated
 
@@ -50,7 +50,7 @@ def tokenizer() -> Any:
 def reader_of(tokenizer: Any, kind: str = "lstm", context: str = "line", **sizes: int) -> Reader:
     torch.manual_seed(3)
     about = {"vocabulary_size": len(tokenizer.vocabulary), "context": context, "line_end": tokenizer.line_end_id}
-    settings = SETTINGS[kind](**({"hidden": 12, "layers": 1, "tied": False} | sizes))
+    settings = settings_of(kind)(**({"hidden": 12, "layers": 1, "tied": False} | sizes))
     model = build(kind, settings.complete(about["vocabulary_size"]), **about)
     return Reader(model.eval(), tokenizer, context, name=kind, source="nothing")
 

@@ -21,7 +21,7 @@ from thereafter.inspection.probing import probe_class, probe_number
 from thereafter.inspection.reader import Reader
 from thereafter.inspection.states import read_states
 from thereafter.inspection.word_classes import CLASSES, word_classes
-from thereafter.models.build import SETTINGS, build
+from thereafter.models.build import build, settings_of
 from thereafter.text.agreement import sentences
 from thereafter.text.agreement.lexicon import lexicon
 
@@ -37,7 +37,7 @@ def tokenizer() -> Any:
 def reader_of(tokenizer: Any, kind: str, /, read: str = "line", **options: Any) -> Reader:
     torch.manual_seed(0)
     about = {"vocabulary_size": len(tokenizer.vocabulary), "context": read, "line_end": tokenizer.line_end_id}
-    model = build(kind, SETTINGS[kind](**options).complete(about["vocabulary_size"]), **about)
+    model = build(kind, settings_of(kind)(**options).complete(about["vocabulary_size"]), **about)
     return Reader(model.eval(), tokenizer, read, name=kind, source="nothing")
 
 

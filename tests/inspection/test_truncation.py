@@ -9,14 +9,14 @@ import torch
 from thereafter.errors import OptionError
 from thereafter.inspection.truncation import truncation_effect
 from thereafter.layers.bptt import bptt
-from thereafter.models.build import SETTINGS, build
+from thereafter.models.build import build, settings_of
 
 V = 11
 
 
 def test_an_rnn_keeps_what_the_hand_written_way_back_finds() -> None:
     torch.manual_seed(0)
-    model = build("rnn", SETTINGS["rnn"](hidden=6, layers=1, tied=False), vocabulary_size=V).double().eval()
+    model = build("rnn", settings_of("rnn")(hidden=6, layers=1, tied=False), vocabulary_size=V).double().eval()
     ids = np.random.default_rng(0).integers(0, V, 24)
     found = truncation_effect(model, ids, lengths=(1, 3, 8, 100), rows=1)
     assert found["length"].tolist() == [1, 3, 8, 24]
@@ -47,7 +47,7 @@ def test_an_rnn_keeps_what_the_hand_written_way_back_finds() -> None:
 @pytest.mark.parametrize("kind", ["lstm", "gru", "mingru"])
 def test_every_recurrent_model_keeps_all_at_full_length(kind: str) -> None:
     torch.manual_seed(0)
-    model = build(kind, SETTINGS[kind](hidden=6, layers=2), vocabulary_size=V, context="line", line_end=0)
+    model = build(kind, settings_of(kind)(hidden=6, layers=2), vocabulary_size=V, context="line", line_end=0)
     lines = [[1, 2, 3, 4, 5, 6, 7, 8, 0], [5, 4, 3, 2, 1, 0], [1, 0]]
     found = truncation_effect(model, np.concatenate(lines), lengths=(1, 4))
     assert found["layer"].tolist() == ["l0", "l1", "all"]
@@ -59,9 +59,9 @@ def test_every_recurrent_model_keeps_all_at_full_length(kind: str) -> None:
 
 
 def test_mistakes() -> None:
-    model = build("window", SETTINGS["window"](hidden=6), vocabulary_size=V)
+    model = build("window", settings_of("window")(hidden=6), vocabulary_size=V)
     with pytest.raises(OptionError, match="needs a recurrent model"):
         truncation_effect(model, np.arange(10))
-    rnn = build("rnn", SETTINGS["rnn"](hidden=6), vocabulary_size=V)
+    rnn = build("rnn", settings_of("rnn")(hidden=6), vocabulary_size=V)
     with pytest.raises(OptionError, match="1 or more each"):
         truncation_effect(rnn, np.arange(10), lengths=(0, 5))

@@ -15,7 +15,7 @@ from thereafter.errors import OptionError
 from thereafter.inspection import properties, streaming
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.units import search, selectivity
-from thereafter.models.build import SETTINGS, build
+from thereafter.models.build import build, settings_of
 from thereafter.training.kinds import Trained
 
 LINES = ["the cat sat on the mat", 'she said "the dog is on the mat" to me', "a dog", 'so "it" goes on and on']
@@ -32,7 +32,7 @@ def made(kind: str = "lstm", tokens: str = "char", **sizes: int) -> thereafter.L
     torch.manual_seed(4)
     net = build(
         kind,
-        SETTINGS[kind](tied=False, **({"hidden": 12, "layers": 2, "embed": 8} | sizes)),
+        settings_of(kind)(tied=False, **({"hidden": 12, "layers": 2, "embed": 8} | sizes)),
         vocabulary_size=len(counted.tokenizer.vocabulary),
         context=counted.config["text"]["context"],
         line_end=counted.tokenizer.line_end_id,

@@ -17,7 +17,7 @@ from thereafter.inspection.gradients import decays, gradient_flow
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.reader import Reader
 from thereafter.inspection.verb_flow import verb_flow
-from thereafter.models.build import SETTINGS, build
+from thereafter.models.build import build, settings_of
 from thereafter.text.agreement import Sentence, sentences
 from thereafter.text.tokenizers import TOKENIZERS
 
@@ -30,7 +30,7 @@ def reader(kind: str, reads: str = "line", **options: Any) -> Reader:
     torch.manual_seed(0)
     tokenizer = TOKENIZERS.load("word").fit(lambda: [WORDS, WORDS])  # what was seen twice is a word
     size = {"hidden": 7} | ({} if kind == "window" else {"layers": 1, "tied": False}) | options
-    model = build(kind, SETTINGS[kind](**size), vocabulary_size=len(tokenizer.vocabulary), context=reads)
+    model = build(kind, settings_of(kind)(**size), vocabulary_size=len(tokenizer.vocabulary), context=reads)
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.2 * torch.randn_like(weight))

@@ -14,14 +14,15 @@ import torch.nn.functional as F
 from tiny import EVERY, SMALL, TOLERANCE, VARIANTS, V, made, rows, stepped
 
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.models.build import NEURAL, SETTINGS, build
+from thereafter.kinds import KINDS
+from thereafter.models.build import NEURAL, build, settings_of
 from thereafter.models.lines import Span, by_length, cut, padded
 from thereafter.models.settings import AwdLstmSettings, LstmSettings
 
 
 @EVERY
 def test_the_loss_is_what_scoring_says(name: str, options: dict[str, Any]) -> None:
-    plain = {field: 0.0 for field in ("alpha", "beta") if hasattr(SETTINGS[name](), field)}
+    plain = {field: 0.0 for field in ("alpha", "beta") if hasattr(settings_of(name)(), field)}
     model, ids = made(name, options | plain), rows()
     inputs = torch.from_numpy(np.concatenate([np.full((3, 1), V), ids[:, :-1]], axis=1))
     targets = torch.from_numpy(ids)
@@ -176,7 +177,8 @@ def test_awd_lstm_has_its_sizes() -> None:
 
 
 def test_completed_settings_say_everything_and_stay_so() -> None:
-    for name, kind in SETTINGS.items():
+    for name in NEURAL:
+        kind = settings_of(name)
         complete = kind().complete(5000)
         assert complete.embed is not None, name
         assert complete.complete(5000) == complete
@@ -207,11 +209,11 @@ def test_completed_settings_say_everything_and_stay_so() -> None:
 )
 def test_wrong_settings_are_refused(name: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionError, match=said.replace("(", r"\(")):
-        build(name, SETTINGS[name](**options), vocabulary_size=V)
+        build(name, settings_of(name)(**options), vocabulary_size=V)
 
 
 def test_wrong_names_tokens_and_states_are_refused() -> None:
-    assert set(NEURAL) == set(SETTINGS)
+    assert set(NEURAL) == {name for name, kind in KINDS.items() if kind.settings}
     with pytest.raises(UnknownNameError, match="did you mean 'lstm'"):
         build("ltsm", vocabulary_size=V)
     with pytest.raises(OptionError, match="expected GruSettings"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from thereafter.models.build import NEURAL, SETTINGS, build
+from thereafter.models.build import NEURAL, build, settings_of
 from thereafter.models.neural import NeuralModel
 
 V, END = 13, 3
@@ -36,7 +36,7 @@ TOLERANCE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
 
 def made(name: str, options: dict[str, Any], context: str = "stream", *, seed: int = 0) -> NeuralModel:
     torch.manual_seed(seed)
-    model = build(name, SETTINGS[name](**options), vocabulary_size=V, context=context, line_end=END)
+    model = build(name, settings_of(name)(**options), vocabulary_size=V, context=context, line_end=END)
     with torch.no_grad():  # far enough from 0 that differences show
         for weight in model.parameters():
             weight.add_(0.3 * torch.randn_like(weight))

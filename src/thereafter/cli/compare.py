@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from thereafter.cli.app import Encoding, SourceName, app
+from thereafter.kinds import listed
 
 
 @app.command()
@@ -21,8 +22,8 @@ def compare(
     models: Annotated[
         list[str] | None,
         typer.Option(
-            help="With commas: unigram, ngram-3, lstm, lstm:char ... (unigram, ngram, average, window, rnn, gru, lstm, "
-            "mingru, transformer). With --task names and options: small:hidden=32,deep:hidden=32:layers=2."
+            help=f"With commas: unigram, ngram-3, lstm, lstm:char ... ({listed(last='and')}). With --task names and "
+            "options: small:hidden=32,deep:hidden=32:layers=2."
         ),
     ] = None,
     epochs: Annotated[
@@ -64,7 +65,6 @@ def compare(
     Example: thereafter compare sst2 --task classify --models gru:cell=gru,lstm:cell=lstm --seeds 3
     """
     from thereafter.comparing.compare import compare as run
-    from thereafter.comparing.entries import LADDER
     from thereafter.training.recipes import parse_settings
 
     named = {
@@ -83,7 +83,7 @@ def compare(
         _compare_task(source, task, models or [], options, as_json)
         return
     command = shlex.join(["thereafter", *sys.argv[1:]])
-    comparison = run(source, **{**options, "models": models or LADDER, "base": "runs", "command": command})
+    comparison = run(source, **{**options, "models": models, "base": "runs", "command": command})
     if as_json:
         typer.echo(comparison.to_json())
         return

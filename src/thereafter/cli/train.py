@@ -10,6 +10,7 @@ import typer
 from thereafter import progress
 from thereafter.cli.app import Encoding, app
 from thereafter.errors import OptionError
+from thereafter.kinds import listed
 
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
@@ -41,9 +42,7 @@ def train(
     ] = False,
     model: Annotated[
         str | None,
-        typer.Option(
-            help="ngram (the default), average, window, rnn, gru, lstm, awd-lstm, mingru, minlstm or transformer."
-        ),
+        typer.Option(help=f"The kind of model (ngram): {listed()}."),
     ] = None,
     tokens: Annotated[
         str | None, typer.Option(help="word, prose, char, byte or bpe; by default what suits the source.")

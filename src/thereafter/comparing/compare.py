@@ -26,7 +26,7 @@ from thereafter import progress
 from thereafter.comparing import matching
 from thereafter.comparing.budget import default_budget, described, read_budget, read_seeds, refuse_uneven
 from thereafter.comparing.comparison import Comparison, Row
-from thereafter.comparing.entries import LADDER, Entry, deal_options, parse_entries
+from thereafter.comparing.entries import Entry, deal_options, ladder, parse_entries
 from thereafter.comparing.machine import machine, versions
 from thereafter.comparing.planning import planned_folder
 from thereafter.comparing.shared_text import SharedText, fingerprint, is_mixed, share
@@ -46,7 +46,7 @@ def compare(
     source: Any = None,
     *,
     text: str | None = None,
-    models: str | Iterable[str] = LADDER,
+    models: str | Iterable[str] | None = None,
     tokens: str | None = None,
     epochs: float | None = None,
     tokens_budget: int | None = None,
@@ -62,12 +62,12 @@ def compare(
 ) -> Comparison:
     """Train models on the same text with the same budget and compare them on its test part.
 
-    `models` are names as `train` takes them, with a tokenizer where that is not the text's own (`lstm:char`), and
-    n-grams with their order: `unigram`, `ngram-3`. The budget of each neural model and seed is `epochs`,
-    `tokens_budget` or `minutes`; where none is given, as many epochs as make about 600,000 tokens, 30 at most. With
-    minutes a model reads what the machine lets it read, and the table shows how much that was. `seeds`: how many (1),
-    or which; `seed=1` is `seeds=[1]`. `match="parameters"` gives all neural models as many parameters as the LSTM has
-    (or the first of them), a number that many.
+    `models` (by default one of each generation) are names as `train` takes them, with a tokenizer where that is not the
+    text's own (`lstm:char`), and n-grams with their order: `unigram`, `ngram-3`. The budget of each neural model and
+    seed is `epochs`, `tokens_budget` or `minutes`; where none is given, as many epochs as make about 600,000 tokens, 30
+    at most. With minutes a model reads what the machine lets it read, and the table shows how much that was. `seeds`:
+    how many (1), or which; `seed=1` is `seeds=[1]`. `match="parameters"` gives all neural models as many parameters as
+    the LSTM has (or the first of them), a number that many.
     `out`: a folder that keeps everything; the same call again goes on where it stopped. `base`: in place of `out`, a
     folder in which one is chosen by the name of the text: that of the same call if there is one, else a new one.
     Other options are those of `train`, each for all models that have it, or for one kind where spelled in full:
@@ -80,7 +80,7 @@ def compare(
     refuse_uneven(options)
     asked_for, chosen, wanted = read_budget(given), read_seeds(seeds, given["seed"]), matching.read_match(match)
     texts = protocol.find_texts(source, text, settings)
-    entries = parse_entries(models, settings.tokens or texts.tokens)
+    entries = parse_entries(models or ladder(), settings.tokens or texts.tokens)
     kinds = {entry.tokens for entry in entries}
     dealt = deal_options(entries, options)
     budget = asked_for or default_budget(texts, kinds)

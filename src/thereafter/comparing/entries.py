@@ -12,15 +12,18 @@ from typing import Any
 
 from thereafter import config as toml
 from thereafter.errors import OptionError, UnknownNameError
+from thereafter.kinds import KINDS
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.training import settings as training_settings
 from thereafter.training.kinds import MODELS, ModelKind
 from thereafter.training.options import Sorted, sort_options
 
-LADDER = ("unigram", "ngram", "average", "window", "rnn", "gru", "lstm", "mingru", "transformer")
-"""The generations of language models, oldest first."""
-
 ORDERS = {"unigram": 1, "bigram": 2, "trigram": 3}
+
+
+def ladder() -> tuple[str, ...]:
+    """The generations of language models, oldest first."""
+    return ("unigram", *(name for name, kind in KINDS.items() if kind.compared))
 
 
 @dataclass(frozen=True)

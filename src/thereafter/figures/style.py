@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from thereafter.kinds import KINDS
 from thereafter.packages import require
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
@@ -15,20 +16,8 @@ YELLOW, BLUE, RED, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 GREY = "#7F7F7F"
 CYCLE = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK, GREY)
 
-OF_MODEL = {
-    "unigram": GREY,
-    "bigram": "#B0B0B0",
-    "ngram": BLACK,
-    "average": YELLOW,
-    "window": ORANGE,
-    "rnn": RED,
-    "gru": GREEN,
-    "lstm": BLUE,
-    "awd-lstm": "#004C80",
-    "mingru": SKY,
-    "minlstm": "#9AD0F5",
-    "transformer": PURPLE,
-}
+OF_ORDER = {"unigram": GREY, "bigram": "#B0B0B0"}
+"""The colours of n-grams that are named by their order; a kind of model has its own in `kinds.KINDS`."""
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 AMOUNT = "Cividis"
@@ -46,7 +35,10 @@ def colour(name: str, place: int = 0) -> str:
     >>> colour("lstm, 2 layers") == BLUE, colour("forget gate", 1) == RED
     (True, True)
     """
-    return OF_MODEL.get(name.split()[0].strip(",:").lower() if name.split() else "", CYCLE[place % len(CYCLE)])
+    first = name.split()[0].strip(",:").lower() if name.split() else ""
+    if first in KINDS:
+        return KINDS[first].colour
+    return OF_ORDER.get(first, CYCLE[place % len(CYCLE)])
 
 
 def canvas(x: str = "", y: str = "", *, width: int = WIDTH, height: int = HEIGHT, **layout: Any) -> Any:

@@ -124,12 +124,12 @@ SIZE = "2 layers of 64 units, untrained"
 def _growth() -> Measurement:
     """Measured once for three pictures, on fresh models of one width: learning changes neither time nor memory."""
     from thereafter.inspection.growth import growth
-    from thereafter.models.build import SETTINGS, build
+    from thereafter.models.build import build, settings_of
     from thereafter.ready.threads import one_thread
 
     size: dict[str, Any] = {"hidden": 64, "layers": 2}
     kinds = {"rnn": size, "lstm": size, "transformer": size | {"heads": 4, "context": 2048}}
-    made = {kind: build(kind, SETTINGS[kind](**options), vocabulary_size=256) for kind, options in kinds.items()}
+    made = {kind: build(kind, settings_of(kind)(**options), vocabulary_size=256) for kind, options in kinds.items()}
     with one_thread():  # beside other work threads wait for each other, and times say nothing
         return growth(made | {PLAIN: made["transformer"]}, (128, 256, 512, 1024, 2048), plain_attention=[PLAIN])
 

@@ -20,13 +20,16 @@ from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.memory import memory
 from thereafter.inspection.probing import probe_class, probe_number
 from thereafter.inspection.reader import Reader
+from thereafter.kinds import KINDS, recurrent_names
 from thereafter.language_model import LanguageModel
+from thereafter.ready.models import READY
 from thereafter.text.agreement import sentences
 from thereafter.text.memory import task, text_of
 
-AGREEING = ("ngram", "window", "rnn", "gru", "lstm", "transformer")
+AGREEING = tuple(name for name in KINDS if name in {one.name for one in READY})
+"""The kinds that there are ready models of, oldest first."""
 LINZEN = "Linzen, Dupoux and Goldberg (2016)"
-CELLS = ("rnn", "gru", "lstm", "mingru", "minlstm", "transformer")
+CELLS = (*(name for name in recurrent_names() if name != "awd-lstm"), "transformer")
 _SMALL: dict[str, Any] = {"tokens": "word", "hidden": 32, "dropout": 0.0, "batch": 16}
 # word vectors that start large are told apart from the first step on: small ones cost a plateau of many epochs
 _RECURRENT: dict[str, Any] = {"layers": 1, "embed": 16, "tied": False, "init": 1.0}

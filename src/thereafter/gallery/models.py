@@ -20,7 +20,6 @@ from thereafter.ready import shipped
 from thereafter.ready.threads import one_thread
 from thereafter.runs.folder import is_finished, is_run
 
-KINDS = ("ngram", "window", "rnn", "gru", "lstm", "mingru", "transformer")
 BETWEEN, BUDGET = ready.BETWEEN, ready.BUDGET
 LINES: dict[str, Any] = {"text.context": "line", "batching": "lines"}
 """Sentences that have nothing to do with each other: each begins with a fresh state."""
@@ -45,7 +44,7 @@ class Models:
         return ready.sentences(self.folder)
 
     def agreement(self, kind: str) -> LanguageModel:
-        """A model of `KINDS` trained on `sentences`: one layer of units, a Transformer of two blocks."""
+        """A model of a kind trained on `sentences`: one layer of units, a Transformer of two blocks."""
         if kind in _READY:
             return self.ready(kind)
         parts = self.sentences()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError, nearest
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
+from thereafter.kinds import KINDS, listed
 
 GATES = ("input", "forget", "output", "reset", "update")
 """The fields that lie between 0 and 1."""
@@ -188,7 +189,8 @@ def gates_of(trace: Trace) -> list[str]:
     """The gates a trace has, such as `l0.forget`."""
     found = [name for name in trace.arrays if name.rpartition(".")[2] in GATES and "." in name]
     if not found:
-        raise OptionError("the trace has no gates; expected that of an lstm, gru, mingru or minlstm")
+        gated = [name for name, kind in KINDS.items() if kind.gated]
+        raise OptionError(f"the trace has no gates; expected that of a model with gates: {listed(gated)}")
     return found
 
 

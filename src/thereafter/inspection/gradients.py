@@ -29,6 +29,7 @@ from thereafter.inspection.direct_path import direct_paths
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.nodes import Node, run, still_copy
 from thereafter.inspection.text_rows import Ids, TextRows, cut_rows, longest, neural
+from thereafter.kinds import listed, recurrent_names
 from thereafter.models.recurrent import RecurrentModel
 from thereafter.models.state import NeuralState
 
@@ -95,7 +96,7 @@ def last_loss(model: object, ids: Ids, *, steps: int = DISTANCE + 1, name: str =
     if not isinstance(original, RecurrentModel):
         raise OptionError(
             f"a gradient from state to state needs a recurrent model and got {model_name(model)!r}; "
-            "try rnn, gru, lstm, mingru or minlstm"
+            f"try {listed(recurrent_names())}"
         )
     rows = cut_rows(original, ids, least=3, most=max(3, steps), rows=1)
     still = still_copy(original)

@@ -31,6 +31,7 @@ from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.nodes import still_copy
 from thereafter.inspection.text_rows import Ids, cut_rows, longest, neural
 from thereafter.inspection.unrolling import LayerRun, run_layers
+from thereafter.kinds import listed, recurrent_names
 from thereafter.models.recurrent import RecurrentModel
 
 JACOBIANS = "jacobians"
@@ -88,7 +89,7 @@ def jacobians(
     if not isinstance(original, RecurrentModel):
         raise OptionError(
             f"Jacobians from state to state need a recurrent model and got {model_name(model)!r}; "
-            "try rnn, gru, lstm, mingru or minlstm"
+            f"try {listed(recurrent_names())}"
         )
     span = reach(longest(original, ids), steps)
     rows = cut_rows(original, ids, least=span + 1, most=span + ends, rows=1)

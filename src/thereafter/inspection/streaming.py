@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
+from thereafter.kinds import listed, recurrent_names
 from thereafter.models.base import SequenceModel
 from thereafter.models.recurrent import RecurrentModel
 from thereafter.progress import task
@@ -40,9 +41,7 @@ class Piece:
 def recurrent(model: SequenceModel[Any]) -> RecurrentModel:
     """The model, if it has units that carry a state from token to token."""
     if not isinstance(model, RecurrentModel):
-        raise OptionError(
-            f"{type(model).__name__} has no recurrent units; expected rnn, gru, lstm, awd-lstm, mingru or minlstm"
-        )
+        raise OptionError(f"{type(model).__name__} has no recurrent units; expected {listed(recurrent_names())}")
     return model
 
 

@@ -9,43 +9,27 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from thereafter.errors import OptionError
-from thereafter.models import settings as kinds
-from thereafter.registry import Registry
+from thereafter.kinds import KindTable
+from thereafter.models.settings import NeuralSettings
 
 if TYPE_CHECKING:
     from thereafter.models.neural import NeuralModel
 
-NEURAL = Registry(
-    "neural model",
-    {
-        "average": "thereafter.models.average:AverageModel",
-        "window": "thereafter.models.window:WindowModel",
-        "rnn": "thereafter.models.recurrent:RnnModel",
-        "gru": "thereafter.models.recurrent:GruModel",
-        "lstm": "thereafter.models.recurrent:LstmModel",
-        "awd-lstm": "thereafter.models.recurrent:LstmModel",
-        "mingru": "thereafter.models.recurrent:MinGruModel",
-        "minlstm": "thereafter.models.recurrent:MinLstmModel",
-        "transformer": "thereafter.models.transformer:TransformerModel",
-    },
-)
+NEURAL = KindTable("neural model", lambda kind: kind.model)
+"""The classes."""
+SETTINGS = KindTable("neural model", lambda kind: kind.settings)
+"""The dataclasses of their options."""
 
-SETTINGS: dict[str, type[kinds.NeuralSettings]] = {
-    "average": kinds.AverageSettings,
-    "window": kinds.WindowSettings,
-    "rnn": kinds.RnnSettings,
-    "gru": kinds.GruSettings,
-    "lstm": kinds.LstmSettings,
-    "awd-lstm": kinds.AwdLstmSettings,
-    "mingru": kinds.MinGruSettings,
-    "minlstm": kinds.MinLstmSettings,
-    "transformer": kinds.TransformerSettings,
-}
+
+def settings_of(name: str) -> type[NeuralSettings]:
+    """The options of a kind of model, with their defaults."""
+    settings: type[NeuralSettings] = SETTINGS.load(name)
+    return settings
 
 
 def build(
     name: str,
-    settings: kinds.NeuralSettings | None = None,
+    settings: NeuralSettings | None = None,
     *,
     vocabulary_size: int,
     context: str = "stream",
@@ -54,15 +38,14 @@ def build(
 ) -> NeuralModel:
     """A model with fresh weights, drawn from torch's global generator, in training mode.
 
-    `settings` are of the type `SETTINGS[name]` (None: its defaults); the model keeps them completed as `.settings`.
+    `settings` are of the type `settings_of(name)` (None: its defaults); the model keeps them completed as `.settings`.
     `counts`: how often each token was seen; an adaptive head sorts the words by them, and takes ids as ranks without.
     """
     made: type[NeuralModel] = NEURAL.load(name)  # raises, with the nearest names
-    settings = SETTINGS[name]() if settings is None else settings
-    if not isinstance(settings, SETTINGS[name]):
-        raise OptionError(
-            f"settings of the model {name!r} are {type(settings).__name__}; expected {SETTINGS[name].__name__}"
-        )
+    own = settings_of(name)
+    settings = own() if settings is None else settings
+    if not isinstance(settings, own):
+        raise OptionError(f"settings of the model {name!r} are {type(settings).__name__}; expected {own.__name__}")
     return made(
         settings.complete(vocabulary_size),
         vocabulary_size=vocabulary_size,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from thereafter import __version__
 from thereafter.errors import BusyError, MissingPackageError, ThereafterError
+from thereafter.kinds import KINDS
 from thereafter.packages import installed
 from thereafter.studio.errors import EndingError, NotThereError, StartingError
 from thereafter.studio.guard import Guard
@@ -67,6 +69,10 @@ def make_app(studio: Studio, *, token: str | None = None) -> FastAPI:
     def charts() -> FileResponse:
         return FileResponse(_plotly(), media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
 
+    @app.get("/kinds.js", include_in_schema=False)
+    def kinds() -> Response:
+        return Response(_kinds(), media_type="text/javascript", headers={"Cache-Control": "no-cache"})
+
     app.mount("/page", _Fresh(directory=PAGE), name="page")
     return app
 
@@ -78,6 +84,13 @@ class _Fresh(StaticFiles):
         answer = super().file_response(*given, **named)
         answer.headers["Cache-Control"] = "no-cache"
         return answer
+
+
+def _kinds() -> str:
+    """The kinds of model as a module that the page imports: what it says of them stands in `kinds.py` alone."""
+    shown = ("name", "title", "colour", "on_dark", "sizes", "neural", "recurrent", "gated")
+    rows = [{name: getattr(kind, name) for name in shown} for kind in KINDS.values()]
+    return f"// The kinds of model, oldest first.\nexport const KINDS = {json.dumps(rows, indent=1)};\n"
 
 
 def _plotly() -> Path:

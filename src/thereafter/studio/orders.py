@@ -15,20 +15,28 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from thereafter import locks
 from thereafter.errors import BusyError, StorageError
+from thereafter.kinds import KINDS, listed
 from thereafter.storage import is_plain, open_plain, write_text
 from thereafter.studio.schema import Asked
 
 TEXTS = "texts"
-Kind = Literal["ngram", "window", "rnn", "gru", "lstm", "awd-lstm", "mingru", "minlstm", "transformer", "average"]
+
+
+def known_kind(name: str) -> str:
+    """The name of a kind of model; pydantic turns the error of any other into its own."""
+    if name not in KINDS:
+        raise ValueError(f"there is no such kind of model; expected {listed()}")
+    return name
+
+
+Kind = Annotated[str, AfterValidator(known_kind), Field(json_schema_extra={"enum": list(KINDS)})]
 Corpus = Literal["agreement", "python-docs", "python-code"]
 Tokens = Literal["word", "prose", "char", "byte", "bpe"]
-_NEURAL = frozenset({"hidden", "layers", "minutes", "epochs"})
-_NUMBERS = {"ngram": frozenset({"order"}), "window": _NEURAL - {"layers"}, "average": _NEURAL - {"layers", "hidden"}}
-"""Which of the numbers a kind of model has, where it has not those of most."""
+_BUDGETS = ("minutes", "epochs")
 _LARGEST = 100_000  # bytes of an order
 
 
@@ -55,7 +63,8 @@ class _Stored(Asked):
 
 def numbers_of(model: str) -> frozenset[str]:
     """Which numbers a kind of model takes."""
-    return _NUMBERS.get(model, _NEURAL)
+    kind = KINDS[model]
+    return frozenset((*kind.sizes, *(_BUDGETS if kind.neural else ())))
 
 
 class Orders:

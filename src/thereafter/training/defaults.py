@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from thereafter import config as toml
 from thereafter.config import Table
-from thereafter.models.build import SETTINGS
+from thereafter.kinds import KINDS
+from thereafter.models.build import settings_of
 from thereafter.models.settings import NeuralSettings
 from thereafter.training.kinds import About
 from thereafter.training.settings import TrainingSettings
@@ -51,8 +52,6 @@ _VALIDATIONS = 25
 _VALIDATE_AFTER = 8  # training sees so many times the validation text between two validations: some 4 % of the time
 _VALIDATE_STEPS = 2000
 _LETTERS = ("char", "byte")
-_RECURRENT = ("rnn", "gru", "lstm", "mingru", "minlstm")
-_STEP = {"lstm": 2.0, "transformer": 0.5}  # the rate of Adam, beside that of the other kinds
 
 
 def tier_of(tokens: int) -> Tier:
@@ -62,7 +61,7 @@ def tier_of(tokens: int) -> Tier:
 
 def complete_model(name: str, given: Table, about: About) -> tuple[NeuralSettings, list[str]]:
     """The model's settings: given ones as they are, sizes by the text, the rest by the kind of model."""
-    kind = SETTINGS[name]
+    kind = settings_of(name)
     own = {field.name: field.default for field in fields(kind)}
     chosen = {key: value for key, value in _sizes(name, given, about).items() if key in own and key not in given}
     settings = toml.build(kind, {**chosen, **given}, name).complete(about.vocabulary)
@@ -107,7 +106,7 @@ def complete_training(
     batching = given.batching or _batching(name, about)
     steps = given.steps or _steps(name, model, batching, about)
     rows = about.tokens // (2 * steps) if batching != "lines" else about.tokens // 8
-    few = 20 if awd else 16 if about.tokenizer in _LETTERS and name in _RECURRENT else tier.batch
+    few = 20 if awd else 16 if about.tokenizer in _LETTERS and KINDS[name].recurrent else tier.batch
     batch = given.batch or max(1, min(few, rows))
     plain_sgd = optimizer in ("sgd", "nt-asgd")
     rate = {"sgd": 20.0, "nt-asgd": 30.0}.get(optimizer, _adam_rate(name, model, tier))
@@ -160,7 +159,7 @@ def _adam_rate(name: str, model: NeuralSettings, tier: Tier) -> float:
     agrees with a distant subject; with twice as large ones it never does (docs/claims.md).
     """
     rate = min(tier.rate, 3e-3 * (256 / model.widest) ** 0.75)
-    return float(f"{rate * _STEP.get(name, 1.0):.1g}")
+    return float(f"{rate * KINDS[name].adam_rate:.1g}")
 
 
 def _validate_every(chosen: TrainingSettings, about: About) -> int:

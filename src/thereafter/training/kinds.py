@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.config import Table
+from thereafter.kinds import KindTable
 from thereafter.models.any_model import AnyModel
-from thereafter.models.build import NEURAL
-from thereafter.registry import Registry
 from thereafter.runs.journal import Journal
 from thereafter.text.batches import IdArray
 from thereafter.text.sources import Texts
@@ -24,10 +23,7 @@ if TYPE_CHECKING:
     from thereafter.runs.checkpoint import Snapshot
     from thereafter.runs.writer import RunWriter
 
-MODELS = Registry(
-    "model",
-    {"ngram": "thereafter.training.ngram:NGRAM", **{name: f"thereafter.training.neural:{name}" for name in NEURAL}},
-)
+MODELS = KindTable("model", lambda kind: kind.training or f"thereafter.training.neural:{kind.name}")
 
 
 @dataclass

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thereafter import config as toml
 from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError
-from thereafter.models.build import NEURAL, SETTINGS, build
+from thereafter.models.build import NEURAL, build, settings_of
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import NeuralSettings
 from thereafter.models.state import NeuralState
@@ -36,7 +36,7 @@ class NeuralKind:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.settings = SETTINGS[name]
+        self.settings = settings_of(name)
 
     def complete(
         self, given: Table, training: TrainingSettings, about: About

@@ -28,19 +28,17 @@ def dynamics(
     """
     from thereafter.errors import OptionError
     from thereafter.inspection import dynamics as measure
+    from thereafter.kinds import KINDS, listed, recurrent_names
     from thereafter.language_model import visible
-    from thereafter.models.build import SETTINGS
-    from thereafter.models.settings import RecurrentSettings
 
     if text.startswith("@"):
         from thereafter.text.sources import resolve
 
         text = next(iter(resolve(text[1:]).parts.values())).text()[: 40 * limit]
     lm = load(run)
-    if not issubclass(SETTINGS.get(lm.config["model"], object), RecurrentSettings):
-        raise OptionError(
-            f"the model {lm.config['model']!r} has no state to follow; try rnn, gru, lstm, mingru or minlstm"
-        )
+    kind = KINDS.get(lm.config["model"])
+    if kind is None or not kind.recurrent:
+        raise OptionError(f"the model {lm.config['model']!r} has no state to follow; try {listed(recurrent_names())}")
     with visible():
         trace = lm.trace(text, limit=limit, top=1)
     path = measure.trajectory(trace, field)

@@ -8,7 +8,7 @@ from thereafter.errors import OptionError
 from thereafter.figures.diagrams.drawing import Drawing
 from thereafter.figures.diagrams.network import layers_of
 from thereafter.figures.figure import Figure
-from thereafter.models.build import SETTINGS
+from thereafter.models.build import NEURAL, settings_of
 from thereafter.models.settings import (
     AverageSettings,
     NeuralSettings,
@@ -56,7 +56,7 @@ def held(settings: Settings) -> tuple[int | None, str]:
             most = f"numbers a word, {settings.context} words at most"
             return settings.context, f"keys and values of {settings.layers} blocks: {numbers}<br>{most}"
         case RecurrentSettings():
-            kind = next(name for name, made in SETTINGS.items() if made is type(settings))
+            kind = next(name for name in NEURAL if settings_of(name) is type(settings))
             sizes = [lane.cell.state_sizes() for lanes in layers_of(kind, settings.complete(0)) for lane in lanes]
             layers, total = f"{len(sizes)} layer{'s' * (len(sizes) > 1)}", sum(sum(one.values()) for one in sizes)
             return None, f"{' and '.join(sizes[0])} of {layers}: {total:,} numbers,<br>however long the text"

@@ -1,4 +1,5 @@
 // Compare: the ladder of models in one table, their curves, and agreement by distance.
+import { KINDS } from "/kinds.js";
 import { chart, colourOf, DASHES, plain } from "../parts/chart.js";
 import { choice, describe } from "../parts/controls.js";
 import { el, errors } from "../parts/dom.js";
@@ -8,7 +9,7 @@ import { sortable } from "../parts/table.js";
 const MODELS = "models", CURVES = "curves", KEPT = "kept:";
 const SYMBOLS = ["circle", "square", "diamond", "cross", "triangle-up", "x", "star", "pentagon"];
 const MEASURES = { perplexity: "validation perplexity", bits: "validation bits per byte" };
-const GENERATIONS = ["ngram", "average", "window", "rnn", "gru", "lstm", "awd-lstm", "mingru", "minlstm", "transformer"];
+const GENERATIONS = KINDS.map((one) => one.name);
 const PATIENCE = 300; // milliseconds after a drawing in which models may come before the charts are drawn again
 const SHARES = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
 const ACROSS = { tokens: "tokens trained on", seconds: "seconds of training" };

@@ -3,7 +3,7 @@ import { choice, field, modelChoice, presets, SENTENCES, slider } from "../parts
 import { calm, el, errors, show, visible } from "../parts/dom.js";
 import { equationList } from "../parts/equations.js";
 import { around, face, keeping, levelTable, own, reading, STYLE } from "../parts/levels.js";
-import { bringIntoView, knownUnit, MOST_CHARACTERS, MOST_STEPS, player, recurrent, remarks, whole } from "../parts/walk.js";
+import { bringIntoView, gated, knownUnit, MOST_CHARACTERS, MOST_STEPS, player, recurrent, remarks, whole } from "../parts/walk.js";
 
 const MEAN = "mean"; // of the units, in the address
 const WAITING = "The first model with gates is ready in a few seconds.";
@@ -15,8 +15,6 @@ export const panel = {
   about: "Each row is a gate, from 0 (shut) to 1 (open), or the memory it guards; the twin sentence has every number turned round.",
   mount,
 };
-
-function gated(model) { return recurrent(model) && model.kind !== "rnn"; }
 
 function mount(place, context) {
   let shown = null; // what the models did with the sentence, and what shows it

@@ -1,12 +1,11 @@
 // Train: a new model from a text of the visitor's, with live curves, pause, resume and stop.
+import { KINDS } from "/kinds.js";
 import { choice, field } from "../parts/controls.js";
 import { el, errors, show } from "../parts/dom.js";
 import { readText, tooLarge } from "../parts/reading.js";
 import { readyModels } from "../parts/ready.js";
 import { curveChart, trainings } from "../parts/trainings.js";
 
-const KINDS = [["lstm", "LSTM"], ["gru", "GRU"], ["rnn", "RNN (Elman)"], ["transformer", "Transformer"], ["ngram", "n-gram (counted, seconds)"],
-  ["window", "window (Bengio)"], ["average", "average of word vectors"], ["mingru", "minGRU"], ["minlstm", "minLSTM"], ["awd-lstm", "AWD-LSTM"]];
 const TOKENS = [["", "what suits the text"], ["word", "words between spaces"], ["prose", "words and punctuation"], ["char", "letters"],
   ["bpe", "word pieces (BPE)"], ["byte", "bytes"]];
 const CORPORA = [["agreement", "generated sentences (subject and verb agree)"], ["python-docs", "the Python manual"], ["python-code", "Python source code"]];
@@ -133,7 +132,7 @@ function form(context, changed, opened) {
   const file = el("input", { type: "file", accept: "text/*,.txt,.md,.csv,.json,.py,.tex,.html,.xml", onchange: () => opened(file.files[0]) });
   const picked = field("A text file, 8 MB at most", file);
   const hint = el("span", { class: "note", id: "hint", role: "status" });
-  const kind = choice("Model", KINDS, context.get("kind", "lstm"), () => { arrange(); changed(); });
+  const kind = choice("Model", KINDS.map((one) => [one.name, one.title]), context.get("kind", "lstm"), () => { arrange(); changed(); });
   const tokens = choice("Tokens", TOKENS, context.get("tokens"), changed);
   const epochs = number("Epochs (times the text is read)", { min: 0.01, max: 1000, step: "any", value: context.get("epochs"), placeholder: "by the text" }, changed);
   const minutes = number("Minutes at most", { min: 0.05, max: 600, step: "any", value: context.get("minutes"), placeholder: "no limit" }, changed);
@@ -149,13 +148,11 @@ function form(context, changed, opened) {
 
   const chosen = () => buttons.find((button) => button.checked).value;
   function arrange() {
-    const counted = kind.value === "ngram";
+    const row = KINDS.find((one) => one.name === kind.value);
     for (const [part, when] of [[corpus.node, "built-in"], [pasted, "paste"], [picked, "file"]]) hide(part, chosen() !== when);
     hide(hint, chosen() !== "file");
-    for (const part of [epochs.node, minutes.node]) hide(part, counted);
-    hide(hidden.node, counted || kind.value === "average");
-    hide(layers.node, counted || kind.value === "average" || kind.value === "window");
-    hide(order.node, !counted);
+    for (const part of [epochs.node, minutes.node]) hide(part, !row.neural);
+    for (const [part, size] of [[hidden.node, "hidden"], [layers.node, "layers"], [order.node, "order"]]) hide(part, !row.sizes.includes(size));
   }
   arrange();
   const values = () => ({ way: chosen(), corpus: corpus.value, text: text.value, kind: kind.value, tokens: tokens.value, name: name.value.trim(),

@@ -2,9 +2,8 @@
 import { choice, field, modelChoice } from "../parts/controls.js";
 import { calm, el, errors, show, visible } from "../parts/dom.js";
 import { shade } from "../parts/strip.js";
-import { knownUnit } from "../parts/walk.js";
+import { knownUnit, recurrent } from "../parts/walk.js";
 
-const CELLS = ["rnn", "gru", "lstm", "awd-lstm", "mingru", "minlstm"];
 const FIRST = "ready:letters";
 const LONGEST = 20000; // characters of a text that is pasted
 const LINKED = 2000; // characters of it that an address holds
@@ -43,7 +42,7 @@ function mount(place, context) {
   let clock = 0;
   const failed = errors();
   const askShown = context.api.latest(), askRanked = context.api.latest();
-  const model = modelChoice("Model", context, { wanted: linked.model, fits: (one) => CELLS.includes(one.kind), changed: arrive });
+  const model = modelChoice("Model", context, { wanted: linked.model, fits: recurrent, changed: arrive });
   place.addEventListener("change", () => { touched = true; }, { capture: true });
   const property = choice("Property of the text", [], "", () => {
     const card = context.models.find((one) => one.name === model.value);

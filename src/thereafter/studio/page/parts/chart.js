@@ -1,4 +1,6 @@
 // Charts by plotly, loaded once when the first is drawn, in the colours of the page.
+import { KINDS } from "/kinds.js";
+
 let loading = null;
 
 function load() {
@@ -13,16 +15,16 @@ function load() {
   return loading;
 }
 
-// The colour of a kind of model, the same in every picture; those of figures/style.py.
-const OF_MODEL = { ngram: "#7F7F7F", window: "#E69F00", rnn: "#D55E00", gru: "#009E73", lstm: "#0072B2", mingru: "#56B4E9",
-  transformer: "#CC79A7", "awd-lstm": "#004C80", minlstm: "#9AD0F5", average: "#B8A800" };
-const ON_DARK = { "awd-lstm": "#5B8FC7", lstm: "#2E97D6" }; // where the colour would be lost
+const OF_KIND = Object.fromEntries(KINDS.map((one) => [one.name, one]));
 const CYCLE = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#7F7F7F"];
 export const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
 
+/** The colour of a kind of model, the same in every picture. */
 export function colourOf(kind, place = 0) {
   const dark = document.documentElement.dataset.theme === "dark";
-  return (dark && ON_DARK[kind]) || (OF_MODEL[kind] ?? CYCLE[place % CYCLE.length]);
+  const known = OF_KIND[kind];
+  if (!known) return CYCLE[place % CYCLE.length];
+  return (dark && known.on_dark) || known.colour;
 }
 
 const TEXTS = new Set(["name", "text", "hovertext", "labels", "x", "y"]);

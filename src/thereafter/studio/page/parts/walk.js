@@ -1,8 +1,10 @@
 // Walking through a sentence with a recurrent model, a step for each token: what the panels of its state share.
+import { KINDS } from "/kinds.js";
 import { el, visible } from "./dom.js";
 import { tokens } from "./tokens.js";
 
-const KINDS = new Set(["rnn", "gru", "lstm", "awd-lstm", "mingru", "minlstm"]);
+const RECURRENT = new Set(KINDS.filter((one) => one.recurrent).map((one) => one.name));
+const GATED = new Set(KINDS.filter((one) => one.gated).map((one) => one.name));
 /** Characters of a sentence that are taken, and tokens of it that are read. */
 export const MOST_CHARACTERS = 4000, MOST_STEPS = 60;
 
@@ -16,7 +18,10 @@ export function knownUnit(model, property) {
 }
 
 /** Whether a model carries a state from word to word. */
-export function recurrent(model) { return KINDS.has(model.kind); }
+export function recurrent(model) { return RECURRENT.has(model.kind); }
+
+/** Whether its cell has gates. */
+export function gated(model) { return GATED.has(model.kind); }
 
 /**
  * Buttons that walk from step to step, and the arrow keys: { node, go, set, stop, leave, next, at }. `moved(at, from)` is
