@@ -26,9 +26,9 @@ class Kind:
     `title`: what menus call it. `colour`: the same in every picture, `on_dark` where it would be lost on a dark page.
     `training`: its `training.kinds.ModelKind`, as "module:attribute"; empty for neural kinds, which are trained alike.
     `model` and `settings`: the class of a neural kind and the dataclass of its options. `cell`: what a recurrent kind
-    steps with, a name in `cells.CELLS`; `gated`: whether it has gates. `adam_rate`: its default learning rate beside
-    that of other kinds of its size. `sizes`: which numbers a form asks for. `compared`: whether `compare` takes it
-    unasked.
+    steps with, a name in `cells.CELLS` or a class as "module:Class"; `gated`: whether it has gates. `adam_rate`: its
+    default learning rate beside that of other kinds of its size. `sizes`: which numbers a form asks for. `compared`:
+    whether `compare` takes it unasked.
     """
 
     name: str

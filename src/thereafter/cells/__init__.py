@@ -1,8 +1,18 @@
 """Recurrent cells, by name. A cell never sees time: it is one step, with its weights passed in."""
 
+from thereafter.kinds import KINDS
 from thereafter.registry import Registry
 
-CELLS = Registry(
+
+class _Cells(Registry):
+    """Ours, and those of kinds that other packages add: a kind whose `cell` is a class gives it its own name."""
+
+    @property
+    def paths(self) -> dict[str, str]:
+        return self._paths | {name: kind.cell for name, kind in KINDS.items() if ":" in kind.cell}
+
+
+CELLS = _Cells(
     "cell",
     {
         "elman": "thereafter.cells.elman:Elman",

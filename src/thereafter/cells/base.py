@@ -57,6 +57,9 @@ class Cell(ABC):
     gates: ClassVar[tuple[str, ...]]
     """The blocks of the weight rows, in order. Weights are converted by these names, never by position."""
     state_type: ClassVar[type[Any]] = HState
+    hoists: ClassVar[bool] = True
+    """Whether W x of all steps may be taken out of the loop. Where the state changes the input first it may not: then
+    `project` hands the input on as it is, and `step` takes that product itself."""
     linear: ClassVar[bool] = False
     """Whether h_t = a_t h_{t-1} + b_t with a, b free of h: such a cell has a parallel form, `coefficients`."""
 
@@ -120,11 +123,15 @@ class Cell(ABC):
         return self.state_type(*(like.new_zeros(batch, size) for size in self.state_sizes().values()))
 
     def project(self, x_BTI: Tensor, weights: Weights) -> Tensor:
-        """z_BTG = W x + b for every step at once."""
+        """z_BTG for every step at once; x itself for a cell that does not hoist."""
+        return self.input_product(x_BTI, weights) if self.hoists else x_BTI
+
+    def input_product(self, x: Tensor, weights: Weights) -> Tensor:
+        """z = W x + b, of one step or of many."""
         if not self.layer_norm:
-            return F.linear(x_BTI, weights["weight_ih"], weights.get("bias_ih"))
-        z_BTG = normalise(F.linear(x_BTI, weights["weight_ih"]), weights["norm_ih"])
-        return z_BTG + weights["bias_ih"] if "bias_ih" in weights else z_BTG
+            return F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
+        z = normalise(F.linear(x, weights["weight_ih"]), weights["norm_ih"])
+        return z + weights["bias_ih"] if "bias_ih" in weights else z
 
     def recur(self, h_BO: Tensor, weights: Weights) -> Tensor:
         """r_BG = U h (+ b)."""

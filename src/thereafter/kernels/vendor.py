@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from thereafter.cells.base import HCState, HState
+from thereafter.cells.base import Cell, HCState
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
@@ -25,9 +26,6 @@ class Vendor:
     name = "vendor"
 
     def refuses(self, job: Job) -> str | None:
-        cell = job.cell
-        if cell.layer_norm:
-            return "the vendor's cells have no layer norm"
         if job.record:
             return "the vendor's cells do not show their gates"
         if job.hold or job.reset_BT is not None:
@@ -36,7 +34,7 @@ class Vendor:
             return "the vendor's cells refuse sequences of no steps"
         if job.lengths_B is not None and int(job.lengths_B.min()) < 1:
             return "the vendor's cells refuse rows of no steps"
-        return _differs(cell) or _lacks(job)
+        return differs(job.cell) or _lacks(job)
 
     def status(self) -> str:
         cells = "plain lstm, gru (reset after, update old), elman (tanh, relu)"
@@ -66,9 +64,9 @@ def _run(job: Job) -> Unrolled:
     cell = job.cell
     flat = _flat_weights(job)
     initial: Any = tuple(part.unsqueeze(0).contiguous() for part in _within_half(job))
-    if not isinstance(cell, LSTM):
+    if len(initial) == 1:
         initial = initial[0]
-    operator: Any = _operator(cell)
+    operator = _TWINS[type(cell)].operator(cell)
     has_bias = cell.bias != "none"
     # Without dropout, training mode changes nothing but that cuDNN keeps what gradients need.
     train = torch.is_grad_enabled()
@@ -84,7 +82,7 @@ def _run(job: Job) -> Unrolled:
         )
         last = list(_picked(tuple(last), back))
     parts = [part.squeeze(0) for part in last]
-    return Unrolled(y_BTO, HCState(*parts) if isinstance(cell, LSTM) else HState(*parts))
+    return Unrolled(y_BTO, cell.state_type(*parts))
 
 
 _MOST_HALF = 2.0**15
@@ -112,21 +110,57 @@ def _picked(states: Any, order: Tensor | None) -> Any:
     return states.index_select(1, order)
 
 
-def _differs(cell: Any) -> str | None:
-    """What the vendor's cell of that name does otherwise."""
-    if isinstance(cell, LSTM):
-        if cell.peephole:
-            return "the vendor's LSTM has no peepholes"
-        return "the vendor's LSTM does not couple its gates" if cell.coupled else None
-    if isinstance(cell, GRU):
-        if cell.reset == "before":
-            return "the vendor's GRU resets after the recurrent product"
-        return "in the vendor's GRU z multiplies the old state" if cell.update == "new" else None
-    if isinstance(cell, Elman):
-        if cell.nonlinearity not in ("tanh", "relu"):
-            return f"the vendor's RNN knows tanh and relu, not {cell.nonlinearity}"
-        return None
-    return f"the vendor has no cell {cell.name!r}"
+def _lstm_differs(cell: LSTM) -> str | None:
+    if cell.peephole:
+        return "the vendor's LSTM has no peepholes"
+    return "the vendor's LSTM does not couple its gates" if cell.coupled else None
+
+
+def _gru_differs(cell: GRU) -> str | None:
+    if cell.reset == "before":
+        return "the vendor's GRU resets after the recurrent product"
+    return "in the vendor's GRU z multiplies the old state" if cell.update == "new" else None
+
+
+def _elman_differs(cell: Elman) -> str | None:
+    known = cell.nonlinearity in _ELMAN_MODES
+    return None if known else f"the vendor's RNN knows tanh and relu, not {cell.nonlinearity}"
+
+
+_ELMAN_MODES = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}
+
+
+class _Twin(NamedTuple):
+    """The vendor's cell of a kind: what it does otherwise, torch's operator, and cuDNN's name of it."""
+
+    differs: Callable[[Any], str | None]
+    operator: Callable[[Any], Any]
+    mode: Callable[[Any], str]
+
+
+# By the exact type: a cell that was made from one of these may compute something else.
+_TWINS: dict[type[Cell], _Twin] = {
+    LSTM: _Twin(_lstm_differs, lambda cell: torch.lstm, lambda cell: "LSTM"),
+    GRU: _Twin(_gru_differs, lambda cell: torch.gru, lambda cell: "GRU"),
+    Elman: _Twin(
+        _elman_differs,
+        lambda cell: torch.rnn_tanh if cell.nonlinearity == "tanh" else torch.rnn_relu,
+        lambda cell: _ELMAN_MODES[cell.nonlinearity],
+    ),
+}
+
+
+def differs(cell: Cell) -> str | None:
+    """What the vendor's cell of that name does otherwise, or that there is none; None where both compute the same."""
+    twin = _TWINS.get(type(cell))
+    if twin is None:
+        return f"the vendor has no cell {cell.name!r}"
+    return "the vendor's cells have no layer norm" if cell.layer_norm else twin.differs(cell)
+
+
+def cudnn_mode(cell: Cell) -> str | None:
+    """cuDNN's name of a cell it has."""
+    return None if differs(cell) else _TWINS[type(cell)].mode(cell)
 
 
 def _lacks(job: Job) -> str | None:
@@ -165,14 +199,6 @@ def _failure(
             name, reason = str(low).removeprefix("torch."), str(error).partition(".")[0]
             return f"torch's {cell.name} does not run in {name} on this processor ({reason})"
     return None
-
-
-def _operator(cell: Any) -> Any:
-    if isinstance(cell, LSTM):
-        return torch.lstm
-    if isinstance(cell, GRU):
-        return torch.gru
-    return torch.rnn_tanh if cell.nonlinearity == "tanh" else torch.rnn_relu
 
 
 def _flat_weights(job: Job) -> list[Tensor]:

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.base import Cell
-from thereafter.cells.elman import Elman
-from thereafter.cells.gru import GRU
-from thereafter.cells.lstm import LSTM
+from thereafter.kernels.vendor import cudnn_mode
 
 
 def flatten_weights(cell: Cell, weights: dict[str, Tensor]) -> None:
@@ -18,7 +16,7 @@ def flatten_weights(cell: Cell, weights: dict[str, Tensor]) -> None:
 
     The parameters stay the same objects with the same values; only where their numbers lie changes.
     """
-    mode = _mode(cell)
+    mode = cudnn_mode(cell)
     names = ["weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"]
     flat = [weights[name] for name in names if name in weights]
     if mode is None or cell.bias == "one" or not all(_acceptable(weight) for weight in flat):
@@ -27,7 +25,7 @@ def flatten_weights(cell: Cell, weights: dict[str, Tensor]) -> None:
         return
     from torch.backends.cudnn.rnn import get_cudnn_mode
 
-    projected = getattr(cell, "proj_size", 0)
+    projected = 0 if cell.output_size == cell.hidden_size else cell.output_size
     number: Any = get_cudnn_mode(mode)  # type: ignore[no-untyped-call]
     device: Any = torch.cuda.device_of(flat[0])  # type: ignore[no-untyped-call]
     with device, torch.no_grad():
@@ -41,16 +39,3 @@ def _acceptable(weight: Tensor) -> bool:
     here: Any = weight.is_cuda and torch.backends.cudnn.is_available()  # type: ignore[no-untyped-call]
     known = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
     return bool(here and torch.backends.cudnn.enabled and weight.dtype in known)
-
-
-def _mode(cell: Cell) -> str | None:
-    """cuDNN's name of a cell it has."""
-    if cell.layer_norm:
-        return None
-    if isinstance(cell, LSTM):
-        return None if cell.peephole or cell.coupled else "LSTM"
-    if isinstance(cell, GRU):
-        return "GRU" if cell.reset == "after" and cell.update == "old" else None
-    if isinstance(cell, Elman):
-        return {"tanh": "RNN_TANH", "relu": "RNN_RELU"}.get(cell.nonlinearity)
-    return None

@@ -5,15 +5,18 @@ Shapes: B rows, I inputs, H hidden units, G gate rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from thereafter.cells.base import Cell
+from thereafter.cells.diagonal import Diagonal
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
+from thereafter.cells.minimal import MinGRU, MinLSTM
 from thereafter.layers.stepper import Product, Slot, Stepper, compiles
 
 Weights = dict[str, Tensor]
@@ -167,27 +170,48 @@ class LinearStepper(Stepper):
         self.bias_G = self.bias(weights, rows)
         self.parts = self.gates.chunk(rows // units, dim=1)
         self.shown = outlet.view
-        if cell.name == "diagonal":
-            # the cell's own formula at a projected input of 1: the decay and the input's factor
-            one = self.like.new_ones(units)
-            decay, scale = cell.coefficients(one, weights)
-            self.decay, self.scale = self.kept("decay", decay.clone), self.kept("scale", scale.clone)
 
     def step(self) -> None:
         self.product()
         self.gates.add_(self.bias_G)
-        if self.cell.name == "mingru":
-            update, new = self.parts
-            torch.lerp(self.h, new, update.sigmoid_(), out=self.h)
-        elif self.cell.name == "minlstm":
-            i, f, new = self.parts
-            # sigmoid(log sigmoid f - log sigmoid i), as the cell has it: log sigmoid z = -log(e^0 + e^-z)
-            torch.logaddexp(self.zero, i.neg_(), out=i)
-            torch.logaddexp(self.zero, f.neg_(), out=f)
-            torch.lerp(new, self.h, i.sub_(f).sigmoid_(), out=self.h)
-        else:
-            self.h.mul_(self.decay).addcmul_(self.gates, self.scale)
+        self.mix()
         self.shown.copy_(self.h)
+
+    def mix(self) -> None:
+        """The new h from the old one and the gates."""
+        raise NotImplementedError
+
+
+class MinGRUStepper(LinearStepper):
+    """h = (1 - z) h + z new."""
+
+    def mix(self) -> None:
+        update, new = self.parts
+        torch.lerp(self.h, new, update.sigmoid_(), out=self.h)
+
+
+class MinLSTMStepper(LinearStepper):
+    """h = f' h + i' new, the two gates scaled to a sum of 1."""
+
+    def mix(self) -> None:
+        i, f, new = self.parts
+        # sigmoid(log sigmoid f - log sigmoid i), as the cell has it: log sigmoid z = -log(e^0 + e^-z)
+        torch.logaddexp(self.zero, i.neg_(), out=i)
+        torch.logaddexp(self.zero, f.neg_(), out=f)
+        torch.lerp(new, self.h, i.sub_(f).sigmoid_(), out=self.h)
+
+
+class DiagonalStepper(LinearStepper):
+    """h = decay h + scale W x."""
+
+    def __init__(self, cell: Diagonal, weights: Weights, batch: int, outlet: Slot, packed: Weights) -> None:
+        super().__init__(cell, weights, batch, outlet, packed)
+        # the cell's own formula at a projected input of 1: the decay and the input's factor
+        decay, scale = cell.coefficients(self.like.new_ones(cell.hidden_size), weights)
+        self.decay, self.scale = self.kept("decay", decay.clone), self.kept("scale", scale.clone)
+
+    def mix(self) -> None:
+        self.h.mul_(self.decay).addcmul_(self.gates, self.scale)
 
 
 class AnyStepper(Stepper):
@@ -212,17 +236,27 @@ class AnyStepper(Stepper):
         self.shown.copy_(self.state.h)
 
 
+def _is_plain(cell: LSTM) -> bool:
+    return not (cell.peephole or cell.coupled or cell.proj_size)
+
+
+# By the exact type: a cell that was made from one of these may compute something else.
+_FAST: dict[type[Cell], tuple[Callable[..., Stepper], Callable[[Any], bool]]] = {
+    LSTM: (LSTMStepper, _is_plain),
+    GRU: (GRUStepper, lambda cell: True),
+    Elman: (ElmanStepper, lambda cell: True),
+    MinGRU: (MinGRUStepper, lambda cell: True),
+    MinLSTM: (MinLSTMStepper, lambda cell: True),
+    Diagonal: (DiagonalStepper, lambda cell: True),
+}
+
+
 def make_stepper(
     cell: Cell, weights: Weights, batch: int, outlet: Slot, hold: dict[str, float], packed: Weights
 ) -> Stepper:
     """The fast stepper of a cell where there is one; `packed` takes what it makes of the weights, or has it already."""
-    plain = not cell.layer_norm and not hold
-    if plain and isinstance(cell, LSTM) and not (cell.peephole or cell.coupled or cell.proj_size):
-        return LSTMStepper(cell, weights, batch, outlet, packed)
-    if plain and isinstance(cell, GRU):
-        return GRUStepper(cell, weights, batch, outlet, packed)
-    if plain and isinstance(cell, Elman):
-        return ElmanStepper(cell, weights, batch, outlet, packed)
-    if plain and cell.linear and cell.name in ("mingru", "minlstm", "diagonal"):
-        return LinearStepper(cell, weights, batch, outlet, packed)
+    if type(cell) in _FAST and not cell.layer_norm and not hold:
+        make, takes = _FAST[type(cell)]
+        if takes(cell):
+            return make(cell, weights, batch, outlet, packed)
     return AnyStepper(cell, weights, batch, outlet, packed, hold)

@@ -9,6 +9,7 @@ made: it would fight torch's for the cores.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +18,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter.cells.base import Cell
+from thereafter.cells.diagonal import Diagonal
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
+from thereafter.cells.minimal import MinGRU, MinLSTM
 from thereafter.compiled import available, missing
 from thereafter.kernels.jobs import Job, Unrolled
 
@@ -47,12 +50,12 @@ class Cpu:
             return "state reset runs in the reference loop"
         if not job.x_BTI.shape[1] or not job.x_BTI.shape[0]:
             return "there is nothing to do"
-        if cell.layer_norm and not isinstance(cell, LSTM):
+        if type(cell) not in _KNOWN:
+            return f"it does not know the cell {cell.name!r}"
+        if cell.layer_norm and type(cell) is not LSTM:
             return f"layer norm of {cell.name!r} runs in the reference loop"
         if cell.layer_norm and cell.output_size != cell.hidden_size:
             return "layer norm together with a projection runs in the reference loop"
-        if not (cell.linear or isinstance(cell, (LSTM, GRU, Elman))):
-            return f"it does not know the cell {cell.name!r}"
         return None
 
     def status(self) -> str:
@@ -61,33 +64,58 @@ class Cpu:
         return f"cannot run here: {missing()}"
 
     def run(self, job: Job) -> Unrolled:
-        from thereafter.kernels.cpu.elman import run_elman
-        from thereafter.kernels.cpu.gru import run_gru
-        from thereafter.kernels.cpu.linear import run_linear
-        from thereafter.kernels.cpu.lstm import run_lstm, run_projected_lstm
-
-        cell = job.cell
         if not torch.is_grad_enabled():
             job = _detached(job)  # a function of autograd's cannot see that nothing will be asked of it
-        parts: tuple[Tensor, ...]
-        if isinstance(cell, LSTM) and cell.output_size == cell.hidden_size:
-            y_BTO, parts = run_lstm(job)
-            return Unrolled(y_BTO, type(job.state)(*parts))
-        z_TBG = _project(job)
-        if isinstance(cell, LSTM):
-            h_TBO, parts = run_projected_lstm(job, z_TBG)
-        elif isinstance(cell, GRU):
-            h_TBO, parts = run_gru(job, z_TBG)
-        elif isinstance(cell, Elman):
-            h_TBO, parts = run_elman(job, z_TBG)
-        else:
-            h_TBO, parts = run_linear(job, z_TBG)
-        # A copy: what the loops keep for the way back must not change under a user who works in place.
-        y_BTO = h_TBO.transpose(0, 1).clone(memory_format=torch.contiguous_format)
-        if job.lengths_B is not None:
-            live_BT1 = (torch.arange(y_BTO.shape[1]) < job.lengths_B.unsqueeze(1)).unsqueeze(-1)
-            y_BTO = torch.where(live_BT1, y_BTO, torch.zeros((), dtype=y_BTO.dtype))
-        return Unrolled(y_BTO, type(job.state)(*parts))
+        return _KNOWN[type(job.cell)](job.cell, job)
+
+
+def _run_lstm(cell: LSTM, job: Job) -> Unrolled:
+    from thereafter.kernels.cpu.lstm import run_lstm, run_projected_lstm
+
+    if cell.output_size != cell.hidden_size:
+        return _batch_first(job, *run_projected_lstm(cell, job, _project(job)))
+    y_BTO, parts = run_lstm(cell, job)
+    return Unrolled(y_BTO, type(job.state)(*parts))
+
+
+def _run_gru(cell: GRU, job: Job) -> Unrolled:
+    from thereafter.kernels.cpu.gru import run_gru
+
+    # where the reset gate multiplies the second bias, that one stays in the loop
+    return _batch_first(job, *run_gru(cell, job, _project(job, second_bias=cell.reset == "before")))
+
+
+def _run_elman(cell: Elman, job: Job) -> Unrolled:
+    from thereafter.kernels.cpu.elman import run_elman
+
+    return _batch_first(job, *run_elman(cell, job, _project(job)))
+
+
+def _run_linear(cell: Cell, job: Job) -> Unrolled:
+    from thereafter.kernels.cpu.linear import run_linear
+
+    return _batch_first(job, *run_linear(cell, job, _project(job)))
+
+
+# By the exact type: a cell that was made from one of these may compute something else.
+_KNOWN: dict[type[Cell], Callable[[Any, Job], Unrolled]] = {
+    LSTM: _run_lstm,
+    GRU: _run_gru,
+    Elman: _run_elman,
+    MinGRU: _run_linear,
+    MinLSTM: _run_linear,
+    Diagonal: _run_linear,
+}
+
+
+def _batch_first(job: Job, h_TBO: Tensor, parts: tuple[Tensor, ...]) -> Unrolled:
+    """What the loops give, time first, as a kernel answers; 0 beyond the end of each row."""
+    # A copy: what the loops keep for the way back must not change under a user who works in place.
+    y_BTO = h_TBO.transpose(0, 1).clone(memory_format=torch.contiguous_format)
+    if job.lengths_B is not None:
+        live_BT1 = (torch.arange(y_BTO.shape[1]) < job.lengths_B.unsqueeze(1)).unsqueeze(-1)
+        y_BTO = torch.where(live_BT1, y_BTO, torch.zeros((), dtype=y_BTO.dtype))
+    return Unrolled(y_BTO, type(job.state)(*parts))
 
 
 def _threads() -> str:
@@ -105,19 +133,14 @@ def _detached(job: Job) -> Job:
     return replace(job, x_BTI=job.x_BTI.detach(), state=state, weights=weights)
 
 
-def _project(job: Job) -> Tensor:
+def _project(job: Job, *, second_bias: bool = True) -> Tensor:
     """z of all steps, time first, with every bias that may be hoisted."""
-    weights: Any = job.weights
+    weights = job.weights
     x_TBI = job.x_BTI.transpose(0, 1).contiguous()
     bias = weights.get("bias_ih")
-    if "bias_hh" in weights and _hoists_second_bias(job.cell):
+    if second_bias and bias is not None and "bias_hh" in weights:
         bias = bias + weights["bias_hh"]
     return F.linear(x_TBI, weights["weight_ih"], bias)
-
-
-def _hoists_second_bias(cell: Cell) -> bool:
-    """All cells but the GRU that resets after the product, where the reset gate multiplies that bias."""
-    return not (isinstance(cell, GRU) and cell.reset == "after")
 
 
 CPU = Cpu()

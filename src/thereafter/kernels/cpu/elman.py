@@ -54,11 +54,8 @@ class _ElmanScan(torch.autograd.Function):
         return dz, dh, d_hh, None, None
 
 
-def run_elman(job: Job, z_TBH: Tensor) -> tuple[Tensor, tuple[Tensor]]:
+def run_elman(cell: Elman, job: Job, z_TBH: Tensor) -> tuple[Tensor, tuple[Tensor]]:
     """h of every step [T, B, H], and the last."""
-    cell = job.cell
-    if not isinstance(cell, Elman):
-        raise TypeError(f"expected an Elman cell, got {cell!r}")
     kind = ("tanh", "relu", "leaky_relu", "relu6", "sigmoid", "identity").index(cell.nonlinearity)
     h_TBH = _ElmanScan.apply(z_TBH, job.state.h, job.weights["weight_hh"], job.lengths_B, kind)  # type: ignore[no-untyped-call]
     return h_TBH, (h_TBH[-1],)

@@ -128,11 +128,9 @@ class _GruBefore(torch.autograd.Function):
         return dz, dh, torch.cat([d_first, d_second]), None, None
 
 
-def run_gru(job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor]]:
+def run_gru(cell: GRU, job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor]]:
     """h of every step [T, B, H], and the last."""
-    cell, weights = job.cell, job.weights
-    if not isinstance(cell, GRU):
-        raise TypeError(f"expected a GRU, got {cell!r}")
+    weights = job.weights
     old = cell.update == "old"
     if cell.reset == "before":
         h_TBH = _GruBefore.apply(z_TBG, job.state.h, weights["weight_hh"], job.lengths_B, old)  # type: ignore[no-untyped-call]

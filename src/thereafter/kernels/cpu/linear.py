@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from thereafter.cells.base import Cell
 from thereafter.kernels.cpu.products import refuse_second_derivative
 from thereafter.kernels.jobs import Job
 
@@ -34,9 +35,9 @@ class _LinearSteps(torch.autograd.Function):
         return da, db, dh
 
 
-def run_linear(job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor]]:
+def run_linear(cell: Cell, job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor]]:
     """h of every step [T, B, H], and the last; rows that are over stand still."""
-    a_TBH, b_TBH = job.cell.coefficients(z_TBG, job.weights)
+    a_TBH, b_TBH = cell.coefficients(z_TBG, job.weights)
     if job.lengths_B is not None:
         live_TB1 = (torch.arange(len(z_TBG)).unsqueeze(1) < job.lengths_B).unsqueeze(-1)
         a_TBH = torch.where(live_TB1, a_TBH, torch.ones_like(a_TBH))

@@ -172,33 +172,30 @@ def _inside(rows: int, size: int, by_rows: bool, inputs: int) -> bool:
     return rows >= _FEWEST_ROWS and (cached or (not by_rows and inputs <= rows))
 
 
-def run_lstm(job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+def run_lstm(cell: LSTM, job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """y of every step [B, T, H], and the last h and c, with layer norm or without."""
     weights = job.weights
     read = (weights["weight_ih"], weights["weight_hh"], weights.get("bias_ih"), weights.get("bias_hh"))
-    given: tuple[Any, ...] = (job.x_BTI, job.state.h, job.state.c, *read, *_shared(job))
+    given: tuple[Any, ...] = (job.x_BTI, job.state.h, job.state.c, *read, *_shared(cell, job))
     scan: Any = LstmScan
-    if job.cell.layer_norm:
+    if cell.layer_norm:
         scan = LstmNormScan
         given += weights["norm_ih"], weights["norm_hh"], torch.stack([weights["norm_c"], weights["shift_c"]])
     y_BTH, h_BH, c_BH = scan.apply(*given)
     return y_BTH, (h_BH, c_BH)
 
 
-def run_projected_lstm(job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+def run_projected_lstm(cell: LSTM, job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """The same for an LSTM whose output is projected, from its projected input: h of every step [T, B, O]."""
     weights = job.weights
     scan: Any = ProjectedLstmScan
     given = z_TBG, job.state.h, job.state.c, weights["weight_hh"], weights["weight_hr"]
-    h_TBO, c_BH = scan.apply(*given, *_shared(job))
+    h_TBO, c_BH = scan.apply(*given, *_shared(cell, job))
     return h_TBO, (h_TBO[-1], c_BH)
 
 
-def _shared(job: Job) -> tuple[Tensor | None, Tensor | None, bool]:
+def _shared(cell: LSTM, job: Job) -> tuple[Tensor | None, Tensor | None, bool]:
     """Peepholes [3, H], lengths, and whether input and forget gates are coupled."""
-    cell = job.cell
-    if not isinstance(cell, LSTM):
-        raise TypeError(f"expected an LSTM, got {cell!r}")
     if not cell.peephole:
         return None, job.lengths_B, cell.coupled
     rows = [job.weights[f"peephole_{gate}"] for gate in ("input", "forget", "output") if gate in cell.blocks]

@@ -1,0 +1,132 @@
+"""A kind of model from another package: a cell of its own, made known by an entry point, and nothing edited here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thereafter
+
+TESTS = Path(__file__).parent
+PACKAGE = TESTS / "strangers" / "my_mogrifier.py"
+TEXT = "the cat sat on the mat\nthe dog sat on the cat\na cat ate the fish\n" * 20
+SUITES = ("kernels/test_parity.py", "cells/test_cells.py", "models/test_contract.py", "models/test_neural.py")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of packages with this one in it, as an installer leaves it."""
+    folder = tmp_path_factory.mktemp("packages")
+    shutil.copy(PACKAGE, folder)
+    about = folder / "my_mogrifier-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: my-mogrifier\nVersion: 1.0\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text("[thereafter.kinds]\nmy-mogrifier = my_mogrifier:KIND\n", encoding="utf-8")
+    return folder
+
+
+def run(folder: Path, *command: str, cwd: Path | None = None) -> str:
+    source = str(Path(thereafter.__file__).parents[1])
+    env = os.environ | {"PYTHONPATH": os.pathsep.join((str(folder), source)), "COLUMNS": "200"}
+    done = subprocess.run([sys.executable, *command], env=env, cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_its_rule_is_the_papers(installed: Path):
+    """One step written out with numpy, from x and h that gate each other five times to the LSTM's own equations."""
+    script = """
+import json, torch
+from my_mogrifier import Mogrifier
+from thereafter.kernels.scan import unroll
+torch.manual_seed(1)
+cell = Mogrifier(3, 4, rounds=5)
+weights = {name: torch.randn(shape, dtype=torch.float64) for name, shape in cell.shapes().items()}
+x, state = torch.randn(1, 2, 3, dtype=torch.float64), cell.zero_state(1, torch.zeros(1, dtype=torch.float64))
+state = type(state)(torch.randn_like(state.h), torch.randn_like(state.c))
+done = unroll(cell, x, state, weights)
+weights = {name: weight.tolist() for name, weight in weights.items()}
+print(json.dumps([weights, x.tolist(), [part.tolist() for part in state], done.y_BTO.tolist()]))
+"""
+    stored, x, (h, c), outputs = json.loads(run(installed, "-c", script))
+    w = {name: np.array(weight) for name, weight in stored.items()}
+    h, c = np.array(h)[0], np.array(c)[0]
+
+    def sigmoid(a: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-a))
+
+    for step, output in zip(np.array(x)[0], np.array(outputs)[0], strict=True):
+        seen, gated = step, h
+        for i in (1, 3, 5):
+            seen = 2 * sigmoid(w[f"mogrify_{i}"] @ gated) * seen
+            gated = 2 * sigmoid(w[f"mogrify_{i + 1}"] @ seen) * gated if i < 5 else gated
+        a = w["weight_ih"] @ seen + w["bias_ih"] + w["weight_hh"] @ gated + w["bias_hh"]
+        i_, f, g, o = np.split(a, 4)
+        c = sigmoid(f) * c + sigmoid(i_) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        np.testing.assert_allclose(output, h, rtol=1e-10)
+
+
+def test_it_passes_the_suites_of_this_house(installed: Path):
+    options = ("-p", "no:cacheprovider", "-n", "0", "-k", "my-mogrifier")
+    shown = run(installed, "-m", "pytest", *(str(TESTS / suite) for suite in SUITES), *options)
+    assert int(re.search(r"(\d+) passed", shown)[1]) > 80  # type: ignore[index]
+    assert "skipped" not in shown
+
+
+def test_the_command_line_knows_it(installed: Path, tmp_path: Path):
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+    assert "my-mogrifier" in run(installed, "-m", "thereafter", "train", "--help")
+    options = ["--model", "my-mogrifier", "--hidden", "8", "--epochs", "2", "--set", "rounds=3", "--out", "run"]
+    run(installed, "-m", "thereafter", "train", "text.txt", *options, cwd=tmp_path)
+    assert "rounds = 3" in (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
+    assert "bits per byte" in run(installed, "-m", "thereafter", "score", "run", "text.txt", cwd=tmp_path)
+    script = """
+import thereafter
+lm = thereafter.load("run")
+seen = lm.trace("the cat sat")
+print(sorted({name.partition(".")[2] for name in seen.arrays if "." in name}), len(lm.next("the cat")))
+"""
+    assert "'forget'" in run(installed, "-c", script, cwd=tmp_path)
+
+
+def test_the_studio_offers_it(installed: Path):
+    script = """
+import sys, tempfile
+from pathlib import Path
+from fastapi.testclient import TestClient
+from thereafter.studio.app import make_app
+from thereafter.studio.studio import Studio
+folder = Path(tempfile.mkdtemp())
+app = make_app(Studio(folder / "runs", folder / "ready"))
+client = TestClient(app, base_url="http://127.0.0.1")
+print(client.get("/kinds.js").text, app.openapi()["components"]["schemas"])
+"""
+    shown = run(installed, "-c", script)
+    assert "Mogrifier LSTM" in shown
+    assert shown.count("my-mogrifier") > 1  # in the menu, and among what a training may ask for
+
+
+def test_one_that_cannot_be_loaded_is_named_and_left_out(tmp_path: Path):
+    about = tmp_path / "broken-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text("[thereafter.kinds]\nbroken = broken_package:KIND\n", encoding="utf-8")
+    script = """
+import warnings
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    from thereafter.kinds import KINDS
+    print(len(KINDS), [str(one.message) for one in said])
+"""
+    shown = run(tmp_path, "-c", script)
+    assert "'broken' of broken_package:KIND cannot be used" in shown
+    assert shown.startswith("10 ")
