@@ -183,7 +183,7 @@ class Stopwatch:
 
     def __init__(self, loop: Loop) -> None:
         self.seconds = 0.0
-        for owner, name in ((loop, "_loss"), (loop._optimizer, "step"), (torch.Tensor, "backward")):
+        for owner, name in ((loop, "_loss"), (loop._optimizer, "step"), (torch.autograd, "backward")):
             setattr(owner, name, self._timed(getattr(owner, name)))
 
     def _timed(self, function: Callable[..., object]) -> Callable[..., object]:

@@ -13,6 +13,7 @@ its steps, where its last snapshot is whole; a second interrupt does not wait fo
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -156,8 +157,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, lines.interrupt)
     try:
         lines.say(hello=True)
+        order = json.loads(sys.stdin.read())
+        if order["do"] == "ready" and sys.platform != "win32":
+            os.nice(10)  # nobody asked for these models: whoever looks at a panel meanwhile goes first
         with progress.reporting(lines):
-            if not obey(json.loads(sys.stdin.read()), lines):
+            if not obey(order, lines):
                 sys.exit(2)
         lines.say(done=True)
     except ThereafterError as error:
