@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import thereafter
-from thereafter.tasks.task import TASKS
+from thereafter.tasks import TASKS
 from thereafter.training.kinds import MODELS
 
 OLD = Path(__file__).parent / "old_runs"

@@ -24,7 +24,8 @@ import thereafter
 from thereafter.data.scaler import Scaler
 from thereafter.layers.gaussian import Gaussian
 from thereafter.models.task_net import TaskNet
-from thereafter.tasks.task import TASKS, Task
+from thereafter.tasks import TASKS
+from thereafter.tasks.task import Task
 
 # ---- the task: under 80 lines
 
@@ -162,7 +163,7 @@ def test_a_killed_training_goes_on_to_the_same_bits(tmp_path: Path):
     thereafter.train(source, task="next-number", out=whole, **options)
     script = (
         "import os, signal, thereafter\n"
-        "from thereafter.tasks.task import TASKS\n"
+        "from thereafter.tasks import TASKS\n"
         "from thereafter.training.loop import Loop\n"
         f"TASKS.add(*{ROW!r})\n"
         "own = Loop._step\n"

@@ -78,9 +78,9 @@ def train(
     `thereafter.models.settings` and of `thereafter.training.settings.TrainingSettings`: hidden, layers, epochs, rate...
     An option may be spelled in full where names meet: `**{"transformer.context": 512}`.
 
-    With `task` (tag, classify, fill or translate) a network for it is trained on examples instead: a file, or the name
-    of a corpus; validated on its valid part, else on the last tenth. Options are the fields of the task's settings and
-    of `TrainingSettings`.
+    With `task` (a name of `thereafter.tasks.TASKS`) a network for it is trained on examples instead: a file, or the
+    name of a corpus; validated on its valid part, else on the last tenth. Options are the fields of the task's settings
+    and of `TrainingSettings`.
 
     >>> lm = train(text="the cat sat on the mat\\nthe cat ate\\n", tokens="word", order=2, smoothing="mle", min_count=1)
     >>> lm.next("the", k=1)

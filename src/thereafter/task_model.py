@@ -10,10 +10,10 @@ from thereafter import config as toml
 from thereafter.data.files import AnySource
 from thereafter.inspection.trace import Trace
 from thereafter.language_model import visible
-from thereafter.tasks import answering, baselines, finding, fitting, store, tracing
+from thereafter.tasks import TASKS, answering, baselines, finding, fitting, store, tracing
 from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.fitting import Fitted
-from thereafter.tasks.task import TASKS, AnyTask, Measured
+from thereafter.tasks.task import AnyTask, Measured
 
 
 class TaskModel:

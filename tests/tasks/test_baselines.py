@@ -15,8 +15,7 @@ from thereafter.cli import main
 from thereafter.errors import FormatError, SourceError
 from thereafter.evaluation.classes import NaiveBayes, measure_classes
 from thereafter.evaluation.hmm import HiddenMarkov
-from thereafter.tasks import baselines, finding
-from thereafter.tasks.task import TASKS
+from thereafter.tasks import TASKS, baselines, finding
 from thereafter.text.conll import read_tagged
 from thereafter.text.labelled import read_labelled
 

@@ -13,8 +13,8 @@ import pytest
 
 import thereafter
 from thereafter.errors import FormatError
+from thereafter.tasks import TASKS as TASKS_BY_NAME
 from thereafter.tasks import finding, fitting
-from thereafter.tasks.task import TASKS as TASKS_BY_NAME
 from thereafter.text.sources import resolve
 from thereafter.training.recipes import read_recipe
 

@@ -11,13 +11,14 @@ import typer
 
 from thereafter.cli.app import Encoding, SourceName, app
 from thereafter.kinds import listed
+from thereafter.tasks import TASKS
 
 
 @app.command()
 def compare(
     source: SourceName,
     task: Annotated[
-        str | None, typer.Option(help="Compare networks of a task, on its examples: tag, classify, fill or translate.")
+        str | None, typer.Option(help=f"Compare networks of a task, on its examples: {listed(list(TASKS))}.")
     ] = None,
     models: Annotated[
         list[str] | None,

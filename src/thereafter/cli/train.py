@@ -11,6 +11,7 @@ from thereafter import progress
 from thereafter.cli.app import Encoding, app
 from thereafter.errors import OptionError
 from thereafter.kinds import listed
+from thereafter.tasks import TASKS
 
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
@@ -34,7 +35,7 @@ def train(
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option(help="Learn something else than the next word: tag, classify, fill or translate, from examples."),
+        typer.Option(help=f"Learn something else than the next word: {listed(list(TASKS))}, from examples."),
     ] = None,
     no_baselines: Annotated[
         bool,

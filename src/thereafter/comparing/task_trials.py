@@ -19,9 +19,9 @@ from thereafter.data.files import AnySource
 from thereafter.errors import OptionError
 from thereafter.runs.folder import is_run
 from thereafter.storage import write_text
-from thereafter.tasks import answering, finding, fitting, store
+from thereafter.tasks import TASKS, answering, finding, fitting, store
 from thereafter.tasks.fitting import Fitted
-from thereafter.tasks.task import TASKS, AnyTask
+from thereafter.tasks.task import AnyTask
 from thereafter.training.settings import TrainingSettings
 
 RUNS = "runs"

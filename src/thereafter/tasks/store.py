@@ -18,11 +18,11 @@ from thereafter.runs import folder as files
 from thereafter.runs import ownership, resuming, saving
 from thereafter.runs.journal import Line
 from thereafter.runs.resuming import Unfinished
-from thereafter.tasks import finding
+from thereafter.tasks import TASKS, finding
 from thereafter.tasks.codecs import Kept, read_codecs
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit, run
-from thereafter.tasks.task import TASKS, AnyTask
+from thereafter.tasks.task import AnyTask
 from thereafter.training.counters import COUNTED
 from thereafter.training.fit import Place
 from thereafter.training.neural import device_for

@@ -15,20 +15,9 @@ from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
 from thereafter.models.task_net import Batched, TaskNet
-from thereafter.registry import Registry
 from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.shown import Explained, Shown
 from thereafter.text.sources import TEXT_FILES
-
-TASKS = Registry(
-    "task",
-    {
-        "tag": "thereafter.tasks.tagging:TAGGING",
-        "classify": "thereafter.tasks.classifying:CLASSIFYING",
-        "fill": "thereafter.tasks.filling:FILLING",
-        "translate": "thereafter.tasks.translating:TRANSLATING",
-    },
-)
 
 
 class Measured(Protocol):
