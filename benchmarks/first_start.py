@@ -3,8 +3,8 @@
     python benchmarks/first_start.py [--panels keyboard gates ...] [--rounds 3] [--json FILE]
 
 For each panel and round a studio in a process of its own, with an empty cache and no runs, and a browser that is open
-already and asks for the page until it answers. The clock starts with the process. A panel counts as alive when its
-picture (`SHOWN`) stands in the page; some pictures go on growing, Compare's by a line a model. Medians over the rounds.
+already and goes to the address as soon as it is printed. The clock starts with the process. A panel counts as alive
+when its picture (`SHOWN`) stands in the page; some go on growing, Compare's by a line a model. Medians over the rounds.
 Compiled kernels (numba) are kept from before: the installation's first minute is another matter. Needs chromium.
 """
 

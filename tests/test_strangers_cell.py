@@ -16,7 +16,7 @@ import pytest
 import thereafter
 
 TESTS = Path(__file__).parent
-PACKAGE = TESTS / "strangers" / "my_mogrifier.py"
+PACKAGE = TESTS / "strangers" / "my_mogrifier"
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\na cat ate the fish\n" * 20
 SUITES = ("kernels/test_parity.py", "cells/test_cells.py", "models/test_contract.py", "models/test_neural.py")
 
@@ -25,7 +25,7 @@ SUITES = ("kernels/test_parity.py", "cells/test_cells.py", "models/test_contract
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of packages with this one in it, as an installer leaves it."""
     folder = tmp_path_factory.mktemp("packages")
-    shutil.copy(PACKAGE, folder)
+    shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
     about = folder / "my_mogrifier-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: my-mogrifier\nVersion: 1.0\n", encoding="utf-8")
@@ -45,7 +45,7 @@ def test_its_rule_is_the_papers(installed: Path):
     """One step written out with numpy, from x and h that gate each other five times to the LSTM's own equations."""
     script = """
 import json, torch
-from my_mogrifier import Mogrifier
+from my_mogrifier.model import Mogrifier
 from thereafter.kernels.scan import unroll
 torch.manual_seed(1)
 cell = Mogrifier(3, 4, rounds=5)
@@ -96,6 +96,31 @@ seen = lm.trace("the cat sat")
 print(sorted({name.partition(".")[2] for name in seen.arrays if "." in name}), len(lm.next("the cat")))
 """
     assert "'forget'" in run(installed, "-c", script, cwd=tmp_path)
+
+
+def test_what_knows_only_the_built_in_cells_does_not_take_it_for_one(installed: Path):
+    script = """
+import sys
+import thereafter.cli
+print("torch" in sys.modules)
+from my_mogrifier.model import Mogrifier
+from thereafter.cells import CELLS
+from thereafter.errors import OptionError
+from thereafter.kinds import KINDS, Kind
+from thereafter.layers.convert import to_torch
+from thereafter.layers.recurrent import Recurrent
+from thereafter.studio.verbs.equations import equations
+print(equations(Mogrifier(3, 4)))
+try:
+    to_torch(Recurrent("my-mogrifier", 3, 4))
+except OptionError as error:
+    print(error)
+KINDS.add(Kind("elman", "mine", "#000000", cell="my_mogrifier.model:Mogrifier"))
+print(CELLS.load("elman").__name__)
+"""
+    heavy, rows, sentence, cell = run(installed, "-c", script).splitlines()
+    assert (heavy, rows, cell) == ("False", "[]", "Elman")
+    assert "does not know the cell 'my-mogrifier'" in sentence
 
 
 def test_the_studio_offers_it(installed: Path):

@@ -26,8 +26,8 @@ class Kind:
     `title`: what menus call it. `colour`: the same in every picture, `on_dark` where it would be lost on a dark page.
     `training`: its `training.kinds.ModelKind`, as "module:attribute"; empty for neural kinds, which are trained alike.
     `model` and `settings`: the class of a neural kind and the dataclass of its options. `cell`: what a recurrent kind
-    steps with, a name in `cells.CELLS` or a class as "module:Class"; `gated`: whether it has gates. `adam_rate`: its
-    default learning rate beside that of other kinds of its size. `sizes`: which numbers a form asks for. `compared`:
+    steps with, a name in `cells.CELLS` or a class as "module:Class"; `gated`: whether it has gates. `adam_rate`: a
+    factor on the default learning rate. `sizes`: which numbers a form asks for. `compared`:
     whether `compare` takes it unasked.
     """
 
@@ -197,6 +197,10 @@ class KindTable(Registry):
     def paths(self) -> dict[str, str]:
         return {name: path for name, row in KINDS.items() if (path := self._column(row))}
 
+    def add(self, name: str, path: str) -> None:
+        """A kind is added as a whole."""
+        raise ValueError(f"the kind {name!r} needs a row: KINDS.add(Kind(...))")
+
 
 def recurrent_names() -> list[str]:
     """The kinds that carry a state from token to token."""
@@ -209,5 +213,5 @@ def listed(names: list[str] | None = None, last: str = "or") -> str:
     >>> listed(["rnn", "gru", "lstm"])
     'rnn, gru or lstm'
     """
-    *others, one = names or list(KINDS)
+    *others, one = list(KINDS) if names is None else names
     return f"{', '.join(others)} {last} {one}" if others else one

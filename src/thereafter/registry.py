@@ -34,8 +34,8 @@ class Registry:
 
     def add(self, name: str, path: str) -> None:
         """Register `"package.module:attribute"` under a new name; an existing name is not replaced."""
-        if name in self._paths and self._paths[name] != path:
-            raise ValueError(f"the {self.kind} {name!r} is already registered as {self._paths[name]}")
+        if self.paths.get(name, path) != path:
+            raise ValueError(f"the {self.kind} {name!r} is already registered as {self.paths[name]}")
         self._paths[name] = path
 
     def load(self, name: str) -> Any:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import thereafter
@@ -88,3 +89,31 @@ def test_a_folder_of_other_trainings_is_not_gone_on_with(tagged: Path):
     other.write_text(tagged.read_text(encoding="utf-8") * 2, encoding="utf-8")
     with pytest.raises(OptionError, match=r"other\.tsv"):
         thereafter.compare(str(other), task="tag", seeds=1, out="kept", **SMALL)
+
+
+def test_all_runs_are_checked_before_one_is_trained(tagged: Path):
+    thereafter.compare(str(tagged), task="tag", models={"b": {"layers": 1}}, out="kept", **SMALL)
+    with pytest.raises(OptionError, match="layers"):
+        thereafter.compare(
+            str(tagged), task="tag", models={"a": {"layers": 1}, "b": {"layers": 2}}, out="kept", **SMALL
+        )
+    assert not (tagged.parent / "kept" / "runs" / "a-0").exists()
+
+
+def test_numbers_of_numpy_are_numbers(tagged: Path):
+    options = {"hidden": np.int64(4), "epochs": 1}
+    first = thereafter.compare(str(tagged), task="tag", out="kept", **options)
+    assert thereafter.compare(str(tagged), task="tag", out="kept", **SMALL).trials == first.trials
+
+
+@pytest.mark.parametrize("name", ["a/b", "../b", "", ".b"])
+def test_a_name_is_a_name_of_a_folder(tagged: Path, name: str):
+    with pytest.raises(OptionError, match="name of a network"):
+        thereafter.compare(str(tagged), task="tag", models={name: {}}, **SMALL)
+
+
+def test_standard_input_is_refused_and_an_empty_choice_is_no_choice(tagged: Path):
+    with pytest.raises(OptionError, match="write - "):
+        thereafter.compare("-", task="tag", **SMALL)
+    with pytest.raises(OptionError, match="no models to compare"):
+        thereafter.compare(str(tagged), models=[])

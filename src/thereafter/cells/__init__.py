@@ -5,11 +5,14 @@ from thereafter.registry import Registry
 
 
 class _Cells(Registry):
-    """Ours, and those of kinds that other packages add: a kind whose `cell` is a class gives it its own name."""
+    """Ours, and those of kinds that other packages add: a kind whose `cell` is a class gives it its own name.
+
+    The names of our own cells stay theirs.
+    """
 
     @property
     def paths(self) -> dict[str, str]:
-        return self._paths | {name: kind.cell for name, kind in KINDS.items() if ":" in kind.cell}
+        return {name: kind.cell for name, kind in KINDS.items() if ":" in kind.cell} | self._paths
 
 
 CELLS = _Cells(

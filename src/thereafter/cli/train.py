@@ -234,8 +234,8 @@ def _beside(fitted: TaskModel, source: AnySource, baselines: bool) -> None:
     for place, (name, measured) in enumerate(rows):
         typer.echo(f"{'' if place else 'test':<11}{name:<{width}}  {measured}")
     if isinstance(result, MeasuredByClass) and (mistakes := result.confusions(_MISTAKES)):
-        listed = ", ".join(f"{gold} taken for {given} {count:,} times" for gold, given, count in mistakes)
-        typer.echo(f"mistakes   {listed}")
+        taken = (f"{gold} taken for {given} {count:,} times" for gold, given, count in mistakes)
+        typer.echo(f"mistakes   {', '.join(taken)}")
 
 
 def _resume(run: Path, others: list[Any], baselines: bool) -> None:

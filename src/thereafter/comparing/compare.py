@@ -80,7 +80,7 @@ def compare(
     refuse_uneven(options)
     asked_for, chosen, wanted = read_budget(given), read_seeds(seeds, given["seed"]), matching.read_match(match)
     texts = protocol.find_texts(source, text, settings)
-    entries = parse_entries(models or ladder(), settings.tokens or texts.tokens)
+    entries = parse_entries(ladder() if models is None else models, settings.tokens or texts.tokens)
     kinds = {entry.tokens for entry in entries}
     dealt = deal_options(entries, options)
     budget = asked_for or default_budget(texts, kinds)
@@ -94,7 +94,7 @@ def compare(
         "budget": budget,
         "match": wanted,
         "matched_to": matching.reference(entries) if wanted == "parameters" else None,
-        "options": {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()},
+        "options": dict(options),
     }
     with planned_folder(out, base, plan) as folder:
         shared = share(texts, settings, kinds, folder / "text")

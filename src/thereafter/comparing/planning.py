@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
+
 from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.runs import ownership
@@ -32,7 +34,7 @@ def planned_folder(out: str | PathLike[str] | None, base: str | PathLike[str] | 
     if other:
         raise OptionError(f"{folder} {other}; try another --out, or what it was begun with")
     with ownership.owning(folder):
-        write_text(folder / PLAN, json.dumps(plan, indent=1) + "\n", durable=True)
+        write_text(folder / PLAN, _spelled(plan) + "\n", durable=True)
         yield folder
 
 
@@ -56,9 +58,18 @@ def _difference(folder: Path, plan: Table) -> str:
         return ""
     except (OSError, ValueError, RecursionError) as error:
         return f"cannot be used for a comparison: {getattr(error, 'strerror', None) or error}"
-    wanted = json.loads(json.dumps(plan))
+    wanted = json.loads(_spelled(plan))
+    if isinstance(found, dict) and ("task" in found) != ("task" in wanted):
+        return f"holds a comparison of {'networks of a task' if 'task' in found else 'language models'}"
     for name, value in wanted.items():
         held = found.get(name) if isinstance(found, dict) else None
         if held != value:
             return f"holds a comparison with {name} {held!r}, and this one has {value!r}"
     return ""
+
+
+def _spelled(plan: Table) -> str:
+    """A plan as JSON; numbers of numpy as Python's, a path as its name."""
+    return json.dumps(
+        plan, indent=1, default=lambda value: value.item() if isinstance(value, np.generic) else str(value)
+    )

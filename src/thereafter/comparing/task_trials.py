@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
@@ -101,6 +102,11 @@ def compare_task(
     which one is chosen by the name of the source. Other options are those of `train`, for all networks.
     """
     known: AnyTask = TASKS.load(task)
+    if source == "-" or valid == "-":
+        raise OptionError("the examples of a comparison are read more than once; write - (standard input) to a file")
+    wrong = [name for name in models or () if not re.fullmatch(r"[\w-][\w.-]*", name)]
+    if wrong:
+        raise OptionError(f"{wrong[0]!r} cannot be the name of a network; expected letters, digits, -, _ and dots")
     chosen = read_seeds(seeds, seed)
     wanted = {
         (name, number): fitting.settle(known, {**options, **own, "seed": number})
@@ -114,21 +120,24 @@ def compare_task(
         "source": store.name_of(source),
         "sha256": examples.fingerprint,
         "valid_sha256": heldout.fingerprint,
-        "options": {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()},
+        "options": dict(options),
     }
     trials = []
     part = ""
     with planned_folder(out, base, plan) as folder:
+        places = {trial: folder / RUNS / f"{trial[0]}-{trial[1]}" for trial in wanted}
+        for trial, place in places.items():  # before anything is trained
+            if is_run(place):
+                _check_same(place, *wanted[trial])
         for (name, number), (settings, training) in wanted.items():
             progress.note(f"{name}, seed {number}")
-            place = folder / RUNS / f"{name}-{number}"
+            place = places[name, number]
             if is_run(place):
-                _check_same(place, settings, training)
                 fitted = store.resume(place)
             else:
                 fitted = store.train(known, source, valid, settings, training, place)
-            part, trial = _measured(fitted, name, number, source, valid)
-            trials.append(trial)
+            part, measured = _measured(fitted, name, number, source, valid)
+            trials.append(measured)
         kept = None if out is None and base is None else folder
         comparison = TaskComparison(task, plan["source"], part, tuple(trials), kept)
         if kept is not None:
@@ -140,8 +149,10 @@ def _check_same(folder: Path, settings: object, training: TrainingSettings) -> N
     """OptionError where a run was begun with other settings than are wanted now."""
     config, _, task = store.read_config(folder)
     there, trained = toml.build(task.settings, config[task.name], task.name), store.training_of(config)
+    # the one is chosen by the number of examples, the other by the machine
+    trained = replace(trained, device=training.device, precision=training.precision)
     if training.validate_every is None:
-        trained = replace(trained, validate_every=None)  # chosen by the number of examples
+        trained = replace(trained, validate_every=None)
     for begun, now in ((vars(there), vars(settings)), (vars(trained), vars(training))):
         for name, value in now.items():
             if begun[name] != value:

@@ -103,7 +103,13 @@ def gate_surface(
     cells = recurrent(model)
     lane = cells.layers.lanes[layer]
     cell, weights = lane.cell, cells.layers.lane_weights(lane)
-    if gate not in cell.blocks or gate in ("cell", "new", "hidden") or cell.layer_norm or "weight_hh" not in weights:
+    if (
+        gate not in cell.blocks
+        or gate in ("cell", "new", "hidden")
+        or cell.layer_norm
+        or "weight_hh" not in weights
+        or not cell.hoists
+    ):
         raise OptionError(f"the cell {cell.name!r} has no gate {gate!r} that is a sigmoid of two sums; try 'forget'")
     ids = tokenizer.encode(text)
     with cells.quietly():

@@ -114,7 +114,7 @@ def to_torch(module: Recurrent) -> nn.RNNBase:
 
 def _not_torch(module: Recurrent) -> str | None:
     cell = module.lanes[0].cell
-    if not isinstance(cell, LSTM | GRU | Elman):
+    if type(cell) not in (LSTM, GRU, Elman):  # one that was made from these may compute something else
         return f"it does not know the cell {cell.name!r}"
     checks: list[tuple[bool, str]] = [
         (cell.layer_norm, "layer norm"),

@@ -4,7 +4,7 @@ An order is a file, and somebody else may have put it there. So it is believed o
 fields are those of the API, its source is the text beside it or a built-in corpus, its run is the one of its name.
 
 Beside them lies the lock of each training that a studio is at, from the moment it is asked for: the process that trains
-locks the run folder itself (`training/ownership.py`), but not before it has loaded what it needs.
+locks the run folder itself (`runs/ownership.py`), but not before it has loaded what it needs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from thereafter import locks
 from thereafter.errors import BusyError, StorageError
@@ -27,9 +28,11 @@ TEXTS = "texts"
 
 
 def known_kind(name: str) -> str:
-    """The name of a kind of model; pydantic turns the error of any other into its own."""
+    """The name of a kind of model; any other is an error in pydantic's form."""
     if name not in KINDS:
-        raise ValueError(f"there is no such kind of model; expected {listed()}")
+        raise PydanticCustomError(
+            "kind", "no kind of model is called {name}; expected {kinds}", {"name": repr(name[:40]), "kinds": listed()}
+        )
     return name
 
 

@@ -14,7 +14,7 @@ from thereafter.tasks.task import AnyTask
 HELD_OUT = 0.1
 """Of the examples, where no others are given to validate on: the last ones."""
 _READING = b"None False False\n"
-"""Stands before the content in the hash of a part: files read as they are, as run folders have it since the first."""
+"""What `Source.fingerprint` puts before the content of plain text: so hashes in older run folders still match."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from thereafter.runs.checkpoint import Snapshot
     from thereafter.runs.writer import RunWriter
 
-MODELS = KindTable("model", lambda kind: kind.training or f"thereafter.training.neural:{kind.name}")
+NEURAL_KIND = "kind "
+"""Before the name of a kind: no attribute of `training.neural` is called so."""
+MODELS = KindTable("model", lambda kind: kind.training or f"thereafter.training.neural:{NEURAL_KIND}{kind.name}")
 
 
 @dataclass

@@ -21,7 +21,7 @@ from thereafter.training import defaults, order
 from thereafter.training.blocks import Block, Blocks, TextEpochs
 from thereafter.training.counters import perplexity
 from thereafter.training.fit import Course, Place, fit
-from thereafter.training.kinds import About, Job
+from thereafter.training.kinds import NEURAL_KIND, About, Job
 from thereafter.training.learner import Loss
 from thereafter.training.loop import Loop
 from thereafter.training.settings import TrainingSettings
@@ -189,7 +189,8 @@ def _kind(name: str) -> NeuralKind:
 
 
 def __getattr__(name: str) -> NeuralKind:
-    """`lstm`, `awd-lstm` and all other names of neural models: what the table of models points to."""
-    if name not in NEURAL:
+    """`kind lstm` and the like for every neural kind: what the table of models points to."""
+    kind = name.removeprefix(NEURAL_KIND)
+    if kind == name or kind not in NEURAL:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _kind(name)
+    return _kind(kind)

@@ -132,7 +132,7 @@ function form(context, changed, opened) {
   const file = el("input", { type: "file", accept: "text/*,.txt,.md,.csv,.json,.py,.tex,.html,.xml", onchange: () => opened(file.files[0]) });
   const picked = field("A text file, 8 MB at most", file);
   const hint = el("span", { class: "note", id: "hint", role: "status" });
-  const kind = choice("Model", KINDS.map((one) => [one.name, one.title]), context.get("kind", "lstm"), () => { arrange(); changed(); });
+  const kind = choice("Model", KINDS.map((one) => [one.name, one.title]), KINDS.some((one) => one.name === context.get("kind")) ? context.get("kind") : "lstm", () => { arrange(); changed(); });
   const tokens = choice("Tokens", TOKENS, context.get("tokens"), changed);
   const epochs = number("Epochs (times the text is read)", { min: 0.01, max: 1000, step: "any", value: context.get("epochs"), placeholder: "by the text" }, changed);
   const minutes = number("Minutes at most", { min: 0.05, max: 600, step: "any", value: context.get("minutes"), placeholder: "no limit" }, changed);

@@ -1,14 +1,11 @@
-"""A stranger's package: the Mogrifier LSTM (Melis, Kočiský and Blunsom 2020) as a kind of model, `my-mogrifier`.
+"""The Mogrifier LSTM (Melis, Kočiský and Blunsom 2020).
 
-Before the step, input and state gate each other `rounds` times, each seeing what the other has become:
-    odd i    x = 2 sigmoid(Q_i h) * x
-    even i   h = 2 sigmoid(Q_i x) * h
+Before the step, input and state gate each other `rounds` times:
+    odd i    x = 2 sigmoid(Q_i h) * x,    even i   h = 2 sigmoid(Q_i x) * h
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,14 +13,13 @@ from torch import Tensor
 
 from thereafter.cells.base import Record, Weights
 from thereafter.cells.lstm import LSTM
-from thereafter.kinds import Kind
 from thereafter.models.recurrent import RecurrentModel
 from thereafter.models.settings import LstmSettings
 
 
 class Mogrifier(LSTM):
-    name: ClassVar[str] = "my-mogrifier"
-    hoists: ClassVar[bool] = False  # the state changes the input before W x
+    name = "my-mogrifier"
+    hoists = False  # the state changes the input before W x
 
     def __init__(self, input_size: int, hidden_size: int, *, rounds: int = 5, **options: Any) -> None:
         super().__init__(input_size, hidden_size, **options)
@@ -53,7 +49,3 @@ class MogrifierSettings(LstmSettings):
 
     def cell_options(self) -> dict[str, bool | float | str]:
         return super().cell_options() | {"rounds": self.rounds}
-
-
-KIND = Kind("my-mogrifier", "Mogrifier LSTM", "#8E44AD", model="my_mogrifier:MogrifierModel", gated=True, adam_rate=2.0,
-            settings="my_mogrifier:MogrifierSettings", cell="my_mogrifier:Mogrifier", compared=False)  # fmt: skip
