@@ -5,6 +5,7 @@ Shapes: B rows, I inputs, H hidden units, G gate rows.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -177,9 +178,9 @@ class LinearStepper(Stepper):
         self.mix()
         self.shown.copy_(self.h)
 
+    @abstractmethod
     def mix(self) -> None:
         """The new h from the old one and the gates."""
-        raise NotImplementedError
 
 
 class MinGRUStepper(LinearStepper):
