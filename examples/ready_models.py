@@ -2,11 +2,13 @@
 
     python examples/ready_models.py                       # all, one after the other
     python examples/ready_models.py --only lstm letters --processes 2 --device cpu
+    python examples/ready_models.py --measure             # no training: what ships is scored again
 
 Everything is made from the built-in corpora and by the recipes in `thereafter.ready`. What was trained is kept in
 `--work` and gone on with after a stop. `cards.json` gets for each model its recipe, the sha256 of its files, its scores
 on text that no training has seen, and on what machine it was made. The n-gram model does not ship: counting takes less
-time than reading it would.
+time than reading it would. Beside each language model lies `compared.json`, what the studio's panel Compare shows of it
+at once.
 """
 
 from __future__ import annotations
@@ -21,12 +23,15 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from thereafter import load
 from thereafter.folders import cache_folder
 from thereafter.ready import models, scores, shipped, tasks
 from thereafter.storage import write_text
+from thereafter.studio.verbs import comparison
 
 MODELS = [one for one in models.READY if one.kind != "ngram"]
-NAMES = [one.name for one in (*MODELS, *tasks.READY_TASKS)]
+BY_NAME: dict[str, models.Ready | tasks.ReadyTask] = {one.name: one for one in (*MODELS, *tasks.READY_TASKS)}
+NAMES = list(BY_NAME)
 
 
 def make(name: str, work: Path, device: str) -> str:
@@ -56,19 +61,31 @@ def _made(work: Path, name: str) -> Path:
 
 def pack(name: str, work: Path, out: Path) -> dict[str, Any]:
     """Round and write one, and score what was written."""
-    one = next(one for one in (*MODELS, *tasks.READY_TASKS) if one.name == name)
-    inside = tasks.TASKS if isinstance(one, tasks.ReadyTask) else "."
-    run = work / inside / name
-    sha256 = shipped.pack(run, out / name, work / "texts")
-    card = {"recipe": one.recipe, "sha256": sha256, "made": json.loads(_made(work, name).read_text(encoding="utf-8"))}
+    sha256 = shipped.pack(work / _inside(name) / name, out / name, work / "texts")
+    card = {"recipe": BY_NAME[name].recipe, "sha256": sha256}
+    card["made"] = json.loads(_made(work, name).read_text(encoding="utf-8"))
+    return measure(name, work, out, card)
+
+
+def measure(name: str, work: Path, out: Path, card: dict[str, Any]) -> dict[str, Any]:
+    """The card of a packed model with its scores; what is compared of it is written beside it."""
+    one = BY_NAME[name]
+    sha256 = {file: figure for file, figure in card["sha256"].items() if file != comparison.SHIPPED}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "texts").symlink_to(work / "texts")
-        shipped.restore(out / name, sha256, folder / inside / name, work / "texts")
-        card["scores"] = (
-            scores.measure_task(one, folder) if isinstance(one, tasks.ReadyTask) else scores.measure(one, folder)
-        )
-    return card
+        shipped.restore(out / name, sha256, folder / _inside(name) / name, work / "texts")
+        if isinstance(one, tasks.ReadyTask):
+            return card | {"sha256": sha256, "scores": scores.measure_task(one, folder)}
+        measured = comparison.measure(load(folder / name), name, folder / name, models.compared_sentences(folder))
+        write_text(out / name / comparison.SHIPPED, json.dumps(measured.as_dict()))
+        sha256 |= {comparison.SHIPPED: shipped.hash_of(out / name / comparison.SHIPPED)}
+        return card | {"sha256": sha256, "scores": scores.measure(one, folder)}
+
+
+def _inside(name: str) -> str:
+    """The folder of a model within that of all."""
+    return tasks.TASKS if isinstance(BY_NAME[name], tasks.ReadyTask) else "."
 
 
 def main() -> None:
@@ -78,15 +95,19 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--work", type=Path, default=cache_folder() / "ready-models")
     parser.add_argument("--out", type=Path, default=shipped.weights_folder())
+    parser.add_argument("--measure", action="store_true", help="train nothing: score what lies in --out again")
     given = parser.parse_args()
     work = given.work.absolute()
     models.sentences(work)
-    with multiprocessing.get_context("spawn").Pool(given.processes, maxtasksperchild=1) as pool:
-        for sentence in pool.starmap(make, [(name, work, given.device) for name in given.only], chunksize=1):
-            print(sentence, flush=True)
-        cards = pool.starmap(pack, [(name, work, given.out) for name in given.only], chunksize=1)
     path = given.out / shipped.CARDS
     every = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    with multiprocessing.get_context("spawn").Pool(given.processes, maxtasksperchild=1) as pool:
+        if given.measure:
+            cards = pool.starmap(measure, [(name, work, given.out, every[name]) for name in given.only], chunksize=1)
+        else:
+            for sentence in pool.starmap(make, [(name, work, given.device) for name in given.only], chunksize=1):
+                print(sentence, flush=True)
+            cards = pool.starmap(pack, [(name, work, given.out) for name in given.only], chunksize=1)
     every |= dict(zip(given.only, cards, strict=True))
     ordered = {name: every[name] for name in NAMES if name in every}
     path.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import thereafter
 from thereafter import config
 from thereafter.errors import FormatError
 from thereafter.ready import models, scores, shipped, tasks
 from thereafter.storage import map_arrays
+from thereafter.studio.verbs import comparison
 from thereafter.text.sources import Source
 
 SHIPPED = [one for one in models.READY if one.kind != "ngram"]
@@ -55,8 +57,10 @@ def test_the_weights_are_small_and_float16():
 
 @pytest.mark.parametrize("one", EVERY, ids=name_of)
 def test_no_file_names_a_folder_of_the_machine_it_was_made_on(one: models.Ready | tasks.ReadyTask):
-    for name in ("config.toml", "log.jsonl", "tokenizer.json"):
-        text = (shipped.weights_folder() / one.name / name).read_text(encoding="utf-8")
+    for path in (shipped.weights_folder() / one.name).iterdir():
+        if (name := path.name) == shipped.WEIGHTS:
+            continue
+        text = path.read_text(encoding="utf-8")
         assert not re.search(r'"(/|[A-Za-z]:[\\/])\w[^"]*[\\/]', text), name
 
 
@@ -143,6 +147,31 @@ def test_the_models_of_sentences_score_what_their_cards_say(one: models.Ready, f
         assert auc > 0.9
         assert control < 0.6
         assert json.loads((folder / one.name / "units.json").read_text())["number"] == unit
+
+
+@pytest.mark.parametrize("one", SHIPPED, ids=name_of)
+def test_what_ships_to_be_compared_is_what_is_measured_here(one: models.Ready, folder: Path):
+    """All but the speed, which is nobody else's."""
+    run = folder / one.name
+    kept = comparison.read_shipped(run)
+    assert kept is not None
+    measured = comparison.measure(thereafter.load(run), one.name, run, models.compared_sentences(folder))
+    assert kept.perplexities == pytest.approx(measured.perplexities)
+    there, here = kept.trial.as_dict(), measured.trial.as_dict()
+    assert there.pop("latency") is None
+    assert here.pop("latency") > 0
+    for name in ("bits_per_byte", "perplexity", "validation", "size"):  # of the size: where its text lies
+        old, new = there.pop(name), here.pop(name)
+        assert old == new or old == pytest.approx(new, rel=0.01), name
+    assert np.array(there.pop("curve")) == pytest.approx(np.array(here.pop("curve")))
+    old, new = there.pop("agreement"), here.pop("agreement")
+    assert old["distance"].keys() == new["distance"].keys()
+    for words, (right, total) in new["distance"].items():
+        assert old["distance"][words][1] == total
+        assert old["distance"][words][0] == pytest.approx(right, abs=0.01 * total + 1)
+    score, again = there.pop("score"), here.pop("score")
+    assert score["tokens"] == again["tokens"]
+    assert there == here
 
 
 def test_the_character_model_scores_what_its_card_says(folder: Path):

@@ -195,5 +195,23 @@ def test_the_routes_measure_once_and_again_when_the_model_changes(
     assert httpx.get(f"{server.address}/api/comparisons/..%2F..%2Fetc").status_code == 404
 
 
+def test_what_ships_is_known_before_anything_is_measured(server: Served, ready_folder: Path):
+    """The first answer has the figures of the ready models; the speed and a run of the user come when measured."""
+    names = ["ready:lstm", "ready:gone", "ready:window"]
+    with httpx.Client(base_url=server.address, timeout=60) as client:
+        answer = client.post("/api/compare", json={"models": names, "measure": []}).json()
+        rows = {row["name"]: row for row in answer["rows"]}
+        assert set(rows) == {"lstm", "window"}
+        lm = thereafter.load(ready_folder / "lstm")
+        score = lm.score(ready.compared_sentences(ready_folder)["test"])
+        assert rows["lstm"]["perplexity"] == pytest.approx(score.perplexity, rel=0.01)
+        assert rows["lstm"]["agreement"]
+        assert rows["lstm"]["curves"]
+        measured = client.post("/api/compare", json={"models": [names[0], names[2]], "measure": [names[0]]}).json()
+        assert measured["rows"][0]["next_ms"] > 0
+        missing = client.post("/api/compare", json={"models": names, "measure": ["ready:gone"]})
+        assert missing.status_code == 404
+
+
 def _post(server: Served, path: str, asked: dict[str, Any]) -> httpx.Response:
     return httpx.post(server.address + path, json=asked, timeout=60)

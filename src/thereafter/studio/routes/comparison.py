@@ -10,6 +10,7 @@ from fastapi import Path as InPath
 from fastapi import Response
 from pydantic import Field
 
+from thereafter.studio.errors import NotThereError
 from thereafter.studio.routes.common import LoadedStudio, TheVisitor, Visitor, as_json, make_router, reply
 from thereafter.studio.routes.training import CurveAnswer
 from thereafter.studio.schema import Answer, Asked, ModelName
@@ -51,6 +52,15 @@ ComparisonName = Annotated[
 
 
 class CompareAsked(Asked):
+    models: Several
+    measure: Annotated[list[ModelName], Field(max_length=16)] | None = Field(
+        default=None,
+        description="Those that are measured where that was not done before, all by default. "
+        "Of the others the answer has what is known without measuring; a model of which nothing is known is left out.",
+    )
+
+
+class CurvesAsked(Asked):
     models: Several
 
 
@@ -137,12 +147,14 @@ class CurveOfAnswer(CurveAnswer):
 @router.post("/compare", response_model=ComparisonAnswer)
 async def compare(asked: CompareAsked, visitor: TheVisitor) -> Response:
     """Models measured on the same test sentences; what was measured before is not measured again."""
-    rows = [await _measured(visitor, name) for name in dict.fromkeys(asked.models)]
+    names = dict.fromkeys(asked.models)
+    to_measure = names if asked.measure is None else asked.measure
+    answers = [await (_measured(visitor, name) if name in to_measure else _known_of(visitor, name)) for name in names]
 
     def work() -> bytes:
         from thereafter.studio.verbs.comparison import compared
 
-        return as_json(ComparisonAnswer(**compared(rows)))
+        return as_json(ComparisonAnswer(**compared([one for one in answers if one is not None])))
 
     return reply(await visitor.apart("comparison", work))
 
@@ -164,7 +176,7 @@ def comparison(name: ComparisonName, studio: LoadedStudio) -> ComparisonAnswer:
 
 
 @router.post("/curves")
-def curves(asked: CompareAsked, studio: LoadedStudio) -> list[CurveOfAnswer]:
+def curves(asked: CurvesAsked, studio: LoadedStudio) -> list[CurveOfAnswer]:
     """How the training of each model went, by its log. One that is counted and not trained in steps has no points."""
     from thereafter.studio.verbs.curves import curve
 
@@ -182,18 +194,39 @@ async def _measured(visitor: Visitor, name: str) -> Measured:
     return await visitor.ask(name, lambda lm: _measure(visitor.studio, name, lm)) if known is None else known
 
 
+async def _known_of(visitor: Visitor, name: str) -> Measured | None:
+    """What was measured of a model before, here or where it was made."""
+
+    def look_up() -> Measured | None:
+        try:
+            return _known.get(visitor.studio.shelf.place(name)) or _shipped(visitor.studio, name)
+        except NotThereError:
+            return None  # whoever asks to have it measured is told
+
+    return await visitor.apart(f"known of {name}", look_up)
+
+
+def _shipped(studio: Studio, name: str) -> Measured | None:
+    """What ships with a ready model. What a run of the user says of itself is not believed."""
+    from thereafter.studio.verbs.comparison import read_shipped
+
+    return read_shipped(studio.shelf.place(name)) if name.startswith(READY) else None
+
+
 def _measure(studio: Studio, name: str, lm: LanguageModel) -> Measured:
     from thereafter.ready import models as ready
     from thereafter.studio.verbs.comparison import measure
 
     run = studio.shelf.place(name)
-    found = _known.get(run)  # another page may have asked meanwhile
-    if found is None:
-        stamp = _stamp(run)
-        label = name.partition(":")[2] if name.startswith(READY) else name
-        found = measure(lm, label, run, ready.compared_sentences(studio.shelf.folders[READY]))
-        _known.keep(run, stamp, found)
-    return found
+    known = _known.get(run)  # another page may have asked meanwhile
+    if known is not None:
+        return known
+    stamp, texts = _stamp(run), ready.compared_sentences(studio.shelf.folders[READY])
+    label = name.partition(":")[2] if name.startswith(READY) else name
+    shipped = _shipped(studio, name)
+    measured = measure(lm, label, run, texts) if shipped is None else shipped.timed(lm, texts)
+    _known.keep(run, stamp, measured)
+    return measured
 
 
 def _stamp(run: Path) -> Stamp:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from thereafter.comparing import tables, timing
 from thereafter.comparing.comparison import JSON, Comparison, Row
@@ -31,6 +31,8 @@ from thereafter.text.sources import Source
 from thereafter.training.kinds import Trained
 
 SOURCE = "the test sentences"
+SHIPPED = "compared.json"
+"""Beside a ready model that ships: what was measured of it when it was made."""
 _TIMED_CHARACTERS = 20_000
 _LARGEST = 64_000_000  # bytes of a file that a comparison is read from
 _NEEDED = (CONFIG, TOKENIZER, WEIGHTS)
@@ -45,6 +47,30 @@ class Measured:
     trial: Trial
     perplexities: tuple[float, ...]
 
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON, without what is another on every machine: the speed, and where the text lies."""
+        score = self.trial.score | {"name": SOURCE}
+        trial = replace(self.trial, latency=math.nan, score=score)
+        return {"trial": trial.as_dict(), "perplexities": list(self.perplexities)}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+        """What `as_dict` gave; `timed` adds the speed."""
+        trial = Trial.from_dict(stored["trial"])
+        return cls(replace(trial, latency=math.nan), tuple(map(float, stored["perplexities"])))
+
+    def timed(self, lm: LanguageModel, texts: Mapping[str, Path]) -> Self:
+        """The same with the speed on this machine."""
+        return replace(self, trial=replace(self.trial, latency=_latency(lm, texts)))
+
+
+def read_shipped(run: Path) -> Measured | None:
+    """What ships with a ready model, so that nobody waits for it: all but the speed. None where nothing ships."""
+    try:
+        return Measured.from_dict(json.loads((run / SHIPPED).read_text(encoding="utf-8")))
+    except (OSError, *_DAMAGE):
+        return None  # it is measured
+
 
 def measure(lm: LanguageModel, name: str, run: Path, texts: Mapping[str, Path]) -> Measured:
     """All that is compared of a model: score, speed, size and agreement on the test part of `texts`, and its curve."""
@@ -54,7 +80,7 @@ def measure(lm: LanguageModel, name: str, run: Path, texts: Mapping[str, Path]) 
     agreement = measure_agreement(
         reader.model, reader.tokenizer, sentences, context=reader.context, prepare=reader.prepare
     )
-    latency = timing.next_token_latency(lm.model, lm.encode(_opening(texts["test"])))
+    latency = _latency(lm, texts)
     kind = str(lm.config["model"])
     try:
         done = timing.last_line(lm.log)
@@ -114,11 +140,12 @@ def told(comparison: Comparison, perplexities: Mapping[str, Sequence[float]] | N
     """A comparison as plain values: `rows` with figures, curves and agreement; `advice` and `legend` in sentences.
 
     Perplexity compares only rows with the same tokens: those that have others than most are marked `apart`, and the
-    advice is about the rest.
+    advice is about the rest. There is none as long as the speed of one is not known.
     """
     most = Counter(map(_tokens, comparison.rows)).most_common(1)
     together = most[0][0] if most else None
     alike = tuple(row for row in comparison.rows if _tokens(row) == together)
+    timed = all(math.isfinite(row.latency) for row in alike)
     agreement = _agreement_points(comparison.rows)
     rows = [
         _row(row, (perplexities or {}).get(row.name, ()))
@@ -130,7 +157,7 @@ def told(comparison: Comparison, perplexities: Mapping[str, Sequence[float]] | N
             {
                 "source": str(comparison.about["source"]),
                 "rows": rows,
-                "advice": replace(comparison, rows=alike).advice() if len(alike) > 1 else [],
+                "advice": replace(comparison, rows=alike).advice() if timed and len(alike) > 1 else [],
                 "legend": tables.legend(comparison) if rows else [],
                 "notes": list(map(str, comparison.notes)),
             }
@@ -238,6 +265,10 @@ def _bin(words: str, reached: int) -> str:
     low, _, high = words.partition("-")
     end = min(int(high or low), reached)
     return low if end == int(low) else f"{low}-{end}"
+
+
+def _latency(lm: LanguageModel, texts: Mapping[str, Path]) -> float:
+    return timing.next_token_latency(lm.model, lm.encode(_opening(texts["test"])))
 
 
 def _opening(path: Path) -> str:

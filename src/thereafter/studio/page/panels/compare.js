@@ -131,14 +131,18 @@ function mount(place, context) {
     }
   }
 
-  /** One model more with every answer: what was measured before costs nothing. */
+  /** What is known is shown at once; the rest is measured one model after the other, and shown with every answer. */
   async function showModels(names, mine) {
     const there = [];
     let pictures = null;
+    const known = await context.api.post("/api/compare", { models: names, measure: [] });
+    if (mine !== turn) return;
+    if (known.rows.length) pictures = show(known);
     for (const [at, name] of names.entries()) {
+      const measure = [...there, name];
       status.textContent = `Measuring ${name.split(":")[1]} on the test sentences (${at + 1} of ${names.length}) …`;
       try {
-        const answer = await context.api.post("/api/compare", { models: [...there, name] });
+        const answer = await context.api.post("/api/compare", { models: [...measure, ...names.slice(at + 1)], measure });
         if (mine !== turn) return;
         there.push(name);
         pictures = show(answer, at === names.length - 1 || performance.now() > drawn + PATIENCE);
