@@ -49,7 +49,7 @@ FLOORS = [
     {"models", "nn"},
     {"evaluation", "decoding", "inspection", "ngram"},
     {"training", "runs", "comparing", "figures", "tasks"},
-    {"api", "language_model", "task_model", "inspect", "export", "gallery", "ready"},
+    {"api", "language_model", "task_model", "instruments", "export", "gallery", "ready"},
     {"cli", "studio", "serving"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from thereafter.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from thereafter import inspect as inspect
+    from thereafter import instruments as instruments
     from thereafter import nn as nn
     from thereafter.api import LanguageModel as LanguageModel
     from thereafter.api import compare as compare
@@ -61,7 +61,7 @@ __all__ = [
     "Trace",
     "__version__",
     "compare",
-    "inspect",
+    "instruments",
     "load",
     "mixture",
     "nn",
@@ -72,7 +72,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("inspect", "nn"):
+    if name in ("instruments", "nn"):
         return import_module(f"thereafter.{name}")
     if name not in _DOOR:
         raise AttributeError(f"module 'thereafter' has no attribute {name!r}")

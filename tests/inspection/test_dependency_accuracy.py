@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import thereafter
-from thereafter import inspect
+from thereafter import instruments
 from thereafter.cli.app import app
 from thereafter.inspection.measurement import Measurement
 from thereafter.text.agreement import sentence_corpus
@@ -22,7 +22,7 @@ def bigram(name: str, **options: object) -> thereafter.LanguageModel:
 
 @pytest.mark.parametrize("name", ["reflexives", "filler-gap"])
 def test_a_bigram_is_at_chance_at_every_distance(name: str) -> None:
-    verdicts = inspect.agreement(bigram(name), name, count=1500, longest=12)
+    verdicts = instruments.agreement(bigram(name), name, count=1500, longest=12)
     assert verdicts.kind == "dependency"  # the pictures of agreement speak of verbs
     assert verdicts.about["corpus"] == name
     assert verdicts["distance"].max() == 12

@@ -19,7 +19,7 @@ from thereafter.studio.lanes import Lanes
 from thereafter.studio.making import Making
 from thereafter.studio.shelf import Shelf, TaskShelf
 
-_HEAVY = ("numpy", "torch", "thereafter.api", "thereafter.inspect")
+_HEAVY = ("numpy", "torch", "thereafter.api", "thereafter.instruments")
 _MAKING = "ready models that do not ship with the package are made once"
 _FRESH = 0.2  # seconds for which what was seen is told to others
 

@@ -29,11 +29,11 @@ def agreement(
 
     Example: thereafter inspect agreement runs/reflexives
     """
-    from thereafter import inspect
+    from thereafter import instruments
     from thereafter.evaluation.agreement import BINS
     from thereafter.text.agreement import sentence_corpus
 
-    verdicts = inspect.agreement(load(run), corpus, longest=longest, count=count, seed=seed)
+    verdicts = instruments.agreement(load(run), corpus, longest=longest, count=count, seed=seed)
     question = sentence_corpus(verdicts.about["corpus"]).question
     typer.echo(f"{verdicts.about['model']} asked {question}; chance is 50 %")
     typer.echo(f"{'words between':>13}{'right':>8}{'sentences':>11}")

@@ -66,7 +66,7 @@ def gradients(
 
     Example: thereafter inspect gradients runs/rnn runs/lstm --at verb --distance 10 --figure decay.html
     """
-    from thereafter import inspect
+    from thereafter import instruments
 
     given = {"distance": distance, ("count" if at is Loss.verb else "rows"): rows, "ends": ends}
     looked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -75,7 +75,7 @@ def gradients(
     flows = []
     for run, lm in zip(runs, map(load, runs), strict=True):
         name = title(run, lm, alone=len(runs) == 1)
-        flows.append(inspect.gradients(lm, text=text, source=source, at=at.value, name=name, **looked))
+        flows.append(instruments.gradients(lm, text=text, source=source, at=at.value, name=name, **looked))
     for line in flow_lines(flows):
         typer.echo(line)
     save(flows, out)

@@ -30,10 +30,10 @@ def jacobians(
 
     Example: thereafter inspect jacobians runs/lstm --text "the keys to the cabinet are on the table"
     """
-    from thereafter import inspect
+    from thereafter import instruments
     from thereafter.inspection.jacobians import jacobian_decays
 
-    found = inspect.jacobians(load(run), text=text, source=source, steps=steps)
+    found = instruments.jacobians(load(run), text=text, source=source, steps=steps)
     for i, layer in enumerate(found["layer"].tolist()):
         singular, radius = found["singular"][i, :, 0], found["radius"][i]
         typer.echo(

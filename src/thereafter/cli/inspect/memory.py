@@ -33,11 +33,11 @@ def memory(
 
     Example: thereafter inspect memory runs/first --longest 60 --figure memory.html
     """
-    from thereafter import inspect
+    from thereafter import instruments
     from thereafter.inspection.memory import remembered
     from thereafter.text.memory import task
 
-    found = inspect.memory(load(run), name, longest=longest, count=count, seed=seed)
+    found = instruments.memory(load(run), name, longest=longest, count=count, seed=seed)
     typer.echo(f"{found.about['model']} asked {task(found.about['task']).question}")
     typer.echo(f"{'n':>4}{'accuracy':>10}{'chance':>10}{'questions':>11}")
     for n, right, chance, total in zip(*(found[key] for key in ("n", "accuracy", "chance", "total")), strict=True):

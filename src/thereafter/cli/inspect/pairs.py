@@ -29,9 +29,9 @@ def pairs(
 
     Example: thereafter inspect pairs runs/book agreement_pairs.tsv
     """
-    from thereafter import inspect
+    from thereafter import instruments
 
-    found = inspect.pairs(load(run, tokens), file, encoding=encoding, whole=not beginnings)
+    found = instruments.pairs(load(run, tokens), file, encoding=encoding, whole=not beginnings)
     width = max(12, *(len(name) + 2 for name in found["group"].tolist()))
     typer.echo(f"{'':18}{'group':{width}}{'pairs':>8}{'accuracy':>10}{'nats':>9}")
     for row in zip(*(found[name].tolist() for name in ("by", "group", "total", "accuracy", "nats")), strict=True):

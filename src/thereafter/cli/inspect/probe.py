@@ -39,12 +39,12 @@ def probe(
 
     Example: thereafter inspect probe runs/agreement --property number --figure decay.html
     """
-    from thereafter import inspect
+    from thereafter import instruments
     from thereafter.figures.memory import information_decay, word_class_by_layer
 
     number = what is Property.NUMBER
     probed = {"field": field} if number else {}
-    found = inspect.probe(load(run), "number" if number else "class", count=count, seed=seed, **probed)
+    found = instruments.probe(load(run), "number" if number else "class", count=count, seed=seed, **probed)
     _show(found, "words after" if number else "layer", number)
     if out is not None:
         typer.echo(f"saved {found.save(out)}")

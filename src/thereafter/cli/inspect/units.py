@@ -47,13 +47,13 @@ def units(
 
     Example: thereafter inspect units runs/code python-code --property quotes --property line-position --top 5
     """
-    from thereafter import inspect
+    from thereafter import instruments
     from thereafter.inspection.properties import named, of_regex
 
     wanted = [named(name) for name in property or ([] if regex else ["quotes"])] + [of_regex(r) for r in regex or []]
     lm = load(run)
     asked = {"top": top, "gates": gates, "limit": limit, "seed": seed}
-    found = inspect.units(lm, source, *wanted, part=part, encoding=encoding, **asked)
+    found = instruments.units(lm, source, *wanted, part=part, encoding=encoding, **asked)
     for row, one in enumerate(wanted):
         _table(found, row, one.name)
         if sys.stdout.isatty() and "NO_COLOR" not in os.environ:

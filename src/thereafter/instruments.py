@@ -1,8 +1,8 @@
 """Instruments over a trained model, from Python: what `thereafter inspect` does from the shell.
 
-    from thereafter import inspect
-    flow = inspect.gradients(lm, source="agreement")
-    inspect.units(lm, "python-code", "quotes", "line-position")["held_out"]
+    from thereafter import instruments
+    flow = instruments.gradients(lm, source="agreement")
+    instruments.units(lm, "python-code", "quotes", "line-position")["held_out"]
 
 Each returns a `Measurement`: named arrays with named axes, saved as `.npz`, which the functions of
 `thereafter.figures` draw. `lm.trace(text)` is the trace that paths, gates and attention are drawn of.
