@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from leftovers import changes, seed_everything, traces
 from shuffling import shuffled
+from slowest import SlowestFiles
 from stand_ins import write_corpora
 from thereafter.data.catalogue import CARDS, CorpusCard
 from thereafter.folders import cache_folder
@@ -72,6 +73,11 @@ _make_experiments_importable()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and the tests of a file, in another order")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # of several processes the one that hears of all tests
+        config.pluginmanager.register(SlowestFiles(), "slowest files")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
