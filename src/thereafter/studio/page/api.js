@@ -1,7 +1,10 @@
 // Asking the server. Errors come back as sentences; `sentence` gives the one to show.
 
 export class Refused extends Error {
-  constructor(status, text) { super(text); this.status = status; }
+  constructor(status, text) {
+    super(text);
+    this.status = status;
+  }
 }
 
 async function answer(response) {
@@ -51,7 +54,9 @@ export function listen(path, hear, say) {
   let wait = 500;
   const open = () => {
     const line = socket(path);
-    line.onopen = () => { wait = 500; };
+    line.onopen = () => {
+      wait = 500;
+    };
     line.onmessage = (event) => hear(JSON.parse(event.data));
     line.onclose = () => {
       say("the studio does not answer; trying again");

@@ -19,8 +19,12 @@ function context(panel) {
   return {
     api,
     /** The models there are: { name, label, kind, tokens, source, layers, hidden, units }. */
-    get models() { return models; },
-    get jobs() { return jobs; },
+    get models() {
+      return models;
+    },
+    get jobs() {
+      return jobs;
+    },
     /** The value the address gives for a name, else the fallback. */
     get: (name, fallback = "") => readState().values.get(name) ?? fallback,
     /** Put a value into the address, so that a link shows the same again. */
@@ -94,7 +98,9 @@ document.getElementById("theme").addEventListener("click", () => {
   localStorage.setItem("theme", now);
   open(); // charts take their colours when they are drawn
 });
-addEventListener("hashchange", () => { if (!writeState.own()) open(); });
+addEventListener("hashchange", () => {
+  if (!writeState.own()) open();
+});
 api.listen("/api/events", heard, (text) => {
   lost = true;
   status.textContent = text;

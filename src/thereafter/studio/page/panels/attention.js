@@ -10,8 +10,9 @@ export const panel = {
   id: "attention",
   title: "Attention",
   see: "Each word that is written looks at its own word of the source, across a change of order too.",
-  about: "Each row is a word that the translator writes, and its cells say how much it looked at each word of the source; a row sums to 1. "
-    + "Press Next word, or the right arrow key, and watch where it looks when the order of the words changes.",
+  about:
+    "Each row is a word that the translator writes, and its cells say how much it looked at each word of the source; a row sums to 1. " +
+    "Press Next word, or the right arrow key, and watch where it looks when the order of the words changes.",
   mount,
 };
 
@@ -21,8 +22,9 @@ const SENTENCES = [
   ["the round table", "round table"],
 ];
 const FIRST_STEP = 7; // of the first sentence: all its words are written
-const ABOUT = "A translator from English to French is trained here, and one without attention beside it for the panel Bottleneck. "
-  + "Their sentences are generated from about 50 words, and they are kept for the next time.";
+const ABOUT =
+  "A translator from English to French is trained here, and one without attention beside it for the panel Bottleneck. " +
+  "Their sentences are generated from about 50 words, and they are kept for the next time.";
 const STYLE = `
 .looked { border-collapse: separate; border-spacing: 2px; }
 .looked th, .looked td { border: 0; text-align: center; padding: .1rem .35rem; min-width: 3.1rem; white-space: nowrap; }
@@ -41,7 +43,8 @@ const STYLE = `
 .looked button { padding: .2rem .5rem; min-height: 2.25rem; }`;
 
 function mount(place, context) {
-  let answer = null, rows = [];
+  let answer = null,
+    rows = [];
   const ask = context.api.latest();
   const failed = errors();
   const text = el("textarea", { rows: 1, maxlength: MOST_TYPED, spellcheck: "false" });
@@ -49,17 +52,40 @@ function mount(place, context) {
   const pick = taskChoice("Translator", context.get("model"), () => request());
   const walk = player(moved);
   walk.set(whole(context.get("step"), FIRST_STEP), MOST_TYPED);
-  const table = el("table", { class: "looked", "aria-label": "Attention weights: a row for each word written, a column for each word read" });
+  const table = el("table", {
+    class: "looked",
+    "aria-label": "Attention weights: a row for each word written, a column for each word read",
+  });
   const map = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Attention weights" }, table);
   const said = el("p", { role: "status", style: "margin:0 0 .5rem" });
   const row = el("div");
   walk.node.append(pick.node);
   pick.node.style.marginLeft = "auto";
-  const body = el("div", { hidden: true }, walk.node, said,
-    el("div", { class: "halves", id: "picture" }, map, el("section", { class: "card" }, el("h3", {}, "This step"), row)));
-  const input = el("div", { class: "sentence" }, field("The sentence to translate", text), presets("Sentences", SENTENCES, take));
+  const body = el(
+    "div",
+    { hidden: true },
+    walk.node,
+    said,
+    el(
+      "div",
+      { class: "halves", id: "picture" },
+      map,
+      el("section", { class: "card" }, el("h3", {}, "This step"), row),
+    ),
+  );
+  const input = el(
+    "div",
+    { class: "sentence" },
+    field("The sentence to translate", text),
+    presets("Sentences", SENTENCES, take),
+  );
   input.hidden = true;
-  const models = taskModels(context, { task: "translate", offer: "Train the two translators (about half a minute)", about: ABOUT, changed: found });
+  const models = taskModels(context, {
+    task: "translate",
+    offer: "Train the two translators (about half a minute)",
+    about: ABOUT,
+    changed: found,
+  });
   place.append(el("style", {}, STYLE), models.node, input, failed.node, body);
   const later = calm(request);
   text.addEventListener("input", later);
@@ -99,20 +125,44 @@ function mount(place, context) {
   function draw() {
     rows = answer.said.map((word, at) => line(word, at));
     table.replaceChildren(
-      el("thead", {}, el("tr", {}, el("td"), answer.source.map((word) => el("th", { scope: "col" }, visible(word))))),
-      el("tbody", {}, rows));
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          el("td"),
+          answer.source.map((word) => el("th", { scope: "col" }, visible(word))),
+        ),
+      ),
+      el("tbody", {}, rows),
+    );
     walk.set(walk.at, rows.length);
     moved(walk.at);
   }
 
   function line(word, at) {
-    const weights = answer.weights[at], most = Math.max(...weights);
+    const weights = answer.weights[at],
+      most = Math.max(...weights);
     const cells = weights.map((weight, place) => {
-      const cell = el("td", { class: weight === most ? "most" : "", "data-weight": weight, title: `${word} looks at ${answer.source[place]}: ${weight.toFixed(4)}` }, el("span", {}, weight.toFixed(2)));
+      const cell = el(
+        "td",
+        {
+          class: weight === most ? "most" : "",
+          "data-weight": weight,
+          title: `${word} looks at ${answer.source[place]}: ${weight.toFixed(4)}`,
+        },
+        el("span", {}, weight.toFixed(2)),
+      );
       cell.style.background = `color-mix(in srgb, var(--accent) ${(50 * weight).toFixed(1)}%, var(--ground))`;
       return cell;
     });
-    return el("tr", { "data-step": at + 1 }, el("th", { scope: "row" }, el("button", { type: "button", onclick: () => walk.go(at + 1) }, visible(word))), cells);
+    return el(
+      "tr",
+      { "data-step": at + 1 },
+      el("th", { scope: "row" }, el("button", { type: "button", onclick: () => walk.go(at + 1) }, visible(word))),
+      cells,
+    );
   }
 
   function moved(at) {
@@ -127,15 +177,26 @@ function mount(place, context) {
       row.replaceChildren(el("p", { class: "note" }, "Press Next word."));
       return;
     }
-    const weights = answer.weights[at - 1], word = visible(answer.said[at - 1]);
+    const weights = answer.weights[at - 1],
+      word = visible(answer.said[at - 1]);
     const listed = weights.map((p, place) => ({ text: answer.source[place], p, place })).sort((a, b) => b.p - a.p);
     said.textContent = `Step ${at} of ${rows.length}: it writes “${word}” and looks most at “${visible(listed[0].text)}”, ${percent(listed[0].p)}.`;
     const sum = weights.reduce((total, weight) => total + weight, 0);
-    row.replaceChildren(bars(listed.slice(0, 6), { label: `where “${word}” looks`, scale: 1 }),
-      el("p", { class: "note" }, `The ${weights.length} weights of this step sum to ${sum.toFixed(3)}. So far it has written: ${answer.said.slice(0, at).map(visible).join(" ")}`));
+    row.replaceChildren(
+      bars(listed.slice(0, 6), { label: `where “${word}” looks`, scale: 1 }),
+      el(
+        "p",
+        { class: "note" },
+        `The ${weights.length} weights of this step sum to ${sum.toFixed(3)}. So far it has written: ${answer.said.slice(0, at).map(visible).join(" ")}`,
+      ),
+    );
     bringIntoView(map, rows[at - 1].querySelector(".most"));
     context.announce(said.textContent);
   }
 
-  return () => { later.cancel(); walk.leave(); models.leave(); };
+  return () => {
+    later.cancel();
+    walk.leave();
+    models.leave();
+  };
 }

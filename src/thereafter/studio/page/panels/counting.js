@@ -7,9 +7,21 @@ const FIRST = 7; // tokens read at the first visit: one sentence
 const ALL = 1_000_000; // more than any text has: the answer says how many there are
 const PACE = 700; // milliseconds a word while it plays
 const RHYME = "row row row your boat\ngently down the stream\nmerrily merrily merrily merrily\nlife is but a dream";
-const CORPORA = [["four", "four sentences"], ["sentences", "100 of the ready sentences"], ["text", "a text of your own"]];
-const SMOOTHINGS = [["mle", "none"], ["add-alpha", "add α"], ["kneser-ney", "Kneser-Ney"]];
-const ALPHAS = [["1", "1 (Laplace)"], ["0.1", "0.1"], ["0.01", "0.01"]];
+const CORPORA = [
+  ["four", "four sentences"],
+  ["sentences", "100 of the ready sentences"],
+  ["text", "a text of your own"],
+];
+const SMOOTHINGS = [
+  ["mle", "none"],
+  ["add-alpha", "add α"],
+  ["kneser-ney", "Kneser-Ney"],
+];
+const ALPHAS = [
+  ["1", "1 (Laplace)"],
+  ["0.1", "0.1"],
+  ["0.01", "0.01"],
+];
 const MARKS = { "<s>": "start of a sentence", "</s>": "end of a sentence", "<unk>": "a word never met" };
 
 const STYLE = `
@@ -44,8 +56,9 @@ export const panel = {
   id: "counting",
   title: "Counting",
   see: "Each pair of words adds one to a cell; a row, divided by its sum, predicts the next word.",
-  about: "Press “Next word” to read on: each word adds one to the cell of the word before it (row) and itself (column). "
-    + "Switch to probabilities or another smoothing, and “Generate” draws a sentence from them.",
+  about:
+    "Press “Next word” to read on: each word adds one to the cell of the word before it (row) and itself (column). " +
+    "Switch to probabilities or another smoothing, and “Generate” draws a sentence from them.",
   mount,
 };
 
@@ -59,37 +72,97 @@ function mount(place, context) {
   let early = false; // asked before the studio had loaded: asked again as it comes up
   let timer = 0;
 
-  const corpus = choice("Text", CORPORA, context.get("corpus", "four"), () => { at = 5; offerText(); moved(); });
+  const corpus = choice("Text", CORPORA, context.get("corpus", "four"), () => {
+    at = 5;
+    offerText();
+    moved();
+  });
   const text = el("textarea", { rows: 4, maxlength: LIMIT, spellcheck: "false" });
   text.value = context.get("text", RHYME);
   const own = el("div", {});
   const play = el("button", { type: "button", onclick: () => (timer ? pause() : playOn()) }, "Play");
-  const steps = el("div", { class: "row middle", role: "group", "aria-label": "Reading" },
+  const steps = el(
+    "div",
+    { class: "row middle", role: "group", "aria-label": "Reading" },
     el("button", { type: "button", class: "main", onclick: () => step(() => at + 1) }, "Next word"),
     el("button", { type: "button", onclick: () => step(() => answer?.next_end ?? at) }, "Next sentence"),
     el("button", { type: "button", onclick: () => step(() => ALL) }, "All"),
     play,
-    el("button", { type: "button", onclick: () => step(() => 0) }, "Start again"));
-  const position = slider("Words read, sentence ends included",
+    el("button", { type: "button", onclick: () => step(() => 0) }, "Start again"),
+  );
+  const position = slider(
+    "Words read, sentence ends included",
     { min: 0, max: Math.max(at, 1), step: 1, value: at, say: (now) => `${now}${answer ? ` of ${answer.length}` : ""}` },
-    (now) => step(() => now));
-  const lines = el("div", { class: "lines", role: "group", "aria-label": "The text, up to the word just read", tabindex: "0" });
+    (now) => step(() => now),
+  );
+  const lines = el("div", {
+    class: "lines",
+    role: "group",
+    "aria-label": "The text, up to the word just read",
+    tabindex: "0",
+  });
   const said = el("p", { id: "said-pair" });
-  const smoothing = choice("Smoothing", SMOOTHINGS, context.get("smoothing", "mle"), () => { look("probabilities"); offerAlpha(); refresh(); });
-  const alpha = choice("α", ALPHAS, context.get("alpha", "1"), () => { look("probabilities"); refresh(); });
-  const views = ["counts", "probabilities"].map((name) => el("input", { type: "radio", name: "view", value: name,
-    onchange: () => { look(name); remember(); if (answer) drawTable(); } }));
-  const options = el("div", { class: "row" },
-    el("fieldset", { class: "switch" }, el("legend", {}, "Cells show"), views.map((radio) => el("label", {}, radio, radio.value))),
-    smoothing.node);
+  const smoothing = choice("Smoothing", SMOOTHINGS, context.get("smoothing", "mle"), () => {
+    look("probabilities");
+    offerAlpha();
+    refresh();
+  });
+  const alpha = choice("α", ALPHAS, context.get("alpha", "1"), () => {
+    look("probabilities");
+    refresh();
+  });
+  const views = ["counts", "probabilities"].map((name) =>
+    el("input", {
+      type: "radio",
+      name: "view",
+      value: name,
+      onchange: () => {
+        look(name);
+        remember();
+        if (answer) drawTable();
+      },
+    }),
+  );
+  const options = el(
+    "div",
+    { class: "row" },
+    el(
+      "fieldset",
+      { class: "switch" },
+      el("legend", {}, "Cells show"),
+      views.map((radio) => el("label", {}, radio, radio.value)),
+    ),
+    smoothing.node,
+  );
   const table = el("div", { class: "pairs", role: "region", "aria-label": "Table of word pairs", tabindex: "0" });
   const rule = el("p", { class: "note", id: "rule" });
   const left = el("p", { class: "note", id: "left-out" });
-  const draw = el("button", { type: "button", onclick: () => { seed = seed === null ? 0 : seed + 1; refresh(); } }, "Generate");
+  const draw = el(
+    "button",
+    {
+      type: "button",
+      onclick: () => {
+        seed = seed === null ? 0 : seed + 1;
+        refresh();
+      },
+    },
+    "Generate",
+  );
   const drawn = el("div", { id: "drawn", "aria-live": "polite" });
-  place.append(el("style", {}, STYLE), el("div", { class: "row" }, corpus.node, position.node), own, steps,
-    failed.node, lines, said, options, table, rule, left,
-    el("section", { class: "card" }, el("h3", {}, "A sentence from this table"), draw, drawn));
+  place.append(
+    el("style", {}, STYLE),
+    el("div", { class: "row" }, corpus.node, position.node),
+    own,
+    steps,
+    failed.node,
+    lines,
+    said,
+    options,
+    table,
+    rule,
+    left,
+    el("section", { class: "card" }, el("h3", {}, "A sentence from this table"), draw, drawn),
+  );
 
   const typed = calm(() => moved());
   text.addEventListener("input", typed);
@@ -97,13 +170,23 @@ function mount(place, context) {
   offerAlpha();
   look(view);
   refresh();
-  context.watch(() => { if (early) refresh(); });
-  return () => { pause(); typed.cancel(); };
+  context.watch(() => {
+    if (early) refresh();
+  });
+  return () => {
+    pause();
+    typed.cancel();
+  };
 
   function offerText() {
-    own.replaceChildren(...(corpus.value === "text"
-      ? [field("One sentence a line; words are what stands between spaces", text),
-        el("p", { class: "note" }, `At most ${LIMIT.toLocaleString("en")} characters are kept of a paste.`)] : []));
+    own.replaceChildren(
+      ...(corpus.value === "text"
+        ? [
+            field("One sentence a line; words are what stands between spaces", text),
+            el("p", { class: "note" }, `At most ${LIMIT.toLocaleString("en")} characters are kept of a paste.`),
+          ]
+        : []),
+    );
   }
 
   function offerAlpha() {
@@ -153,9 +236,13 @@ function mount(place, context) {
   function remember() {
     const added = smoothing.value === "add-alpha" && alpha.value !== "1";
     context.set({
-      corpus: corpus.value === "four" ? null : corpus.value, text: corpus.value === "text" ? text.value : null, at,
-      view: view === "counts" ? null : view, smoothing: smoothing.value === "mle" ? null : smoothing.value,
-      alpha: added ? alpha.value : null, seed,
+      corpus: corpus.value === "four" ? null : corpus.value,
+      text: corpus.value === "text" ? text.value : null,
+      at,
+      view: view === "counts" ? null : view,
+      smoothing: smoothing.value === "mle" ? null : smoothing.value,
+      alpha: added ? alpha.value : null,
+      seed,
     });
   }
 
@@ -164,8 +251,14 @@ function mount(place, context) {
     remember();
     let now;
     try {
-      now = await ask("/api/count", { corpus: corpus.value, text: corpus.value === "text" ? text.value : "",
-        at, smoothing: smoothing.value, alpha: Number(alpha.value), seed });
+      now = await ask("/api/count", {
+        corpus: corpus.value,
+        text: corpus.value === "text" ? text.value : "",
+        at,
+        smoothing: smoothing.value,
+        alpha: Number(alpha.value),
+        seed,
+      });
     } catch (error) {
       if (error.name !== "AbortError") pause();
       early = error.status === 503;
@@ -176,7 +269,10 @@ function mount(place, context) {
     answer = now;
     early = false;
     failed.say("");
-    if (at !== answer.at) { at = answer.at; remember(); }
+    if (at !== answer.at) {
+      at = answer.at;
+      remember();
+    }
     position.input.max = answer.length;
     position.set(at);
     drawLines();
@@ -189,7 +285,8 @@ function mount(place, context) {
     const rows = [el("p", {}, answer.first ? "… " : "")];
     answer.around.forEach((word, i) => {
       const number = answer.first + i + 1; // as many are read when this one is
-      const kind = number === at ? "read now" : number > at ? "" : number === at - 1 && word !== "</s>" ? "read before" : "read";
+      const kind =
+        number === at ? "read now" : number > at ? "" : number === at - 1 && word !== "</s>" ? "read before" : "read";
       rows.at(-1).append(el("span", { class: kind, title: MARKS[word] ?? null }, word), " ");
       if (word === "</s>") rows.push(el("p", {}));
     });
@@ -211,12 +308,31 @@ function mount(place, context) {
   function drawTable() {
     const p = view === "probabilities";
     const other = answer.rows.some((row) => (p ? row.other_p : row.other_count) > 0);
-    const head = el("tr", {}, el("th", { scope: "col" }, "before \\ next"), answer.columns.map((word) => heading(word, "col")),
-      other ? el("th", { scope: "col", title: "words without a column" }, "others") : null, el("th", { scope: "col", class: "sum", title: "the whole row, columns left out included" }, "row sum"));
+    const head = el(
+      "tr",
+      {},
+      el("th", { scope: "col" }, "before \\ next"),
+      answer.columns.map((word) => heading(word, "col")),
+      other ? el("th", { scope: "col", title: "words without a column" }, "others") : null,
+      el("th", { scope: "col", class: "sum", title: "the whole row, columns left out included" }, "row sum"),
+    );
     const width = answer.columns.length + (other ? 1 : 0);
-    table.replaceChildren(el("table", {}, el("thead", {}, head),
-      el("tbody", {}, answer.rows.map((row) => line(row, p, other, width)))));
-    if (!answer.rows.length) table.replaceChildren(el("p", { class: "note", style: "margin: 1rem" }, "The table is empty: press “Next word”."));
+    table.replaceChildren(
+      el(
+        "table",
+        {},
+        el("thead", {}, head),
+        el(
+          "tbody",
+          {},
+          answer.rows.map((row) => line(row, p, other, width)),
+        ),
+      ),
+    );
+    if (!answer.rows.length)
+      table.replaceChildren(
+        el("p", { class: "note", style: "margin: 1rem" }, "The table is empty: press “Next word”."),
+      );
     uncover(table.querySelector(".grown"));
     rule.textContent = p && answer.rows.length ? formula() : "";
     left.textContent = leftOut();
@@ -224,26 +340,43 @@ function mount(place, context) {
 
   function line(row, p, other, width) {
     const cells = p ? row.p : row.counts;
-    const filled = cells === null
-      ? [el("td", { class: "none", colspan: width }, "a dead end: nothing came after it yet"), el("td", { class: "sum" }, "–")]
-      : [...cells.map((value, i) => cell(value, row, answer.columns[i], p)),
-        other ? cell(p ? row.other_p : row.other_count, row, "others", p) : null,
-        el("td", { class: "sum", "data-sum": row.word }, p ? number(total(cells) + row.other_p) : row.sum)];
+    const filled =
+      cells === null
+        ? [
+            el("td", { class: "none", colspan: width }, "a dead end: nothing came after it yet"),
+            el("td", { class: "sum" }, "–"),
+          ]
+        : [
+            ...cells.map((value, i) => cell(value, row, answer.columns[i], p)),
+            other ? cell(p ? row.other_p : row.other_count, row, "others", p) : null,
+            el("td", { class: "sum", "data-sum": row.word }, p ? number(total(cells) + row.other_p) : row.sum),
+          ];
     return el("tr", {}, heading(row.word, "row"), filled.filter(Boolean));
   }
 
   function cell(value, row, column, p) {
     const grown = answer.pair && row.word === answer.pair.before && column === answer.pair.word;
     const share = p ? value : value / Math.max(row.sum, 1);
-    const made = el("td", { class: `${grown ? "grown" : ""} ${value ? "" : "zero"}`.trim(), "data-row": row.word, "data-column": column,
-      "data-value": value, title: `${row.word} ${column}: ${value}${grown ? ", just counted" : ""}` }, p ? number(value) : value);
+    const made = el(
+      "td",
+      {
+        class: `${grown ? "grown" : ""} ${value ? "" : "zero"}`.trim(),
+        "data-row": row.word,
+        "data-column": column,
+        "data-value": value,
+        title: `${row.word} ${column}: ${value}${grown ? ", just counted" : ""}`,
+      },
+      p ? number(value) : value,
+    );
     if (grown) made.append(el("span", { class: "hidden" }, " just counted"));
-    if (share > 0) made.style.background = `color-mix(in srgb, var(--bar) ${Math.round(25 + 75 * share)}%, transparent)`;
+    if (share > 0)
+      made.style.background = `color-mix(in srgb, var(--bar) ${Math.round(25 + 75 * share)}%, transparent)`;
     return made;
   }
 
   function formula() {
-    if (smoothing.value === "mle") return "Without smoothing: count ÷ row sum. A pair that was never read has the probability 0.";
+    if (smoothing.value === "mle")
+      return "Without smoothing: count ÷ row sum. A pair that was never read has the probability 0.";
     if (smoothing.value === "add-alpha") {
       return `Add α: (count + ${alpha.value}) ÷ (row sum + ${alpha.value} · ${answer.vocabulary}), the ${answer.vocabulary} being the words met, </s> and <unk>, a word never met.`;
     }
@@ -253,15 +386,19 @@ function mount(place, context) {
   function leftOut() {
     const shown = answer.rows.length - 1; // the first row is <s>
     if (answer.rows.length === 0 || shown === answer.words) return "";
-    return `Of ${answer.words} words the ${shown} most frequent have a row, and the ${shown} that follow them most a column. `
-      + `They hold ${answer.pairs_shown} of the ${at} pairs; “others” is what follows a row in words without a column.`;
+    return (
+      `Of ${answer.words} words the ${shown} most frequent have a row, and the ${shown} that follow them most a column. ` +
+      `They hold ${answer.pairs_shown} of the ${at} pairs; “others” is what follows a row in words without a column.`
+    );
   }
 
   /** Scroll the table, never the page, to a cell that is out of sight. */
   function uncover(grown) {
     if (!grown) return;
-    const box = table.getBoundingClientRect(), inside = grown.getBoundingClientRect();
-    const head = table.querySelector("thead").offsetHeight, first = table.querySelector("tbody th").offsetWidth;
+    const box = table.getBoundingClientRect(),
+      inside = grown.getBoundingClientRect();
+    const head = table.querySelector("thead").offsetHeight,
+      first = table.querySelector("tbody th").offsetWidth;
     const last = table.querySelector(".sum").offsetWidth;
     if (inside.right > box.right - last) table.scrollLeft += inside.right - box.right + last;
     else if (inside.left < box.left + first) table.scrollLeft -= box.left + first - inside.left;
@@ -271,11 +408,25 @@ function mount(place, context) {
 
   function drawSentence() {
     const found = answer.drawn;
-    if (!found) { drawn.replaceChildren(); return; }
-    const made = found.steps.map(({ word, p, before }) => el("li", { "data-word": word, "data-p": p, title: `p(${word} after ${before}) = ${p}` },
-      el("span", {}, word), el("small", {}, number(p))));
-    const product = found.steps.length ? `Together: ${found.p >= 0.001 ? number(found.p) : found.p.toExponential(1)}, the product of all steps.` : "";
-    drawn.replaceChildren(el("ol", { class: "drawn", "aria-label": "the drawn sentence" }, made), el("p", { class: "note" }, `${product} ${ending(found)}`.trim()));
+    if (!found) {
+      drawn.replaceChildren();
+      return;
+    }
+    const made = found.steps.map(({ word, p, before }) =>
+      el(
+        "li",
+        { "data-word": word, "data-p": p, title: `p(${word} after ${before}) = ${p}` },
+        el("span", {}, word),
+        el("small", {}, number(p)),
+      ),
+    );
+    const product = found.steps.length
+      ? `Together: ${found.p >= 0.001 ? number(found.p) : found.p.toExponential(1)}, the product of all steps.`
+      : "";
+    drawn.replaceChildren(
+      el("ol", { class: "drawn", "aria-label": "the drawn sentence" }, made),
+      el("p", { class: "note" }, `${product} ${ending(found)}`.trim()),
+    );
   }
 
   function ending(found) {
@@ -286,9 +437,15 @@ function mount(place, context) {
   }
 }
 
-function heading(word, scope) { return el("th", { scope, title: MARKS[word] ?? word }, word); }
+function heading(word, scope) {
+  return el("th", { scope, title: MARKS[word] ?? word }, word);
+}
 
-function total(values) { return values.reduce((sum, value) => sum + value, 0); }
+function total(values) {
+  return values.reduce((sum, value) => sum + value, 0);
+}
 
 /** A probability in at most three decimals; one that is there is never shown as 0. */
-function number(p) { return p > 0 && p < 0.0005 ? "<.001" : String(Number(p.toFixed(3))); }
+function number(p) {
+  return p > 0 && p < 0.0005 ? "<.001" : String(Number(p.toFixed(3)));
+}

@@ -12,8 +12,9 @@ const CURVES = {
   lstm: { name: "LSTM along c", color: "--text", dash: "longdash", symbol: "triangle-up" },
   trained: { name: "trained RNN", color: "--good", dash: "dot", symbol: "diamond" },
 };
-const TEXT = "the farmers near the author are old .\nour white curtain which vanished but shone was useful .\n"
-  + "the clerks outside have knelt quickly .\nher customer that won often is late .";
+const TEXT =
+  "the farmers near the author are old .\nour white curtain which vanished but shone was useful .\n" +
+  "the clerks outside have knelt quickly .\nher customer that won often is late .";
 const NODES = 11; // states that are drawn, however many steps there are
 const DECADES = 3; // powers of ten above and below 1 that the thickness of an arrow tells apart
 
@@ -21,55 +22,134 @@ export const panel = {
   id: "eigenvalue",
   title: "Eigenvalue",
   see: "Below a spectral radius of 1 products vanish, above it they explode; an LSTM's c depends on its forget gate.",
-  about: "On the left a vector is multiplied by the same matrix again and again, on the right a gradient goes back through "
-    + "networks that have this matrix between their steps. Drag the spectral radius, the size of the largest eigenvalue, "
-    + "and then the forget gate.",
+  about:
+    "On the left a vector is multiplied by the same matrix again and again, on the right a gradient goes back through " +
+    "networks that have this matrix between their steps. Drag the spectral radius, the size of the largest eigenvalue, " +
+    "and then the forget gate.",
   mount,
 };
 
 function mount(place, context) {
   let seed = Number(context.get("seed", "0")) || 0;
-  let found = null, drawn = null, sweeping = 0, width = 0, left = false;
+  let found = null,
+    drawn = null,
+    sweeping = 0,
+    width = 0,
+    left = false;
   const failed = errors();
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const refresh = steady(ask);
   const typed = calm(refresh, 250);
 
-  const radius = slider("Spectral radius",
+  const radius = slider(
+    "Spectral radius",
     { min: 0.5, max: 1.5, step: 0.01, value: context.get("radius", "0.9"), say: (value) => value.toFixed(2) },
-    () => { stop(); refresh(); });
+    () => {
+      stop();
+      refresh();
+    },
+  );
   const steps = slider("Steps", { min: 10, max: 100, step: 1, value: context.get("steps", "50") }, refresh);
-  const forget = slider("Forget gate",
-    { min: 0.5, max: 1, step: 0.01, value: context.get("forget", "0.97"), say: (value) => value.toFixed(2) }, () => refresh());
-  const through = choice("Gradient through", [
-    ["linear", "a linear RNN"], ["tanh", "a tanh RNN"], ["lstm", "an LSTM, along c"], ["trained", "a trained RNN"],
-  ], context.get("through", "linear"), refresh);
-  const units = choice("Units", ["8", "16", "32", "64"].map((count) => [count, count]), context.get("units", "32"), refresh);
+  const forget = slider(
+    "Forget gate",
+    { min: 0.5, max: 1, step: 0.01, value: context.get("forget", "0.97"), say: (value) => value.toFixed(2) },
+    () => refresh(),
+  );
+  const through = choice(
+    "Gradient through",
+    [
+      ["linear", "a linear RNN"],
+      ["tanh", "a tanh RNN"],
+      ["lstm", "an LSTM, along c"],
+      ["trained", "a trained RNN"],
+    ],
+    context.get("through", "linear"),
+    refresh,
+  );
+  const units = choice(
+    "Units",
+    ["8", "16", "32", "64"].map((count) => [count, count]),
+    context.get("units", "32"),
+    refresh,
+  );
   radius.node.style.flex = "1 1 16rem"; // the one to drag is the longest
-  const again = el("button", { type: "button", onclick: () => { seed += 1; refresh(); } }, "Another random matrix");
-  const sweep = el("button", { type: "button", class: "main", onclick: () => (sweeping ? stop() : start()) }, "Sweep from 0.8 to 1.2");
+  const again = el(
+    "button",
+    {
+      type: "button",
+      onclick: () => {
+        seed += 1;
+        refresh();
+      },
+    },
+    "Another random matrix",
+  );
+  const sweep = el(
+    "button",
+    { type: "button", class: "main", onclick: () => (sweeping ? stop() : start()) },
+    "Sweep from 0.8 to 1.2",
+  );
   const model = modelChoice("Trained model", context, {
-    fits: (card) => card.kind === "rnn", wanted: context.get("model", "ready:rnn"), changed: () => { if (chosen() === "trained") refresh(); },
+    fits: (card) => card.kind === "rnn",
+    wanted: context.get("model", "ready:rnn"),
+    changed: () => {
+      if (chosen() === "trained") refresh();
+    },
   });
   const text = el("textarea", { rows: 4, spellcheck: "false", oninput: typed });
   text.value = context.get("text", TEXT);
-  const trained = el("div", { id: "trained" }, el("div", { class: "row" }, model.node), field("Text the gradient is measured on", text));
-  const verdict = el("p", { id: "verdict", role: "status", style: "font-size: 1.1rem; margin: .4rem 0 .1rem; min-height: 1.6em" });
+  const trained = el(
+    "div",
+    { id: "trained" },
+    el("div", { class: "row" }, model.node),
+    field("Text the gradient is measured on", text),
+  );
+  const verdict = el("p", {
+    id: "verdict",
+    role: "status",
+    style: "font-size: 1.1rem; margin: .4rem 0 .1rem; min-height: 1.6em",
+  });
   const more = el("p", { class: "note", id: "more", style: "margin: 0 0 .6rem; min-height: 1.6em" });
-  const powers = el("div", { id: "powers" }), gradients = el("div", { id: "gradients" });
+  const powers = el("div", { id: "powers" }),
+    gradients = el("div", { id: "gradients" });
   const stage = el("div", { class: "card", style: "margin-top: 1rem" });
   const picture = el("div", { tabindex: 0, role: "group", "aria-label": "The unrolled network" });
   const title = el("h3", {});
-  stage.append(title, picture, el("p", { class: "note", style: "margin: .3rem 0 0" },
-    "The thicker the arrow, the larger the gradient, in powers of ten; the number under a state is what reaches it of 1 at the end."));
+  stage.append(
+    title,
+    picture,
+    el(
+      "p",
+      { class: "note", style: "margin: .3rem 0 0" },
+      "The thicker the arrow, the larger the gradient, in powers of ten; the number under a state is what reaches it of 1 at the end.",
+    ),
+  );
   place.append(
     el("div", { class: "row", style: "margin-bottom: .4rem" }, radius.node, forget.node, steps.node, sweep),
-    el("div", { class: "row", style: "margin-bottom: .4rem" }, through.node, units.node, again,
-      presets("Set to", ["0.90", "1.00", "1.10"], (value) => { stop(); radius.set(value); refresh(); })), trained, failed.node, verdict, more,
-    el("div", { class: "columns" },
+    el(
+      "div",
+      { class: "row", style: "margin-bottom: .4rem" },
+      through.node,
+      units.node,
+      again,
+      presets("Set to", ["0.90", "1.00", "1.10"], (value) => {
+        stop();
+        radius.set(value);
+        refresh();
+      }),
+    ),
+    trained,
+    failed.node,
+    verdict,
+    more,
+    el(
+      "div",
+      { class: "columns" },
       el("section", { class: "card" }, el("h3", {}, "Repeated multiplication"), powers),
-      el("section", { class: "card" }, el("h3", {}, "Gradient through the network"), gradients)),
-    stage);
+      el("section", { class: "card" }, el("h3", {}, "Gradient through the network"), gradients),
+    ),
+    stage,
+  );
 
   const chosen = () => through.value;
 
@@ -78,12 +158,18 @@ function mount(place, context) {
     const withModel = chosen() === "trained";
     trained.hidden = !withModel;
     context.set({
-      radius: radius.value, steps: steps.value, through: chosen(), units: units.value, seed: seed || null,
+      radius: radius.value,
+      steps: steps.value,
+      through: chosen(),
+      units: units.value,
+      seed: seed || null,
       forget: forget.value === 0.97 ? null : forget.value,
-      model: withModel ? model.value : null, text: withModel ? text.value : null,
+      model: withModel ? model.value : null,
+      text: withModel ? text.value : null,
     });
     const body = { radius: radius.value, steps: steps.value, units: Number(units.value), seed, forget: forget.value };
-    if (withModel && model.value) Object.assign(body, { model: model.value, text: text.value.slice(0, MOST_CHARACTERS) });
+    if (withModel && model.value)
+      Object.assign(body, { model: model.value, text: text.value.slice(0, MOST_CHARACTERS) });
     try {
       found = { ...body, ...(await context.api.post("/api/eigenvalue", body)) };
       if (left) return;
@@ -101,28 +187,54 @@ function mount(place, context) {
     drawChain(found[shown], shown);
     const at = found.power.values.map((_, k) => k);
     const guide = {
-      name: "stays 1", x: [0, found.steps], y: [1, 1], mode: "lines", hoverinfo: "skip",
+      name: "stays 1",
+      x: [0, found.steps],
+      y: [1, 1],
+      mode: "lines",
+      hoverinfo: "skip",
       line: { color: ink("--soft"), width: 1, dash: "dashdot" },
     };
     const curve = (values, look, thick) => ({
-      name: look.name, x: at, y: values.map((value) => value || null), mode: "lines+markers",
+      name: look.name,
+      x: at,
+      y: values.map((value) => value || null),
+      mode: "lines+markers",
       line: { color: ink(look.color), dash: look.dash, width: thick ? 4 : 2 },
       marker: { color: ink(look.color), symbol: look.symbol, size: thick ? 6 : 4 },
     });
     const power = { ...CURVES.linear, name: "|Wᵏx| / |x|" };
-    await chart(powers, [curve(found.power.values, power, true), guide], { x: "multiplications k", y: "size of Wᵏx", log: true, height: 300, layout: POWERS });
-    powers.setAttribute("aria-label", `Size of W to the k times x by k: ${short(found.power.values.at(-1))} after ${found.steps} multiplications`);
+    await chart(powers, [curve(found.power.values, power, true), guide], {
+      x: "multiplications k",
+      y: "size of Wᵏx",
+      log: true,
+      height: 300,
+      layout: POWERS,
+    });
+    powers.setAttribute(
+      "aria-label",
+      `Size of W to the k times x by k: ${short(found.power.values.at(-1))} after ${found.steps} multiplications`,
+    );
     const there = Object.keys(CURVES).filter((name) => found[name]);
-    const gates = { ...curve(found.gates.values, { ...CURVES.lstm, name: "its forget gates alone", dash: "dot" }, false), mode: "lines" };
-    await chart(gradients, [...there.map((name) => curve(found[name].values, CURVES[name], name === shown)), gates, guide],
-      { x: "steps back", y: "gradient", log: true, height: 300, layout: POWERS });
-    const said = there.map((name) => `${CURVES[name].name} ${found[name].decay?.verdict ?? "unknown"}, ${short(found[name].values.at(-1))}`);
+    const gates = {
+      ...curve(found.gates.values, { ...CURVES.lstm, name: "its forget gates alone", dash: "dot" }, false),
+      mode: "lines",
+    };
+    await chart(
+      gradients,
+      [...there.map((name) => curve(found[name].values, CURVES[name], name === shown)), gates, guide],
+      { x: "steps back", y: "gradient", log: true, height: 300, layout: POWERS },
+    );
+    const said = there.map(
+      (name) => `${CURVES[name].name} ${found[name].decay?.verdict ?? "unknown"}, ${short(found[name].values.at(-1))}`,
+    );
     gradients.setAttribute("aria-label", `Gradient after ${found.steps} steps back: ${said.join("; ")}`);
   }
 
   function drawChain({ values }, name) {
     title.textContent = `The ${name === "lstm" ? "LSTM's c" : CURVES[name].name}, unrolled: the gradient on its way back`;
-    const places = Array.from({ length: NODES }, (_, node) => Math.round((found.steps * (NODES - 1 - node)) / (NODES - 1)));
+    const places = Array.from({ length: NODES }, (_, node) =>
+      Math.round((found.steps * (NODES - 1 - node)) / (NODES - 1)),
+    );
     const key = [...places, picture.clientWidth].join();
     if (picture.dataset.key !== key) {
       picture.dataset.key = key;
@@ -142,9 +254,11 @@ function mount(place, context) {
   function sayVerdict({ values, decay }, name) {
     const word = decay ? decay.verdict[0].toUpperCase() + decay.verdict.slice(1) : "Unknown";
     const power = `${found.radius}${raised(found.steps)} = ${short(found.radius ** found.steps)}`;
-    const last = short(values.at(-1)), grown = values.at(-1) > 1.005;
-    const reached = `after ${found.steps} steps back through the ${name === "lstm" ? "LSTM, along c," : CURVES[name].name} `
-      + (grown ? `the gradient has grown ${last} times` : `${last} of the gradient is left`);
+    const last = short(values.at(-1)),
+      grown = values.at(-1) > 1.005;
+    const reached =
+      `after ${found.steps} steps back through the ${name === "lstm" ? "LSTM, along c," : CURVES[name].name} ` +
+      (grown ? `the gradient has grown ${last} times` : `${last} of the gradient is left`);
     if (name === "lstm") {
       const gates = `${found.forget}${raised(found.steps)} = ${short(found.gates.values.at(-1))}`;
       return `${word}: ${reached}; its forget gates alone give ${gates}, the radius alone would give ${power}.`;
@@ -154,20 +268,28 @@ function mount(place, context) {
 
   function sayMore(name) {
     if (name === "linear") {
-      return "Nothing stands between the products, so that the gradient is the power of the radius to the last digit. "
-        + `Along the c of an LSTM ${percent(found.lstm.values.at(-1))} is left.`;
+      return (
+        "Nothing stands between the products, so that the gradient is the power of the radius to the last digit. " +
+        `Along the c of an LSTM ${percent(found.lstm.values.at(-1))} is left.`
+      );
     }
     if (name === "lstm") {
-      return "A step multiplies c by its forget gate f, and by the matrix only beside it: c = f c + (1 − f) tanh(W tanh c + x). "
-        + "The gate takes the place of the eigenvalue, and it is learned.";
+      return (
+        "A step multiplies c by its forget gate f, and by the matrix only beside it: c = f c + (1 − f) tanh(W tanh c + x). " +
+        "The gate takes the place of the eigenvalue, and it is learned."
+      );
     }
     if (name === "tanh") {
-      return "The slopes of tanh are below 1 and take something off at every step: "
-        + "it fades sooner than the radius says, and above 1 it need not explode.";
+      return (
+        "The slopes of tanh are below 1 and take something off at every step: " +
+        "it fades sooner than the radius says, and above 1 it need not explode."
+      );
     }
     const { own } = found.trained;
-    return `The matrix this model was trained to has the spectral radius ${short(own)}; here it is scaled to ${found.radius}. `
-      + "A trained matrix has eigenvalues of many sizes, and tanh takes its part: the largest one alone does not decide.";
+    return (
+      `The matrix this model was trained to has the spectral radius ${short(own)}; here it is scaled to ${found.radius}. ` +
+      "A trained matrix has eigenvalues of many sizes, and tanh takes its part: the largest one alone does not decide."
+    );
   }
 
   // ---- the sweep
@@ -176,11 +298,14 @@ function mount(place, context) {
     if (radius.value < 0.8 || radius.value >= 1.2) radius.set(0.8);
     sweep.textContent = "Stop the sweep";
     const by = still.matches ? 0.1 : 0.01;
-    sweeping = setInterval(() => {
-      radius.set(Math.min(1.2, radius.value + by).toFixed(2));
-      refresh();
-      if (radius.value >= 1.2) stop();
-    }, still.matches ? 1000 : 120);
+    sweeping = setInterval(
+      () => {
+        radius.set(Math.min(1.2, radius.value + by).toFixed(2));
+        refresh();
+        if (radius.value >= 1.2) stop();
+      },
+      still.matches ? 1000 : 120,
+    );
     refresh();
   }
 
@@ -190,16 +315,26 @@ function mount(place, context) {
     sweep.textContent = "Sweep from 0.8 to 1.2";
   }
 
-  const resized = new ResizeObserver(() => { if (found && Math.abs(picture.clientWidth - width) > 8) draw(); });
+  const resized = new ResizeObserver(() => {
+    if (found && Math.abs(picture.clientWidth - width) > 8) draw();
+  });
   resized.observe(picture);
-  context.watch(() => { if (!found) refresh(); }); // the page may be up before the studio can compute
+  context.watch(() => {
+    if (!found) refresh();
+  }); // the page may be up before the studio can compute
   refresh();
-  return () => { left = true; stop(); typed.cancel(); resized.disconnect(); };
+  return () => {
+    left = true;
+    stop();
+    typed.cancel();
+    resized.disconnect();
+  };
 }
 
 /** One call at a time, and always a last one with the latest values: dragging never piles up work on the server. */
 function steady(call) {
-  let running = false, again = false;
+  let running = false,
+    again = false;
   return async () => {
     again = true;
     if (running) return;

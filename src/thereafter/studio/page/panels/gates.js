@@ -3,7 +3,17 @@ import { choice, field, modelChoice, presets, SENTENCES, slider } from "../parts
 import { calm, el, errors, show, visible } from "../parts/dom.js";
 import { equationList } from "../parts/equations.js";
 import { around, face, keeping, levelTable, own, reading, STYLE } from "../parts/levels.js";
-import { bringIntoView, gated, knownUnit, MOST_CHARACTERS, MOST_STEPS, player, recurrent, remarks, whole } from "../parts/walk.js";
+import {
+  bringIntoView,
+  gated,
+  knownUnit,
+  MOST_CHARACTERS,
+  MOST_STEPS,
+  player,
+  recurrent,
+  remarks,
+  whole,
+} from "../parts/walk.js";
 
 const MEAN = "mean"; // of the units, in the address
 const WAITING = "The first model with gates is ready in a few seconds.";
@@ -12,7 +22,8 @@ export const panel = {
   id: "gates",
   title: "Gates",
   see: "One unit keeps the subject's number up to the verb: look at its memory, and at the gate that keeps it.",
-  about: "Each row is a gate, from 0 (shut) to 1 (open), or the memory it guards; the twin sentence has every number turned round.",
+  about:
+    "Each row is a gate, from 0 (shut) to 1 (open), or the memory it guards; the twin sentence has every number turned round.",
   mount,
 };
 
@@ -26,23 +37,60 @@ function mount(place, context) {
   text.value = context.get("text", SENTENCES[0][0]);
   const walk = player(draw, { first: 1 });
   walk.set(whole(context.get("step"), 5), MOST_STEPS);
-  const first = modelChoice("Model with gates", context, { fits: gated, wanted: context.get("model", "ready:lstm"), changed: () => ask() });
-  const second = modelChoice("Beside it", context, { fits: recurrent, wanted: context.get("beside", "ready:rnn"), changed: () => ask() });
-  const layers = choice("Layer", [], "", () => { [layer, chosenLayer] = [Number(layers.value), true]; ask(); });
-  let layer = Math.max(0, whole(context.get("layer"), -1)), chosenLayer = context.get("layer") !== "";
-  const unit = slider("Unit", { min: -1, max: 0, step: 1, value: -1, say: (at) => (at < 0 ? "mean of all" : at) }, chooseUnit);
+  const first = modelChoice("Model with gates", context, {
+    fits: gated,
+    wanted: context.get("model", "ready:lstm"),
+    changed: () => ask(),
+  });
+  const second = modelChoice("Beside it", context, {
+    fits: recurrent,
+    wanted: context.get("beside", "ready:rnn"),
+    changed: () => ask(),
+  });
+  const layers = choice("Layer", [], "", () => {
+    [layer, chosenLayer] = [Number(layers.value), true];
+    ask();
+  });
+  let layer = Math.max(0, whole(context.get("layer"), -1)),
+    chosenLayer = context.get("layer") !== "";
+  const unit = slider(
+    "Unit",
+    { min: -1, max: 0, step: 1, value: -1, say: (at) => (at < 0 ? "mean of all" : at) },
+    chooseUnit,
+  );
   const step = slider("Word", { min: 1, max: 1, step: 1, value: 1 }, (at) => walk.go(at));
   layers.node.style.display = "none";
-  const note = el("p", { class: "note", style: "margin:0" }, WAITING), cards = el("div", { class: "columns" });
-  const every = el("div", { class: "wide" }), kept = el("p", { class: "note", id: "kept", style: "margin:0 0 .4rem" });
-  const title = el("h3"), beside = el("h3"), formulas = el("div");
-  const picture = el("div", { class: "beside", hidden: true, id: "picture" }, el("section", { class: "card", style: "padding:.7rem .9rem" }, title, kept, every),
-    el("section", { class: "card", style: "padding:.7rem .9rem" }, beside, formulas));
+  const note = el("p", { class: "note", style: "margin:0" }, WAITING),
+    cards = el("div", { class: "columns" });
+  const every = el("div", { class: "wide" }),
+    kept = el("p", { class: "note", id: "kept", style: "margin:0 0 .4rem" });
+  const title = el("h3"),
+    beside = el("h3"),
+    formulas = el("div");
+  const picture = el(
+    "div",
+    { class: "beside", hidden: true, id: "picture" },
+    el("section", { class: "card", style: "padding:.7rem .9rem" }, title, kept, every),
+    el("section", { class: "card", style: "padding:.7rem .9rem" }, beside, formulas),
+  );
   const save = el("button", { type: "button", onclick: download });
-  const below = el("div", { class: "row middle", hidden: true, style: "margin:1rem 0 0" }, save,
-    el("span", { class: "note" }, "The values of every unit at every step, as lm.trace gives them."));
-  place.append(el("style", {}, STYLE), el("div", { class: "sentence" }, field("The sentence", text), presets("Sentences", SENTENCES, take)),
-    el("div", { class: "row" }, first.node, second.node, layers.node, unit.node, step.node), failed.node, note, walk.node, picture, cards, below);
+  const below = el(
+    "div",
+    { class: "row middle", hidden: true, style: "margin:1rem 0 0" },
+    save,
+    el("span", { class: "note" }, "The values of every unit at every step, as lm.trace gives them."),
+  );
+  place.append(
+    el("style", {}, STYLE),
+    el("div", { class: "sentence" }, field("The sentence", text), presets("Sentences", SENTENCES, take)),
+    el("div", { class: "row" }, first.node, second.node, layers.node, unit.node, step.node),
+    failed.node,
+    note,
+    walk.node,
+    picture,
+    cards,
+    below,
+  );
   const later = calm(ask);
   text.addEventListener("input", later);
 
@@ -63,7 +111,9 @@ function mount(place, context) {
     context.set({ model: first.value, beside: second.value, text: text.value, layer: chosenLayer ? layer : null });
     const sentence = text.value.slice(0, MOST_CHARACTERS);
     try {
-      const reads = await Promise.all([first, second].map((pick, i) => (pick.value ? read(pick.value, sentence, requests[i]) : null)));
+      const reads = await Promise.all(
+        [first, second].map((pick, i) => (pick.value ? read(pick.value, sentence, requests[i]) : null)),
+      );
       if (!place.isConnected) return; // another panel is shown by now, and the address is its own
       const twin = reads[0].twin ? await read(first.value, reads[0].twin, requests[2]) : null;
       if (!place.isConnected) return;
@@ -74,7 +124,8 @@ function mount(place, context) {
     }
   }
 
-  const cardOf = (name) => context.models.find((model) => model.name === name) ?? { name, label: name, tokens: "", layers: 1 };
+  const cardOf = (name) =>
+    context.models.find((model) => model.name === name) ?? { name, label: name, tokens: "", layers: 1 };
 
   /** The layers of the chosen model; of one there is nothing to choose. */
   function offerLayers() {
@@ -90,7 +141,8 @@ function mount(place, context) {
 
   /** What one model did: the chosen layer of it, or its last where it has fewer. */
   async function read(name, sentence, request) {
-    const model = cardOf(name), at = Math.min(layer, (model.layers ?? 1) - 1);
+    const model = cardOf(name),
+      at = Math.min(layer, (model.layers ?? 1) - 1);
     const answer = await request("/api/step", { model: name, text: sentence, limit: MOST_STEPS, k: 1, layer: at });
     return reading(answer, model, `l${at}`);
   }
@@ -102,12 +154,24 @@ function mount(place, context) {
     const reads = (alike ? [main, other] : [main]).map((one) => ({ ...one, steps: one.steps.slice(0, count) }));
     const faces = reads.map((one) => face(one, chooseUnit));
     const twin = turned?.steps.length >= count ? { ...turned, steps: turned.steps.slice(0, count) } : null;
-    const table = levelTable(reads, walk.go, twin), equations = equationList(main.equations);
+    const table = levelTable(reads, walk.go, twin),
+      equations = equationList(main.equations);
     note.textContent = remarks(main);
     formulas.replaceChildren(equations.node);
     cards.replaceChildren(...faces.map((one) => one.node));
-    if (other && !alike) cards.append(el("section", { class: "card" }, el("h3", {}, other.model.label),
-      el("p", { class: "note" }, `It reads tokens of the kind “${other.model.tokens}”, ${main.model.label} reads “${main.model.tokens}”, so their steps are not the same. Choose another.`)));
+    if (other && !alike)
+      cards.append(
+        el(
+          "section",
+          { class: "card" },
+          el("h3", {}, other.model.label),
+          el(
+            "p",
+            { class: "note" },
+            `It reads tokens of the kind “${other.model.tokens}”, ${main.model.label} reads “${main.model.tokens}”, so their steps are not the same. Choose another.`,
+          ),
+        ),
+      );
     every.replaceChildren(table.node);
     save.textContent = `Save the trace of ${main.model.label} (.npz)`;
     below.hidden = picture.hidden = false;
@@ -126,15 +190,21 @@ function mount(place, context) {
 
   function draw(at) {
     if (!shown) return;
-    const { main, twin } = shown, one = own(main, unitNow);
+    const { main, twin } = shown,
+      one = own(main, unitNow);
     unit.set(one);
     step.set(at);
     context.set({ step: at, unit: unitNow === -1 ? MEAN : unitNow });
     const known = one >= 0 && one === main.known ? ", which carries the number" : "";
     show(title, one < 0 ? "Every step, the mean of all units" : `Every step, unit ${one}${known}`);
-    show(beside, `${main.model.label} at “${visible(main.steps[at - 1].form)}”, ${one < 0 ? "mean of all" : `unit ${one}`}`);
+    show(
+      beside,
+      `${main.model.label} at “${visible(main.steps[at - 1].form)}”, ${one < 0 ? "mean of all" : `unit ${one}`}`,
+    );
     show(kept, keeping(main, twin, unitNow));
-    shown.equations.draw((name) => (one < 0 && ["c", "h"].includes(name) ? undefined : around(main, name, at, unitNow)));
+    shown.equations.draw((name) =>
+      one < 0 && ["c", "h"].includes(name) ? undefined : around(main, name, at, unitNow),
+    );
     shown.table.draw(at, unitNow);
     for (const one of shown.faces) one.draw(at, unitNow);
     bringIntoView(every, shown.table.heads[at - 1]);
@@ -146,7 +216,11 @@ function mount(place, context) {
     const { model, steps } = shown.main;
     try {
       const body = JSON.stringify({ model: model.name, text: shown.text, limit: steps.length });
-      const response = await fetch("/api/trace.npz", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+      const response = await fetch("/api/trace.npz", {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body,
+      });
       if (!response.ok) throw new context.api.Refused(response.status, (await response.json()).error);
       const address = URL.createObjectURL(await response.blob());
       el("a", { href: address, download: `${model.label}-trace.npz` }).click();
@@ -156,5 +230,8 @@ function mount(place, context) {
     }
   }
 
-  return () => { later.cancel(); walk.leave(); };
+  return () => {
+    later.cancel();
+    walk.leave();
+  };
 }

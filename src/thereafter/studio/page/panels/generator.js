@@ -22,8 +22,9 @@ export const panel = {
   id: "generator",
   title: "Generator",
   see: "A low temperature repeats what is likely, a high one invents: watch the bars sharpen and flatten.",
-  about: "A model writes on from your seed text, token by token, while the strip shows its hidden state and the bars what it expects next. "
-    + "Press Generate, then change temperature and top‑k while it writes, or pause it to look.",
+  about:
+    "A model writes on from your seed text, token by token, while the strip shows its hidden state and the bars what it expects next. " +
+    "Press Generate, then change temperature and top‑k while it writes, or pause it to look.",
   mount,
 };
 
@@ -33,12 +34,24 @@ function mount(place, context) {
   seedText.value = context.get("text", "def ");
   const seed = el("input", { type: "number", min: 0, max: 4294967295, step: 1, style: "width:8rem" });
   seed.value = context.get("seed", "1");
-  const temperature = slider("Temperature", { min: 0, max: 2, step: 0.05, value: context.get("temperature", "0.5"), say: (t) => t.toFixed(2) }, changed);
-  const topK = slider("Top-k", { min: 1, max: ALL, step: 1, value: context.get("k", ALL), say: (k) => (k < ALL ? String(k) : "all") }, changed);
+  const temperature = slider(
+    "Temperature",
+    { min: 0, max: 2, step: 0.05, value: context.get("temperature", "0.5"), say: (t) => t.toFixed(2) },
+    changed,
+  );
+  const topK = slider(
+    "Top-k",
+    { min: 1, max: ALL, step: 1, value: context.get("k", ALL), say: (k) => (k < ALL ? String(k) : "all") },
+    changed,
+  );
   const speed = slider("Tokens a second", { min: 1, max: 80, step: 1, value: context.get("speed", "60") }, keep);
   const model = modelChoice("Model", context, { wanted: context.get("model", "ready:letters"), changed: look });
   const generate = el("button", { type: "button", class: "main", disabled: true, onclick: begin }, "Generate");
-  const pause = el("button", { type: "button", disabled: true, onclick: () => (state === "paused" ? resume() : halt()) }, "Pause");
+  const pause = el(
+    "button",
+    { type: "button", disabled: true, onclick: () => (state === "paused" ? resume() : halt()) },
+    "Pause",
+  );
   const stop = el("button", { type: "button", disabled: true, onclick: end }, "Stop");
   const said = el("span", { class: "note", role: "status" }, "The first model is ready in a few seconds.");
   const rate = el("span", { class: "note", id: "rate" });
@@ -48,13 +61,24 @@ function mount(place, context) {
   place.append(
     el("style", {}, STYLE),
     el("div", { class: "row prompt" }, model.node, field("Seed text", seedText)),
-    presets("Try", SEEDS.map((one) => [one, one.trim()]), (one) => { seedText.value = one; look(); }),
+    presets(
+      "Try",
+      SEEDS.map((one) => [one, one.trim()]),
+      (one) => {
+        seedText.value = one;
+        look();
+      },
+    ),
     el("div", { class: "row middle" }, generate, pause, stop, said, rate),
     el("div", { class: "row" }, temperature.node, topK.node, speed.node, field("Seed number", seed)),
     failed.node,
-    el("div", { class: "writing" }, text.node,
+    el(
+      "div",
+      { class: "writing" },
+      text.node,
       el("section", { class: "card state" }, el("h3", {}, "Hidden state"), strips),
-      el("section", { class: "card expected" }, el("h3", {}, "Expected next"), next)),
+      el("section", { class: "card expected" }, el("h3", {}, "Expected next"), next),
+    ),
   );
 
   let state = "idle"; // "idle", "running" or "paused"
@@ -71,12 +95,28 @@ function mount(place, context) {
   let picked = false; // a model was chosen by hand: until then the address names the one that is waited for
   const spent = pace();
   const later = calm(look);
-  seedText.addEventListener("input", () => { if (state === "idle") later(); else keep(); });
+  seedText.addEventListener("input", () => {
+    if (state === "idle") later();
+    else keep();
+  });
   seed.addEventListener("change", keep);
-  model.select.addEventListener("change", () => { picked = true; }, { capture: true });
+  model.select.addEventListener(
+    "change",
+    () => {
+      picked = true;
+    },
+    { capture: true },
+  );
 
   function keep() {
-    context.set({ model: picked ? model.value : context.get("model", null), text: seedText.value.slice(0, 2000), temperature: temperature.value, k: topK.value < ALL ? topK.value : null, seed: seed.value, speed: speed.value });
+    context.set({
+      model: picked ? model.value : context.get("model", null),
+      text: seedText.value.slice(0, 2000),
+      temperature: temperature.value,
+      k: topK.value < ALL ? topK.value : null,
+      seed: seed.value,
+      speed: speed.value,
+    });
   }
 
   function drawing() {
@@ -112,7 +152,9 @@ function mount(place, context) {
     enter("idle");
     const number = Number(seed.value || NaN);
     if (seedText.value.length > LONGEST) {
-      failed.say(`the seed text has ${seedText.value.length.toLocaleString("en")} characters; expected at most ${LONGEST.toLocaleString("en")}; try a shorter one`);
+      failed.say(
+        `the seed text has ${seedText.value.length.toLocaleString("en")} characters; expected at most ${LONGEST.toLocaleString("en")}; try a shorter one`,
+      );
       return;
     }
     if (!Number.isInteger(number) || number < 0 || number > 4294967295) {
@@ -196,17 +238,25 @@ function mount(place, context) {
     looked = now;
     next.replaceChildren(bars(last.top, { label: "the ten likeliest next tokens" }));
     if (!last.state.length) {
-      strips.replaceChildren(el("p", { class: "note" }, "This model has no hidden state that goes from token to token, so there is no strip; the bars follow."));
+      strips.replaceChildren(
+        el(
+          "p",
+          { class: "note" },
+          "This model has no hidden state that goes from token to token, so there is no strip; the bars follow.",
+        ),
+      );
       return;
     }
     if (strips.children.length !== last.state.length || !strips.firstChild.drawing) {
-      strips.replaceChildren(...last.state.map((row, layer) => {
-        const made = strip(`h of layer ${layer}`, { height: 1.5 });
-        const legend = `layer ${layer}: ${row.length} units, blue below 0, orange above`;
-        const part = el("figure", { style: "margin:0" }, made.node, el("figcaption", { class: "note" }, legend));
-        part.drawing = made.draw;
-        return part;
-      }));
+      strips.replaceChildren(
+        ...last.state.map((row, layer) => {
+          const made = strip(`h of layer ${layer}`, { height: 1.5 });
+          const legend = `layer ${layer}: ${row.length} units, blue below 0, orange above`;
+          const part = el("figure", { style: "margin:0" }, made.node, el("figcaption", { class: "note" }, legend));
+          part.drawing = made.draw;
+          return part;
+        }),
+      );
     }
     last.state.forEach((row, layer) => strips.children[layer].drawing([row]));
   }
@@ -257,7 +307,14 @@ function mount(place, context) {
 
 /** The text so far, a block a line, of which the last characters are kept: { node, begin, add, length }. */
 function growing() {
-  const node = el("div", { class: "card mono", id: "text", role: "log", "aria-live": "off", "aria-label": "The text so far", tabindex: "0" });
+  const node = el("div", {
+    class: "card mono",
+    id: "text",
+    role: "log",
+    "aria-live": "off",
+    "aria-label": "The text so far",
+    tabindex: "0",
+  });
   let kept = 0;
   const api = {
     node,
@@ -300,7 +357,9 @@ function growing() {
 function pace() {
   let seen = [];
   return {
-    reset() { seen = []; },
+    reset() {
+      seen = [];
+    },
     said(count, now) {
       seen.push([now, count]);
       while (seen.length > 2 && now - seen[0][0] > 2000) seen.shift();

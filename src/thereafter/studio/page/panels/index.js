@@ -17,6 +17,19 @@ import { panel as sentiment } from "./sentiment.js";
 import { panel as train } from "./train.js";
 
 export const PANELS = [
-  keyboard, counting, windowed, recurrence, gates, backprop, eigenvalue, generator, units, compare,
-  bottleneck, attention, tagging, sentiment, train,
+  keyboard,
+  counting,
+  windowed,
+  recurrence,
+  gates,
+  backprop,
+  eigenvalue,
+  generator,
+  units,
+  compare,
+  bottleneck,
+  attention,
+  tagging,
+  sentiment,
+  train,
 ];

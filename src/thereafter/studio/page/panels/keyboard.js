@@ -12,13 +12,18 @@ export const panel = {
   id: "keyboard",
   title: "Keyboard",
   see: "A singular or a plural verb next: does a model follow the subject, or the noun that stands nearer?",
-  about: "Click a word to write it, or type: each column shows what one model expects next, and how it divides verbs between the two numbers. "
-    + "Change “teachers” to “teacher” and see which models notice.",
+  about:
+    "Click a word to write it, or type: each column shows what one model expects next, and how it divides verbs between the two numbers. " +
+    "Change “teachers” to “teacher” and see which models notice.",
   mount,
 };
 
 function mount(place, context) {
-  let chosen = context.get("models").split(",").filter(Boolean).map((name) => name.replaceAll("%2C", ","));
+  let chosen = context
+    .get("models")
+    .split(",")
+    .filter(Boolean)
+    .map((name) => name.replaceAll("%2C", ","));
   let touched = chosen.length > 0;
   let shown = new Map(); // the columns by model: one that would look the same is not drawn anew
   let keep = ""; // the model whose first bar gets the focus when the bars are drawn anew
@@ -34,10 +39,20 @@ function mount(place, context) {
   const columns = el("div", { class: "columns many", id: "columns" });
   const long = el("p", { class: "note" });
   const buttons = el("div", { class: "row" }, back, clear);
-  place.append(el("div", { class: "sentence" }, field("The sentence so far", text), buttons), pick, long, failed.node, legend, columns);
+  place.append(
+    el("div", { class: "sentence" }, field("The sentence so far", text), buttons),
+    pick,
+    long,
+    failed.node,
+    legend,
+    columns,
+  );
 
   const later = calm(refresh);
-  text.addEventListener("input", () => { keep = ""; later(); });
+  text.addEventListener("input", () => {
+    keep = "";
+    later();
+  });
 
   function write(now, column) {
     text.value = now;
@@ -59,12 +74,16 @@ function mount(place, context) {
   }
 
   function box(model) {
-    const node = el("input", { type: "checkbox", value: model.name, onchange: () => {
-      touched = true;
-      chosen = node.checked ? [...chosen, model.name].slice(-MOST) : chosen.filter((name) => name !== model.name);
-      for (const one of pick.querySelectorAll("input")) one.checked = chosen.includes(one.value);
-      refresh();
-    } });
+    const node = el("input", {
+      type: "checkbox",
+      value: model.name,
+      onchange: () => {
+        touched = true;
+        chosen = node.checked ? [...chosen, model.name].slice(-MOST) : chosen.filter((name) => name !== model.name);
+        for (const one of pick.querySelectorAll("input")) one.checked = chosen.includes(one.value);
+        refresh();
+      },
+    });
     node.checked = chosen.includes(model.name);
     return el("label", {}, node, ` ${describe(model)}`);
   }
@@ -73,11 +92,17 @@ function mount(place, context) {
     later.cancel();
     const names = chosen.map((name) => name.replaceAll(",", "%2C")).join(",");
     context.set({ text: text.value, empty: text.value ? null : 1, models: touched ? names : null });
-    long.textContent = text.value.length > READ ? `The models read the last ${READ.toLocaleString("en")} characters.` : "";
+    long.textContent =
+      text.value.length > READ ? `The models read the last ${READ.toLocaleString("en")} characters.` : "";
     const there = chosen.filter((name) => context.models.some((model) => model.name === name));
     if (!there.length) {
-      columns.replaceChildren(el("p", { class: "note" }, context.models.length
-        ? "Choose at least one model." : "The first model is ready in a few seconds."));
+      columns.replaceChildren(
+        el(
+          "p",
+          { class: "note" },
+          context.models.length ? "Choose at least one model." : "The first model is ready in a few seconds.",
+        ),
+      );
       return;
     }
     try {
@@ -86,7 +111,10 @@ function mount(place, context) {
       legend.hidden = !answers.some((one) => one.verbs);
       const most = Math.max(...answers.flatMap((one) => one.candidates.map((item) => item.p))); // one scale for all
       shown = new Map(answers.map((one) => [one.model, drawn(one, most)]));
-      arrange(columns, [...shown.values()].map((one) => one.node));
+      arrange(
+        columns,
+        [...shown.values()].map((one) => one.node),
+      );
       if (keep) columns.querySelector(`[data-model="${CSS.escape(keep)}"] .bar`)?.focus();
       context.announce(answers.map((one) => `${one.model}: ${one.candidates[0]?.text ?? ""}`).join(", "));
     } catch (error) {
@@ -105,12 +133,19 @@ function mount(place, context) {
   function column(answer, scale, label) {
     const words = answer.unknown === 1 ? "1 word of the sentence is" : `${answer.unknown} words of the sentence are`;
     const unknown = answer.unknown ? el("p", { class: "note" }, `${words} new to it.`) : null;
-    return el("section", { class: "card", "data-model": answer.model },
-      el("h3", {}, label), answer.verbs ? verbs(answer.verbs) : null,
+    return el(
+      "section",
+      { class: "card", "data-model": answer.model },
+      el("h3", {}, label),
+      answer.verbs ? verbs(answer.verbs) : null,
       bars(answer.candidates, {
-        label: `next word of ${answer.model}`, scale, tinted: answer.verbs !== null, chosen: (item) => add(answer.model, item),
+        label: `next word of ${answer.model}`,
+        scale,
+        tinted: answer.verbs !== null,
+        chosen: (item) => add(answer.model, item),
       }),
-      unknown);
+      unknown,
+    );
   }
 
   function add(model, item) {
@@ -124,20 +159,34 @@ function mount(place, context) {
 }
 
 /** A share as whole per cent; what is there is never called 0. */
-function rounded(share) { return share > 0 && share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`; }
+function rounded(share) {
+  return share > 0 && share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`;
+}
 
 /** How a model divides the verbs it expects between the two numbers. */
 function verbs({ singular, plural }) {
   const all = singular + plural;
   if (all < 0.001) return el("p", { class: "verbs" }, "no verb is expected here", el("span", { class: "both" }));
   const part = (number, share) => {
-    const node = el("span", { "data-number": number }, el("span", { class: "fill", style: "display:block;height:100%" }));
+    const node = el(
+      "span",
+      { "data-number": number },
+      el("span", { class: "fill", style: "display:block;height:100%" }),
+    );
     node.style.width = `${100 * share}%`;
     return node;
   };
-  return el("p", { class: "verbs tinted", "data-singular": singular, "data-plural": plural },
+  return el(
+    "p",
+    { class: "verbs tinted", "data-singular": singular, "data-plural": plural },
     `verbs: sg ${rounded(singular / all)}, pl ${rounded(plural / all)}`,
-    el("span", { class: "both", "aria-hidden": "true" }, part("singular", singular / all), part("plural", plural / all)));
+    el(
+      "span",
+      { class: "both", "aria-hidden": "true" },
+      part("singular", singular / all),
+      part("plural", plural / all),
+    ),
+  );
 }
 
 /** The end of a text; a character of two halves is not cut. */

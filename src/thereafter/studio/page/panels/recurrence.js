@@ -6,7 +6,20 @@ import { equationList, signed } from "../parts/equations.js";
 import { loop, LOOP_STYLE, sub } from "../parts/loop.js";
 import { percent } from "../parts/numbers.js";
 import { fromMiddle, shade, strip } from "../parts/strip.js";
-import { bringIntoView, chips, current, knownUnit, MOST_CHARACTERS, MOST_STEPS, player, recurrent, remarks, textUpTo, usual, whole } from "../parts/walk.js";
+import {
+  bringIntoView,
+  chips,
+  current,
+  knownUnit,
+  MOST_CHARACTERS,
+  MOST_STEPS,
+  player,
+  recurrent,
+  remarks,
+  textUpTo,
+  usual,
+  whole,
+} from "../parts/walk.js";
 
 export const panel = {
   id: "recurrence",
@@ -36,33 +49,86 @@ const STYLE = `
 .halves { margin-top: 1rem; display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1rem; margin-bottom: 1rem; }`;
 
 function mount(place, context) {
-  let answer = null, turned = null, most = {}, drawn = null; // turned: the twin's steps; most: the strongest colour of h and of c
+  let answer = null,
+    turned = null,
+    most = {},
+    drawn = null; // turned: the twin's steps; most: the strongest colour of h and of c
   let unitNow = whole(context.get("unit"), null); // null: the one that carries the number
-  const request = context.api.latest(), requestTwin = context.api.latest();
+  const request = context.api.latest(),
+    requestTwin = context.api.latest();
   const failed = errors();
   const text = el("textarea", { rows: 1, maxlength: MOST_CHARACTERS, spellcheck: "false" });
   text.value = context.get("text", SENTENCES[0][0]);
   const walk = player(moved);
   walk.set(whole(context.get("step"), 5), MOST_STEPS);
-  const pick = modelChoice("Model", context, { fits: recurrent, wanted: context.get("model", "ready:gru"), changed: () => ask() });
-  const view = choice("View", [["both", "folded and unrolled"], ["folded", "folded"], ["unrolled", "unrolled"]],
-    context.get("view", "both"), look);
-  const unit = slider("Unit", { min: 0, max: 0, step: 1, value: 0 }, (chosen) => { unitNow = chosen; drawUnit(); });
+  const pick = modelChoice("Model", context, {
+    fits: recurrent,
+    wanted: context.get("model", "ready:gru"),
+    changed: () => ask(),
+  });
+  const view = choice(
+    "View",
+    [
+      ["both", "folded and unrolled"],
+      ["folded", "folded"],
+      ["unrolled", "unrolled"],
+    ],
+    context.get("view", "both"),
+    look,
+  );
+  const unit = slider("Unit", { min: 0, max: 0, step: 1, value: 0 }, (chosen) => {
+    unitNow = chosen;
+    drawUnit();
+  });
   const note = el("p", { class: "note", style: "margin:0" }, WAITING);
   const words = el("div");
   const folded = loop();
   const states = el("dl", { class: "states", style: "margin:0" });
   const expected = el("div");
   const unrolled = el("div", { class: "wide" });
-  const formulas = el("div"), about = el("p", { class: "note", id: "unit", style: "margin:.3rem 0 0" });
-  const half = el("section", { class: "card", style: "padding:.7rem .9rem" }, el("h3", {}, "Folded: one cell in a loop"), folded.node, formulas);
-  const rolled = el("section", { class: "card" }, el("h3", {}, "Unrolled: the same cell at every step"), unrolled, about);
+  const formulas = el("div"),
+    about = el("p", { class: "note", id: "unit", style: "margin:.3rem 0 0" });
+  const half = el(
+    "section",
+    { class: "card", style: "padding:.7rem .9rem" },
+    el("h3", {}, "Folded: one cell in a loop"),
+    folded.node,
+    formulas,
+  );
+  const rolled = el(
+    "section",
+    { class: "card" },
+    el("h3", {}, "Unrolled: the same cell at every step"),
+    unrolled,
+    about,
+  );
   const picture = el("div", { class: "beside", id: "picture" }, rolled, half);
-  const shown = el("div", { hidden: true }, picture, el("div", { class: "halves" }, el("section", { class: "card" }, el("h3", {}, "Its whole state"), states),
-    el("section", { class: "card" }, el("h3", {}, "What comes next"), expected)));
-  place.append(el("style", {}, STYLE + LOOP_STYLE),
-    el("div", { class: "sentence" }, field("The sentence", text), presets("Sentences", SENTENCES, (sentence) => take(sentence, 0))),
-    el("div", { class: "row" }, pick.node, view.node, unit.node), failed.node, note, words, walk.node, shown);
+  const shown = el(
+    "div",
+    { hidden: true },
+    picture,
+    el(
+      "div",
+      { class: "halves" },
+      el("section", { class: "card" }, el("h3", {}, "Its whole state"), states),
+      el("section", { class: "card" }, el("h3", {}, "What comes next"), expected),
+    ),
+  );
+  place.append(
+    el("style", {}, STYLE + LOOP_STYLE),
+    el(
+      "div",
+      { class: "sentence" },
+      field("The sentence", text),
+      presets("Sentences", SENTENCES, (sentence) => take(sentence, 0)),
+    ),
+    el("div", { class: "row" }, pick.node, view.node, unit.node),
+    failed.node,
+    note,
+    words,
+    walk.node,
+    shown,
+  );
   const later = calm(ask);
   text.addEventListener("input", later);
   look(view.value);
@@ -90,7 +156,13 @@ function mount(place, context) {
     }
     context.set({ model: pick.value, text: text.value });
     try {
-      const asked = { model: pick.value, text: text.value.slice(0, MOST_CHARACTERS), limit: MOST_STEPS, k: 8, gates: false };
+      const asked = {
+        model: pick.value,
+        text: text.value.slice(0, MOST_CHARACTERS),
+        limit: MOST_STEPS,
+        k: 8,
+        gates: false,
+      };
       const found = await request("/api/step", asked);
       if (!place.isConnected) return; // another panel is shown by now, and the address is its own
       const twin = found.twin ? await requestTwin("/api/step", { ...asked, text: found.twin, k: 1 }) : null;
@@ -108,19 +180,41 @@ function mount(place, context) {
     const { steps } = answer;
     const names = Object.keys(answer.before.state);
     const letters = [...new Set(names.map((name) => name.split(".")[1]))];
-    const values = (letter) => [answer.before, ...steps].flatMap((step) => names.filter((name) => name.endsWith(`.${letter}`)).flatMap((name) => step.state[name]));
+    const values = (letter) =>
+      [answer.before, ...steps].flatMap((step) =>
+        names.filter((name) => name.endsWith(`.${letter}`)).flatMap((name) => step.state[name]),
+      );
     most = Object.fromEntries(letters.map((letter) => [letter, usual(values(letter))]));
     note.textContent = remarks(answer);
     const list = chips(steps, walk.go);
     words.replaceChildren(list.node);
-    const strips = [["h", "before"], ["h", "after"], ["h", "change"], ["c", "after"]].filter(([letter]) => letters.includes(letter)).map((one) => row(...one));
-    states.replaceChildren(...strips.flatMap((one) => [one.head, one.body]), el("p", { class: "note" },
-      `Blue is below 0, orange above; ${letters.map((letter) => `of ${letter} the strongest colour is ±${most[letter].toFixed(2)}`).join(", ")} and beyond.`));
+    const strips = [
+      ["h", "before"],
+      ["h", "after"],
+      ["h", "change"],
+      ["c", "after"],
+    ]
+      .filter(([letter]) => letters.includes(letter))
+      .map((one) => row(...one));
+    states.replaceChildren(
+      ...strips.flatMap((one) => [one.head, one.body]),
+      el(
+        "p",
+        { class: "note" },
+        `Blue is below 0, orange above; ${letters.map((letter) => `of ${letter} the strongest colour is ±${most[letter].toFixed(2)}`).join(", ")} and beyond.`,
+      ),
+    );
     const equations = equationList(answer.equations);
     formulas.replaceChildren(equations.node);
     const palette = Array.from({ length: 201 }, (_, i) => shade(i / 100 - 1));
     const columns = [answer.before, ...steps].map((step, at) => column(step, at, palette));
-    unrolled.replaceChildren(el("div", { class: "unrolled" }, columns.flatMap((one) => [one.arrow, one.node])));
+    unrolled.replaceChildren(
+      el(
+        "div",
+        { class: "unrolled" },
+        columns.flatMap((one) => [one.arrow, one.node]),
+      ),
+    );
     shown.hidden = false;
     drawn = { list, strips, columns, equations };
     unit.input.max = answer.before.state[memory().field].length - 1;
@@ -134,18 +228,25 @@ function mount(place, context) {
   /** The field and the unit that are followed: the one that carries the number where none was chosen; else of the last layer, its c or h. */
   function memory() {
     const known = knownUnit(cardOf(), "number");
-    const last = answer.layers.at(-1), own = `${last}.c` in answer.before.state ? `${last}.c` : `${last}.h`;
+    const last = answer.layers.at(-1),
+      own = `${last}.c` in answer.before.state ? `${last}.c` : `${last}.h`;
     const field = known && known.field in answer.before.state ? known.field : own;
     const size = answer.before.state[field].length;
-    return { field, index: Math.min(size - 1, Math.max(0, unitNow ?? known?.index ?? 0)), known: known?.field === field ? known.index : -1 };
+    return {
+      field,
+      index: Math.min(size - 1, Math.max(0, unitNow ?? known?.index ?? 0)),
+      known: known?.field === field ? known.index : -1,
+    };
   }
 
   /** One unit at every step, of the sentence and of its twin, on one scale. */
   function drawUnit() {
     if (!answer) return;
-    const { field, index, known } = memory(), letter = field.split(".")[1];
+    const { field, index, known } = memory(),
+      letter = field.split(".")[1];
     const values = (steps) => steps.map((step) => step.state[field][index]);
-    const own = values([answer.before, ...answer.steps]), other = turned && values([answer.before, ...turned]);
+    const own = values([answer.before, ...answer.steps]),
+      other = turned && values([answer.before, ...turned]);
     const top = Math.max(1e-6, ...[...own, ...(other ?? [])].map(Math.abs));
     drawn.columns.forEach((one, at) => {
       one.units.forEach((box, i) => {
@@ -156,14 +257,22 @@ function mount(place, context) {
     });
     unit.set(index);
     context.set({ unit: unitNow });
-    show(about, `${turned ? "The upper box" : "The box"}: ${letter} of unit ${index}${index === known ? ", which carries the number" : ""}`
-      + `${turned ? "; the lower box: the same in the twin sentence, which has every number turned round" : ""}. Up and orange is above 0, down and blue below.`);
+    show(
+      about,
+      `${turned ? "The upper box" : "The box"}: ${letter} of unit ${index}${index === known ? ", which carries the number" : ""}` +
+        `${turned ? "; the lower box: the same in the twin sentence, which has every number turned round" : ""}. Up and orange is above 0, down and blue below.`,
+    );
     drawEquations(walk.at);
   }
 
   function drawEquations(at) {
-    const { field, index } = memory(), layer = field.split(".")[0];
-    drawn.equations.draw((name) => (at && `${layer}.${name}` in stateAt(at) ? [stateBefore(at, `${layer}.${name}`)[index], stateAt(at)[`${layer}.${name}`][index]] : undefined));
+    const { field, index } = memory(),
+      layer = field.split(".")[0];
+    drawn.equations.draw((name) =>
+      at && `${layer}.${name}` in stateAt(at)
+        ? [stateBefore(at, `${layer}.${name}`)[index], stateAt(at)[`${layer}.${name}`][index]]
+        : undefined,
+    );
   }
 
   const stateAt = (at) => (at === 0 ? answer.before : answer.steps[at - 1]).state;
@@ -174,34 +283,59 @@ function mount(place, context) {
 
   /** One line of the state: a name, a number, a strip for each layer; `draw(at)` fills it. */
   function row(letter, part) {
-    const several = answer.layers.length > 1, title = el("span"), size = el("span", { class: "note" });
-    const strips = answer.layers.map((layer, i) => strip(`${letter} ${part}${several ? `, layer ${i + 1}` : ""}`, { height: several ? 0.7 : 1 }));
+    const several = answer.layers.length > 1,
+      title = el("span"),
+      size = el("span", { class: "note" });
+    const strips = answer.layers.map((layer, i) =>
+      strip(`${letter} ${part}${several ? `, layer ${i + 1}` : ""}`, { height: several ? 0.7 : 1 }),
+    );
     const draw = (at) => {
       const layers = answer.layers.map((layer) => {
-        const name = `${layer}.${letter}`, before = stateBefore(at, name), after = stateAt(at)[name];
+        const name = `${layer}.${letter}`,
+          before = stateBefore(at, name),
+          after = stateAt(at)[name];
         return { before, after, change: after.map((value, unit) => value - before[unit]) }[part];
       });
-      const now = sub(letter, at), old = sub(letter, at - 1);
+      const now = sub(letter, at),
+        old = sub(letter, at - 1);
       title.textContent = `${letter === "c" ? "Cell state" : "State"} ${{ before: `before, ${old}`, after: `after, ${now}`, change: `change, ${now} − ${old}` }[part]}`;
       size.textContent = `mean size ${mean(layers.flat()).toFixed(3)}`;
       strips.forEach((one, i) => one.draw([layers[i]], { most: most[letter] }));
     };
-    const body = el("dd", {}, strips.map((one) => one.node), several && part === "after" ? el("span", { class: "note" }, "first layer above, last below") : null);
+    const body = el(
+      "dd",
+      {},
+      strips.map((one) => one.node),
+      several && part === "after" ? el("span", { class: "note" }, "first layer above, last below") : null,
+    );
     return { head: el("dt", { "data-row": `${letter} ${part}` }, title, size), body, draw };
   }
 
   /** A step of the unrolled view: what it expects, its state as an upright strip, the word it has read. */
   function column(step, at, palette) {
-    const said = step.next[0], word = at ? visible(step.form) : "start";
+    const said = step.next[0],
+      word = at ? visible(step.form) : "start";
     const canvas = el("canvas", { role: "presentation" });
     upright(canvas, layersOf(step.state, "h"), most.h, palette);
     const twin = at ? turned?.[at - 1].form : "start";
-    const units = [0, ...(turned ? [1] : [])].map((i) => el("span", { class: "one", "aria-hidden": "true" },
-      el("i"), el("b"), i ? el("small", {}, visible(twin)) : null));
-    const node = el("button", { type: "button", "data-step": at, onclick: () => walk.go(at),
-      "aria-label": `Step ${at}: reads ${word}, expects ${visible(said.text)}, ${percent(said.p)}` },
-    el("span", { class: "mono said" }, visible(said.text)), el("span", { class: "ahead said", "aria-hidden": "true" }, percent(said.p)),
-    canvas, units[0], el("span", { class: "mono" }, step.known === false ? `${word} ?` : word), units[1] ?? null);
+    const units = [0, ...(turned ? [1] : [])].map((i) =>
+      el("span", { class: "one", "aria-hidden": "true" }, el("i"), el("b"), i ? el("small", {}, visible(twin)) : null),
+    );
+    const node = el(
+      "button",
+      {
+        type: "button",
+        "data-step": at,
+        onclick: () => walk.go(at),
+        "aria-label": `Step ${at}: reads ${word}, expects ${visible(said.text)}, ${percent(said.p)}`,
+      },
+      el("span", { class: "mono said" }, visible(said.text)),
+      el("span", { class: "ahead said", "aria-hidden": "true" }, percent(said.p)),
+      canvas,
+      units[0],
+      el("span", { class: "mono" }, step.known === false ? `${word} ?` : word),
+      units[1] ?? null,
+    );
     return { node, units, arrow: at ? el("span", { class: "arrow", "aria-hidden": "true" }, "→") : null };
   }
 
@@ -209,7 +343,8 @@ function mount(place, context) {
     if (!answer) return;
     context.set({ step: at });
     const step = at ? answer.steps[at - 1] : answer.before;
-    const word = at ? visible(step.form) : "start", said = step.next[0];
+    const word = at ? visible(step.form) : "start",
+      said = step.next[0];
     drawn.list.mark(at);
     for (const one of drawn.strips) one.draw(at);
     drawEquations(at);
@@ -221,18 +356,41 @@ function mount(place, context) {
     bringIntoView(unrolled, drawn.columns[at].node);
     const model = cardOf();
     const token = { word: "word", char: "letter" }[model?.tokens] ?? "token";
-    folded.draw({ kind: model?.kind ?? "cell", at, word, said, token, old: small(from), now: small(at) }, at === from + 1);
-    expected.replaceChildren(el("p", { class: "note" }, `After ${at ? `“${word}”, ${token} ${at} of ${answer.steps.length}` : "nothing but the start mark"}. Click one to let it be read next.`),
-      bars(step.next, { label: "next word", tinted: answer.twin !== "" || answer.steps.some((one) => one.next.some((item) => item.number)), chosen: (item) => readInstead(at, item) }));
+    folded.draw(
+      { kind: model?.kind ?? "cell", at, word, said, token, old: small(from), now: small(at) },
+      at === from + 1,
+    );
+    expected.replaceChildren(
+      el(
+        "p",
+        { class: "note" },
+        `After ${at ? `“${word}”, ${token} ${at} of ${answer.steps.length}` : "nothing but the start mark"}. Click one to let it be read next.`,
+      ),
+      bars(step.next, {
+        label: "next word",
+        tinted: answer.twin !== "" || answer.steps.some((one) => one.next.some((item) => item.number)),
+        chosen: (item) => readInstead(at, item),
+      }),
+    );
     context.announce(`read ${word}, expects ${visible(said.text)}, ${percent(said.p)}`);
   }
 
   function readInstead(at, item) {
-    take(textUpTo(text.value, answer.steps.slice(0, at).map((step) => step.form)) + item.append, at + 1);
+    take(
+      textUpTo(
+        text.value,
+        answer.steps.slice(0, at).map((step) => step.form),
+      ) + item.append,
+      at + 1,
+    );
     walk.next.focus();
   }
 
-  return () => { later.cancel(); walk.leave(); folded.stop(); };
+  return () => {
+    later.cancel();
+    walk.leave();
+    folded.stop();
+  };
 }
 
 /** A state as an upright strip, a column for each layer; `palette` has the colours of -1 to 1 in hundredths. */
@@ -241,10 +399,17 @@ function upright(canvas, layers, most, palette) {
   canvas.height = Math.max(...layers.map((layer) => layer.length));
   const ink = canvas.getContext("2d");
   const picture = ink.createImageData(canvas.width, canvas.height);
-  layers.forEach((layer, x) => layer.forEach((value, y) => {
-    picture.data.set([...palette[Math.round(100 * Math.max(-1, Math.min(1, value / most))) + 100], 255], 4 * (y * canvas.width + x));
-  }));
+  layers.forEach((layer, x) =>
+    layer.forEach((value, y) => {
+      picture.data.set(
+        [...palette[Math.round(100 * Math.max(-1, Math.min(1, value / most))) + 100], 255],
+        4 * (y * canvas.width + x),
+      );
+    }),
+  );
   ink.putImageData(picture, 0, 0);
 }
 
-function mean(values) { return values.reduce((sum, value) => sum + Math.abs(value), 0) / values.length; }
+function mean(values) {
+  return values.reduce((sum, value) => sum + Math.abs(value), 0) / values.length;
+}

@@ -7,8 +7,9 @@ export const panel = {
   id: "tagging",
   title: "Tagging",
   see: "The same word is a verb in one place and a noun in another: its neighbours decide.",
-  about: "Every word gets a tag, and below it stand the likeliest tags with their probabilities. "
-    + "Change the sentence, or a single word of it, and see which tags follow.",
+  about:
+    "Every word gets a tag, and below it stand the likeliest tags with their probabilities. " +
+    "Change the sentence, or a single word of it, and see which tags follow.",
   mount,
 };
 
@@ -19,10 +20,14 @@ const SENTENCES = [
   "they dance zinkly behind the blorp .",
 ];
 const WORDS = {
-  label: "The sentence, its words apart from each other", model: "Tagger", another: "Another sentence", empty: "Type a sentence to be tagged.",
+  label: "The sentence, its words apart from each other",
+  model: "Tagger",
+  another: "Another sentence",
+  empty: "Type a sentence to be tagged.",
   offer: "Train the tagger (some seconds)",
-  about: "A tagger is trained here that reads each word and its letters. Its sentences are generated from about 60 words, many of them nouns "
-    + "in one place and verbs in another, and it is kept for the next time.",
+  about:
+    "A tagger is trained here that reads each word and its letters. Its sentences are generated from about 60 words, many of them nouns " +
+    "in one place and verbs in another, and it is kept for the next time.",
 };
 const STYLE = `
 @media (min-width: 701px) { .tagged { --least: 13rem; } }
@@ -39,8 +44,9 @@ function mount(place, context) {
   function draw(answer, ready) {
     words.replaceChildren(...answer.words.map(card));
     const strange = answer.words.filter((one) => !one.known).length;
-    note.textContent = `${strange ? "A word with a ? was never met in training, so its letters and its neighbours alone speak. " : ""}`
-      + (ready ? "The ready tagger has learned from generated sentences only." : "");
+    note.textContent =
+      `${strange ? "A word with a ? was never met in training, so its letters and its neighbours alone speak. " : ""}` +
+      (ready ? "The ready tagger has learned from generated sentences only." : "");
     context.announce(answer.words.map((one) => `${one.word} ${one.tag}`).join(", "));
   }
 
@@ -48,7 +54,13 @@ function mount(place, context) {
 }
 
 function card(one) {
-  return el("li", { class: "card", "data-word": one.word, "data-tag": one.tag, "data-known": String(one.known) },
+  return el(
+    "li",
+    { class: "card", "data-word": one.word, "data-tag": one.tag, "data-known": String(one.known) },
     el("div", {}, el("strong", { class: "mono" }, one.word), one.known ? "" : " ?", ` · ${one.tag}`),
-    bars(one.likeliest.map(({ tag, p }) => ({ text: tag, p })), { label: `tags of ${one.word}`, scale: 1 }));
+    bars(
+      one.likeliest.map(({ tag, p }) => ({ text: tag, p })),
+      { label: `tags of ${one.word}`, scale: 1 },
+    ),
+  );
 }

@@ -6,10 +6,24 @@ import { readText, tooLarge } from "../parts/reading.js";
 import { readyModels } from "../parts/ready.js";
 import { curveChart, trainings } from "../parts/trainings.js";
 
-const TOKENS = [["", "what suits the text"], ["word", "words between spaces"], ["prose", "words and punctuation"], ["char", "letters"],
-  ["bpe", "word pieces (BPE)"], ["byte", "bytes"]];
-const CORPORA = [["agreement", "generated sentences (subject and verb agree)"], ["python-docs", "the Python manual"], ["python-code", "Python source code"]];
-const WAYS = [["built-in", "A built-in text"], ["paste", "Paste a text"], ["file", "Open a file"]];
+const TOKENS = [
+  ["", "what suits the text"],
+  ["word", "words between spaces"],
+  ["prose", "words and punctuation"],
+  ["char", "letters"],
+  ["bpe", "word pieces (BPE)"],
+  ["byte", "bytes"],
+];
+const CORPORA = [
+  ["agreement", "generated sentences (subject and verb agree)"],
+  ["python-docs", "the Python manual"],
+  ["python-code", "Python source code"],
+];
+const WAYS = [
+  ["built-in", "A built-in text"],
+  ["paste", "Paste a text"],
+  ["file", "Open a file"],
+];
 const EXAMPLE = "ready:lstm";
 const LONG = 50_000; // characters of a paste that is put in at once
 const SHORT = 2000; // characters of a pasted text that still go into a link
@@ -18,8 +32,9 @@ export const panel = {
   id: "train",
   title: "Train",
   see: "The loss falls on the text and on lines held out from it: see where the two lines part.",
-  about: "Choose a text and a kind of model and press Start: the curves show how its loss falls. "
-    + "A training can be paused and goes on where it was, even after the studio was closed; its model can be tried in every other panel.",
+  about:
+    "Choose a text and a kind of model and press Start: the curves show how its loss falls. " +
+    "A training can be paused and goes on where it was, even after the studio was closed; its model can be tried in every other panel.",
   mount,
 };
 
@@ -28,8 +43,20 @@ function mount(place, context) {
   let file = null; // { name, text } of what was opened
   const sources = form(context, changed, opened);
   const start = el("button", { type: "submit", class: "main" }, "Start training");
-  const asked = el("form", { class: "card", "aria-label": "A new training", onsubmit: (event) => { event.preventDefault(); begin(); } },
-    sources.node, el("div", { class: "row middle", style: "margin:.8rem 0 0" }, start, sources.hint), failed.node);
+  const asked = el(
+    "form",
+    {
+      class: "card",
+      "aria-label": "A new training",
+      onsubmit: (event) => {
+        event.preventDefault();
+        begin();
+      },
+    },
+    sources.node,
+    el("div", { class: "row middle", style: "margin:.8rem 0 0" }, start, sources.hint),
+    failed.node,
+  );
   const example = el("section", { class: "card", id: "example" });
   const list = trainings(context, (text) => failed.say(text));
   const ready = readyModels(context);
@@ -38,8 +65,19 @@ function mount(place, context) {
   function changed() {
     const now = sources.values();
     const text = now.way === "paste" && now.text.length <= SHORT ? now.text : "";
-    context.set({ way: now.way, corpus: now.corpus, text, kind: now.kind, tokens: now.tokens, epochs: now.epochs, minutes: now.minutes,
-      hidden: now.hidden, layers: now.layers, order: now.order, name: now.name });
+    context.set({
+      way: now.way,
+      corpus: now.corpus,
+      text,
+      kind: now.kind,
+      tokens: now.tokens,
+      epochs: now.epochs,
+      minutes: now.minutes,
+      hidden: now.hidden,
+      layers: now.layers,
+      order: now.order,
+      name: now.name,
+    });
   }
 
   async function opened(chosen) {
@@ -62,11 +100,13 @@ function mount(place, context) {
     failed.say("");
     const request = { model: now.kind, name: now.name };
     if (now.way === "built-in") request.source = now.corpus;
-    else if (now.way === "file" && !file) return failed.say("no file was opened; expected a text file; try choosing one");
+    else if (now.way === "file" && !file)
+      return failed.say("no file was opened; expected a text file; try choosing one");
     else request.text = (now.way === "file" ? file.text : now.text).toWellFormed();
     if (now.way === "file" && !now.name) request.name = `${file.name.replace(/\.[^.]*$/, "")}-${now.kind}`.slice(0, 60);
     if (now.tokens) request.tokens = now.tokens;
-    for (const name of ["epochs", "minutes", "hidden", "layers", "order"]) if (now[name]) request[name] = Number(now[name]);
+    for (const name of ["epochs", "minutes", "hidden", "layers", "order"])
+      if (now[name]) request[name] = Number(now[name]);
     const large = request.text && tooLarge("the text", new Blob([request.text]).size);
     if (large) return failed.say(large);
     start.disabled = true;
@@ -105,21 +145,37 @@ function mount(place, context) {
 
   context.watch(update);
   update();
-  return () => { list.leave(); ready.leave(); };
+  return () => {
+    list.leave();
+    ready.leave();
+  };
 }
 
 /** The fields of a new training; `values()` are what they say. */
 function form(context, changed, opened) {
   const way = el("div", { class: "row middle", role: "radiogroup", "aria-label": "Where the text comes from" });
   const buttons = WAYS.map(([value, name]) => {
-    const button = el("input", { type: "radio", name: "way", value, onchange: () => { arrange(); changed(); } });
+    const button = el("input", {
+      type: "radio",
+      name: "way",
+      value,
+      onchange: () => {
+        arrange();
+        changed();
+      },
+    });
     button.checked = context.get("way", "built-in") === value;
     way.append(el("label", { style: "padding:.5rem .3rem" }, button, ` ${name}`));
     return button;
   });
   if (!buttons.some((button) => button.checked)) buttons[0].checked = true;
   const corpus = choice("Built-in text", CORPORA, context.get("corpus", "agreement"), changed);
-  const text = el("textarea", { rows: 6, spellcheck: "false", placeholder: "Paste a few pages here, 8 MB at most.", oninput: changed });
+  const text = el("textarea", {
+    rows: 6,
+    spellcheck: "false",
+    placeholder: "Paste a few pages here, 8 MB at most.",
+    oninput: changed,
+  });
   text.value = context.get("text");
   text.addEventListener("paste", (event) => {
     const given = event.clipboardData?.getData("text/plain") ?? "";
@@ -129,34 +185,108 @@ function form(context, changed, opened) {
     changed();
   });
   const pasted = field("The text", text);
-  const file = el("input", { type: "file", accept: "text/*,.txt,.md,.csv,.json,.py,.tex,.html,.xml", onchange: () => opened(file.files[0]) });
+  const file = el("input", {
+    type: "file",
+    accept: "text/*,.txt,.md,.csv,.json,.py,.tex,.html,.xml",
+    onchange: () => opened(file.files[0]),
+  });
   const picked = field("A text file, 8 MB at most", file);
   const hint = el("span", { class: "note", id: "hint", role: "status" });
-  const kind = choice("Model", KINDS.map((one) => [one.name, one.title]), KINDS.some((one) => one.name === context.get("kind")) ? context.get("kind") : "lstm", () => { arrange(); changed(); });
+  const kind = choice(
+    "Model",
+    KINDS.map((one) => [one.name, one.title]),
+    KINDS.some((one) => one.name === context.get("kind")) ? context.get("kind") : "lstm",
+    () => {
+      arrange();
+      changed();
+    },
+  );
   const tokens = choice("Tokens", TOKENS, context.get("tokens"), changed);
-  const epochs = number("Epochs (times the text is read)", { min: 0.01, max: 1000, step: "any", value: context.get("epochs"), placeholder: "by the text" }, changed);
-  const minutes = number("Minutes at most", { min: 0.05, max: 600, step: "any", value: context.get("minutes"), placeholder: "no limit" }, changed);
-  const hidden = number("Hidden units", { min: 1, max: 2048, step: 1, value: context.get("hidden"), placeholder: "by the text" }, changed);
-  const layers = number("Layers", { min: 1, max: 8, step: 1, value: context.get("layers"), placeholder: "by the text" }, changed);
-  const order = number("Order", { min: 1, max: 10, step: 1, value: context.get("order"), placeholder: "by the text" }, changed);
+  const epochs = number(
+    "Epochs (times the text is read)",
+    { min: 0.01, max: 1000, step: "any", value: context.get("epochs"), placeholder: "by the text" },
+    changed,
+  );
+  const minutes = number(
+    "Minutes at most",
+    { min: 0.05, max: 600, step: "any", value: context.get("minutes"), placeholder: "no limit" },
+    changed,
+  );
+  const hidden = number(
+    "Hidden units",
+    { min: 1, max: 2048, step: 1, value: context.get("hidden"), placeholder: "by the text" },
+    changed,
+  );
+  const layers = number(
+    "Layers",
+    { min: 1, max: 8, step: 1, value: context.get("layers"), placeholder: "by the text" },
+    changed,
+  );
+  const order = number(
+    "Order",
+    { min: 1, max: 10, step: 1, value: context.get("order"), placeholder: "by the text" },
+    changed,
+  );
   const name = el("input", { type: "text", maxlength: 60, placeholder: "chosen for you", oninput: changed });
   name.value = context.get("name");
-  const more = el("details", {}, el("summary", { style: "padding:.5rem 0;cursor:pointer" }, "More choices"),
-    el("div", { class: "row", style: "margin:.4rem 0 0" }, minutes.node, hidden.node, layers.node, order.node, field("Name", name)));
+  const more = el(
+    "details",
+    {},
+    el("summary", { style: "padding:.5rem 0;cursor:pointer" }, "More choices"),
+    el(
+      "div",
+      { class: "row", style: "margin:.4rem 0 0" },
+      minutes.node,
+      hidden.node,
+      layers.node,
+      order.node,
+      field("Name", name),
+    ),
+  );
   more.open = ["minutes", "hidden", "layers", "order", "name"].some((one) => context.get(one));
-  const node = el("div", {}, way, el("div", { class: "row", style: "margin:0" }, corpus.node), pasted, picked, el("div", { class: "row", style: "margin:.8rem 0 0" }, kind.node, tokens.node, epochs.node), more);
+  const node = el(
+    "div",
+    {},
+    way,
+    el("div", { class: "row", style: "margin:0" }, corpus.node),
+    pasted,
+    picked,
+    el("div", { class: "row", style: "margin:.8rem 0 0" }, kind.node, tokens.node, epochs.node),
+    more,
+  );
 
   const chosen = () => buttons.find((button) => button.checked).value;
   function arrange() {
     const row = KINDS.find((one) => one.name === kind.value);
-    for (const [part, when] of [[corpus.node, "built-in"], [pasted, "paste"], [picked, "file"]]) hide(part, chosen() !== when);
+    for (const [part, when] of [
+      [corpus.node, "built-in"],
+      [pasted, "paste"],
+      [picked, "file"],
+    ])
+      hide(part, chosen() !== when);
     hide(hint, chosen() !== "file");
     for (const part of [epochs.node, minutes.node]) hide(part, !row.neural);
-    for (const [part, size] of [[hidden.node, "hidden"], [layers.node, "layers"], [order.node, "order"]]) hide(part, !row.sizes.includes(size));
+    for (const [part, size] of [
+      [hidden.node, "hidden"],
+      [layers.node, "layers"],
+      [order.node, "order"],
+    ])
+      hide(part, !row.sizes.includes(size));
   }
   arrange();
-  const values = () => ({ way: chosen(), corpus: corpus.value, text: text.value, kind: kind.value, tokens: tokens.value, name: name.value.trim(),
-    epochs: epochs.input.value, minutes: minutes.input.value, hidden: hidden.input.value, layers: layers.input.value, order: order.input.value });
+  const values = () => ({
+    way: chosen(),
+    corpus: corpus.value,
+    text: text.value,
+    kind: kind.value,
+    tokens: tokens.value,
+    name: name.value.trim(),
+    epochs: epochs.input.value,
+    minutes: minutes.input.value,
+    hidden: hidden.input.value,
+    layers: layers.input.value,
+    order: order.input.value,
+  });
   return { node, hint, values };
 }
 

@@ -28,8 +28,9 @@ export const panel = {
   id: "units",
   title: "Units",
   see: "Some single units follow a property of the text that nobody told the model about.",
-  about: "Each token has the colour of one unit's state after reading it, and the ranking says how well units follow the property, beside what luck reaches. "
-    + "Choose a property, then click a unit of the ranking, or show the next one, to see it in the text.",
+  about:
+    "Each token has the colour of one unit's state after reading it, and the ranking says how well units follow the property, beside what luck reaches. " +
+    "Choose a property, then click a unit of the ranking, or show the next one, to see it in the text.",
   mount,
 };
 
@@ -41,9 +42,16 @@ function mount(place, context) {
   let known = []; // the properties there are
   let clock = 0;
   const failed = errors();
-  const askShown = context.api.latest(), askRanked = context.api.latest();
+  const askShown = context.api.latest(),
+    askRanked = context.api.latest();
   const model = modelChoice("Model", context, { wanted: linked.model, fits: recurrent, changed: arrive });
-  place.addEventListener("change", () => { touched = true; }, { capture: true });
+  place.addEventListener(
+    "change",
+    () => {
+      touched = true;
+    },
+    { capture: true },
+  );
   const property = choice("Property of the text", [], "", () => {
     const card = context.models.find((one) => one.name === model.value);
     unit = knownUnit(card, property.value) ? card.units[property.value] : "";
@@ -52,31 +60,79 @@ function mount(place, context) {
   });
   const layer = choice("State", [], "", () => pick(`${layer.value}[0]`));
   const number = el("input", { type: "number", min: 0, step: 1, style: "width:7rem" });
-  const typed = calm(() => pick(`${layer.value}[${Math.trunc(Math.min(Number(number.max), Math.max(0, Number(number.value) || 0)))}]`), 250);
+  const typed = calm(
+    () => pick(`${layer.value}[${Math.trunc(Math.min(Number(number.max), Math.max(0, Number(number.value) || 0)))}]`),
+    250,
+  );
   number.addEventListener("input", typed);
   const text = el("textarea", { rows: 4, spellcheck: "false" });
   text.value = own;
-  const details = el("details", { open: own !== "" }, el("summary", {}, "Use a text of your own"), field("Text to colour", text),
-    el("div", { class: "row", style: "margin-top:.5rem" },
+  const details = el(
+    "details",
+    { open: own !== "" },
+    el("summary", {}, "Use a text of your own"),
+    field("Text to colour", text),
+    el(
+      "div",
+      { class: "row", style: "margin-top:.5rem" },
       el("button", { type: "button", onclick: () => paste(text.value) }, "Colour this text"),
-      el("button", { type: "button", onclick: () => { text.value = ""; paste(""); } }, "Back to the model's text")));
+      el(
+        "button",
+        {
+          type: "button",
+          onclick: () => {
+            text.value = "";
+            paste("");
+          },
+        },
+        "Back to the model's text",
+      ),
+    ),
+  );
   const onward = el("button", { type: "button", class: "main", disabled: true, onclick: next }, "Show the next unit");
-  const title = el("h3", { id: "unit" }), about = el("p", { class: "note", id: "about-text" }), scale = el("div", { class: "scale" });
-  const readout = el("p", { class: "note", id: "readout", role: "status" }, "Point at a token, or move through the text with the arrow keys, to read its value.");
+  const title = el("h3", { id: "unit" }),
+    about = el("p", { class: "note", id: "about-text" }),
+    scale = el("div", { class: "scale" });
+  const readout = el(
+    "p",
+    { class: "note", id: "readout", role: "status" },
+    "Point at a token, or move through the text with the arrow keys, to read its value.",
+  );
   const coloured = reader(readout);
-  const ranking = el("div", { id: "ranking" }, el("p", { class: "note" }, "The first recurrent model is ready in about half a minute."));
+  const ranking = el(
+    "div",
+    { id: "ranking" },
+    el("p", { class: "note" }, "The first recurrent model is ready in about half a minute."),
+  );
   place.append(
     el("style", {}, STYLE),
     el("div", { class: "row" }, model.node, property.node, layer.node, field("Unit", number)),
     failed.node,
-    el("div", { class: "units" },
-      el("section", { class: "card" }, el("div", { class: "row middle head" }, title, onward), scale, coloured.node, readout, about, details),
-      el("section", { class: "card" }, el("h3", {}, "Units that follow it"), ranking)),
+    el(
+      "div",
+      { class: "units" },
+      el(
+        "section",
+        { class: "card" },
+        el("div", { class: "row middle head" }, title, onward),
+        scale,
+        coloured.node,
+        readout,
+        about,
+        details,
+      ),
+      el("section", { class: "card" }, el("h3", {}, "Units that follow it"), ranking),
+    ),
   );
 
   function keep() {
     if (!touched && model.value !== linked.model) return;
-    context.set({ model: model.value, unit: unit || null, property: property.value || null, text: own.slice(0, LINKED) || null });
+    context.set({
+      model: model.value,
+      unit: unit || null,
+      property: property.value || null,
+      text: own.slice(0, LINKED) || null,
+    });
   }
 
   async function arrive(name) {
@@ -90,7 +146,9 @@ function mount(place, context) {
     const card = context.models.find((one) => one.name === name);
     const wanted = known.some((one) => one.name === linked.property) ? linked.property : usual(card, known);
     const now = touched && property.value ? property.value : wanted;
-    property.select.replaceChildren(...known.map((one) => el("option", { value: one.name, selected: one.name === now }, one.meaning)));
+    property.select.replaceChildren(
+      ...known.map((one) => el("option", { value: one.name, selected: one.name === now }, one.meaning)),
+    );
     unit = (first && linked.unit) || (knownUnit(card, now) ? card.units[now] : "");
     if (unit || own) colour(); // the ranking takes seconds
     rank();
@@ -122,26 +180,46 @@ function mount(place, context) {
     const begun = performance.now();
     const line = el("p", { class: "note", role: "status" }, "Reading the model's text to rank its units.");
     ranking.replaceChildren(el("progress", { "aria-label": "Ranking units", style: "width:100%" }), line);
-    clock = setInterval(() => show(line, `Reading the model's text to rank its units: ${Math.round((performance.now() - begun) / 1000)} s.`), 1000);
+    clock = setInterval(
+      () =>
+        show(line, `Reading the model's text to rank its units: ${Math.round((performance.now() - begun) / 1000)} s.`),
+      1000,
+    );
   }
 
   function ranked(found) {
     const measure = found.yes_no ? "AUC" : "correlation";
     const list = el("ol", { class: "bars", "aria-label": `units by ${measure}` });
     for (const one of found.ranked) {
-      const button = el("button", { type: "button", class: "bar", "data-unit": one.unit, onclick: () => pick(one.unit) },
-        row(`${one.unit} ${one.direction < 0 ? "↓" : "↑"}`, one.held_out, found.yes_no, found.control));
+      const button = el(
+        "button",
+        { type: "button", class: "bar", "data-unit": one.unit, onclick: () => pick(one.unit) },
+        row(`${one.unit} ${one.direction < 0 ? "↓" : "↑"}`, one.held_out, found.yes_no, found.control),
+      );
       list.append(el("li", {}, button));
     }
-    const control = el("div", { class: "bar control", "data-control": found.control ?? "" }, row("luck", found.control, found.yes_no));
+    const control = el(
+      "div",
+      { class: "bar control", "data-control": found.control ?? "" },
+      row("luck", found.control, found.yes_no),
+    );
     const half = Math.floor(found.tokens / 2).toLocaleString("en");
     return [
-      el("p", { class: "note" }, found.yes_no
-        ? `AUC: how surely the unit tells where it holds; 0.5 is a guess, 1 is always.`
-        : "Correlation of the unit with it; 0 is none, 1 is perfect."),
-      list, control,
-      el("p", { class: "note" }, `Chosen on ${half} tokens of ${found.source}; measured, and sorted, on ${half} others. ↑ the unit is high where it ${found.yes_no ? "holds" : "is high"}, ↓ low. `
-        + "Luck, and the upright line: what the best unit reaches for the same property moved to other places of the text."),
+      el(
+        "p",
+        { class: "note" },
+        found.yes_no
+          ? `AUC: how surely the unit tells where it holds; 0.5 is a guess, 1 is always.`
+          : "Correlation of the unit with it; 0 is none, 1 is perfect.",
+      ),
+      list,
+      control,
+      el(
+        "p",
+        { class: "note" },
+        `Chosen on ${half} tokens of ${found.source}; measured, and sorted, on ${half} others. ↑ the unit is high where it ${found.yes_no ? "holds" : "is high"}, ↓ low. ` +
+          "Luck, and the upright line: what the best unit reaches for the same property moved to other places of the text.",
+      ),
     ];
   }
 
@@ -159,7 +237,9 @@ function mount(place, context) {
 
   function paste(now) {
     if (now.length > LONGEST) {
-      failed.say(`the text has ${now.length.toLocaleString("en")} characters; expected at most ${LONGEST.toLocaleString("en")}; try a shorter one`);
+      failed.say(
+        `the text has ${now.length.toLocaleString("en")} characters; expected at most ${LONGEST.toLocaleString("en")}; try a shorter one`,
+      );
       return;
     }
     touched = true;
@@ -172,7 +252,12 @@ function mount(place, context) {
     keep();
     const asked = { unit, property: property.value };
     try {
-      const found = await askShown("/api/units/shown", { model: model.value, unit: unit || null, text: own || null, property: asked.property });
+      const found = await askShown("/api/units/shown", {
+        model: model.value,
+        unit: unit || null,
+        text: own || null,
+        property: asked.property,
+      });
       if (unit !== asked.unit || property.value !== asked.property) return; // another choice since: its own answer follows
       failed.say("");
       unit = found.unit;
@@ -185,16 +270,22 @@ function mount(place, context) {
 
   function draw(found) {
     const [name, at] = unit.replace("]", "").split("[");
-    layer.select.replaceChildren(...Object.keys(found.fields).map((one) => el("option", { value: one, selected: one === name }, one)));
+    layer.select.replaceChildren(
+      ...Object.keys(found.fields).map((one) => el("option", { value: one, selected: one === name }, one)),
+    );
     number.max = found.fields[name] - 1;
     if (document.activeElement !== number) number.value = at;
-    for (const button of ranking.querySelectorAll("[data-unit]")) button.setAttribute("aria-pressed", button.dataset.unit === unit);
+    for (const button of ranking.querySelectorAll("[data-unit]"))
+      button.setAttribute("aria-pressed", button.dataset.unit === unit);
     const yesNo = known.find((one) => one.name === property.value)?.yes_no;
     const meaning = known.find((one) => one.name === property.value)?.meaning ?? "";
     show(title, `Unit ${unit}`);
     scale.replaceChildren(...legend(found));
     coloured.draw(found, { yesNo, meaning });
-    show(about, `${found.tokens.length.toLocaleString("en")} tokens of ${found.source}${found.cut ? ", the first ones" : ""}. ${summary(found, yesNo, meaning)}`);
+    show(
+      about,
+      `${found.tokens.length.toLocaleString("en")} tokens of ${found.source}${found.cut ? ", the first ones" : ""}. ${summary(found, yesNo, meaning)}`,
+    );
   }
 
   return () => {
@@ -214,14 +305,20 @@ function usual(model, all) {
 /** What a bar of the ranking shows: its length runs from a guess to perfect; a line marks what luck reaches. */
 function row(name, value, yesNo, luck = null) {
   const width = (figure) => `${100 * Math.max(0, yesNo ? 2 * figure - 1 : figure)}%`;
-  const fill = el("span", { class: "fill" }), line = luck === null ? null : el("span", { class: "luck" });
+  const fill = el("span", { class: "fill" }),
+    line = luck === null ? null : el("span", { class: "luck" });
   fill.style.width = width(value);
   if (line) line.style.left = width(luck);
-  return [el("span", { class: "word" }, name), el("span", { class: "track", "aria-hidden": "true" }, fill, line),
-    el("span", { class: "value" }, value == null ? "–" : value.toFixed(2))];
+  return [
+    el("span", { class: "word" }, name),
+    el("span", { class: "track", "aria-hidden": "true" }, fill, line),
+    el("span", { class: "value" }, value == null ? "–" : value.toFixed(2)),
+  ];
 }
 
-function css(value) { return `rgb(${shade(PALE * value).join()})`; }
+function css(value) {
+  return `rgb(${shade(PALE * value).join()})`;
+}
 
 /** The colours of many values, each worked out once. */
 function paint() {
@@ -244,33 +341,59 @@ function legend(found) {
 /** The values at which the colours are strongest: there and beyond. */
 function ends(found) {
   const at = (shadeOf) => found.values.filter((_, i) => found.shades[i] === shadeOf);
-  const low = at(-1), high = at(1);
+  const low = at(-1),
+    high = at(1);
   return [low.length ? Math.max(...low).toFixed(2) : "", high.length ? Math.min(...high).toFixed(2) : ""];
 }
 
-function mean(values) { return values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : NaN; }
+function mean(values) {
+  return values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : NaN;
+}
 
 /** The picture in words. */
 function summary(found, yesNo, meaning) {
   if (!yesNo || !found.truth) return `The mean of the unit is ${mean(found.values).toFixed(2)}.`;
   const [inside, outside] = [1, 0].map((is) => mean(found.values.filter((_, i) => found.truth[i] === is)).toFixed(2));
-  return `Underlined: ${meaning}. The unit's mean is ${inside} there and ${outside} elsewhere.`.replace("NaN there", "not known there");
+  return `Underlined: ${meaning}. The unit's mean is ${inside} there and ${outside} elsewhere.`.replace(
+    "NaN there",
+    "not known there",
+  );
 }
 
 /** The coloured text; a token is read out where one points, or by arrow keys: { node, draw }. */
 function reader(readout) {
-  const node = el("div", { class: "card mono", id: "coloured", tabindex: "0", role: "group", "aria-label": "The text in the colours of the unit; arrow keys read the values", "aria-describedby": "readout" });
-  let shown = null, at = -1;
+  const node = el("div", {
+    class: "card mono",
+    id: "coloured",
+    tabindex: "0",
+    role: "group",
+    "aria-label": "The text in the colours of the unit; arrow keys read the values",
+    "aria-describedby": "readout",
+  });
+  let shown = null,
+    at = -1;
   const read = (now) => {
     node.children[at]?.classList.remove("here");
     at = now;
     const token = node.children[at];
     token.classList.add("here");
     const { found, about } = shown;
-    const truth = !found.truth ? "" : about.yesNo ? (found.truth[at] ? `; ${about.meaning}` : `; not ${about.meaning}`) : `; ${about.meaning}: ${found.truth[at]}`;
-    show(readout, `token ${at + 1}, “${visible(found.tokens[at])}”: ${found.values[at]?.toFixed(3) ?? "no number"}${truth}`);
+    const truth = !found.truth
+      ? ""
+      : about.yesNo
+        ? found.truth[at]
+          ? `; ${about.meaning}`
+          : `; not ${about.meaning}`
+        : `; ${about.meaning}: ${found.truth[at]}`;
+    show(
+      readout,
+      `token ${at + 1}, “${visible(found.tokens[at])}”: ${found.values[at]?.toFixed(3) ?? "no number"}${truth}`,
+    );
   };
-  const pointed = (event) => { const token = event.target.closest("[data-at]"); if (token) read(Number(token.dataset.at)); };
+  const pointed = (event) => {
+    const token = event.target.closest("[data-at]");
+    if (token) read(Number(token.dataset.at));
+  };
   node.addEventListener("pointerover", pointed);
   node.addEventListener("click", pointed);
   node.addEventListener("keydown", (event) => {
@@ -284,12 +407,18 @@ function reader(readout) {
     shown = { found, about };
     at = -1;
     const colour = paint();
-    node.replaceChildren(...found.tokens.map((token, i) => {
-      const value = found.values[i]?.toFixed(3) ?? "no number";
-      const made = el("span", { "data-at": i, title: `${value}`, class: about.yesNo && found.truth?.[i] ? "holds" : null }, token.replaceAll("\n", "⏎\n") || "·");
-      made.style.background = colour(found.shades[i] ?? 0);
-      return made;
-    }));
+    node.replaceChildren(
+      ...found.tokens.map((token, i) => {
+        const value = found.values[i]?.toFixed(3) ?? "no number";
+        const made = el(
+          "span",
+          { "data-at": i, title: `${value}`, class: about.yesNo && found.truth?.[i] ? "holds" : null },
+          token.replaceAll("\n", "⏎\n") || "·",
+        );
+        made.style.background = colour(found.shades[i] ?? 0);
+        return made;
+      }),
+    );
   };
   return { node, draw };
 }

@@ -6,16 +6,35 @@ import { strip } from "../parts/strip.js";
 
 const LIMIT = 4000; // characters of a text that a link can carry
 const FIRST = "the teachers behind the doctor near the farmer";
-const TEXTS = [[FIRST, "teachers … farmer"], ["the teacher behind the doctors near the farmers", "teacher … farmers"],
-  ["the librarian under the vase near their bottle", "librarian … bottle"]];
+const TEXTS = [
+  [FIRST, "teachers … farmer"],
+  ["the teacher behind the doctors near the farmers", "teacher … farmers"],
+  ["the librarian under the vase near their bottle", "librarian … bottle"],
+];
 
 /** What each component is called and what it does; figures come from the model. */
 const PARTS = {
-  words: { title: "Words in the window", does: (now) => `The last ${now.window} words, as numbers of the vocabulary. Whatever is older does not exist for the model.` },
-  embedding: { title: "Word vectors", does: () => "Each word is looked up in the matrix E, the same one for every place. Words used alike have vectors alike." },
-  joined: { title: "Side by side", does: () => "The vectors are laid end to end. So a word has other weights in each place, and the window cannot grow." },
+  words: {
+    title: "Words in the window",
+    does: (now) =>
+      `The last ${now.window} words, as numbers of the vocabulary. Whatever is older does not exist for the model.`,
+  },
+  embedding: {
+    title: "Word vectors",
+    does: () =>
+      "Each word is looked up in the matrix E, the same one for every place. Words used alike have vectors alike.",
+  },
+  joined: {
+    title: "Side by side",
+    does: () =>
+      "The vectors are laid end to end. So a word has other weights in each place, and the window cannot grow.",
+  },
   hidden: { title: "Hidden layer", does: () => "tanh(A x + d): every unit looks at all words of the window at once." },
-  output: { title: "Softmax over all words", does: (now) => `softmax(U f + b): a probability for each of the ${words(now).toLocaleString("en")} entries of the vocabulary, adding up to 1. With many words it is the largest part of the model.` },
+  output: {
+    title: "Softmax over all words",
+    does: (now) =>
+      `softmax(U f + b): a probability for each of the ${words(now).toLocaleString("en")} entries of the vocabulary, adding up to 1. With many words it is the largest part of the model.`,
+  },
 };
 
 const STYLE = `
@@ -54,8 +73,9 @@ export const panel = {
   id: "window",
   title: "Window",
   see: "A word outside of the window does not exist: the number of an early subject is lost with it.",
-  about: "The network of Bengio et al. (2003) reads the last few words and nothing else; the strips are its real numbers for your text. "
-    + "Click a word below to append it and the window slides on; point at a part, or step to it with Tab, for its tensor shapes.",
+  about:
+    "The network of Bengio et al. (2003) reads the last few words and nothing else; the strips are its real numbers for your text. " +
+    "Click a word below to append it and the window slides on; point at a part, or step to it with Tab, for its tensor shapes.",
   mount,
 };
 
@@ -65,7 +85,11 @@ function mount(place, context) {
   let part = PARTS[context.get("part")] ? context.get("part") : "embedding";
   let answer = null;
 
-  const model = modelChoice("Model", context, { fits: (one) => one.kind === "window", wanted: context.get("model", "ready:window"), changed: refresh });
+  const model = modelChoice("Model", context, {
+    fits: (one) => one.kind === "window",
+    wanted: context.get("model", "ready:window"),
+    changed: refresh,
+  });
   const text = el("textarea", { rows: 1, maxlength: LIMIT, spellcheck: "false", placeholder: FIRST });
   text.value = context.get("text", FIRST);
   const waiting = el("p", { class: "note" }, "The window model is there as soon as the studio has loaded.");
@@ -73,14 +97,40 @@ function mount(place, context) {
   const stages = Object.fromEntries(Object.keys(PARTS).map((name) => [name, stage(name)]));
   const shapes = el("aside", { class: "card shapes", id: "shapes", "aria-live": "polite" });
   const network = el("div", { class: "network" }, el("div", { class: "stages" }, wired()), shapes);
-  const sizes = el("div", { class: "wide", id: "sizes", role: "region", "aria-label": "Parameters by component", tabindex: "0" });
+  const sizes = el("div", {
+    class: "wide",
+    id: "sizes",
+    role: "region",
+    "aria-label": "Parameters by component",
+    tabindex: "0",
+  });
   const found = el("div", {}, sight, network, el("h3", {}, "What it learns, part by part"), sizes);
-  place.append(el("style", {}, STYLE),
-    el("div", { class: "sentence" }, el("label", { class: "field" }, "The text so far", text), el("div", { class: "row" },
-      el("button", { type: "button", class: "main", onclick: () => append(answer?.candidates[0]) }, "Append the likeliest word"),
-      el("button", { type: "button", onclick: () => write(text.value.trimEnd().replace(/\S+$/, "").trimEnd()) }, "Take back a word"),
-      el("button", { type: "button", onclick: () => write("") }, "Start again"))),
-    el("div", { class: "row" }, model.node, presets("Examples", TEXTS, write)), failed.node, waiting);
+  place.append(
+    el("style", {}, STYLE),
+    el(
+      "div",
+      { class: "sentence" },
+      el("label", { class: "field" }, "The text so far", text),
+      el(
+        "div",
+        { class: "row" },
+        el(
+          "button",
+          { type: "button", class: "main", onclick: () => append(answer?.candidates[0]) },
+          "Append the likeliest word",
+        ),
+        el(
+          "button",
+          { type: "button", onclick: () => write(text.value.trimEnd().replace(/\S+$/, "").trimEnd()) },
+          "Take back a word",
+        ),
+        el("button", { type: "button", onclick: () => write("") }, "Start again"),
+      ),
+    ),
+    el("div", { class: "row" }, model.node, presets("Examples", TEXTS, write)),
+    failed.node,
+    waiting,
+  );
 
   const later = calm(refresh);
   text.addEventListener("input", later);
@@ -97,10 +147,24 @@ function mount(place, context) {
 
   /** A component of the network: pointing at it, tapping it or stepping to its button shows its shapes. */
   function stage(name) {
-    const button = el("button", { type: "button", "aria-controls": "shapes", "aria-pressed": "false",
-      onfocus: () => keep(name), onclick: () => keep(name) }, PARTS[name].title);
+    const button = el(
+      "button",
+      {
+        type: "button",
+        "aria-controls": "shapes",
+        "aria-pressed": "false",
+        onfocus: () => keep(name),
+        onclick: () => keep(name),
+      },
+      PARTS[name].title,
+    );
     const content = el("div", {});
-    const node = el("section", { class: "stage", "data-part": name, "aria-label": PARTS[name].title, onpointerenter: () => choose(name) }, button, content);
+    const node = el(
+      "section",
+      { class: "stage", "data-part": name, "aria-label": PARTS[name].title, onpointerenter: () => choose(name) },
+      button,
+      content,
+    );
     return { node, button, content };
   }
 
@@ -119,7 +183,11 @@ function mount(place, context) {
   }
 
   function remember() {
-    context.set({ model: model.value === "ready:window" ? null : model.value, text: text.value, part: part === "embedding" ? null : part });
+    context.set({
+      model: model.value === "ready:window" ? null : model.value,
+      text: text.value,
+      part: part === "embedding" ? null : part,
+    });
   }
 
   async function refresh() {
@@ -149,18 +217,28 @@ function mount(place, context) {
     const unseen = answer.tokens.slice(0, answer.tokens.length - answer.seen);
     const seen = answer.tokens.slice(answer.tokens.length - answer.seen);
     const earlier = answer.earlier ? [`… ${answer.earlier} more`] : [];
-    sight.replaceChildren(...[
-      unseen.length ? group("gone", "the model no longer sees these", [...earlier, ...unseen]) : null,
-      group("seen", seen.length ? `in the window of ${answer.window}` : "nothing is in the window yet", seen),
-    ].filter(Boolean));
+    sight.replaceChildren(
+      ...[
+        unseen.length ? group("gone", "the model no longer sees these", [...earlier, ...unseen]) : null,
+        group("seen", seen.length ? `in the window of ${answer.window}` : "nothing is in the window yet", seen),
+      ].filter(Boolean),
+    );
   }
 
   function drawStages() {
     const { slots } = answer;
     const most = Math.max(...slots.flatMap(({ vector }) => vector.map(Math.abs)), 1e-9);
     stages.words.content.replaceChildren(places(slots.map(slotWord)));
-    stages.embedding.content.replaceChildren(places(slots.map(({ text: word, vector }) => [drawn(`vector of ${word}`, vector, most)])));
-    stages.joined.content.replaceChildren(drawn("word vectors side by side", slots.flatMap(({ vector }) => vector), most));
+    stages.embedding.content.replaceChildren(
+      places(slots.map(({ text: word, vector }) => [drawn(`vector of ${word}`, vector, most)])),
+    );
+    stages.joined.content.replaceChildren(
+      drawn(
+        "word vectors side by side",
+        slots.flatMap(({ vector }) => vector),
+        most,
+      ),
+    );
     stages.hidden.content.replaceChildren(drawn("hidden layer", answer.hidden, 1));
     drawBars();
     const [lookup, join, dense, head] = network.querySelectorAll(".wires");
@@ -186,46 +264,115 @@ function mount(place, context) {
       button.setAttribute("aria-pressed", String(name === part));
     }
     shapes.dataset.part = part;
-    shapes.replaceChildren(el("h3", {}, PARTS[part].title), el("p", { class: "note" }, PARTS[part].does(answer)),
-      el("dl", {}, entry("in", found.input.length ? shape(found.input) : "text"), entry("weights", weights(found)), entry("out", shape(found.output)),
-        entry("learned", found.parameters.toLocaleString("en"))));
+    shapes.replaceChildren(
+      el("h3", {}, PARTS[part].title),
+      el("p", { class: "note" }, PARTS[part].does(answer)),
+      el(
+        "dl",
+        {},
+        entry("in", found.input.length ? shape(found.input) : "text"),
+        entry("weights", weights(found)),
+        entry("out", shape(found.output)),
+        entry("learned", found.parameters.toLocaleString("en")),
+      ),
+    );
   }
 
   function drawSizes() {
-    const rows = answer.parts.filter(({ name }) => name !== "words").map((one) => el("tr", { "data-part": one.name },
-      el("th", { scope: "row" }, PARTS[one.name].title), el("td", {}, shape(one.input)), el("td", {}, weights(one)), el("td", {}, shape(one.output)),
-      el("td", { class: "parameters" }, one.parameters.toLocaleString("en")), el("td", {}, percent(one.parameters / answer.parameters))));
-    const titles = ["Component", "In", "Weights", "Out", "Parameters", "Share"].map((title) => el("th", { scope: "col" }, title));
-    sizes.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, titles)), el("tbody", {}, rows,
-      el("tr", { "data-part": "all" }, el("th", { scope: "row" }, "All together"), el("td", {}), el("td", {}), el("td", {}),
-        el("td", { class: "parameters" }, answer.parameters.toLocaleString("en")), el("td", {}, "100 %")))));
+    const rows = answer.parts
+      .filter(({ name }) => name !== "words")
+      .map((one) =>
+        el(
+          "tr",
+          { "data-part": one.name },
+          el("th", { scope: "row" }, PARTS[one.name].title),
+          el("td", {}, shape(one.input)),
+          el("td", {}, weights(one)),
+          el("td", {}, shape(one.output)),
+          el("td", { class: "parameters" }, one.parameters.toLocaleString("en")),
+          el("td", {}, percent(one.parameters / answer.parameters)),
+        ),
+      );
+    const titles = ["Component", "In", "Weights", "Out", "Parameters", "Share"].map((title) =>
+      el("th", { scope: "col" }, title),
+    );
+    sizes.replaceChildren(
+      el(
+        "table",
+        {},
+        el("thead", {}, el("tr", {}, titles)),
+        el(
+          "tbody",
+          {},
+          rows,
+          el(
+            "tr",
+            { "data-part": "all" },
+            el("th", { scope: "row" }, "All together"),
+            el("td", {}),
+            el("td", {}),
+            el("td", {}),
+            el("td", { class: "parameters" }, answer.parameters.toLocaleString("en")),
+            el("td", {}, "100 %"),
+          ),
+        ),
+      ),
+    );
   }
 }
 
-function words(answer) { return answer.parts.at(-1).output.at(-1); }
+function words(answer) {
+  return answer.parts.at(-1).output.at(-1);
+}
 
-function shape(sizes) { return `[${sizes.join(", ")}]`; }
+function shape(sizes) {
+  return `[${sizes.join(", ")}]`;
+}
 
-function percent(share) { return share === 0 ? "0 %" : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`; }
+function percent(share) {
+  return share === 0 ? "0 %" : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+}
 
 function weights(part) {
   return part.weights.map(({ name, shape: sizes }) => `${name} ${shape(sizes)}`).join(" + ") || "none";
 }
 
-function entry(name, value) { return [el("dt", {}, name), el("dd", { "data-entry": name }, value)]; }
-
-function group(kind, title, tokens) {
-  return el("div", { class: kind }, el("span", { class: "note" }, title),
-    el("ol", { class: "tokens" }, tokens.map((word) => el("li", { class: "token" }, visible(word)))));
+function entry(name, value) {
+  return [el("dt", {}, name), el("dd", { "data-entry": name }, value)];
 }
 
-function places(columns) { return el("div", { class: "places" }, columns.map((column) => el("div", {}, column))); }
+function group(kind, title, tokens) {
+  return el(
+    "div",
+    { class: kind },
+    el("span", { class: "note" }, title),
+    el(
+      "ol",
+      { class: "tokens" },
+      tokens.map((word) => el("li", { class: "token" }, visible(word))),
+    ),
+  );
+}
+
+function places(columns) {
+  return el(
+    "div",
+    { class: "places" },
+    columns.map((column) => el("div", {}, column)),
+  );
+}
 
 /** A place of the window; an empty one and a word never met say so in words. */
 function slotWord({ text, known }) {
   const empty = text === "<s>";
-  return [el("span", { class: empty ? "token empty" : "token", title: empty ? "nothing was read here" : text }, visible(text)),
-    empty ? el("small", {}, "nothing") : known ? null : el("small", {}, "never met")].filter(Boolean);
+  return [
+    el(
+      "span",
+      { class: empty ? "token empty" : "token", title: empty ? "nothing was read here" : text },
+      visible(text),
+    ),
+    empty ? el("small", {}, "nothing") : known ? null : el("small", {}, "never met"),
+  ].filter(Boolean);
 }
 
 function drawn(label, values, most) {
@@ -242,12 +389,19 @@ function straight(count) {
 
 /** Every place above to every place below. */
 function fan(above, below) {
-  return wires(Array.from({ length: above * below }, (_, i) => [centre(i % above, above), centre(Math.floor(i / above), below)]));
+  return wires(
+    Array.from({ length: above * below }, (_, i) => [centre(i % above, above), centre(Math.floor(i / above), below)]),
+  );
 }
 
-function centre(i, count) { return (100 * (i + 0.5)) / count; }
+function centre(i, count) {
+  return (100 * (i + 0.5)) / count;
+}
 
 function wires(pairs) {
-  return svg("svg", { class: "fan", viewBox: "0 0 100 24", preserveAspectRatio: "none", "aria-hidden": "true" },
-    pairs.map(([from, to]) => svg("line", { x1: from, y1: 0, x2: to, y2: 24, "vector-effect": "non-scaling-stroke" })));
+  return svg(
+    "svg",
+    { class: "fan", viewBox: "0 0 100 24", preserveAspectRatio: "none", "aria-hidden": "true" },
+    pairs.map(([from, to]) => svg("line", { x1: from, y1: 0, x2: to, y2: 24, "vector-effect": "non-scaling-stroke" })),
+  );
 }

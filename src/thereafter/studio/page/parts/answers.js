@@ -14,9 +14,19 @@ export function answers(place, context, { task, texts, words, shown, draw }) {
   const text = el("textarea", { rows: 2, maxlength: MOST_TYPED, spellcheck: "false" });
   text.value = context.get("text", texts[0]);
   const pick = taskChoice(words.model, context.get("model"), () => request());
-  const another = el("button", { type: "button", class: "main", onclick: () => write(texts[(texts.indexOf(text.value) + 1) % texts.length]) }, words.another);
-  const body = el("div", { hidden: true }, field(words.label, text),
-    el("div", { class: "row", style: "margin-top:.6rem" }, another, pick.node), failed.node, ...shown);
+  const another = el(
+    "button",
+    { type: "button", class: "main", onclick: () => write(texts[(texts.indexOf(text.value) + 1) % texts.length]) },
+    words.another,
+  );
+  const body = el(
+    "div",
+    { hidden: true },
+    field(words.label, text),
+    el("div", { class: "row", style: "margin-top:.6rem" }, another, pick.node),
+    failed.node,
+    ...shown,
+  );
   const models = taskModels(context, { task, offer: words.offer, about: words.about, changed: found });
   place.append(models.node, body);
   const later = calm(request);
@@ -51,5 +61,11 @@ export function answers(place, context, { task, texts, words, shown, draw }) {
     }
   }
 
-  return { write, leave: () => { later.cancel(); models.leave(); } };
+  return {
+    write,
+    leave: () => {
+      later.cancel();
+      models.leave();
+    },
+  };
 }

@@ -5,7 +5,9 @@
  * the studio loads nothing is said: whoever watches asks again.
  */
 export function asker(context, failed, show) {
-  let timer = 0, gone = false, asking = false;
+  let timer = 0,
+    gone = false,
+    asking = false;
 
   async function tell(request) {
     clearTimeout(timer);
@@ -25,5 +27,15 @@ export function asker(context, failed, show) {
   const later = (path, milliseconds) => {
     if (!gone) timer = setTimeout(() => tell(context.api.get(path)), milliseconds);
   };
-  return { tell, later, leave: () => { gone = true; clearTimeout(timer); }, get asking() { return asking; } };
+  return {
+    tell,
+    later,
+    leave: () => {
+      gone = true;
+      clearTimeout(timer);
+    },
+    get asking() {
+      return asking;
+    },
+  };
 }

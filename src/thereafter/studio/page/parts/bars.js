@@ -16,7 +16,9 @@ export function bars(items, { chosen = null, label = "next", scale = null, tinte
     fill.style.width = `${Math.min(100, (100 * item.p) / most)}%`;
     const inside = [
       el("span", { class: "word" }, visible(item.text)),
-      tinted ? el("span", { class: "mark", title: item.number ? `${item.number} verb` : null }, MARKS[item.number] ?? "") : null,
+      tinted
+        ? el("span", { class: "mark", title: item.number ? `${item.number} verb` : null }, MARKS[item.number] ?? "")
+        : null,
       el("span", { class: "track", "aria-hidden": "true" }, fill),
       el("span", { class: "value" }, percent),
     ];
@@ -31,7 +33,19 @@ export function bars(items, { chosen = null, label = "next", scale = null, tinte
 
 /** What the colours and marks of tinted bars mean. */
 export function tintLegend() {
-  const entry = (number, mark, text) => el("span", { "data-number": number }, el("i", { class: "fill", "aria-hidden": "true" }), mark ? el("b", {}, `${mark} `) : null, text);
-  return el("p", { class: "tints tinted note", role: "note" }, entry("singular", "sg", "singular verb"), entry("plural", "pl", "plural verb"),
-    entry("", "", "other words"));
+  const entry = (number, mark, text) =>
+    el(
+      "span",
+      { "data-number": number },
+      el("i", { class: "fill", "aria-hidden": "true" }),
+      mark ? el("b", {}, `${mark} `) : null,
+      text,
+    );
+  return el(
+    "p",
+    { class: "tints tinted note", role: "note" },
+    entry("singular", "sg", "singular verb"),
+    entry("plural", "pl", "plural verb"),
+    entry("", "", "other words"),
+  );
 }

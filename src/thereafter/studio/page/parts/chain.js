@@ -1,10 +1,17 @@
 // An unrolled network: one state a step, from left to right, and the loss at the end. What flows is painted into it.
 import { el, svg, visible } from "./dom.js";
 
-const MIDDLE = 48, RADIUS = 16, LEFT = 58, LOSS = 104, TAIL = 26, GAP = 3;
+const MIDDLE = 48,
+  RADIUS = 16,
+  LEFT = 58,
+  LOSS = 104,
+  TAIL = 26,
+  GAP = 3;
 
 /** A colour of the page as it is now, for charts, which cannot read the variables of a style sheet. */
-export function ink(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
+export function ink(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
 
 /**
  * A chain over labels (what is read at each step); `heads` name the rows: what is read, what goes forward, what goes back,
@@ -19,24 +26,41 @@ export function chain(labels, { heads, loss, width, forward = true }) {
   const rows = forward ? [MIDDLE + 44, MIDDLE + 66, MIDDLE + 88] : [MIDDLE + 44, null, MIDDLE + 66];
   if (heads.length > 3) rows.push(rows[2] + 22);
   const size = { width: LEFT + column * steps + TAIL, height: rows.at(-1) + 8 };
-  const picture = svg("svg", { ...size, viewBox: `0 0 ${size.width} ${size.height}`, role: "img", style: "display: block" });
+  const picture = svg("svg", {
+    ...size,
+    viewBox: `0 0 ${size.width} ${size.height}`,
+    role: "img",
+    style: "display: block",
+  });
   const scroller = el("div", { class: "wide", style: "flex: 0 1 auto; min-width: 0" }, picture);
-  const end = svg("svg", { width: LOSS + 2, height: size.height, style: "flex: none", "aria-hidden": "true", "data-loss": "" },
-    ...lossBox(0, loss));
+  const end = svg(
+    "svg",
+    { width: LOSS + 2, height: size.height, style: "flex: none", "aria-hidden": "true", "data-loss": "" },
+    ...lossBox(0, loss),
+  );
   const node = el("div", { style: "display: flex" }, scroller, end);
   const lanes = forward ? [MIDDLE - 7, MIDDLE + 7] : [MIDDLE, MIDDLE];
   const tip = LEFT + column * steps + TAIL; // where the loss begins
   const most = Math.floor(column / 7.2);
 
-  heads.forEach((head, row) => { if (rows[row]) picture.append(text(head, 0, rows[row], { anchor: "start", soft: true })); });
+  heads.forEach((head, row) => {
+    if (rows[row]) picture.append(text(head, 0, rows[row], { anchor: "start", soft: true }));
+  });
   const parts = labels.map((label, step) => stepParts(label, step));
-  const line = svg("line", { y1: 14, y2: size.height, stroke: "var(--text)", "stroke-width": 2, "stroke-dasharray": "5 4" });
+  const line = svg("line", {
+    y1: 14,
+    y2: size.height,
+    stroke: "var(--text)",
+    "stroke-width": 2,
+    "stroke-dasharray": "5 4",
+  });
   const sign = text("cut", 0, 10, {});
   const cutMark = svg("g", { class: "cut", visibility: "hidden" }, line, sign);
   picture.append(cutMark);
 
   function stepParts(label, step) {
-    const x = at(step), next = step === steps - 1 ? tip : at(step + 1) - RADIUS;
+    const x = at(step),
+      next = step === steps - 1 ? tip : at(step + 1) - RADIUS;
     const group = svg("g", { "data-step": step });
     const ring = svg("circle", { cx: x, cy: MIDDLE, r: RADIUS, fill: "var(--raised)", stroke: "var(--soft)" });
     const discs = ["var(--good)", "var(--warm)"].map((colour) => disc(x, colour));
@@ -45,9 +69,20 @@ export function chain(labels, { heads, loss, width, forward = true }) {
     const read = text(cropped(label, most), x, rows[0], { mono: true });
     read.append(svg("title", {}, visible(label)));
     const reads = svg("line", { x1: x, x2: x, y1: MIDDLE + 31, y2: MIDDLE + RADIUS + 2, stroke: "var(--soft)" });
-    const texts = [text("", x, rows[1] ?? 0, { colour: "var(--good)" }), text("", x, rows[2], { colour: "var(--warm)" })];
+    const texts = [
+      text("", x, rows[1] ?? 0, { colour: "var(--good)" }),
+      text("", x, rows[2], { colour: "var(--warm)" }),
+    ];
     if (rows.length > 3) texts.push(text("", x, rows[3], { colour: "var(--warm)" }));
-    group.append(ring, ...discs, read, ...(forward ? [reads] : []), ...texts, back.node, ...(there ? [there.node] : []));
+    group.append(
+      ring,
+      ...discs,
+      read,
+      ...(forward ? [reads] : []),
+      ...texts,
+      back.node,
+      ...(there ? [there.node] : []),
+    );
     picture.append(group);
     return { group, ring, discs, there, back, texts };
   }
@@ -63,7 +98,7 @@ export function chain(labels, { heads, loss, width, forward = true }) {
       part.back.set(coming[step]);
       part.texts[0].textContent = going[step]?.text ?? "";
       part.texts[1].textContent = coming[step]?.text ?? "";
-      if (part.texts[2]) part.texts[2].textContent = coming[step] ? beside[step]?.text ?? "" : "";
+      if (part.texts[2]) part.texts[2].textContent = coming[step] ? (beside[step]?.text ?? "") : "";
     });
     cutMark.setAttribute("visibility", cut > 0 ? "visible" : "hidden");
     for (const name of ["x1", "x2"]) line.setAttribute(name, at(cut) - column / 2);
@@ -74,13 +109,16 @@ export function chain(labels, { heads, loss, width, forward = true }) {
   function follow(step) {
     const x = at(step);
     if (x - column < scroller.scrollLeft) scroller.scrollLeft = x - 2 * column;
-    if (x + column > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = x + 2 * column - scroller.clientWidth;
+    if (x + column > scroller.scrollLeft + scroller.clientWidth)
+      scroller.scrollLeft = x + 2 * column - scroller.clientWidth;
   }
 
   return { node, paint, follow };
 }
 
-function fill(circle, value) { circle.style.r = value?.level ? `${(2 + (RADIUS - 2) * value.level).toFixed(1)}px` : "0px"; }
+function fill(circle, value) {
+  circle.style.r = value?.level ? `${(2 + (RADIUS - 2) * value.level).toFixed(1)}px` : "0px";
+}
 
 function disc(x, colour) {
   return svg("circle", { cx: x, cy: MIDDLE, r: 0, fill: colour, style: "transition: r .25s" });
@@ -106,14 +144,26 @@ function arrow(from, to, y, colour) {
 
 function lossBox(x, [first, second]) {
   const box = { x, y: MIDDLE - 24, width: LOSS, height: 48, rx: 6, fill: "var(--raised)", stroke: "var(--soft)" };
-  return [svg("rect", box), text(first, x + LOSS / 2, MIDDLE - 4, {}), text(second, x + LOSS / 2, MIDDLE + 14, { soft: true })];
+  return [
+    svg("rect", box),
+    text(first, x + LOSS / 2, MIDDLE - 4, {}),
+    text(second, x + LOSS / 2, MIDDLE + 14, { soft: true }),
+  ];
 }
 
 function text(content, x, y, { anchor = "middle", colour = null, soft = false, mono = false }) {
-  return svg("text", {
-    x, y, "text-anchor": anchor, "font-size": 12.5, fill: colour ?? (soft ? "var(--soft)" : "var(--text)"),
-    "font-family": mono ? "ui-monospace, DejaVu Sans Mono, monospace" : null,
-  }, content);
+  return svg(
+    "text",
+    {
+      x,
+      y,
+      "text-anchor": anchor,
+      "font-size": 12.5,
+      fill: colour ?? (soft ? "var(--soft)" : "var(--text)"),
+      "font-family": mono ? "ui-monospace, DejaVu Sans Mono, monospace" : null,
+    },
+    content,
+  );
 }
 
 function cropped(label, most) {

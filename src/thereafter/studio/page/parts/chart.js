@@ -9,7 +9,10 @@ function load() {
     const script = document.createElement("script");
     script.src = "/plotly.js";
     script.onload = () => done(window.Plotly);
-    script.onerror = () => { loading = null; failed(new Error("the charts could not be loaded; try: pip install plotly")); };
+    script.onerror = () => {
+      loading = null;
+      failed(new Error("the charts could not be loaded; try: pip install plotly"));
+    };
     document.head.append(script);
   });
   return loading;
@@ -43,35 +46,61 @@ export function plain(value) {
 function withPlainTexts(value) {
   if (Array.isArray(value)) return value.map(withPlainTexts);
   if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key,
-    TEXTS.has(key) && (typeof one === "string" || Array.isArray(one)) ? plain(one) : withPlainTexts(one)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, one]) => [
+      key,
+      TEXTS.has(key) && (typeof one === "string" || Array.isArray(one)) ? plain(one) : withPlainTexts(one),
+    ]),
+  );
 }
 
 /**
  * Draw traces (plotly's) into an element; drawn again, the chart changes in place. Every axis has a title.
  * The element gets the numbers of the last drawing as `element.numbers`, for tests and for the table.
  */
-export async function chart(element, traces, { x, y, log = false, logX = false, height = 320, legend = true, layout = {} }) {
+export async function chart(
+  element,
+  traces,
+  { x, y, log = false, logX = false, height = 320, legend = true, layout = {} },
+) {
   const turn = (element.turn ?? 0) + 1;
   element.turn = turn;
   const plotly = await load();
   if (!element.isConnected || element.turn !== turn) return;
   const style = getComputedStyle(document.documentElement);
-  const text = style.getPropertyValue("--text").trim(), line = style.getPropertyValue("--line").trim();
+  const text = style.getPropertyValue("--text").trim(),
+    line = style.getPropertyValue("--line").trim();
   const axis = { gridcolor: line, linecolor: line, zerolinecolor: line, automargin: true };
   const narrow = element.clientWidth < 520;
-  await plotly.react(element, withPlainTexts(traces), withPlainTexts({
-    height, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: "system-ui, DejaVu Sans, sans-serif", size: narrow ? 12 : 13, color: text },
-    margin: { l: narrow ? 48 : 64, r: 12, t: 12, b: 48 }, showlegend: legend && traces.length > 1,
-    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, hovermode: "closest",
-    xaxis: { ...axis, title: { text: x }, type: logX ? "log" : "-" }, yaxis: { ...axis, title: { text: y }, type: log ? "log" : "-" },
-    ...layout,
-  }), { displayModeBar: false, responsive: true });
+  await plotly.react(
+    element,
+    withPlainTexts(traces),
+    withPlainTexts({
+      height,
+      autosize: true,
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: "system-ui, DejaVu Sans, sans-serif", size: narrow ? 12 : 13, color: text },
+      margin: { l: narrow ? 48 : 64, r: 12, t: 12, b: 48 },
+      showlegend: legend && traces.length > 1,
+      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
+      hovermode: "closest",
+      xaxis: { ...axis, title: { text: x }, type: logX ? "log" : "-" },
+      yaxis: { ...axis, title: { text: y }, type: log ? "log" : "-" },
+      ...layout,
+    }),
+    { displayModeBar: false, responsive: true },
+  );
   if (element.turn !== turn) return; // a later drawing has the last word, whichever ends first
   document.getElementById("js-plotly-tester")?.setAttribute("aria-hidden", "true"); // a ruler of plotly's, no picture
   element.classList.add("chart");
   element.setAttribute("role", "img");
-  element.setAttribute("aria-label", `${y} by ${x}: ${traces.map((trace) => trace.name ?? "").filter(Boolean).join(", ")}`);
+  element.setAttribute(
+    "aria-label",
+    `${y} by ${x}: ${traces
+      .map((trace) => trace.name ?? "")
+      .filter(Boolean)
+      .join(", ")}`,
+  );
   element.numbers = traces.map(({ name, x: at, y: value }) => ({ name, x: at, y: value }));
 }

@@ -10,7 +10,13 @@ export function field(label, control) {
 export function choice(label, options, value, changed) {
   const select = el("select", { onchange: () => changed(select.value) });
   for (const [key, text] of options) select.append(el("option", { value: key, selected: key === value }, text));
-  return { node: field(label, select), get value() { return select.value; }, select };
+  return {
+    node: field(label, select),
+    get value() {
+      return select.value;
+    },
+    select,
+  };
 }
 
 /** A labelled slider that says its value; `moved` is called while it moves. */
@@ -18,10 +24,23 @@ export function slider(label, { min, max, step, value, say = String }, moved) {
   const output = el("output", {}, say(Number(value)));
   const input = el("input", { type: "range", min, max, step, "aria-label": label });
   input.value = value;
-  input.addEventListener("input", () => { output.textContent = say(Number(input.value)); moved(Number(input.value)); });
+  input.addEventListener("input", () => {
+    output.textContent = say(Number(input.value));
+    moved(Number(input.value));
+  });
   const node = el("label", { class: "field" }, el("span", {}, `${label}: `, output), input);
-  const set = (now) => { input.value = now; output.textContent = say(Number(now)); };
-  return { node, input, set, get value() { return Number(input.value); } };
+  const set = (now) => {
+    input.value = now;
+    output.textContent = say(Number(now));
+  };
+  return {
+    node,
+    input,
+    set,
+    get value() {
+      return Number(input.value);
+    },
+  };
 }
 
 /**
@@ -29,7 +48,12 @@ export function slider(label, { min, max, step, value, say = String }, moved) {
  * The wanted one is chosen as soon as it is there; until then `value` is "" and `changed` is not called.
  */
 export function modelChoice(label, context, { fits = () => true, wanted = "", changed }) {
-  const select = el("select", { onchange: () => { wanted = select.value; changed(select.value); } });
+  const select = el("select", {
+    onchange: () => {
+      wanted = select.value;
+      changed(select.value);
+    },
+  });
   let known = "";
   const fill = () => {
     const found = context.models.filter(fits);
@@ -44,21 +68,34 @@ export function modelChoice(label, context, { fits = () => true, wanted = "", ch
   };
   context.watch(fill);
   queueMicrotask(fill); // after the panel has put itself together
-  return { node: field(label, select), select, get value() { return select.value; } };
+  return {
+    node: field(label, select),
+    select,
+    get value() {
+      return select.value;
+    },
+  };
 }
 
 /** What a list says of a model: "lstm (sentences)", "book-lstm: lstm, char". */
 export function describe(model) {
-  const about = model.name.startsWith("ready:") ? (model.tokens === "char" ? "letters of Python code" : "ready") : model.kind;
+  const about = model.name.startsWith("ready:")
+    ? model.tokens === "char"
+      ? "letters of Python code"
+      : "ready"
+    : model.kind;
   return `${model.label} (${about}${model.hidden ? `, ${model.hidden} units` : ""})`;
 }
 
 /** Buttons that put a ready-made text into a panel: presets are texts, or [text, name] pairs. */
 export function presets(label, texts, chosen) {
   const buttons = texts.map((one) => (Array.isArray(one) ? one : [one, one]));
-  return el("div", { class: "row middle", role: "group", "aria-label": label },
+  return el(
+    "div",
+    { class: "row middle", role: "group", "aria-label": label },
     el("span", { class: "note" }, `${label}:`),
-    buttons.map(([text, name]) => el("button", { type: "button", onclick: () => chosen(text) }, name)));
+    buttons.map(([text, name]) => el("button", { type: "button", onclick: () => chosen(text) }, name)),
+  );
 }
 
 /** Sentences that every word model of the studio knows, with names: between subject and verb stand nouns of the other number. */

@@ -21,7 +21,9 @@ export function svg(name, attributes = {}, ...children) {
   return made;
 }
 
-export function show(place, text) { if (place) place.textContent = text; }
+export function show(place, text) {
+  if (place) place.textContent = text;
+}
 
 /** A token as a person can see it: white space made visible. */
 export function visible(text) {
@@ -46,7 +48,10 @@ export function arrange(place, nodes) {
 /** Call a function when nothing has come for some milliseconds. */
 export function calm(call, wait = 150) {
   let timer = 0;
-  const later = (...given) => { clearTimeout(timer); timer = setTimeout(() => call(...given), wait); };
+  const later = (...given) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => call(...given), wait);
+  };
   later.cancel = () => clearTimeout(timer);
   return later;
 }

@@ -4,11 +4,17 @@ import { el } from "./dom.js";
 /** A formula with its subscripts: "c_t = f_t c_{t−1}". */
 export function formula(text) {
   const parts = text.split(/(_\{[^}]*\}|_\S)/).filter(Boolean);
-  return el("span", { class: "formula" }, parts.map((part) => (part.startsWith("_") ? el("sub", {}, part.replace(/[_{}]/g, "")) : part)));
+  return el(
+    "span",
+    { class: "formula" },
+    parts.map((part) => (part.startsWith("_") ? el("sub", {}, part.replace(/[_{}]/g, "")) : part)),
+  );
 }
 
 /** A number with its sign, as it stands in a sum. */
-export function signed(value) { return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`; }
+export function signed(value) {
+  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
+}
 
 /**
  * The equations of an answer of /api/step: { node, draw(valueOf) }. `valueOf(field)` is [value before, value now] of the unit
@@ -16,8 +22,20 @@ export function signed(value) { return `${value < 0 ? "−" : "+"}${Math.abs(val
  */
 export function equationList(equations) {
   const rows = equations.map((equation) => {
-    const number = el("span", { class: "number" }), parts = el("span", { class: "parts" });
-    return { equation, number, parts, node: el("li", { "data-field": equation.field || null }, formula(equation.text), number, equation.keeps ? parts : null) };
+    const number = el("span", { class: "number" }),
+      parts = el("span", { class: "parts" });
+    return {
+      equation,
+      number,
+      parts,
+      node: el(
+        "li",
+        { "data-field": equation.field || null },
+        formula(equation.text),
+        number,
+        equation.keeps ? parts : null,
+      ),
+    };
   });
   const draw = (valueOf) => {
     for (const { equation, number, parts } of rows) {
@@ -26,7 +44,14 @@ export function equationList(equations) {
       if (equation.keeps) parts.textContent = now === undefined ? "" : sum(equation, before, now, valueOf);
     }
   };
-  return { node: el("ol", { class: "equations", "aria-label": "Equations of the cell" }, rows.map((row) => row.node)), draw };
+  return {
+    node: el(
+      "ol",
+      { class: "equations", "aria-label": "Equations of the cell" },
+      rows.map((row) => row.node),
+    ),
+    draw,
+  };
 }
 
 /** What is left of the old value and what is new: the two sides of the sum that makes the memory. */
@@ -38,4 +63,6 @@ function sum({ keeps }, before, now, valueOf) {
   return `${signed(share * before)} kept, ${signed(now - share * before)} new`;
 }
 
-function isState(field) { return field === "c" || field === "h"; }
+function isState(field) {
+  return field === "c" || field === "h";
+}

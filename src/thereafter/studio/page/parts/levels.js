@@ -38,7 +38,14 @@ export function reading(answer, model, layer) {
   const memory = `${layer}.c` in answer.before.state ? `${layer}.c` : `${layer}.h`;
   const gates = answer.gates.map((gate) => ({ ...gate, field: `${layer}.${gate.name}` }));
   const known = knownUnit(model, "number");
-  return { ...answer, model, gates, memory, units: answer.before.state[memory].length, known: known?.field === memory ? known.index : -1 };
+  return {
+    ...answer,
+    model,
+    gates,
+    memory,
+    units: answer.before.state[memory].length,
+    known: known?.field === memory ? known.index : -1,
+  };
 }
 
 /** The values of a field at a step; step 0 is before the first word, when no gate has been asked. */
@@ -61,37 +68,76 @@ export function own(read, unit) {
 }
 /** The values of a field ("forget", "c") before and after a step, of one unit or the mean of all. */
 export function around(read, fieldName, at, wanted) {
-  const full = `${read.memory.split(".")[0]}.${fieldName}`, unit = own(read, wanted);
-  const [before, now] = [at - 1, at].map((step) => values(read, full, step)).map((all) => all && (unit < 0 ? average(all) : all[unit]));
+  const full = `${read.memory.split(".")[0]}.${fieldName}`,
+    unit = own(read, wanted);
+  const [before, now] = [at - 1, at]
+    .map((step) => values(read, full, step))
+    .map((all) => all && (unit < 0 ? average(all) : all[unit]));
   return now === undefined ? undefined : [before, now];
 }
-function average(all) { return all.reduce((sum, value) => sum + value, 0) / all.length; }
-function range(read, unit) { return Math.max(1e-6, ...read.steps.map((_, i) => Math.abs(level(read, read.memory, i + 1, unit)))); }
-function memoryName(read) { return read.memory.endsWith(".c") ? "Cell state c" : "Hidden state h"; }
+function average(all) {
+  return all.reduce((sum, value) => sum + value, 0) / all.length;
+}
+function range(read, unit) {
+  return Math.max(1e-6, ...read.steps.map((_, i) => Math.abs(level(read, read.memory, i + 1, unit))));
+}
+function memoryName(read) {
+  return read.memory.endsWith(".c") ? "Cell state c" : "Hidden state h";
+}
 
 /** The gates as tanks and the memory as a bar and a strip: { node, draw(at, unit) }. A click on the strip chooses a unit. */
 export function face(read, chooseUnit) {
-  const title = el("h3"), about = el("span", { class: "note" }), number = el("span", { class: "number" });
+  const title = el("h3"),
+    about = el("span", { class: "note" }),
+    number = el("span", { class: "number" });
   const tanks = read.gates.map(tank);
-  const fill = el("div", { class: "fill" }), low = el("span"), high = el("span"), moved = el("p", { class: "note" });
+  const fill = el("div", { class: "fill" }),
+    low = el("span"),
+    high = el("span"),
+    moved = el("p", { class: "note" });
   const bar = el("div", { class: "signed", role: "img" }, fill, el("div", { class: "zero" }));
-  const line = strip(`${memoryName(read)} of ${read.model.label}`), pin = el("span", { class: "pin", "aria-hidden": "true" }, "▲");
+  const line = strip(`${memoryName(read)} of ${read.model.label}`),
+    pin = el("span", { class: "pin", "aria-hidden": "true" }, "▲");
   line.node.addEventListener("click", (event) => {
     const box = line.node.getBoundingClientRect();
     chooseUnit(Math.min(read.units - 1, Math.floor(((event.clientX - box.left) / box.width) * read.units)));
   });
-  const gates = tanks.length ? el("div", { class: "tanks" }, tanks.map((one) => one.node))
-    : el("p", { class: "tanks none note" }, "No gates: every word makes the whole state anew, from the word and the old state.");
-  const node = el("section", { class: "card face", "data-model": read.model.name }, title, gates,
-    el("div", { class: "memory", "data-field": read.memory }, el("h4", {}, el("span", {}, memoryName(read), " ", about), number), bar,
-      el("div", { class: "ends" }, low, el("span", {}, "0"), high), el("h4", {}, "All its units"), el("div", { class: "pinned" }, line.node, pin), moved));
+  const gates = tanks.length
+    ? el(
+        "div",
+        { class: "tanks" },
+        tanks.map((one) => one.node),
+      )
+    : el(
+        "p",
+        { class: "tanks none note" },
+        "No gates: every word makes the whole state anew, from the word and the old state.",
+      );
+  const node = el(
+    "section",
+    { class: "card face", "data-model": read.model.name },
+    title,
+    gates,
+    el(
+      "div",
+      { class: "memory", "data-field": read.memory },
+      el("h4", {}, el("span", {}, memoryName(read), " ", about), number),
+      bar,
+      el("div", { class: "ends" }, low, el("span", {}, "0"), high),
+      el("h4", {}, "All its units"),
+      el("div", { class: "pinned" }, line.node, pin),
+      moved,
+    ),
+  );
   const strongest = usual(read.steps.flatMap((step) => step.state[read.memory]));
 
   function draw(at, wanted) {
     const unit = own(read, wanted);
     title.textContent = `${read.model.label} reads “${visible(read.steps[at - 1].form)}”`;
     for (const one of tanks) one.draw(level(read, one.field, at, unit));
-    const now = level(read, read.memory, at, unit), most = range(read, unit), width = (50 * Math.abs(now)) / most;
+    const now = level(read, read.memory, at, unit),
+      most = range(read, unit),
+      width = (50 * Math.abs(now)) / most;
     about.textContent = unit < 0 ? `mean size of ${read.units} units` : `unit ${unit}`;
     number.textContent = now.toFixed(3);
     fill.style.left = `${now < 0 ? 50 - width : 50}%`;
@@ -111,9 +157,17 @@ export function face(read, chooseUnit) {
 }
 
 function tank(gate) {
-  const water = el("div", { class: "water" }), number = el("span", { class: "number" });
+  const water = el("div", { class: "water" }),
+    number = el("span", { class: "number" });
   const glass = el("div", { class: "glass", role: "img" }, water);
-  const node = el("div", { class: "tank", "data-field": gate.field }, number, glass, el("b", {}, gate.name), gate.meaning);
+  const node = el(
+    "div",
+    { class: "tank", "data-field": gate.field },
+    number,
+    glass,
+    el("b", {}, gate.name),
+    gate.meaning,
+  );
   const draw = (now) => {
     water.style.height = `${100 * now}%`;
     number.textContent = now.toFixed(3);
@@ -127,16 +181,40 @@ function tank(gate) {
  * model does not know is dashed and has a "?". `twin` is what the first model does with the twin of the sentence, or null.
  */
 export function levelTable(reads, chosen, twin = null) {
-  const heads = reads[0].steps.map((step, i) => el("th", { scope: "col" },
-    el("button", { type: "button", "aria-label": `Step ${i + 1}: ${visible(step.form)}`, style: step.known ? null : "border-style:dashed",
-      title: step.known ? null : `unknown to the model, read as ${step.token}`, onclick: () => chosen(i + 1) }, visible(step.form), step.known ? null : " ?")));
-  const rows = reads.flatMap((read) => [...read.gates.map((gate) => gate.field), read.memory].map((fieldName) => line(read, fieldName, read === reads[0] ? twin : null)));
+  const heads = reads[0].steps.map((step, i) =>
+    el(
+      "th",
+      { scope: "col" },
+      el(
+        "button",
+        {
+          type: "button",
+          "aria-label": `Step ${i + 1}: ${visible(step.form)}`,
+          style: step.known ? null : "border-style:dashed",
+          title: step.known ? null : `unknown to the model, read as ${step.token}`,
+          onclick: () => chosen(i + 1),
+        },
+        visible(step.form),
+        step.known ? null : " ?",
+      ),
+    ),
+  );
+  const rows = reads.flatMap((read) =>
+    [...read.gates.map((gate) => gate.field), read.memory].map((fieldName) =>
+      line(read, fieldName, read === reads[0] ? twin : null),
+    ),
+  );
   if (twin) rows.splice(reads[0].gates.length + 1, 0, line(reads[0], reads[0].memory, twin, true));
   const body = reads.flatMap((read) => [
     el("tr", {}, el("th", { class: "group", scope: "rowgroup" }, read.model.label)),
     ...rows.filter((row) => row.read === read).map((row) => row.node),
   ]);
-  const node = el("table", { class: "levels" }, el("thead", {}, el("tr", {}, el("th", {}, "word"), heads)), el("tbody", {}, body));
+  const node = el(
+    "table",
+    { class: "levels" },
+    el("thead", {}, el("tr", {}, el("th", {}, "word"), heads)),
+    el("tbody", {}, body),
+  );
   const draw = (at, unit) => {
     heads.forEach((head, i) => current(head, i + 1 === at));
     for (const row of rows) row.draw(at, unit);
@@ -146,16 +224,29 @@ export function levelTable(reads, chosen, twin = null) {
 
 /** A row of the table. With a twin its memory has the same scale, and `turned` is the row of the twin itself. */
 function line(read, fieldName, twin, turned = false) {
-  const isMemory = fieldName === read.memory, name = fieldName.split(".")[1];
+  const isMemory = fieldName === read.memory,
+    name = fieldName.split(".")[1];
   const source = turned ? twin : read;
   const cells = read.steps.map((step, i) => {
-    const form = source.steps[i].form, number = el("span"), bar = isMemory ? el("i") : null;
-    const box = el("div", { class: "level" }, turned ? el("small", { class: form === step.form ? "" : "other" }, visible(form)) : null, bar, number);
+    const form = source.steps[i].form,
+      number = el("span"),
+      bar = isMemory ? el("i") : null;
+    const box = el(
+      "div",
+      { class: "level" },
+      turned ? el("small", { class: form === step.form ? "" : "other" }, visible(form)) : null,
+      bar,
+      number,
+    );
     return { node: el("td", {}, box), number, bar: bar ?? box };
   });
   const title = turned ? "its twin" : isMemory ? `memory ${name}` : name;
-  const node = el("tr", { "data-field": fieldName, "data-memory": isMemory, [turned ? "data-twin" : "data-of"]: read.model.name },
-    el("th", { scope: "row" }, title), cells.map((cell) => cell.node));
+  const node = el(
+    "tr",
+    { "data-field": fieldName, "data-memory": isMemory, [turned ? "data-twin" : "data-of"]: read.model.name },
+    el("th", { scope: "row" }, title),
+    cells.map((cell) => cell.node),
+  );
   const draw = (at, wanted) => {
     const unit = own(read, wanted);
     const most = isMemory ? Math.max(range(read, unit), twin ? range(twin, unit) : 0) : 1;
@@ -163,7 +254,9 @@ function line(read, fieldName, twin, turned = false) {
       const now = level(source, fieldName, i + 1, unit);
       current(cell.node, i + 1 === at);
       cell.number.textContent = isMemory && unit >= 0 ? signed(now) : now.toFixed(2).replace("-", "−");
-      cell.bar.style.background = isMemory ? fromMiddle(now / most) : `linear-gradient(to top, var(--bar) ${100 * now}%, transparent 0)`;
+      cell.bar.style.background = isMemory
+        ? fromMiddle(now / most)
+        : `linear-gradient(to top, var(--bar) ${100 * now}%, transparent 0)`;
     });
   };
   return { node, draw, read };
@@ -182,8 +275,12 @@ export function keeping(read, twin, wanted) {
     return `${signed(Math.min(...all))} to ${signed(Math.max(...all))}`;
   };
   const forget = read.gates.find((gate) => gate.name === "forget")?.field;
-  const kept = forget ? ` Its forget gate is ${average(between.slice(1).map((at) => level(read, forget, at, unit))).toFixed(2)} on average after “${visible(read.steps[subject].form)}”.` : "";
+  const kept = forget
+    ? ` Its forget gate is ${average(between.slice(1).map((at) => level(read, forget, at, unit))).toFixed(2)} on average after “${visible(read.steps[subject].form)}”.`
+    : "";
   const name = read.memory.split(".")[1];
-  return `From “${visible(read.steps[subject].form)}” to the word before “${visible(read.steps[verb].form)}”, ${name} of unit ${unit} is ${span(read)}; `
-    + `from “${visible(twin.steps[subject].form)}”, in the twin sentence, ${span(twin)}.${kept}`;
+  return (
+    `From “${visible(read.steps[subject].form)}” to the word before “${visible(read.steps[verb].form)}”, ${name} of unit ${unit} is ${span(read)}; ` +
+    `from “${visible(twin.steps[subject].form)}”, in the twin sentence, ${span(twin)}.${kept}`
+  );
 }

@@ -13,25 +13,67 @@ export const LOOP_STYLE = `
 
 /** The folded picture: { node, draw, stop }. The state is a small strip that goes round the loop when a step is taken. */
 export function loop() {
-  const CELLS = 8, SIZE = 8;
-  const head = svg("marker", { id: "loop-head", viewBox: "0 0 10 10", refX: 8, refY: 5, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto" },
-    svg("path", { d: "M 0 0 L 10 5 L 0 10 z", style: "fill: var(--soft); stroke: none" }));
-  const path = svg("path", { class: "round", d: "M 305 130 V 62 Q 305 42 285 42 H 155 Q 135 42 135 62 V 130 H 168", "marker-end": "url(#loop-head)" });
+  const CELLS = 8,
+    SIZE = 8;
+  const head = svg(
+    "marker",
+    {
+      id: "loop-head",
+      viewBox: "0 0 10 10",
+      refX: 8,
+      refY: 5,
+      markerWidth: 8,
+      markerHeight: 8,
+      markerUnits: "userSpaceOnUse",
+      orient: "auto",
+    },
+    svg("path", { d: "M 0 0 L 10 5 L 0 10 z", style: "fill: var(--soft); stroke: none" }),
+  );
+  const path = svg("path", {
+    class: "round",
+    d: "M 305 130 V 62 Q 305 42 285 42 H 155 Q 135 42 135 62 V 130 H 168",
+    "marker-end": "url(#loop-head)",
+  });
   const put = (x, y, look, anchor = "middle") => svg("text", { x, y, class: look, "text-anchor": anchor });
-  const kind = put(220, 136, ""), word = put(220, 226, "word"), next = put(366, 128, "word", "start"), chance = put(366, 148, "soft", "start");
-  const left = put(126, 100, "", "end"), right = put(314, 92, "", "start"), memory = put(220, 78, "soft");
-  const packet = svg("g", {}, Array.from({ length: CELLS }, (_, i) => svg("rect", { x: (i - CELLS / 2) * SIZE, y: -SIZE, width: SIZE, height: 2 * SIZE })));
-  const node = svg("svg", { class: "loop", viewBox: "96 20 410 216", role: "img" }, svg("defs", {}, head),
-    svg("rect", { class: "cell", x: 170, y: 100, width: 100, height: 60, rx: 10 }), path,
+  const kind = put(220, 136, ""),
+    word = put(220, 226, "word"),
+    next = put(366, 128, "word", "start"),
+    chance = put(366, 148, "soft", "start");
+  const left = put(126, 100, "", "end"),
+    right = put(314, 92, "", "start"),
+    memory = put(220, 78, "soft");
+  const packet = svg(
+    "g",
+    {},
+    Array.from({ length: CELLS }, (_, i) =>
+      svg("rect", { x: (i - CELLS / 2) * SIZE, y: -SIZE, width: SIZE, height: 2 * SIZE }),
+    ),
+  );
+  const node = svg(
+    "svg",
+    { class: "loop", viewBox: "96 20 410 216", role: "img" },
+    svg("defs", {}, head),
+    svg("rect", { class: "cell", x: 170, y: 100, width: 100, height: 60, rx: 10 }),
+    path,
     svg("line", { x1: 270, y1: 130, x2: 356, y2: 130, "marker-end": "url(#loop-head)" }),
     svg("line", { x1: 220, y1: 206, x2: 220, y2: 164, "marker-end": "url(#loop-head)" }),
-    svg("circle", { cx: 305, cy: 130, r: 4, style: "fill: var(--accent)" }), kind, word, next, chance, left, right, memory, packet);
+    svg("circle", { cx: 305, cy: 130, r: 4, style: "fill: var(--accent)" }),
+    kind,
+    word,
+    next,
+    chance,
+    left,
+    right,
+    memory,
+    packet,
+  );
   let frame = 0;
-  const paint = (values) => [...packet.children].forEach((cell, i) => {
-    const [red, green, blue] = shade(values[Math.floor((i * values.length) / CELLS)]);
-    cell.style.fill = `rgb(${red}, ${green}, ${blue})`;
-    cell.style.stroke = "var(--line)";
-  });
+  const paint = (values) =>
+    [...packet.children].forEach((cell, i) => {
+      const [red, green, blue] = shade(values[Math.floor((i * values.length) / CELLS)]);
+      cell.style.fill = `rgb(${red}, ${green}, ${blue})`;
+      cell.style.stroke = "var(--line)";
+    });
   const rest = (share) => {
     const { x, y } = path.getPointAtLength(share * path.getTotalLength());
     packet.setAttribute("transform", `translate(${x} ${y})`);
@@ -46,7 +88,10 @@ export function loop() {
     left.textContent = sub("h", now.at - 1);
     right.textContent = sub("h", now.at);
     memory.textContent = `carries ${now.at} ${now.token}${now.at === 1 ? "" : "s"} on`;
-    node.setAttribute("aria-label", `The ${now.kind} cell reads ${now.word}, has the state before it by the loop, and expects ${visible(now.said.text)}, ${percent(now.said.p)}`);
+    node.setAttribute(
+      "aria-label",
+      `The ${now.kind} cell reads ${now.word}, has the state before it by the loop, and expects ${visible(now.said.text)}, ${percent(now.said.p)}`,
+    );
     if (!forward || matchMedia("(prefers-reduced-motion: reduce)").matches) {
       paint(now.now);
       rest(0.5);
@@ -67,6 +112,10 @@ export function loop() {
   return { node, draw, stop };
 }
 
-function short(word) { return word.length > 13 ? `${word.slice(0, 12)}…` : word; }
+function short(word) {
+  return word.length > 13 ? `${word.slice(0, 12)}…` : word;
+}
 /** "h₁₂"; h₀ is the state after the start mark, and before that it is 0. */
-export function sub(letter, at) { return at < 0 ? "0" : letter + [...String(at)].map((digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]).join(""); }
+export function sub(letter, at) {
+  return at < 0 ? "0" : letter + [...String(at)].map((digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]).join("");
+}

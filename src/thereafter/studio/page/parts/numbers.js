@@ -3,7 +3,9 @@
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
 /** A whole number as an exponent: 12 is ¹². */
-export function raised(number) { return [...String(number)].map((sign) => RAISED[sign]).join(""); }
+export function raised(number) {
+  return [...String(number)].map((sign) => RAISED[sign]).join("");
+}
 
 /** A number in a few digits: 0.0123, 1.23·10⁻⁷, 13,781; a dash where there is none. */
 export function short(value, digits = 3) {
@@ -17,7 +19,9 @@ export function short(value, digits = 3) {
 }
 
 /** A share as a percentage: 97.2 %, 0.004 %. */
-export function percent(share) { return share == null ? "–" : `${short(100 * share)} %`; }
+export function percent(share) {
+  return share == null ? "–" : `${short(100 * share)} %`;
+}
 
 /** For the layout of a chart: ticks as powers of ten, where plotly would write µ and k. */
 export const POWERS = { template: { layout: { yaxis: { exponentformat: "power" } } } };

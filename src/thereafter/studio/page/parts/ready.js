@@ -12,15 +12,35 @@ export function readyModels(context) {
   const status = el("span", { class: "note", role: "status" });
   const line = el("div", { class: "row middle", hidden: true }, bar, status);
   const body = el("tbody");
-  const head = el("tr", {}, ...["model", "learned from", "as shipped, on what no training has seen", ""].map((name) => el("th", { scope: "col" }, name)));
-  const node = el("section", { class: "card", id: "ready-models", hidden: true }, el("h3", {}, "The built-in models"),
-    el("p", { class: "note" }, "They came with the package; the n-gram model is counted at the first start. Trained anew by the same recipe, a model takes the place of the one that is there."),
-    line, failed.node, el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "The built-in models" }, el("table", {}, el("thead", {}, head), body)));
+  const head = el(
+    "tr",
+    {},
+    ...["model", "learned from", "as shipped, on what no training has seen", ""].map((name) =>
+      el("th", { scope: "col" }, name),
+    ),
+  );
+  const node = el(
+    "section",
+    { class: "card", id: "ready-models", hidden: true },
+    el("h3", {}, "The built-in models"),
+    el(
+      "p",
+      { class: "note" },
+      "They came with the package; the n-gram model is counted at the first start. Trained anew by the same recipe, a model takes the place of the one that is there.",
+    ),
+    line,
+    failed.node,
+    el(
+      "div",
+      { class: "wide", tabindex: "0", role: "region", "aria-label": "The built-in models" },
+      el("table", {}, el("thead", {}, head), body),
+    ),
+  );
 
   const ask = asker(context, failed, show);
 
   async function tell(request) {
-    if (!await ask.tell(request) && made) ask.later("/api/ready", 5 * EVERY); // one look that failed ends no watching
+    if (!(await ask.tell(request)) && made) ask.later("/api/ready", 5 * EVERY); // one look that failed ends no watching
   }
 
   function show({ models, making }) {
@@ -39,8 +59,19 @@ export function readyModels(context) {
 
   function row(model) {
     const begin = () => tell(context.api.post("/api/ready/anew", { name: model.name }));
-    const button = el("button", { type: "button", onclick: begin, "aria-label": `Train ${model.name} anew` }, `Train anew (${time(model.minutes)})`);
-    return el("tr", {}, el("th", { scope: "row" }, model.name), el("td", {}, model.learns), el("td", {}, model.score), el("td", {}, button));
+    const button = el(
+      "button",
+      { type: "button", onclick: begin, "aria-label": `Train ${model.name} anew` },
+      `Train anew (${time(model.minutes)})`,
+    );
+    return el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, model.name),
+      el("td", {}, model.learns),
+      el("td", {}, model.score),
+      el("td", {}, button),
+    );
   }
 
   function look() {

@@ -37,9 +37,11 @@ export function strip(label, { height = 1 } = {}) {
     const ink = node.getContext("2d");
     const picture = ink.createImageData(width, node.height);
     const three = colours();
-    rows.forEach((row, y) => row.forEach((value, x) => {
-      picture.data.set([...shade(value / most, three), 255], 4 * (y * width + x));
-    }));
+    rows.forEach((row, y) =>
+      row.forEach((value, x) => {
+        picture.data.set([...shade(value / most, three), 255], 4 * (y * width + x));
+      }),
+    );
     ink.putImageData(picture, 0, 0);
     const mean = rows.flat().reduce((sum, value) => sum + Math.abs(value), 0) / (width * Math.max(1, rows.length));
     node.setAttribute("aria-label", `${label}${say ? `, ${say}` : ""}: ${width} units, mean size ${mean.toFixed(2)}`);
@@ -51,6 +53,8 @@ export function strip(label, { height = 1 } = {}) {
 export function fromMiddle(share) {
   const [from, to] = share < 0 ? [50 + 50 * share, 50] : [50, 50 + 50 * share];
   const colour = `var(${share < 0 ? "--low" : "--high"})`;
-  return `linear-gradient(to top, transparent calc(50% - .5px), var(--soft) 0 calc(50% + .5px), transparent 0),`
-    + `linear-gradient(to top, transparent ${from}%, ${colour} 0 ${to}%, transparent 0)`;
+  return (
+    `linear-gradient(to top, transparent calc(50% - .5px), var(--soft) 0 calc(50% + .5px), transparent 0),` +
+    `linear-gradient(to top, transparent ${from}%, ${colour} 0 ${to}%, transparent 0)`
+  );
 }

@@ -24,16 +24,57 @@ export function sortable({ label, sort, down = false, sorted = () => {} }) {
 
   function fill() {
     const { columns, groups } = held;
-    const head = el("tr", {}, columns.map((column) => {
-      const now = column.key === sort;
-      return el("th", { scope: "col", "data-key": column.key, "aria-sort": now ? (down ? "descending" : "ascending") : "none" },
-        el("button", { type: "button", style: PLAIN, onclick: () => order(column) },
-          column.title, el("span", { "aria-hidden": "true", style: "font-size:.75em;margin-left:.15rem" }, now ? (down ? "▼" : "▲") : "↕")));
-    }));
-    const bodies = groups.filter((group) => group.rows.length).map((group) => el("tbody", {},
-      group.title ? el("tr", {}, el("th", { scope: "rowgroup", colspan: columns.length, class: "note" }, el("span", { style: WHOLE }, group.title))) : null,
-      group.rows.toSorted(by).map((row) => el("tr", { "data-row": row.name }, columns.map((column, at) => at
-        ? el("td", { "data-key": column.key, style: "white-space:nowrap" }, column.show(row)) : el("th", { scope: "row" }, column.show(row)))))));
+    const head = el(
+      "tr",
+      {},
+      columns.map((column) => {
+        const now = column.key === sort;
+        return el(
+          "th",
+          { scope: "col", "data-key": column.key, "aria-sort": now ? (down ? "descending" : "ascending") : "none" },
+          el(
+            "button",
+            { type: "button", style: PLAIN, onclick: () => order(column) },
+            column.title,
+            el(
+              "span",
+              { "aria-hidden": "true", style: "font-size:.75em;margin-left:.15rem" },
+              now ? (down ? "▼" : "▲") : "↕",
+            ),
+          ),
+        );
+      }),
+    );
+    const bodies = groups
+      .filter((group) => group.rows.length)
+      .map((group) =>
+        el(
+          "tbody",
+          {},
+          group.title
+            ? el(
+                "tr",
+                {},
+                el(
+                  "th",
+                  { scope: "rowgroup", colspan: columns.length, class: "note" },
+                  el("span", { style: WHOLE }, group.title),
+                ),
+              )
+            : null,
+          group.rows.toSorted(by).map((row) =>
+            el(
+              "tr",
+              { "data-row": row.name },
+              columns.map((column, at) =>
+                at
+                  ? el("td", { "data-key": column.key, style: "white-space:nowrap" }, column.show(row))
+                  : el("th", { scope: "row" }, column.show(row)),
+              ),
+            ),
+          ),
+        ),
+      );
     table.replaceChildren(el("thead", {}, head), ...bodies);
   }
 

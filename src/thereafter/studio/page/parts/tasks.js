@@ -46,7 +46,8 @@ export function taskModels(context, { task, offer, about, changed }) {
     bar.value = making.share;
     said.textContent = `training ${making.model}, ${making.share ? `${Math.round(100 * making.share)} %` : "starting"}`;
     const found = mine.map((model) => model.name).join();
-    if (mine.length && !busy && found !== names) { // while they are trained the list is not whole
+    if (mine.length && !busy && found !== names) {
+      // while they are trained the list is not whole
       names = found;
       changed(mine);
     }
@@ -60,12 +61,24 @@ export function taskModels(context, { task, offer, about, changed }) {
 
 /** A labelled choice among task models: { node, fill(models), value }. */
 export function taskChoice(label, wanted, changed) {
-  const select = el("select", { onchange: () => { wanted = select.value; changed(select.value); } });
+  const select = el("select", {
+    onchange: () => {
+      wanted = select.value;
+      changed(select.value);
+    },
+  });
   const fill = (models) => {
     select.replaceChildren(...models.map((model) => el("option", { value: model.name }, describe(model))));
-    select.value = models.some((model) => model.name === wanted) ? wanted : models[0]?.name ?? "";
+    select.value = models.some((model) => model.name === wanted) ? wanted : (models[0]?.name ?? "");
   };
-  return { node: field(label, select), fill, select, get value() { return select.value; } };
+  return {
+    node: field(label, select),
+    fill,
+    select,
+    get value() {
+      return select.value;
+    },
+  };
 }
 
 function describe(model) {

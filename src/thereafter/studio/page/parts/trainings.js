@@ -3,8 +3,16 @@ import { chart } from "./chart.js";
 import { el, show } from "./dom.js";
 
 const EVERY = 1000; // milliseconds between two looks at a curve that grows
-const SAID = { running: "training", elsewhere: "running elsewhere", pausing: "saving its state, then it pauses", paused: "paused", stopping: "saving what it has, then it stops",
-  stopped: "stopped", finished: "finished", failed: "failed" };
+const SAID = {
+  running: "training",
+  elsewhere: "running elsewhere",
+  pausing: "saving its state, then it pauses",
+  paused: "paused",
+  stopping: "saving what it has, then it stops",
+  stopped: "stopped",
+  finished: "finished",
+  failed: "failed",
+};
 const ACTIVE = ["running", "pausing", "stopping"]; // of this studio
 const GROWING = [...ACTIVE, "elsewhere"];
 
@@ -14,11 +22,23 @@ export async function curveChart(element, curve) {
   const [cool, warm] = ["--accent", "--warm"].map((name) => style.getPropertyValue(name).trim());
   const traces = [
     { name: "training", x: curve.step, y: curve.loss, mode: "lines", line: { color: cool, width: 1.5 } },
-    { name: "validation", x: curve.valid_step, y: curve.valid_loss, mode: "lines+markers", line: { color: warm, width: 2 }, marker: { size: 7, symbol: "diamond" } },
+    {
+      name: "validation",
+      x: curve.valid_step,
+      y: curve.valid_loss,
+      mode: "lines+markers",
+      line: { color: warm, width: 2 },
+      marker: { size: 7, symbol: "diamond" },
+    },
   ];
   await chart(element, traces, { x: "step", y: "loss (nats a token)", height: 320 });
-  const [loss, valid] = [curve.loss.at(-1), curve.valid_loss.at(-1)].map((value) => value?.toFixed(3) ?? "not known yet");
-  element.setAttribute("aria-label", `loss by step, up to step ${curve.step.at(-1) ?? 0}: training ${loss}, validation ${valid}`);
+  const [loss, valid] = [curve.loss.at(-1), curve.valid_loss.at(-1)].map(
+    (value) => value?.toFixed(3) ?? "not known yet",
+  );
+  element.setAttribute(
+    "aria-label",
+    `loss by step, up to step ${curve.step.at(-1) ?? 0}: training ${loss}, validation ${valid}`,
+  );
 }
 
 /** `node`, `update(jobs)` with what the studio says, `reveal(job)` to show one that has just begun, `leave()` at the end. */
@@ -26,7 +46,9 @@ export function trainings(context, failed) {
   const node = el("div", { id: "trainings", style: "display:flex;flex-direction:column;gap:1rem" });
   const none = el("p", { class: "note" }, "There is none yet. Start one above: it is shown here as it learns.");
   const cards = new Map();
-  const timer = setInterval(() => { for (const card of cards.values()) card.look(); }, EVERY);
+  const timer = setInterval(() => {
+    for (const card of cards.values()) card.look();
+  }, EVERY);
 
   function update(jobs) {
     for (const name of [...cards.keys()]) {
@@ -34,10 +56,14 @@ export function trainings(context, failed) {
       cards.get(name).node.remove();
       cards.delete(name);
     }
-    const ordered = [...jobs.filter((job) => job.state !== "paused").reverse(), ...jobs.filter((job) => job.state === "paused").reverse()];
+    const ordered = [
+      ...jobs.filter((job) => job.state !== "paused").reverse(),
+      ...jobs.filter((job) => job.state === "paused").reverse(),
+    ];
     ordered.sort((a, b) => GROWING.includes(b.state) - GROWING.includes(a.state));
     ordered.forEach((job, at) => {
-      if (!cards.has(job.name)) cards.set(job.name, card(context, job, at === 0 || GROWING.includes(job.state), failed));
+      if (!cards.has(job.name))
+        cards.set(job.name, card(context, job, at === 0 || GROWING.includes(job.state), failed));
       const one = cards.get(job.name);
       one.tell(job);
       if (node.children[at] !== one.node) node.insertBefore(one.node, node.children[at] ?? null);
@@ -55,9 +81,16 @@ export function trainings(context, failed) {
 }
 
 function card(context, first, open, failed) {
-  let job = first, stale = true, asking = false, asked = -EVERY;
+  let job = first,
+    stale = true,
+    asking = false,
+    asked = -EVERY;
   const state = el("span", { class: "note state" });
-  const bar = el("progress", { max: 1, "aria-label": `share of the training ${first.name} that is done`, style: "width:100%;accent-color:var(--accent)" });
+  const bar = el("progress", {
+    max: 1,
+    "aria-label": `share of the training ${first.name} that is done`,
+    style: "width:100%;accent-color:var(--accent)",
+  });
   const status = el("p", { class: "note status", style: "margin:.2rem 0" });
   const note = el("p", { class: "note", style: "margin:.2rem 0;overflow-wrap:anywhere" });
   const error = el("p", { class: "error", role: "alert" });
@@ -65,15 +98,36 @@ function card(context, first, open, failed) {
   const resume = button("Resume", () => change("resume"));
   const stop = button("Stop", () => change("stop"));
   const run = encodeURIComponent(first.run);
-  const keyboard = button("Try it in the keyboard", () => { location.hash = `#keyboard?models=${run}`; });
-  const generator = button("Try it in the generator", () => { location.hash = `#generator?model=${run}`; });
-  const compare = button("Compare its curve", () => { location.hash = `#compare?of=curves&models=${run}`; });
-  const picture = el("div"), without = el("p", { class: "note" });
-  const curve = el("details", { ontoggle: look }, el("summary", { style: "padding:.4rem 0;cursor:pointer" }, "Curve"), without, picture);
+  const keyboard = button("Try it in the keyboard", () => {
+    location.hash = `#keyboard?models=${run}`;
+  });
+  const generator = button("Try it in the generator", () => {
+    location.hash = `#generator?model=${run}`;
+  });
+  const compare = button("Compare its curve", () => {
+    location.hash = `#compare?of=curves&models=${run}`;
+  });
+  const picture = el("div"),
+    without = el("p", { class: "note" });
+  const curve = el(
+    "details",
+    { ontoggle: look },
+    el("summary", { style: "padding:.4rem 0;cursor:pointer" }, "Curve"),
+    without,
+    picture,
+  );
   curve.open = open;
-  const node = el("section", { class: "card", "data-job": first.name, "aria-label": `training ${first.name}` },
-    el("h3", { style: "overflow-wrap:anywhere" }, first.name, " ", state), bar, status, note, error,
-    el("div", { class: "row middle", style: "margin:.6rem 0 0" }, pause, resume, stop, keyboard, generator, compare), curve);
+  const node = el(
+    "section",
+    { class: "card", "data-job": first.name, "aria-label": `training ${first.name}` },
+    el("h3", { style: "overflow-wrap:anywhere" }, first.name, " ", state),
+    bar,
+    status,
+    note,
+    error,
+    el("div", { class: "row middle", style: "margin:.6rem 0 0" }, pause, resume, stop, keyboard, generator, compare),
+    curve,
+  );
 
   async function change(what) {
     failed("");
@@ -95,7 +149,10 @@ function card(context, first, open, failed) {
     node.dataset.state = job.state;
     show(state, `${job.model} · ${SAID[job.state]}`);
     bar.value = job.share;
-    show(status, [`${Math.round(100 * job.share)} %`, ACTIVE.includes(job.state) ? job.status : ""].filter(Boolean).join(" · "));
+    show(
+      status,
+      [`${Math.round(100 * job.share)} %`, ACTIVE.includes(job.state) ? job.status : ""].filter(Boolean).join(" · "),
+    );
     show(note, job.owner ? `It is trained by ${job.owner}, and can be paused only there.` : job.note);
     show(error, job.error);
     pause.hidden = stop.hidden = !ACTIVE.includes(job.state);
@@ -117,7 +174,14 @@ function card(context, first, open, failed) {
     try {
       const found = await context.api.get(`/api/jobs/${encodeURIComponent(job.name)}/curve`);
       const some = found.step.length > 0 || found.valid_step.length > 0;
-      show(without, some ? "" : job.model === "ngram" ? "An n-gram is counted in one pass: it has no curve." : "The curve begins with the first steps.");
+      show(
+        without,
+        some
+          ? ""
+          : job.model === "ngram"
+            ? "An n-gram is counted in one pass: it has no curve."
+            : "The curve begins with the first steps.",
+      );
       picture.hidden = !some;
       if (some) await curveChart(picture, found);
     } catch (fault) {

@@ -6,10 +6,13 @@ import { tokens } from "./tokens.js";
 const RECURRENT = new Set(KINDS.filter((one) => one.recurrent).map((one) => one.name));
 const GATED = new Set(KINDS.filter((one) => one.gated).map((one) => one.name));
 /** Characters of a sentence that are taken, and tokens of it that are read. */
-export const MOST_CHARACTERS = 4000, MOST_STEPS = 60;
+export const MOST_CHARACTERS = 4000,
+  MOST_STEPS = 60;
 
 /** A whole number that an address gives, else the fallback. */
-export function whole(text, fallback) { return /^-?\d{1,6}$/.test(text) ? Number(text) : fallback; }
+export function whole(text, fallback) {
+  return /^-?\d{1,6}$/.test(text) ? Number(text) : fallback;
+}
 
 /** The unit of a model that is known to carry something, for instance the subject's "number": { layer, field, index } or null. */
 export function knownUnit(model, property) {
@@ -18,25 +21,43 @@ export function knownUnit(model, property) {
 }
 
 /** Whether a model carries a state from word to word. */
-export function recurrent(model) { return RECURRENT.has(model.kind); }
+export function recurrent(model) {
+  return RECURRENT.has(model.kind);
+}
 
 /** Whether its cell has gates. */
-export function gated(model) { return GATED.has(model.kind); }
+export function gated(model) {
+  return GATED.has(model.kind);
+}
 
 /**
  * Buttons that walk from step to step, and the arrow keys: { node, go, set, stop, leave, next, at }. `moved(at, from)` is
  * called for every move; `set(at, last)` says where one is and how far one can go. `leave` when the panel goes.
  */
 export function player(moved, { first = 0, wait = 1000 } = {}) {
-  let at = first, last = first, timer = 0;
+  let at = first,
+    last = first,
+    timer = 0;
   const button = (text, press, look = "") => el("button", { type: "button", class: look, onclick: press }, text);
   const next = button("Next word", () => walk(at + 1), "main");
   const back = button("Back", () => walk(at - 1));
   const again = button("Start again", () => walk(first));
   const play = button("Play", () => (timer ? stop() : begin()));
   // it stays in sight while one scrolls through what it changes
-  const node = el("div", { class: "row middle", role: "group", "aria-label": "Walk through the sentence",
-    style: "gap:.4rem; position:sticky; top:0; z-index:2; padding:.5rem 0; margin-bottom:.5rem; background:var(--ground)" }, next, back, again, play);
+  const node = el(
+    "div",
+    {
+      class: "row middle",
+      role: "group",
+      "aria-label": "Walk through the sentence",
+      style:
+        "gap:.4rem; position:sticky; top:0; z-index:2; padding:.5rem 0; margin-bottom:.5rem; background:var(--ground)",
+    },
+    next,
+    back,
+    again,
+    play,
+  );
 
   function refresh() {
     next.disabled = at >= last;
@@ -50,27 +71,58 @@ export function player(moved, { first = 0, wait = 1000 } = {}) {
     refresh();
     if (at !== from) moved(at, from);
   }
-  function walk(to) { stop(); go(to); }
-  function stop() { clearInterval(timer); timer = 0; refresh(); }
+  function walk(to) {
+    stop();
+    go(to);
+  }
+  function stop() {
+    clearInterval(timer);
+    timer = 0;
+    refresh();
+  }
   function begin() {
-    timer = setInterval(() => { if (at >= last) stop(); else go(at + 1); }, wait);
+    timer = setInterval(() => {
+      if (at >= last) stop();
+      else go(at + 1);
+    }, wait);
     go(at >= last ? first : at + 1);
   }
   function pressed(event) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step || event.altKey || event.ctrlKey || event.metaKey || event.target.closest?.("input, textarea, select")) return;
+    if (!step || event.altKey || event.ctrlKey || event.metaKey || event.target.closest?.("input, textarea, select"))
+      return;
     event.preventDefault();
     walk(at + step);
   }
   document.addEventListener("keydown", pressed);
-  const set = (now, end) => { at = Math.max(first, Math.min(end, now)); last = end; refresh(); };
-  const leave = () => { stop(); document.removeEventListener("keydown", pressed); };
-  return { node, go: walk, set, stop, leave, next, get at() { return at; } };
+  const set = (now, end) => {
+    at = Math.max(first, Math.min(end, now));
+    last = end;
+    refresh();
+  };
+  const leave = () => {
+    stop();
+    document.removeEventListener("keydown", pressed);
+  };
+  return {
+    node,
+    go: walk,
+    set,
+    stop,
+    leave,
+    next,
+    get at() {
+      return at;
+    },
+  };
 }
 
 /** The words of the steps as chips that lead there: { node, mark }. A word the model does not know is dashed and has a "?". */
 export function chips(steps, chosen) {
-  const node = tokens(steps.map((step) => step.form), { chosen: (i) => chosen(i + 1), label: "The words, in the order they are read" });
+  const node = tokens(
+    steps.map((step) => step.form),
+    { chosen: (i) => chosen(i + 1), label: "The words, in the order they are read" },
+  );
   const all = [...node.querySelectorAll(".token")];
   all.forEach((chip, i) => {
     chip.style.minHeight = "2.25rem";
@@ -110,7 +162,8 @@ export function textUpTo(text, forms) {
 
 /** Scroll a box sideways until an element in it is seen; the page itself stays where it is. */
 export function bringIntoView(box, element) {
-  const outer = box.getBoundingClientRect(), inner = element.getBoundingClientRect();
+  const outer = box.getBoundingClientRect(),
+    inner = element.getBoundingClientRect();
   if (inner.right > outer.right) box.scrollLeft += inner.right - outer.right + 40;
   if (inner.left < outer.left) box.scrollLeft -= outer.left - inner.left + 40;
 }
