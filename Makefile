@@ -13,13 +13,14 @@ demo: $(READY)
 
 test: lint types tests
 
-lint: $(READY)
+lint: $(READY) $(BIOME)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIOME) check --error-on-warnings .
 
 format: $(READY) $(BIOME)
 	$(BIN)/ruff format .
-	$(BIOME) format --write .
+	$(BIOME) check --write .
 
 types: $(READY)
 	$(BIN)/mypy

@@ -1,8 +1,8 @@
 // The page: tabs, the panel that is shown, the line of progress, light and dark.
 import * as api from "./api.js";
+import { PANELS } from "./panels/index.js";
 import { el, show } from "./parts/dom.js";
 import { readState, writeState } from "./state.js";
-import { PANELS } from "./panels/index.js";
 
 const root = document.getElementById("panel");
 const tabs = document.getElementById("tabs");

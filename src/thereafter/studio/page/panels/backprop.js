@@ -4,7 +4,7 @@ import { chain, ink } from "../parts/chain.js";
 import { chart, colourOf, DASHES } from "../parts/chart.js";
 import { choice, describe, field, modelChoice, presets, slider } from "../parts/controls.js";
 import { calm, el, errors, visible } from "../parts/dom.js";
-import { percent, POWERS, short } from "../parts/numbers.js";
+import { POWERS, percent, short } from "../parts/numbers.js";
 import { MOST_CHARACTERS, recurrent } from "../parts/walk.js";
 
 const BESIDE = ["ready:rnn", "ready:lstm", "ready:gru"];

@@ -3,7 +3,7 @@ import { chain, ink } from "../parts/chain.js";
 import { chart } from "../parts/chart.js";
 import { choice, field, modelChoice, presets, slider } from "../parts/controls.js";
 import { calm, el, errors } from "../parts/dom.js";
-import { percent, POWERS, raised, short } from "../parts/numbers.js";
+import { POWERS, percent, raised, short } from "../parts/numbers.js";
 import { MOST_CHARACTERS } from "../parts/walk.js";
 
 const CURVES = {

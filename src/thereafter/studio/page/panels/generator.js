@@ -258,7 +258,7 @@ function mount(place, context) {
         }),
       );
     }
-    last.state.forEach((row, layer) => strips.children[layer].drawing([row]));
+    for (const [layer, row] of last.state.entries()) strips.children[layer].drawing([row]);
   }
 
   function heard(message) {

@@ -3,7 +3,7 @@ import { bars } from "../parts/bars.js";
 import { choice, field, modelChoice, presets, SENTENCES, slider } from "../parts/controls.js";
 import { calm, el, errors, show, visible } from "../parts/dom.js";
 import { equationList, signed } from "../parts/equations.js";
-import { loop, LOOP_STYLE, sub } from "../parts/loop.js";
+import { LOOP_STYLE, loop, sub } from "../parts/loop.js";
 import { percent } from "../parts/numbers.js";
 import { fromMiddle, shade, strip } from "../parts/strip.js";
 import {
@@ -286,7 +286,7 @@ function mount(place, context) {
     const several = answer.layers.length > 1,
       title = el("span"),
       size = el("span", { class: "note" });
-    const strips = answer.layers.map((layer, i) =>
+    const strips = answer.layers.map((_, i) =>
       strip(`${letter} ${part}${several ? `, layer ${i + 1}` : ""}`, { height: several ? 0.7 : 1 }),
     );
     const draw = (at) => {
@@ -300,7 +300,7 @@ function mount(place, context) {
         old = sub(letter, at - 1);
       title.textContent = `${letter === "c" ? "Cell state" : "State"} ${{ before: `before, ${old}`, after: `after, ${now}`, change: `change, ${now} − ${old}` }[part]}`;
       size.textContent = `mean size ${mean(layers.flat()).toFixed(3)}`;
-      strips.forEach((one, i) => one.draw([layers[i]], { most: most[letter] }));
+      for (const [i, one] of strips.entries()) one.draw([layers[i]], { most: most[letter] });
     };
     const body = el(
       "dd",
@@ -399,14 +399,12 @@ function upright(canvas, layers, most, palette) {
   canvas.height = Math.max(...layers.map((layer) => layer.length));
   const ink = canvas.getContext("2d");
   const picture = ink.createImageData(canvas.width, canvas.height);
-  layers.forEach((layer, x) =>
+  layers.forEach((layer, x) => {
     layer.forEach((value, y) => {
-      picture.data.set(
-        [...palette[Math.round(100 * Math.max(-1, Math.min(1, value / most))) + 100], 255],
-        4 * (y * canvas.width + x),
-      );
-    }),
-  );
+      const colour = palette[Math.round(100 * Math.max(-1, Math.min(1, value / most))) + 100];
+      picture.data.set([...colour, 255], 4 * (y * canvas.width + x));
+    });
+  });
   ink.putImageData(picture, 0, 0);
 }
 

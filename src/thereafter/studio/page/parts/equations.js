@@ -17,7 +17,7 @@ export function signed(value) {
 }
 
 /**
- * The equations of an answer of /api/step: { node, draw(valueOf) }. `valueOf(field)` is [value before, value now] of the unit
+ * The equations of an answer of /api/step: { node, draw(valuesOf) }. `valuesOf(field)` is [value before, value now] of the unit
  * that is looked at, undefined where there is none, so that the formulas stand alone.
  */
 export function equationList(equations) {
@@ -37,11 +37,11 @@ export function equationList(equations) {
       ),
     };
   });
-  const draw = (valueOf) => {
+  const draw = (valuesOf) => {
     for (const { equation, number, parts } of rows) {
-      const [before, now] = (equation.field && valueOf(equation.field)) || [];
+      const [before, now] = (equation.field && valuesOf(equation.field)) || [];
       number.textContent = now === undefined ? "" : isState(equation.field) ? signed(now) : now.toFixed(2);
-      if (equation.keeps) parts.textContent = now === undefined ? "" : sum(equation, before, now, valueOf);
+      if (equation.keeps) parts.textContent = now === undefined ? "" : sum(equation, before, now, valuesOf);
     }
   };
   return {
@@ -55,9 +55,9 @@ export function equationList(equations) {
 }
 
 /** What is left of the old value and what is new: the two sides of the sum that makes the memory. */
-function sum({ keeps }, before, now, valueOf) {
+function sum({ keeps }, before, now, valuesOf) {
   const rest = keeps.startsWith("1 - ");
-  const gate = valueOf(rest ? keeps.slice(4) : keeps)?.[1];
+  const gate = valuesOf(rest ? keeps.slice(4) : keeps)?.[1];
   if (gate === undefined || before === undefined) return "";
   const share = rest ? 1 - gate : gate;
   return `${signed(share * before)} kept, ${signed(now - share * before)} new`;

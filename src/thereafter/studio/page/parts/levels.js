@@ -1,7 +1,7 @@
 // Fill levels of gates and the memory behind them, of one model at one step, and of every step as a table.
 import { el, visible } from "./dom.js";
-import { fromMiddle, strip } from "./strip.js";
 import { signed } from "./equations.js";
+import { fromMiddle, strip } from "./strip.js";
 import { current, knownUnit, usual } from "./walk.js";
 
 export const STYLE = `
@@ -216,7 +216,7 @@ export function levelTable(reads, chosen, twin = null) {
     el("tbody", {}, body),
   );
   const draw = (at, unit) => {
-    heads.forEach((head, i) => current(head, i + 1 === at));
+    for (const [i, head] of heads.entries()) current(head, i + 1 === at);
     for (const row of rows) row.draw(at, unit);
   };
   return { node, draw, heads };
@@ -266,7 +266,7 @@ function line(read, fieldName, twin, turned = false) {
 export function keeping(read, twin, wanted) {
   const unit = own(read, wanted);
   if (!twin || unit < 0) return "";
-  const turned = read.steps.map((step, i) => i).filter((i) => read.steps[i].form !== twin.steps[i].form);
+  const turned = [...read.steps.keys()].filter((i) => read.steps[i].form !== twin.steps[i].form);
   const [subject, verb] = [turned[0], turned.at(-1)];
   if (verb - subject < 2) return "";
   const between = Array.from({ length: verb - subject }, (_, i) => subject + i + 1); // the steps from the subject to the word before the verb

@@ -14,7 +14,7 @@ export async function readText(file) {
   if (refused) throw new Error(refused);
   const bytes = new Uint8Array(await file.arrayBuffer());
   const mark = bytes[0] * 256 + bytes[1];
-  const encoding = { 0xfffe: "utf-16le", 0xfeff: "utf-16be" }[mark] ?? "utf-8";
+  const encoding = mark === 0xfffe ? "utf-16le" : mark === 0xfeff ? "utf-16be" : "utf-8";
   let text = "";
   try {
     text = new TextDecoder(encoding, { fatal: true }).decode(bytes);

@@ -37,11 +37,11 @@ export function strip(label, { height = 1 } = {}) {
     const ink = node.getContext("2d");
     const picture = ink.createImageData(width, node.height);
     const three = colours();
-    rows.forEach((row, y) =>
+    rows.forEach((row, y) => {
       row.forEach((value, x) => {
         picture.data.set([...shade(value / most, three), 255], 4 * (y * width + x));
-      }),
-    );
+      });
+    });
     ink.putImageData(picture, 0, 0);
     const mean = rows.flat().reduce((sum, value) => sum + Math.abs(value), 0) / (width * Math.max(1, rows.length));
     node.setAttribute("aria-label", `${label}${say ? `, ${say}` : ""}: ${width} units, mean size ${mean.toFixed(2)}`);

@@ -131,7 +131,10 @@ export function chips(steps, chosen) {
     chip.style.borderStyle = "dashed";
     chip.title = `${steps[i].form}: unknown to the model, read as ${steps[i].token}`;
   });
-  return { node, mark: (at) => all.forEach((chip, i) => current(chip, i + 1 === at)) };
+  const mark = (at) => {
+    for (const [i, chip] of all.entries()) current(chip, i + 1 === at);
+  };
+  return { node, mark };
 }
 
 /** Say of an element whether it is that of the current step. */
