@@ -50,7 +50,8 @@ FLOORS = [
     {"evaluation", "decoding", "inspection", "ngram"},
     {"training", "runs", "comparing", "figures", "tasks"},
     {"api", "language_model", "task_model", "instruments", "export", "gallery", "ready"},
-    {"cli", "studio", "serving"},
+    {"serving"},
+    {"cli", "studio"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -5,18 +5,15 @@ The tests of a process share one set of models, one server and one browser.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import shutil
 import threading
-import time
-from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -26,8 +23,8 @@ from thereafter.ready import tasks as ready_tasks
 from thereafter.studio.app import PAGE
 from thereafter.studio.serve import listen, make_server
 from thereafter.studio.studio import Studio
+from waiting import wait_for
 
-T = TypeVar("T")
 SCALE = 0.05
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -101,20 +98,6 @@ def untrained(ready_folder: Path, tmp_path: Path) -> Iterator[Served]:
     """A studio that has no task models yet."""
     shutil.copytree(ready_folder, tmp_path / "ready", ignore=shutil.ignore_patterns("tasks"))
     yield from served(Studio(tmp_path / "runs", tmp_path / "ready", scale=SCALE, shipped=False))
-
-
-def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end in an event loop of its own: that of Playwright may be running in this thread."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
-
-
-def wait_for(happened: Any, seconds: float = 180.0) -> None:
-    """Wait until something has happened; fail where it does not."""
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,9 @@
-// What a visitor would stumble over on the page as it is now: things wider than it, faint texts, controls too small to hit.
+// What a visitor would stumble over on the page as it is now: things wider than it, faint texts, controls too small.
 () => {
-  const name = (one) =>
-    `${one.tagName.toLowerCase()}.${one.className?.baseVal ?? one.className} "${(one.textContent || one.title || "").trim().slice(0, 40)}"`;
+  const name = (one) => {
+    const text = (one.textContent || one.title || "").trim().slice(0, 40);
+    return `${one.tagName.toLowerCase()}.${one.className?.baseVal ?? one.className} "${text}"`;
+  };
   const seen = (one) =>
     one.checkVisibility({ opacityProperty: true, visibilityProperty: true }) && one.getClientRects().length > 0;
   const rgba = (text) => {

@@ -18,8 +18,9 @@ import pytest
 from test_start import Started, started
 from websockets.sync.client import connect
 
-from conftest import Served, wait_for
+from conftest import Served
 from thereafter.studio.verbs.generation import Writer
+from waiting import wait_for
 
 ABANDONED = 200
 LONG = {"model": "ready:letters", "prompt": "def f(x):\n" * 300, "max_new_tokens": 2000}

@@ -16,7 +16,7 @@ from thereafter.comparing.comparison import Comparison
 from thereafter.errors import FormatError
 from thereafter.evaluation.agreement import measure_agreement
 from thereafter.ready import models as ready
-from thereafter.studio.errors import NotThereError
+from thereafter.serving.errors import NotThereError
 from thereafter.studio.verbs import comparison
 from thereafter.text.agreement import read_sentences
 

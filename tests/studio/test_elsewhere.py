@@ -16,11 +16,12 @@ import httpx
 import pytest
 from test_jobs import ORDERED, book, told, wait_for_state, wait_for_steps
 
-from conftest import SCALE, Served, served, visiting, wait_for
+from conftest import SCALE, Served, served, visiting
 from thereafter.errors import BusyError
 from thereafter.studio.jobs import TEXTS, Jobs
 from thereafter.studio.studio import Studio
 from thereafter.studio.verbs.curves import curve
+from waiting import wait_for
 
 _TRAIN = """
 import sys

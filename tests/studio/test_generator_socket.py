@@ -16,9 +16,9 @@ import pytest
 from websockets.sync.client import connect
 
 import thereafter
-from conftest import wait_for
 from thereafter.studio.routes.generation import PACE, ROOM
 from thereafter.studio.verbs.generation import Writer
+from waiting import wait_for
 
 
 class Line:

@@ -20,15 +20,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from conftest import Served, wait_for
+from conftest import Served
 from thereafter.errors import OptionError, SourceError, TrainingError
 from thereafter.ready import models as ready
+from thereafter.serving.errors import NotThereError
 from thereafter.storage import write_text
 from thereafter.studio import worker
-from thereafter.studio.errors import NotThereError
 from thereafter.studio.jobs import MOST_RUNNING, TEXTS, Jobs
 from thereafter.studio.unfinished import Unfinished
 from thereafter.studio.verbs.curves import curve
+from waiting import wait_for
 
 WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "or", "which", "old", "small", ".", ",", "it", "was"]
 SMALL: dict[str, Any] = {"hidden": 8, "batch": 4, "steps": 8, "dropout": 0.2, "validate_every": 50, "min_count": 1}

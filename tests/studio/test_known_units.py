@@ -13,8 +13,8 @@ import pytest
 
 from conftest import unit_of
 from thereafter.ready.units import FOLLOWED
-from thereafter.studio.known_units import MOST, UNITS, known_units
-from thereafter.studio.shelf import Shelf
+from thereafter.serving.known_units import MOST, UNITS, known_units
+from thereafter.serving.shelf import Shelf
 
 SOUND = {"number": "l0.c[17]", "quotes-or-comment": "l1.h[0]"}
 

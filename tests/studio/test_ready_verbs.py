@@ -9,10 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from conftest import SCALE, Served, served, wait_for
+from conftest import SCALE, Served, served
 from thereafter.ready import models, tasks
 from thereafter.ready.anew import APART, NAMES
 from thereafter.studio.studio import Studio
+from waiting import wait_for
 
 
 class Unstarted:

@@ -19,10 +19,11 @@ import pytest
 from websockets.sync.client import connect
 
 import thereafter
-from conftest import PANELS, Served, served, settle, visiting, wait_for
+from conftest import PANELS, Served, served, settle, visiting
 from thereafter.ready import models as ready
-from thereafter.studio.shelf import Shelf
+from thereafter.serving.shelf import Shelf
 from thereafter.studio.studio import Studio
+from waiting import wait_for
 
 SENTENCE = "the nurse near the farmers "
 
@@ -119,11 +120,11 @@ def test_a_model_deleted_meanwhile_gets_a_sentence_and_the_page_goes_on(page: An
 def test_a_model_replaced_meanwhile_is_read_anew(ready_folder: Path, tmp_path: Path):
     shelf = Shelf(ready_folder, tmp_path)
     shutil.copytree(ready_folder / "ngram", tmp_path / "run")
-    with shelf.held("runs:run") as lm:
+    with shelf.borrow("runs:run") as lm:
         first = lm.next("the", 3)
     shutil.rmtree(tmp_path / "run")
     shutil.copytree(ready_folder / "lstm", tmp_path / "run")
-    with shelf.held("runs:run") as lm:
+    with shelf.borrow("runs:run") as lm:
         assert lm.next("the", 3) == thereafter.load(ready_folder / "lstm").next("the", 3) != first
 
 
@@ -233,7 +234,7 @@ def test_a_model_is_loaded_once_however_many_ask(ready_folder: Path, tmp_path: P
     shelf = Shelf(ready_folder, tmp_path)
 
     def hold(_: int) -> None:
-        with shelf.held("ready:ngram") as lm:
+        with shelf.borrow("ready:ngram") as lm:
             lm.next("the", 1)
 
     with ThreadPoolExecutor(8) as pool:

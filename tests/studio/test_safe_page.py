@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from conftest import PANELS, Served, settle, visiting, wait_for
+from conftest import PANELS, Served, settle, visiting
+from waiting import wait_for
 
 MARKUP = "<img src=x onerror=\"document.title='run'; alert('run')\"><script>alert('run')</script>"
 

@@ -14,9 +14,9 @@ import pytest
 
 import thereafter
 from conftest import Served
-from thereafter.studio.errors import NotThereError
+from thereafter.serving.errors import NotThereError
+from thereafter.serving.shelf import Shelf
 from thereafter.studio.jobs import Jobs
-from thereafter.studio.shelf import Shelf
 from thereafter.studio.unfinished import Unfinished
 from thereafter.studio.verbs.curves import curve
 
@@ -103,7 +103,7 @@ def test_a_run_with_a_link_or_a_pipe_in_it_is_not_listed_and_hangs_nobody(counte
         seen.append([job["name"] for job in Jobs(runs).all()])
         seen.append([curve(runs / run)["step"] for run in ("good", "link", "pipe")])
         for run in ("link", "pipe"):
-            with pytest.raises(NotThereError), shelf.held(f"runs:{run}"):
+            with pytest.raises(NotThereError), shelf.borrow(f"runs:{run}"):
                 pass
         seen.append([])
 

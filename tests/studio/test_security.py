@@ -18,9 +18,10 @@ from websockets.sync.client import connect
 from conftest import Served, served, visiting
 from thereafter.cli import app as cli
 from thereafter.errors import OptionError
-from thereafter.studio import attempts
+from thereafter.serving import attempts
+from thereafter.serving.guard import MOST_BYTES
 from thereafter.studio import serve as serving
-from thereafter.studio.guard import MOST_BYTES, MOST_BYTES_OF
+from thereafter.studio.app import LARGER_BODIES
 from thereafter.studio.studio import Studio
 
 TOKEN = "a word that nobody guesses; söme of it is odd"
@@ -193,7 +194,7 @@ def test_our_own_page_is_not(server: Served):
 
 def test_a_body_that_says_it_is_too_large_is_refused(server: Served):
     for path, most in (
-        ("/api/train", MOST_BYTES_OF["/api/train"]),
+        ("/api/train", LARGER_BODIES["/api/train"]),
         ("/api/next", MOST_BYTES),
         ("/nothing", MOST_BYTES),
     ):

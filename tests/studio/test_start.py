@@ -20,11 +20,12 @@ from typing import Any
 import httpx
 import pytest
 
-from conftest import visiting, wait_for
+from conftest import visiting
 from thereafter.errors import OptionError
 from thereafter.studio import serve as serving
 from thereafter.studio.serve import FIRST_PORT, listen, make_server
 from thereafter.studio.studio import Studio
+from waiting import wait_for
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes as Linux shows them")
 

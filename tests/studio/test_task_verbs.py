@@ -10,18 +10,19 @@ from typing import Any
 import httpx
 import pytest
 
-from conftest import SCALE, Served, wait_for
+from conftest import SCALE, Served
 from thereafter import locks
 from thereafter.errors import FormatError, OptionError
 from thereafter.evaluation.pairs import measure_pairs
 from thereafter.ready import examples as ready_examples
 from thereafter.ready import tasks as ready_tasks
 from thereafter.ready.tasks import TASKS
+from thereafter.serving.shelf import TaskShelf
 from thereafter.studio.making import Making
-from thereafter.studio.shelf import TaskShelf
 from thereafter.studio.verbs import tasks as verbs
 from thereafter.task_model import TaskModel, load_task
 from thereafter.text.pairs import SentencePair
+from waiting import wait_for
 
 ENGLISH = "the red house hides the black cat"
 
@@ -165,7 +166,7 @@ def test_the_list_says_what_there_is_and_names_lead_nowhere_else(server: Served,
     shelf = TaskShelf(ready_folder, tmp_path)
     assert [card.name for card in shelf.cards() if card.name.startswith("runs:")] == ["runs:mine"]
     (tmp_path / "mine" / "weights.safetensors").write_bytes(b"damaged")
-    with pytest.raises(FormatError, match="cannot be read"), shelf.held("runs:mine"):
+    with pytest.raises(FormatError, match="cannot be read"), shelf.borrow("runs:mine"):
         pass
 
 

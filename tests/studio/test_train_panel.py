@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from conftest import SCALE, Served, served, visiting, wait_for
+from conftest import SCALE, Served, served, visiting
 from thereafter.studio.studio import Studio
+from waiting import wait_for
 
 WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "or", "which", "old", "small", ".", ",", "it", "was"]
 GROWN = "() => document.querySelector('[data-job=from-the-page] [role=img]')?.numbers?.[0].y.length >= 2"

@@ -20,14 +20,16 @@ from thereafter import __version__
 from thereafter.errors import BusyError, MissingPackageError, ThereafterError
 from thereafter.kinds import KINDS
 from thereafter.packages import installed
-from thereafter.studio.errors import EndingError, NotThereError, StartingError
-from thereafter.studio.guard import Guard
+from thereafter.serving.errors import EndingError, NotThereError, StartingError
+from thereafter.serving.guard import AccessGuard
 from thereafter.studio.routes import ROUTERS
 from thereafter.studio.routes.common import MOST_AT_ONCE
 from thereafter.studio.routes.prediction import questions_of
 from thereafter.studio.studio import Studio
 
 PAGE = Path(__file__).parent / "page"
+LARGER_BODIES = {"/api/train": 10_000_000}
+"""Bytes of a body by path, where that is more than elsewhere: a text to train on."""
 _STATUS = {NotThereError: 404, BusyError: 409, StartingError: 503, EndingError: 503}
 _ABOUT = "The verbs of the studio. Each is a plain function of the library; errors are sentences."
 
@@ -54,7 +56,7 @@ def make_app(studio: Studio, *, token: str | None = None) -> FastAPI:
     app.state.studio = studio
     app.state.turns = asyncio.Semaphore(MOST_AT_ONCE)
     app.state.questions = questions_of(studio)
-    app.add_middleware(Guard, token=token)
+    app.add_middleware(AccessGuard, token=token, larger=LARGER_BODIES, server="studio")
     for router in ROUTERS:
         app.include_router(router)
     app.add_exception_handler(ThereafterError, _sentence)

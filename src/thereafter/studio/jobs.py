@@ -20,10 +20,10 @@ from typing import Any, Literal
 
 from thereafter.errors import BusyError, OptionError, SourceError
 from thereafter.locks import FileLock, Owner
+from thereafter.serving.errors import NotThereError
+from thereafter.serving.own import is_own_run
 from thereafter.studio.child import Child
-from thereafter.studio.errors import NotThereError
 from thereafter.studio.orders import TEXTS, Orders, busy
-from thereafter.studio.own import is_own_run
 from thereafter.studio.unfinished import Unfinished
 from thereafter.studio.verbs.curves import Curve, curve
 

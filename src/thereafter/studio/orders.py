@@ -21,8 +21,8 @@ from pydantic_core import PydanticCustomError
 from thereafter import locks
 from thereafter.errors import BusyError, StorageError
 from thereafter.kinds import KINDS, listed
+from thereafter.serving.schema import Asked
 from thereafter.storage import is_plain, open_plain, write_text
-from thereafter.studio.schema import Asked
 
 TEXTS = "texts"
 

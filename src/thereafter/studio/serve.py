@@ -17,7 +17,7 @@ from urllib.parse import quote
 from thereafter.errors import OptionError
 from thereafter.folders import cache_folder
 from thereafter.packages import require
-from thereafter.studio.hosts import LOOPBACK
+from thereafter.serving.hosts import LOOPBACK
 
 if TYPE_CHECKING:
     import uvicorn
@@ -71,8 +71,8 @@ def make_server(studio: Studio, *, token: str | None = None) -> uvicorn.Server:
     """A server for the application over a studio; `run(sockets=[...])` starts it."""
     import uvicorn
 
+    from thereafter.serving.connections import Connection
     from thereafter.studio.app import make_app
-    from thereafter.studio.connections import Connection
 
     class Server(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 from thereafter import progress
 from thereafter.errors import FormatError, ThereafterError
 from thereafter.locks import FileLock, take
+from thereafter.serving.errors import StartingError
+from thereafter.serving.lanes import ModelLanes
+from thereafter.serving.shelf import Shelf, TaskShelf
 from thereafter.studio.child import Child
-from thereafter.studio.errors import StartingError
 from thereafter.studio.jobs import Jobs
-from thereafter.studio.lanes import Lanes
 from thereafter.studio.making import Making
-from thereafter.studio.shelf import Shelf, TaskShelf
 
 _HEAVY = ("numpy", "torch", "thereafter.api", "thereafter.instruments")
 _MAKING = "ready models that do not ship with the package are made once"
@@ -51,7 +51,7 @@ class Studio:
         self.tasks = TaskShelf(ready, runs)
         self.making = Making(ready, scale)
         self.jobs = Jobs(runs)
-        self.lanes = Lanes()
+        self.lanes = ModelLanes(server="studio")
         self.stage = Stage()
         self._ready, self._scale, self._shipped = ready, scale, shipped
         self._child: Child | None = None

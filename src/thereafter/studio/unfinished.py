@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from thereafter.serving.own import CONFIG, LOG, own_runs
 from thereafter.storage import read_plain
-from thereafter.studio.own import CONFIG, LOG, own_runs
 
 _NEEDED = frozenset({CONFIG, LOG})
 

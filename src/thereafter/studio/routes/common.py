@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
-from thereafter.studio.schema import ERRORS
-from thereafter.studio.shelf import Folders
+from thereafter.serving.schema import ERRORS
+from thereafter.serving.shelf import Folders
 from thereafter.studio.studio import Studio
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Visitor:
 
     async def _ask(self, shelf: Folders[ModelT, CardT], name: str, work: Callable[[ModelT], T]) -> T:
         def borrow() -> T:
-            with shelf.held(name) as model:
+            with shelf.borrow(name) as model:
                 return work(model)
 
         return await self.studio.lanes.run(name, borrow, self.waits)

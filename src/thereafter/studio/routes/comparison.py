@@ -10,11 +10,11 @@ from fastapi import Path as InPath
 from fastapi import Response
 from pydantic import Field
 
-from thereafter.studio.errors import NotThereError
+from thereafter.serving.errors import NotThereError
+from thereafter.serving.schema import Answer, Asked, ModelName
+from thereafter.serving.shelf import READY, RUNS
 from thereafter.studio.routes.common import LoadedStudio, TheVisitor, Visitor, as_json, make_router, reply
 from thereafter.studio.routes.training import CurveAnswer
-from thereafter.studio.schema import Answer, Asked, ModelName
-from thereafter.studio.shelf import READY, RUNS
 from thereafter.studio.studio import Studio
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from thereafter.serving.schema import Answer, Asked
 from thereafter.studio.routes.common import LoadedStudio, make_router
-from thereafter.studio.schema import Answer, Asked
 from thereafter.studio.studio import Studio
 
 router = make_router()
@@ -97,7 +97,7 @@ def count(asked: CountAsked, studio: LoadedStudio) -> CountAnswer:
 
 def _text(asked: CountAsked, studio: Studio) -> str:
     from thereafter.ready import models as ready
-    from thereafter.studio.shelf import READY
+    from thereafter.serving.shelf import READY
     from thereafter.studio.verbs.counting import FOUR, first_lines
 
     if asked.corpus == "sentences":

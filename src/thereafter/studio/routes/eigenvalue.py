@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Response
 from pydantic import Field
 
+from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
 from thereafter.studio.routes.backprop import DecayAnswer
 from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
-from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel

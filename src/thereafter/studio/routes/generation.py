@@ -21,10 +21,10 @@ from fastapi import Response, WebSocket, WebSocketDisconnect
 from pydantic import Field, TypeAdapter, ValidationError
 
 from thereafter.errors import ThereafterError
-from thereafter.studio.errors import GoneError, NotThereError
-from thereafter.studio.lanes import Wanted
+from thereafter.serving.errors import AbandonedError, NotThereError
+from thereafter.serving.lanes import Wanted
+from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
 from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
-from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
 from thereafter.studio.studio import Studio
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class _Session:
             pen = self._pen(order)
             writer = await pen.begin()
             first = await pen.write(writer, lambda writer: writer.shown())
-        except GoneError:
+        except AbandonedError:
             return
         except ThereafterError as error:
             self._complaints.append(str(error))
@@ -209,7 +209,7 @@ class _Session:
         try:
             count = min(self._room, _SLICE)
             pieces = await self._pen(order).write(writer, lambda writer: writer.write(count))
-        except GoneError:
+        except AbandonedError:
             return
         except ThereafterError as error:
             self._writer = None
@@ -262,7 +262,7 @@ class _Pen:
         name = self._asked.model
 
         def borrow() -> T:
-            with self._studio.shelf.held(name) as lm:
+            with self._studio.shelf.borrow(name) as lm:
                 return work(lm)
 
         return await self._studio.lanes.run(name, borrow, self._wanted)

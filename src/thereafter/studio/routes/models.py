@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from thereafter.serving.schema import Answer
+from thereafter.serving.shelf import ModelAnswer
 from thereafter.studio.routes.common import TheStudio, make_router
-from thereafter.studio.schema import Answer
 
 router = make_router()
 
@@ -17,19 +18,6 @@ class StatusAnswer(Answer):
     note: str
 
 
-class ModelAnswer(Answer):
-    """A model of the list. `units` are those known to carry something, by property: {"number": "l0.c[17]"}."""
-
-    name: str
-    label: str
-    kind: str
-    tokens: str
-    source: str
-    layers: int | None
-    hidden: int | None
-    units: dict[str, str]
-
-
 @router.get("/status")
 async def status(studio: TheStudio) -> StatusAnswer:
     """How far the studio has got with starting."""
@@ -40,16 +28,4 @@ async def status(studio: TheStudio) -> StatusAnswer:
 def models(studio: TheStudio) -> list[ModelAnswer]:
     """Every model that can be picked: the ready ones, then the runs of the user's folder."""
     studio.check_loaded()
-    return [
-        ModelAnswer(
-            name=card.name,
-            label=card.label,
-            kind=card.kind,
-            tokens=card.tokens,
-            source=card.source,
-            layers=card.layers,
-            hidden=card.hidden,
-            units=card.units,
-        )
-        for card in studio.shelf.cards()
-    ]
+    return studio.shelf.cards()

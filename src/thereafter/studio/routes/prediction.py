@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary
 from fastapi import Request, Response
 from pydantic import Field
 
+from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
+from thereafter.serving.together import Together
 from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply_list
-from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
 from thereafter.studio.studio import Studio
-from thereafter.studio.together import Together
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
@@ -98,7 +98,7 @@ class Predictions:
     def answer(self, name: str, questions: Sequence[Question]) -> list[bytes | Exception]:
         """What a model says to each of several questions; one that cannot be answered spoils no other."""
         results: list[bytes | Exception] = []
-        with self._studio.shelf.held(name) as lm:
+        with self._studio.shelf.borrow(name) as lm:
             with self._lock:  # the models share the table; each answers on one thread at a time
                 kept = self._kept.setdefault(lm, OrderedDict())
             for question in questions:

@@ -6,8 +6,8 @@ from typing import Literal
 
 from thereafter.errors import OptionError
 from thereafter.ready.anew import NAMES
+from thereafter.serving.schema import Answer, Asked
 from thereafter.studio.routes.common import LoadedStudio, make_router
-from thereafter.studio.schema import Answer, Asked
 from thereafter.studio.studio import Studio
 
 router = make_router()

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import Response
 from pydantic import Field
 
+from thereafter.serving.schema import Answer, Asked, ModelName
+from thereafter.serving.shelf import READY, TaskModelAnswer
 from thereafter.studio.routes.common import LoadedStudio, TheVisitor, as_json, make_router, reply, reply_list
 from thereafter.studio.routes.ready import MakingAnswer
-from thereafter.studio.schema import Answer, Asked, ModelName
-from thereafter.studio.shelf import READY
 from thereafter.studio.studio import Studio
 
 if TYPE_CHECKING:
@@ -22,17 +22,6 @@ router = make_router()
 TaskName = Literal["translate", "tag", "classify"]
 Sentence = Annotated[str, Field(min_length=1, max_length=400, examples=["the red house"])]
 Translators = Annotated[list[ModelName], Field(min_length=1, max_length=4)]
-
-
-class TaskModelAnswer(Answer):
-    """A task model of the list; `attention` is "" where its task has none."""
-
-    name: str
-    label: str
-    task: str
-    source: str
-    attention: str
-    hidden: int | None
 
 
 class TasksAnswer(Answer):
@@ -227,20 +216,9 @@ async def classify(asked: SentenceAsked, visitor: TheVisitor) -> Response:
 def _tasks(studio: Studio) -> TasksAnswer:
     from thereafter.ready import tasks as ready_tasks
 
-    cards = [
-        TaskModelAnswer(
-            name=card.name,
-            label=card.label,
-            task=card.task,
-            source=card.source,
-            attention=card.attention,
-            hidden=card.hidden,
-        )
-        for card in studio.tasks.cards()
-    ]
     names: tuple[TaskName, ...] = ("translate", "tag", "classify")
     missing = [name for name in names if ready_tasks.missing(studio.making.folder, name)]
-    return TasksAnswer(models=cards, making=MakingAnswer(**studio.making.facts()), missing=missing)
+    return TasksAnswer(models=studio.tasks.cards(), making=MakingAnswer(**studio.making.facts()), missing=missing)
 
 
 def _test(studio: Studio, name: str) -> Path | None:

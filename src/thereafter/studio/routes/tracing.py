@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import Response
 from pydantic import Field
 
+from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
 from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
-from thereafter.studio.schema import Answer, Asked, ModelName, Prompt
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel

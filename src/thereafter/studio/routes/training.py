@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from fastapi import Path
 from pydantic import Field
 
+from thereafter.serving.schema import TEXT_LIMIT, Answer
 from thereafter.studio.orders import Corpus, Kind, Numbers, Tokens, numbers_of
 from thereafter.studio.routes.common import LoadedStudio, make_router
-from thereafter.studio.schema import TEXT_LIMIT, Answer
 
 router = make_router()
 

@@ -24,8 +24,8 @@ from thereafter.inspection.agreement import from_tallies
 from thereafter.inspection.reader import Reader
 from thereafter.language_model import LanguageModel
 from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS
+from thereafter.serving.errors import NotThereError
 from thereafter.storage import open_plain
-from thereafter.studio.errors import NotThereError
 from thereafter.text.agreement import read_sentences
 from thereafter.text.sources import Source
 from thereafter.training.kinds import Trained

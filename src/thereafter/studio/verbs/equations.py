@@ -33,7 +33,7 @@ def equations(cell: Cell) -> list[dict[str, Any]]:
     elif isinstance(cell, GRU):
         rows = _gru(cell)
     elif isinstance(cell, Elman):
-        f = {"identity": "", "sigmoid": "σ"}.get(cell.nonlinearity, cell.nonlinearity)
+        f = {"identity": "", "sigmoid": "σ"}.get(cell.options.nonlinearity, cell.options.nonlinearity)
         rows = [Equation(f"h_t = {f}({_sum(cell)})", "h")]
     elif isinstance(cell, MinGRU):
         rows = [
@@ -54,24 +54,24 @@ def equations(cell: Cell) -> list[dict[str, Any]]:
 
 def _lstm(cell: LSTM) -> list[Equation]:
     def gate(letter: str, seen: str) -> str:
-        return f"{letter}_t = σ({_sum(cell, letter)}{f' + p_{letter} {seen}' if cell.peephole else ''})"
+        return f"{letter}_t = σ({_sum(cell, letter)}{f' + p_{letter} {seen}' if cell.options.peephole else ''})"
 
     shown = "norm(c_t)" if cell.layer_norm else "c_t"
     hidden = f"o_t tanh({shown})"
     return [
-        Equation("f_t = 1 − i_t" if cell.coupled else gate("f", "c_{t−1}"), "forget"),
+        Equation("f_t = 1 − i_t" if cell.options.coupled else gate("f", "c_{t−1}"), "forget"),
         Equation(gate("i", "c_{t−1}"), "input"),
         Equation(f"g_t = tanh({_sum(cell, 'g')})"),
         Equation("c_t = f_t c_{t−1} + i_t g_t", "c", "forget"),
         Equation(gate("o", "c_t"), "output"),
         # a projection mixes the units: h has no unit that belongs to one of c
-        Equation(f"h_t = W_{{hr}} ({hidden})") if cell.proj_size else Equation(f"h_t = {hidden}", "h"),
+        Equation(f"h_t = W_{{hr}} ({hidden})") if cell.options.proj_size else Equation(f"h_t = {hidden}", "h"),
     ]
 
 
 def _gru(cell: GRU) -> list[Equation]:
-    new = "r_t (U_n h_{t−1} + b′)" if cell.reset == "after" else "U_n (r_t h_{t−1}) + b′"
-    keeps = cell.update == "old"
+    new = "r_t (U_n h_{t−1} + b′)" if cell.options.reset == "after" else "U_n (r_t h_{t−1}) + b′"
+    keeps = cell.options.update == "old"
     return [
         Equation(f"r_t = σ({_sum(cell, 'r')})", "reset"),
         Equation(f"z_t = σ({_sum(cell, 'z')})", "update"),

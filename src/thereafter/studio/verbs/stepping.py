@@ -123,5 +123,5 @@ def _meaning(cell: Cell, gate: str) -> str:
     """What a gate says at 1; of an update gate it depends on the cell, and in a GRU on its settings."""
     if gate != "update":
         return GATES[gate]
-    keeps = isinstance(cell, GRU) and cell.update == "old"
+    keeps = isinstance(cell, GRU) and cell.options.update == "old"
     return "how much of the old state is kept" if keeps else "how much of the state is made new"

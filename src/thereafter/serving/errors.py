@@ -1,4 +1,4 @@
-"""What a visitor of the studio can get wrong, beyond the errors of the library."""
+"""What can go wrong for a visitor of a server, beyond the errors of the library."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class StartingError(ThereafterError):
 
 
 class EndingError(ThereafterError):
-    """Asked while the studio ends."""
+    """Asked while the server ends."""
 
 
-class GoneError(ThereafterError):
-    """Whoever asked has gone; nobody reads this."""
+class AbandonedError(ThereafterError):
+    """Whoever asked has gone before the work began; nobody reads this."""

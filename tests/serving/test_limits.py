@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from conftest import run_async
-from thereafter.studio import attempts, bodies
-from thereafter.studio.bodies import MOST_LEVELS, MOST_MARKS, RefusedError, Shape
-from thereafter.studio.guard import MOST_BYTES, MOST_BYTES_OF, Guard
-from thereafter.studio.hosts import LOOPBACK, split_host
+from thereafter.serving import attempts, bodies
+from thereafter.serving.bodies import MOST_LEVELS, MOST_MARKS, RefusedError, Shape
+from thereafter.serving.guard import MOST_BYTES, AccessGuard
+from thereafter.serving.hosts import LOOPBACK, split_host
+from waiting import run_async
 
+LARGER = {"/api/train": 10_000_000}
 TOKEN = "a word that nobody guesses"
 JSON = (b"content-type", b"application/json")
 
@@ -28,7 +29,7 @@ class Bare:
 
     def __init__(self, token: str | None = None) -> None:
         self.bodies: list[bytes] = []
-        self.guard = Guard(self._app, token=token)
+        self.guard = AccessGuard(self._app, token=token, larger=LARGER)
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
         body = (await receive())["body"] if scope["method"] == "POST" else b""
@@ -119,7 +120,7 @@ def test_marks_are_counted_outside_of_strings_wherever_a_text_is_cut(size: int):
 
 def test_a_long_text_is_taken_and_a_deep_or_wide_request_is_not():
     text = json.dumps({"text": 'he said: "no", [she] {did} \\ \n' * 250_000}).encode()
-    assert MOST_BYTES < len(text) < MOST_BYTES_OF["/api/train"]
+    assert MOST_BYTES < len(text) < LARGER["/api/train"]
     bare = Bare()
     assert asked(bare, JSON, path="/api/train", pieces=cut(text, 65_536))[0] == 200
     assert bare.bodies == [text]

@@ -1,7 +1,7 @@
 """The body of a request, taken in whole before anybody parses it, within limits of size, of time and of shape.
 
 A parser is one call that nothing interrupts: ten megabytes of small fields kept the whole server waiting for ten
-seconds. What the studio is asked has a few fields, one of which may be a long text. So the marks outside of strings
+seconds. A request has a few fields, one of which may be a long text. So the marks outside of strings
 that make values, fields and levels are counted as the bytes come in, and too many of them are refused at once.
 """
 
@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from typing import Any
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
+from starlette.types import Message, Receive
 
 MOST_MARKS = 5_000
 MOST_LEVELS = 32
@@ -34,8 +31,8 @@ class RefusedError(Exception):
         self.status, self.sentence = status, sentence
 
 
-class GoneError(Exception):
-    """Whoever sent it has gone away in the middle of it."""
+class DisconnectedError(Exception):
+    """The connection was closed in the middle of the body."""
 
 
 class Shape:
@@ -90,7 +87,7 @@ async def read(receive: Receive, most: int) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise GoneError
+                    raise DisconnectedError
                 piece = message.get("body", b"")
                 taken += len(piece)
                 try:
@@ -110,9 +107,9 @@ async def read(receive: Receive, most: int) -> bytes:
 
 
 async def discard(receive: Receive, most: int, message: Message | None = None) -> None:
-    """Take the rest of a body in and keep nothing of it, up to a point: a browser that is cut off while it sends never
-    hears the sentence."""
-    left = kept_listening(most)
+    """Read the rest of a body and throw it away, up to a limit: a browser that is cut off while it sends never shows
+    the sentence."""
+    left = most_discarded(most)
     with suppress(TimeoutError):
         async with asyncio.timeout(LASTING):
             while left > 0 and (message is None or message.get("more_body", False)):
@@ -120,11 +117,11 @@ async def discard(receive: Receive, most: int, message: Message | None = None) -
                 left -= max(1, len(message.get("body", b"")))
 
 
-def kept_listening(most: int) -> int:
+def most_discarded(most: int) -> int:
     """How many bytes of a body that is too large are read and thrown away."""
     return max(5 * most, 50_000_000)
 
 
 def too_much(most: int) -> str:
-    """What is said to whoever sends more than that."""
+    """The sentence for whoever sends more than that."""
     return f"more than {most:,} bytes were sent; expected fewer; try a shorter text"

@@ -14,16 +14,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from thereafter.errors import FormatError, ThereafterError
 from thereafter.ready.tasks import TASKS
+from thereafter.serving import known_units
+from thereafter.serving.errors import NotThereError
+from thereafter.serving.own import CONFIG, WEIGHTS, own_runs
+from thereafter.serving.schema import Answer
 from thereafter.storage import read_plain
-from thereafter.studio import known_units
-from thereafter.studio.errors import NotThereError
-from thereafter.studio.own import CONFIG, WEIGHTS, own_runs
 
 if TYPE_CHECKING:
+    from thereafter.config import Table
     from thereafter.language_model import LanguageModel
     from thereafter.task_model import TaskModel
 
@@ -34,39 +36,28 @@ _NEEDED = frozenset({CONFIG, WEIGHTS})
 _DAMAGE = (ThereafterError, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)
 
 
-@dataclass(frozen=True)
-class Card:
-    """What the list says of a model without loading it."""
+class ModelAnswer(Answer):
+    """A model of the list. `units` are those known to carry something, by property: {"number": "l0.c[17]"}."""
 
     name: str
+    label: str
     kind: str
     tokens: str
     source: str
-    layers: int | None = None
-    hidden: int | None = None
-    units: dict[str, str] = field(default_factory=dict)
-    """What is known of its units, by property (`known_units.py`)."""
-
-    @property
-    def label(self) -> str:
-        """What a person reads: "lstm", or the name of the run."""
-        return self.name.partition(":")[2]
+    layers: int | None
+    hidden: int | None
+    units: dict[str, str]
 
 
-@dataclass(frozen=True)
-class TaskCard:
-    """What the list says of a task model. `attention` is "" where the task has none."""
+class TaskModelAnswer(Answer):
+    """A task model of the list; `attention` is "" where its task has none."""
 
     name: str
+    label: str
     task: str
     source: str
     attention: str
-    hidden: int | None = None
-
-    @property
-    def label(self) -> str:
-        """What a person reads."""
-        return self.name.partition(":")[2]
+    hidden: int | None
 
 
 ModelT = TypeVar("ModelT")
@@ -74,8 +65,8 @@ CardT = TypeVar("CardT")
 
 
 @dataclass
-class _Held(Generic[ModelT]):
-    """A loaded model. The lock is for loading and using alike: fifty who ask at once load it once."""
+class _Loaded(Generic[ModelT]):
+    """A loaded model. One lock for loading and for using it: fifty who ask at once load it once."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     model: ModelT | None = None
@@ -87,12 +78,12 @@ class Folders(ABC, Generic[ModelT, CardT]):
 
     def __init__(self, ready: Path, runs: Path) -> None:
         self.folders = {READY: ready, RUNS: runs}
-        self._held: OrderedDict[str, _Held[ModelT]] = OrderedDict()
+        self._loaded: OrderedDict[str, _Loaded[ModelT]] = OrderedDict()
         self._lock = threading.Lock()
         self._cards: dict[str, tuple[tuple[int, ...], CardT]] = {}
 
     @abstractmethod
-    def describe(self, name: str, path: Path, config: dict[str, Any]) -> CardT:
+    def describe(self, name: str, path: Path, config: Table) -> CardT:
         """What a configuration says of a model of this sort; any error where it is one of another."""
 
     @abstractmethod
@@ -101,13 +92,12 @@ class Folders(ABC, Generic[ModelT, CardT]):
 
     def cards(self) -> list[CardT]:
         """All models there are, ready ones first; a folder that is no run, or a broken one, is left out."""
-        found = []
-        for shelf, folder in self.folders.items():
-            for path in _runs_in(folder):
-                card = self._card(f"{shelf}:{path.name}", path)
-                if card is not None:
-                    found.append(card)
-        return found
+        cards = (
+            self._card(f"{shelf}:{path.name}", path)
+            for shelf, folder in self.folders.items()
+            for path in _runs_in(folder)
+        )
+        return [card for card in cards if card is not None]
 
     def place(self, name: str) -> Path:
         """The folder of a model by its name; one that is not in the list is refused, whatever it looks like."""
@@ -117,24 +107,24 @@ class Folders(ABC, Generic[ModelT, CardT]):
         raise NotThereError(f"there is no model {name!r} (any more); pick one of the list")
 
     @contextmanager
-    def held(self, name: str) -> Iterator[ModelT]:
+    def borrow(self, name: str) -> Iterator[ModelT]:
         """The model of that name, for one thread at a time."""
         path = self.place(name)
         with self._lock:
-            held = self._held.setdefault(name, _Held())
-            self._held.move_to_end(name)
-            while len(self._held) > MOST_LOADED:
-                self._held.popitem(last=False)
-        with held.lock:
+            loaded = self._loaded.setdefault(name, _Loaded())
+            self._loaded.move_to_end(name)
+            while len(self._loaded) > MOST_LOADED:
+                self._loaded.popitem(last=False)
+        with loaded.lock:
             stamp = _stamp(path)
-            if held.model is None or held.stamp != stamp:
-                held.model, held.stamp = self._load(name, path), stamp
-            yield held.model
+            if loaded.model is None or loaded.stamp != stamp:
+                loaded.model, loaded.stamp = self._load(name, path), stamp
+            yield loaded.model
 
     def drop(self, name: str) -> None:
         """Forget a loaded model, for instance because its run goes on."""
         with self._lock:
-            self._held.pop(name, None)
+            self._loaded.pop(name, None)
 
     def _card(self, name: str, path: Path) -> CardT | None:
         from thereafter import config as toml
@@ -144,9 +134,7 @@ class Folders(ABC, Generic[ModelT, CardT]):
             known = self._cards.get(name)
             if known is not None and known[0] == stamp:
                 return known[1]
-            config: dict[str, Any] = toml.loads(
-                read_plain(path / CONFIG, links=False).decode("utf-8"), str(path / CONFIG)
-            )
+            config = toml.loads(read_plain(path / CONFIG, links=False).decode("utf-8"), str(path / CONFIG))
             card = self.describe(name, path, config)
         except _DAMAGE:
             return None
@@ -163,20 +151,21 @@ class Folders(ABC, Generic[ModelT, CardT]):
             raise FormatError(f"the model {name!r} cannot be read: {error}; pick another") from error
 
 
-class Shelf(Folders["LanguageModel", Card]):
+class Shelf(Folders["LanguageModel", ModelAnswer]):
     """The language models."""
 
-    def describe(self, name: str, path: Path, config: dict[str, Any]) -> Card:
+    def describe(self, name: str, path: Path, config: Table) -> ModelAnswer:
         kind = str(config["model"])
         sizes = config.get(kind, {})
-        return Card(
-            name,
-            kind,
-            str(config["text"]["tokens"]),
-            str(config["source"]["name"]),
-            _whole(sizes.get("layers")),
-            _whole(sizes.get("hidden")),
-            known_units.known_units(path),
+        return ModelAnswer(
+            name=name,
+            label=_label(name),
+            kind=kind,
+            tokens=str(config["text"]["tokens"]),
+            source=str(config["source"]["name"]),
+            layers=_whole(sizes.get("layers")),
+            hidden=_whole(sizes.get("hidden")),
+            units=known_units.known_units(path),
         )
 
     def open(self, path: Path) -> LanguageModel:
@@ -185,20 +174,27 @@ class Shelf(Folders["LanguageModel", Card]):
         return load_language_model(path)
 
 
-class TaskShelf(Folders["TaskModel", TaskCard]):
+class TaskShelf(Folders["TaskModel", TaskModelAnswer]):
     """The task models: translators, taggers, classifiers. The ready ones are in a folder of their own."""
 
     def __init__(self, ready: Path, runs: Path) -> None:
         super().__init__(ready / TASKS, runs)
 
-    def describe(self, name: str, path: Path, config: dict[str, Any]) -> TaskCard:
+    def describe(self, name: str, path: Path, config: Table) -> TaskModelAnswer:
         task = str(config["task"])
         settings = config[task]
         attention = str(settings.get("attention", ""))
         if settings.get("model") == "transformer":
             attention = "transformer"
         source = "generated" if name.startswith(READY) else str(config["source"]["name"])
-        return TaskCard(name, task, source, attention, _whole(settings.get("hidden")))
+        return TaskModelAnswer(
+            name=name,
+            label=_label(name),
+            task=task,
+            source=source,
+            attention=attention,
+            hidden=_whole(settings.get("hidden")),
+        )
 
     def open(self, path: Path) -> TaskModel:
         from thereafter.task_model import load_task
@@ -210,10 +206,15 @@ def _runs_in(folder: Path | None, *, only: str | None = None) -> list[Path]:
     """The folders in it that hold a model, by name. Links are not followed: they may lead out of it."""
     if folder is None:
         return []
-    return [path for path in own_runs(folder, _NEEDED, only=only) if _can_be_said(path.name)]
+    return [path for path in own_runs(folder, _NEEDED, only=only) if _is_sendable(path.name)]
 
 
-def _can_be_said(name: str) -> bool:
+def _label(name: str) -> str:
+    """What a person reads: "lstm" of "ready:lstm", or the name of the run."""
+    return name.partition(":")[2]
+
+
+def _is_sendable(name: str) -> bool:
     """Whether a name can go over the wire and come back: some systems allow names that are no text."""
     return name.isprintable() and "\\" not in name and len(name) <= 200
 
@@ -227,5 +228,5 @@ def _stamp(path: Path) -> tuple[int, int]:
     return facts.st_mtime_ns, facts.st_size
 
 
-def _whole(value: Any) -> int | None:
+def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None

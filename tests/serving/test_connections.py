@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from conftest import wait_for
-from thereafter.studio import connections
+from thereafter.serving import connections
 from thereafter.studio.serve import listen
+from waiting import wait_for
 
 LET = threading.Event()
 

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import shutil
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
-import thereafter
-from conftest import run_async, wait_for
-from thereafter.studio.errors import EndingError, GoneError
-from thereafter.studio.lanes import Lanes
-from thereafter.studio.routes.prediction import KEPT, Predictions, questions_of
-from thereafter.studio.studio import Studio
-from thereafter.studio.together import MOST, Together
-from thereafter.studio.verbs.prediction import predict
+from thereafter.serving.errors import AbandonedError, EndingError
+from thereafter.serving.lanes import ModelLanes
+from thereafter.serving.together import MOST, Together
+from waiting import run_async, wait_for
 
 
 async def always() -> bool:
@@ -40,7 +33,7 @@ def test_a_lane_works_in_order_and_one_at_a_time():
         return number
 
     async def main() -> list[int]:
-        lanes = Lanes(4)
+        lanes = ModelLanes(4)
         answers = await asyncio.gather(*(lanes.run("a", lambda number=number: work(number)) for number in range(50)))
         assert lanes.users == 0
         lanes.close()
@@ -53,7 +46,7 @@ def test_a_lane_that_is_busy_holds_up_no_other_and_those_who_wait_keep_no_thread
     free = threading.Event()
 
     async def main() -> None:
-        lanes = Lanes(2)
+        lanes = ModelLanes(2)
         slow = [asyncio.create_task(lanes.run("slow", lambda: free.wait(60))) for _ in range(100)]
         await asyncio.sleep(0)
         for number in range(20):  # with threads that wait for the lane none of the two would be left
@@ -70,8 +63,8 @@ def test_work_that_nobody_waits_for_is_not_begun():
     begun: list[str] = []
 
     async def main() -> None:
-        lanes = Lanes()
-        with pytest.raises(GoneError):
+        lanes = ModelLanes()
+        with pytest.raises(AbandonedError):
             await lanes.run("a", lambda: begun.append("nobody"), never)
         await lanes.run("a", lambda: begun.append("somebody"), always)
         lanes.close()
@@ -82,7 +75,7 @@ def test_work_that_nobody_waits_for_is_not_begun():
 
 def test_an_error_belongs_to_who_asked_and_frees_the_lane():
     async def main() -> None:
-        lanes = Lanes()
+        lanes = ModelLanes()
         with pytest.raises(ZeroDivisionError):
             await lanes.run("a", lambda: 1 // 0)
         assert await lanes.run("a", lambda: 1) == 1
@@ -94,8 +87,8 @@ def test_an_error_belongs_to_who_asked_and_frees_the_lane():
 def test_the_end_reaches_those_who_wait_and_those_whose_work_is_not_done():
     free = threading.Event()
 
-    async def main() -> Lanes:
-        lanes = Lanes(1)
+    async def main() -> ModelLanes:
+        lanes = ModelLanes(1)
         asked = [asyncio.create_task(lanes.run(key, lambda: free.wait(60))) for key in ("a", "a", "b")]
         await asyncio.sleep(0.01)
         lanes.close()
@@ -119,7 +112,7 @@ def test_questions_that_wait_are_answered_together_and_each_gets_its_own_answer(
         return [ValueError(question) if question % 7 == 3 else 10 * question for question in questions]
 
     async def main() -> list[int | BaseException]:
-        lanes = Lanes()
+        lanes = ModelLanes()
         questions = Together(lanes, work)
         asked = [
             asyncio.create_task(questions.ask("a", number, never if number == 5 else always)) for number in range(40)
@@ -136,39 +129,8 @@ def test_questions_that_wait_are_answered_together_and_each_gets_its_own_answer(
     assert max(map(len, batches)) == MOST
     for number, answer in enumerate(answers):
         if number == 5:
-            assert isinstance(answer, GoneError)
+            assert isinstance(answer, AbandonedError)
         elif number % 7 == 3:
             assert isinstance(answer, ValueError)
         else:
             assert answer == 10 * number
-
-
-@pytest.mark.parametrize("model", ["ready:lstm", "ready:ngram", "ready:transformer"])
-def test_an_answer_among_many_or_from_memory_is_the_one_alone_to_the_bit(
-    ready_folder: Path, tmp_path: Path, model: str
-):
-    texts = ["the nurse" + " near the farmers" * (number % 6) + " \n the" * (number % 3) for number in range(30)]
-    lm = thereafter.load(ready_folder / model.partition(":")[2])
-    expected = [{"model": model} | predict(lm, text, 8) for text in texts]
-
-    async def main() -> list[bytes]:
-        studio = Studio(tmp_path, ready_folder)
-        questions = questions_of(studio)
-        found = await asyncio.gather(*(questions.ask(model, (text, 8), always) for text in [*texts, *texts]))
-        studio.lanes.close()
-        return found
-
-    assert [json.loads(answer) for answer in run_async(main())] == [*expected, *expected]
-
-
-def test_kept_answers_are_bounded_and_those_of_the_model_that_is_there(ready_folder: Path, tmp_path: Path):
-    shutil.copytree(ready_folder / "ngram", tmp_path / "run")
-    predictions = Predictions(Studio(tmp_path, ready_folder))
-    first = predictions.answer("runs:run", [("the", 3)])
-    assert predictions.answer("runs:run", [("the", 3)]) == first
-    predictions.answer("runs:run", [(f"the {number}", 1) for number in range(KEPT + 10)] + [("the " * 5_000, 1)])
-    (kept,) = predictions._kept.values()
-    assert len(kept) == KEPT
-    shutil.rmtree(tmp_path / "run")
-    shutil.copytree(ready_folder / "lstm", tmp_path / "run")
-    assert predictions.answer("runs:run", [("the", 3)]) != first

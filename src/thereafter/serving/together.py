@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from thereafter.studio.errors import EndingError, GoneError
-from thereafter.studio.lanes import Lanes, Wanted
+from thereafter.serving.errors import AbandonedError, EndingError
+from thereafter.serving.lanes import ModelLanes, Wanted
 
 MOST = 16
 """Questions of a turn: so few that the event loop, which sends all their answers, is never busy with them for long."""
@@ -32,7 +32,9 @@ class _Asked(Generic[Question, Result]):
 class Together(Generic[Key, Question, Result]):
     """`work` answers questions of one key, on a thread: for each a result, or the error that one gets instead."""
 
-    def __init__(self, lanes: Lanes, work: Callable[[Key, Sequence[Question]], Sequence[Result | Exception]]) -> None:
+    def __init__(
+        self, lanes: ModelLanes, work: Callable[[Key, Sequence[Question]], Sequence[Result | Exception]]
+    ) -> None:
         self._lanes, self._work = lanes, work
         self._waiting: dict[Key, deque[_Asked[Question, Result]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -71,7 +73,7 @@ class Together(Generic[Key, Question, Result]):
             if await asked.wanted():
                 wanted.append(asked)
             else:
-                _give(asked, GoneError("nobody waits for the answer any more"))
+                _give(asked, AbandonedError("nobody waits for the answer any more"))
         if not wanted:
             return
         questions = [asked.question for asked in wanted]

@@ -17,14 +17,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from thereafter.studio.errors import EndingError, GoneError
+from thereafter.serving.errors import AbandonedError, EndingError
 
 MOST_THREADS = 16
 """Models that work at the same time; each has one thread at most."""
 Wanted = Callable[[], Awaitable[bool]]
 """Whether somebody still waits for an answer."""
 T = TypeVar("T")
-_ENDING = "the studio is ending; try again when it has been started anew"
 
 
 @dataclass
@@ -58,10 +57,11 @@ class _Lane:
         self.taken = False
 
 
-class Lanes:
-    """A queue for every model, by any key, and the threads all of them share."""
+class ModelLanes:
+    """A queue for every model, by any key, and the threads all of them share. `server` is its name in sentences."""
 
-    def __init__(self, most: int = MOST_THREADS) -> None:
+    def __init__(self, most: int = MOST_THREADS, *, server: str = "server") -> None:
+        self._ending = f"the {server} is ending; try again when it has been started anew"
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="model")
         self._lanes: dict[Hashable, _Lane] = {}
         self._awaited: set[asyncio.Future[None]] = set()
@@ -82,7 +82,7 @@ class Lanes:
         """Do a piece of work on a thread when its turn in the lane has come."""
         async with self.turn(key):
             if wanted is not None and not await wanted():
-                raise GoneError("nobody waits for the answer any more")
+                raise AbandonedError("nobody waits for the answer any more")
             return await self.on_thread(work)
 
     @asynccontextmanager
@@ -123,12 +123,12 @@ class Lanes:
         self._closed = True
         for done in [*self._awaited, *(place for lane in self._lanes.values() for place in lane.waiting)]:
             if not done.done():
-                done.set_exception(EndingError(_ENDING))
+                done.set_exception(EndingError(self._ending))
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _check_open(self) -> None:
         if self._closed:
-            raise EndingError(_ENDING)
+            raise EndingError(self._ending)
 
 
 def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:

@@ -5,31 +5,29 @@
   is given only under the name it was made for.
 - Reachable from elsewhere, a token is demanded: once in the address, from then on in a cookie, and the address is
   opened again without it, so that it stands neither in the history nor in a link that is sent on. The cookie is drawn
-  when the studio starts and is not made from the token: a token could be guessed by it. Wrong tokens cost time
+  when the server starts and is not made from the token: a token could be guessed by it. Wrong tokens cost time
   (`attempts.py`).
-- A body is taken in before anybody looks at it, within the limits of `bodies.py`; only a text to train on is large.
-- What goes wrong inside is told as a sentence; the terminal gets the rest.
+- A body is read before anybody looks at it, within the limits of `bodies.py`.
+- What goes wrong inside is answered with a sentence; the terminal shows the rest.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode
 
-from thereafter.studio import bodies
-from thereafter.studio.attempts import Attempts
-from thereafter.studio.bodies import Message, Receive
-from thereafter.studio.hosts import LOOPBACK, split_host, values_of
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
+from thereafter.serving import bodies
+from thereafter.serving.attempts import Attempts
+from thereafter.serving.hosts import LOOPBACK, split_host, values_of
+
 Headers = list[tuple[bytes, bytes]]
 
 MOST_BYTES = 1_000_000
-MOST_BYTES_OF = {"/api/train": 10_000_000}
-"""Where more is taken than elsewhere."""
+"""Bytes of a body, where a path takes no more."""
 COOKIE = "thereafter"
 _DIGITS = 18  # of a size that are read: more than anybody has
 _POLICY = (
@@ -46,46 +44,52 @@ _HEADERS: Headers = [
 ]
 
 
-class Guard:
-    """An ASGI application round another. `token`: demanded of everybody where it is given."""
+class AccessGuard:
+    """An ASGI application round another. `token`: demanded of everybody where it is given.
 
-    def __init__(self, app: App, *, token: str | None = None) -> None:
-        self.app, self._token = app, token
+    A body has at most `MOST_BYTES`; `larger` names the paths that take more. `server` is its name in sentences.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, token: str | None = None, larger: Mapping[str, int] | None = None, server: str = "server"
+    ) -> None:
+        self.app, self._token, self._server = app, token, server
+        self._larger = dict(larger or {})
         self._secret = secrets.token_urlsafe(32)
         self._attempts = Attempts()
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        refused = self._refused(scope) or await self._unknown(scope)
-        if refused is not None:
-            await _say(scope, receive, send, *refused)
+        refusal = self._wrong_name(scope) or await self._wrong_token(scope)
+        if refusal is not None:
+            await _refuse(scope, receive, send, *refusal)
         elif scope["type"] == "websocket":
             await self.app(scope, receive, send)
-        elif self._token is not None and scope["method"] == "GET" and _asked_token(scope):
+        elif self._token is not None and scope["method"] == "GET" and _token_of(scope):
             await _answer(send, 303, b"", [(b"location", _without_token(scope)), (b"set-cookie", self._cookie(scope))])
         else:
-            await self._limited(scope, receive, send)
+            await self._answer_limited(scope, receive, send)
 
-    async def _limited(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _answer_limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on once its body is here."""
-        most, size = MOST_BYTES_OF.get(scope["path"], MOST_BYTES), _size(scope)
+        most, size = self._larger.get(scope["path"], MOST_BYTES), _size(scope)
         try:
             if size is not None and size > most:
-                if size <= bodies.kept_listening(most):
+                if size <= bodies.most_discarded(most):
                     await bodies.discard(receive, most)
                 raise bodies.RefusedError(413, bodies.too_much(most))
             body = b"" if size == 0 else await bodies.read(receive, most)
-        except bodies.GoneError:
+        except bodies.DisconnectedError:
             return
         except bodies.RefusedError as refused:
             # there may be more of it than was read
-            await _say(scope, receive, send, refused.status, refused.sentence, [(b"connection", b"close")])
+            await _refuse(scope, receive, send, refused.status, refused.sentence, [(b"connection", b"close")])
             return
-        await self._passed_on(scope, _replayed(body, receive) if body else receive, send)
+        await self._pass_on(scope, _replay(body, receive) if body else receive, send)
 
-    async def _passed_on(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Add headers to what goes out, and a sentence where something goes wrong."""
         begun = False
 
@@ -100,27 +104,29 @@ class Guard:
             await self.app(scope, receive, guarded)
         except Exception:
             if not begun:
-                await _say(scope, receive, send, 500, "something went wrong in the studio; its terminal says what")
+                await _refuse(
+                    scope, receive, send, 500, f"something went wrong in the {self._server}; its terminal says what"
+                )
             raise
 
-    def _refused(self, scope: Message) -> tuple[int, str] | None:
+    def _wrong_name(self, scope: Scope) -> tuple[int, str] | None:
         """Why a request under this name, or from this page, is not answered."""
         host = split_host(values_of(scope["headers"], b"host"))
         if self._token is None and (host is None or host[0] not in LOOPBACK):
-            return 403, "this studio answers on this machine only; open the address it printed"
+            return 403, f"this {self._server} answers on this machine only; open the address it printed"
         if host is None:
             return 403, "the request names no host, or none that can be read; open the address that was printed"
         allowed = (f"http://{host[1]}", f"https://{host[1]}")
         if any(origin.lower() not in allowed for origin in values_of(scope["headers"], b"origin")):
-            return 403, "another page asked; only the studio's own page may"
+            return 403, f"another page asked; only the {self._server}'s own page may"
         return None
 
-    async def _unknown(self, scope: Message) -> tuple[int, str] | tuple[int, str, Headers] | None:
+    async def _wrong_token(self, scope: Scope) -> tuple[int, str] | tuple[int, str, Headers] | None:
         """Why whoever asks is not let in."""
         if self._token is None or self._has_cookie(scope):
             return None
         bearers = [one.removeprefix("Bearer ") for one in values_of(scope["headers"], b"authorization")]
-        given = [one for one in (*bearers, *_asked_token(scope)) if one]
+        given = [one for one in (*bearers, *_token_of(scope)) if one]
         if len(given) == 1:  # several would be several guesses
             address = (scope.get("client") or ("",))[0]
             seconds = await self._attempts.turn(address)
@@ -130,18 +136,18 @@ class Guard:
             if secrets.compare_digest(given[0].encode(), self._token.encode()):
                 self._attempts.forgive(address)
                 return None
-        return 403, "this studio needs its token; open the address it printed, which ends in ?token=..."
+        return 403, f"this {self._server} needs its token; open the address it printed, which ends in ?token=..."
 
-    def _has_cookie(self, scope: Message) -> bool:
+    def _has_cookie(self, scope: Scope) -> bool:
         cookies = _cookies("; ".join(values_of(scope["headers"], b"cookie")))
         return secrets.compare_digest(cookies.get(_cookie_name(scope), "").encode(), self._secret.encode())
 
-    def _cookie(self, scope: Message) -> bytes:
+    def _cookie(self, scope: Scope) -> bytes:
         # Lax: a link in a letter may lead here. What another page asks for is refused by its origin.
         return f"{_cookie_name(scope)}={self._secret}; Path=/; HttpOnly; SameSite=Lax".encode()
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _replay(body: bytes, receive: Receive) -> Receive:
     """A body that is here already, and then whatever comes."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -151,23 +157,23 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _asked_token(scope: Message) -> list[str]:
+def _token_of(scope: Scope) -> list[str]:
     return [value for name, value in _query(scope) if name == "token"]
 
 
-def _without_token(scope: Message) -> bytes:
+def _without_token(scope: Scope) -> bytes:
     """The same address without the token; on this server, whatever the path looks like."""
     kept = urlencode([(name, value) for name, value in _query(scope) if name != "token"])
     path: bytes = scope.get("raw_path") or b"/"
     return b"/" + path.lstrip(b"/\\") + (b"?" + kept.encode() if kept else b"")
 
 
-def _query(scope: Message) -> list[tuple[str, str]]:
+def _query(scope: Scope) -> list[tuple[str, str]]:
     return parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
 
 
-def _cookie_name(scope: Message) -> str:
-    """Browsers give a cookie to every port of a host: two studios must not take each other's."""
+def _cookie_name(scope: Scope) -> str:
+    """Browsers give a cookie to every port of a host: two servers must not take each other's."""
     server = scope.get("server") or ("", "")
     return f"{COOKIE}-{server[1]}"
 
@@ -178,7 +184,7 @@ def _cookies(header: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _size(scope: Message) -> int | None:
+def _size(scope: Scope) -> int | None:
     """The bytes of a body as a request says it; None where it does not. Servers refuse a figure that is none."""
     if values_of(scope["headers"], b"transfer-encoding"):
         return None
@@ -186,8 +192,8 @@ def _size(scope: Message) -> int | None:
     return int(sizes[0][:_DIGITS]) if sizes[0].isascii() and sizes[0].isdigit() else None
 
 
-async def _say(
-    scope: Message, receive: Receive, send: Send, status: int, sentence: str, more: Headers | None = None
+async def _refuse(
+    scope: Scope, receive: Receive, send: Send, status: int, sentence: str, more: Headers | None = None
 ) -> None:
     """Answer with a sentence, or close a socket that was not opened yet."""
     if scope["type"] == "websocket":
