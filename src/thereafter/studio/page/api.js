@@ -35,7 +35,9 @@ export function sentence(error) {
   return String(error.message ?? error);
 }
 
-/** Of several requests made one after the other only the last is answered: a function that asks and calls off the rest. */
+/**
+ * Of several requests made one after the other only the last is answered: a function that asks and calls off the rest.
+ */
 export function latest() {
   let running = null;
   return async (path, body) => {

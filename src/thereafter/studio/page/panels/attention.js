@@ -11,7 +11,8 @@ export const panel = {
   title: "Attention",
   see: "Each word that is written looks at its own word of the source, across a change of order too.",
   about:
-    "Each row is a word that the translator writes, and its cells say how much it looked at each word of the source; a row sums to 1. " +
+    "Each row is a word that the translator writes. Its cells say how much it looked at each word of the source; " +
+    "a row sums to 1. " +
     "Press Next word, or the right arrow key, and watch where it looks when the order of the words changes.",
   mount,
 };
@@ -23,13 +24,14 @@ const SENTENCES = [
 ];
 const FIRST_STEP = 7; // of the first sentence: all its words are written
 const ABOUT =
-  "A translator from English to French is trained here, and one without attention beside it for the panel Bottleneck. " +
+  "A translator from English to French is trained here, and one without attention for the panel Bottleneck. " +
   "Their sentences are generated from about 50 words, and they are kept for the next time.";
 const STYLE = `
 .looked { border-collapse: separate; border-spacing: 2px; }
 .looked th, .looked td { border: 0; text-align: center; padding: .1rem .35rem; min-width: 3.1rem; white-space: nowrap; }
 .looked thead th { font-weight: 400; }
-.looked tbody th, .looked thead td { position: sticky; left: 0; text-align: right; background: var(--ground); z-index: 1; font-weight: 400; }
+.looked tbody th, .looked thead td { position: sticky; left: 0; text-align: right; background: var(--ground);
+  z-index: 1; font-weight: 400; }
 .looked thead td { outline: 0; }
 .looked th { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .9rem; }
 .looked td { border-radius: .25rem; outline: 1px solid var(--line); outline-offset: -1px; }
@@ -180,14 +182,18 @@ function mount(place, context) {
     const weights = answer.weights[at - 1],
       word = visible(answer.said[at - 1]);
     const listed = weights.map((p, place) => ({ text: answer.source[place], p, place })).sort((a, b) => b.p - a.p);
-    said.textContent = `Step ${at} of ${rows.length}: it writes “${word}” and looks most at “${visible(listed[0].text)}”, ${percent(listed[0].p)}.`;
+    const [first] = listed;
+    said.textContent =
+      `Step ${at} of ${rows.length}: it writes “${word}” ` +
+      `and looks most at “${visible(first.text)}”, ${percent(first.p)}.`;
     const sum = weights.reduce((total, weight) => total + weight, 0);
+    const written = answer.said.slice(0, at).map(visible).join(" ");
     row.replaceChildren(
       bars(listed.slice(0, 6), { label: `where “${word}” looks`, scale: 1 }),
       el(
         "p",
         { class: "note" },
-        `The ${weights.length} weights of this step sum to ${sum.toFixed(3)}. So far it has written: ${answer.said.slice(0, at).map(visible).join(" ")}`,
+        `The ${weights.length} weights of this step sum to ${sum.toFixed(3)}. So far it has written: ${written}`,
       ),
     );
     bringIntoView(map, rows[at - 1].querySelector(".most"));

@@ -24,9 +24,10 @@ const NAMES = { h: "hidden state h", c: "cell state c" };
 export const panel = {
   id: "backprop",
   title: "Backpropagation",
-  see: "From the verb back to its subject more of the gradient is left along an LSTM's c than along its h, or an RNN's.",
+  see: "Back from the verb to its subject, an LSTM's c keeps more of the gradient than its h does, or an RNN's.",
   about:
-    "States go forward to the last word, and the gradient of that word's loss comes back, its real size under each state. " +
+    "States go forward to the last word, and the gradient of that word's loss comes back. " +
+    "Under each state stands its real size. " +
     "Press Backward to watch it; shorten the truncation to see what training would lose.",
   mount,
 };
@@ -250,7 +251,8 @@ function mount(place, context) {
     cut.set(Math.min(Number(context.get("cut", steps())) || steps(), steps()));
     at = wanted === "" ? total() : Math.max(0, Math.min(total(), Number(wanted) || 0));
     left.textContent = one().left_out
-      ? `${counted(steps(), "token")} are read, ${one().left_out} left out: at most ${LIMIT}, and of a model that reads lines the last line.`
+      ? `${counted(steps(), "token")} are read, ${one().left_out} left out: ` +
+        `at most ${LIMIT}, and of a model that reads lines the last line.`
       : "";
     draw();
   }
@@ -305,7 +307,8 @@ function mount(place, context) {
     if (at <= 0) return "Nothing has been read yet.";
     if (at <= steps()) {
       const read = visible(one().tokens[at - 1]);
-      return `Forward, step ${at} of ${steps()}: after “${read}” the state has the size |${letter}| = ${short(size[at - 1])}.`;
+      const norm = `|${letter}| = ${short(size[at - 1])}`;
+      return `Forward, step ${at} of ${steps()}: after “${read}” the state has the size ${norm}.`;
     }
     const step = total() - at,
       back = steps() - 1 - step;
@@ -353,9 +356,8 @@ function mount(place, context) {
     const all = lines();
     verdicts.replaceChildren(table(all));
     const told = all.map((line) => `${nameFor(line)} ${line.part.decay?.words ?? "unknown"}`);
-    const right = means
-      ? ` Verbs with the right number: ${means.map((answer) => `${labelOf(answer)} ${percent(answer.right)}`).join(", ")}.`
-      : "";
+    const shares = means?.map((answer) => `${labelOf(answer)} ${percent(answer.right)}`).join(", ");
+    const right = means ? ` Verbs with the right number: ${shares}.` : "";
     const why = over.value === "verbs" && !means ? ` Measured on this text: ${unread}.` : "";
     words.textContent = `${told.join("; ")}.${right}${why}`;
     const traces = all.flatMap((line) => [

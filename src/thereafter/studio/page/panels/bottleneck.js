@@ -11,7 +11,8 @@ export const panel = {
   title: "Bottleneck",
   see: "Through one vector a long sentence does not fit: see where the line without attention falls.",
   about:
-    "A translator without attention has to carry the whole sentence in one vector, and the longer the sentence, the more it loses. " +
+    "A translator without attention has to carry the whole sentence in one vector: " +
+    "the longer the sentence, the more it loses. " +
     "Move the length, switch attention off and on, and read what both translators make of the same sentence.",
   mount,
 };
@@ -178,7 +179,9 @@ function mount(place, context) {
       .filter(Boolean);
     show(
       said,
-      `With ${length.value} words, ${MEASURES[key]}: ${here.join(", ")}. Every point is the mean over up to 20 held-out sentences. Those of the ready translators are generated; of the shortest there are so few that training has met them too.`,
+      `With ${length.value} words, ${MEASURES[key]}: ${here.join(", ")}. ` +
+        "Every point is the mean over up to 20 held-out sentences. Those of the ready translators are generated; " +
+        "of the shortest there are so few that training has met them too.",
     );
   }
 
@@ -266,7 +269,8 @@ function mount(place, context) {
         "p",
         { class: "note" },
         wrong
-          ? `${wrong} of ${one.said.length + one.missing} words wrong or missing; wrong ones are struck through and have a ✗.`
+          ? `${wrong} of ${one.said.length + one.missing} words wrong or missing; ` +
+              "wrong ones are struck through and have a ✗."
           : "Every word is in its place.",
       ),
     );

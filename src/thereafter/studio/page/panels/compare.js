@@ -40,7 +40,8 @@ export const panel = {
   title: "Compare",
   see: "The farther the verb from its subject, the more must be remembered: see whose line falls first.",
   about:
-    "Every model reads the same new sentences: the table shows how well, how fast and how large each is, the charts how it learned and how far back it remembers. " +
+    "Every model reads the same new sentences. The table shows how well, how fast and how large each is, " +
+    "the charts how it learned and how far back it remembers. " +
     "Click a heading to sort, tick the models, or choose another comparison.",
   mount,
 };
@@ -373,7 +374,8 @@ function mount(place, context) {
     }
     seen.textContent = blind
       ? `${blind.row.name} sees ${blind.row.sees} word${blind.row.sees === 1 ? "" : "s"} back, so with ` +
-        `${blind.row.sees} or more words between it cannot see the subject and can only guess (right of the dashed line). `
+        `${blind.row.sees} or more words between it cannot see the subject and can only guess ` +
+        "(right of the dashed line). "
       : "";
     seen.textContent +=
       rows[0].seeds > 1 || rows.some((row) => row.seeds > 1)
@@ -408,10 +410,10 @@ function mount(place, context) {
           shapes,
         },
       },
-      rows.map(
-        (row) =>
-          `${row.name} ${percent(row.agreement[0].mean)} at ${words[0]}, ${percent(row.agreement.at(-1).mean)} at ${words.at(-1)}`,
-      ),
+      rows.map(({ name, agreement: points }) => {
+        const [near, far] = [points[0], points.at(-1)].map((point) => percent(point.mean));
+        return `${name} ${near} at ${words[0]}, ${far} at ${words.at(-1)}`;
+      }),
     );
   }
 

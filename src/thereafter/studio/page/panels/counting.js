@@ -25,14 +25,15 @@ const ALPHAS = [
 const MARKS = { "<s>": "start of a sentence", "</s>": "end of a sentence", "<unk>": "a word never met" };
 
 const STYLE = `
-.lines { display: flex; flex-direction: column; gap: .15rem; margin: 0 0 .8rem; padding: .7rem .9rem; background: var(--raised);
-  border-radius: .6rem; max-height: 13rem; overflow-y: auto; }
+.lines { display: flex; flex-direction: column; gap: .15rem; margin: 0 0 .8rem; padding: .7rem .9rem;
+  background: var(--raised); border-radius: .6rem; max-height: 13rem; overflow-y: auto; }
 .lines p { margin: 0; line-height: 1.9; overflow-wrap: anywhere; }
 .lines span { padding: .1rem .3rem; border-radius: .3rem; color: var(--soft); border: 1px solid transparent; }
 .lines .read { color: var(--text); font-weight: 600; }
 .lines .before { border: 1px dashed var(--accent); }
 .lines .now { background: var(--accent); color: var(--on-accent); }
-.pairs { position: relative; overflow: auto; max-height: 34rem; border: 1px solid var(--line); border-radius: .6rem; margin: 0 0 .5rem; }
+.pairs { position: relative; overflow: auto; max-height: 34rem; border: 1px solid var(--line); border-radius: .6rem;
+  margin: 0 0 .5rem; }
 .pairs table { border-collapse: separate; border-spacing: 0; min-width: 100%; }
 .pairs th, .pairs td { padding: .3rem .55rem; text-align: right; white-space: nowrap; }
 .pairs th { font-weight: 600; background: var(--ground); }
@@ -40,16 +41,19 @@ const STYLE = `
 .pairs tbody th { position: sticky; left: 0; text-align: left; }
 .pairs thead th:first-child { left: 0; z-index: 2; text-align: left; color: var(--soft); font-weight: 400; }
 .pairs td.zero { color: var(--soft); }
-.pairs .sum { position: sticky; right: 0; background: var(--ground); border-left: 2px solid var(--line); font-weight: 600; }
+.pairs .sum { position: sticky; right: 0; background: var(--ground); border-left: 2px solid var(--line);
+  font-weight: 600; }
 .pairs thead .sum { z-index: 2; }
 .pairs td.grown { outline: 3px solid var(--warm); outline-offset: -3px; font-weight: 700; }
 .pairs .none { text-align: left; color: var(--soft); }
 .drawn { list-style: none; display: flex; flex-wrap: wrap; gap: .4rem; padding: 0; margin: .8rem 0 .5rem; }
-.drawn li { display: flex; flex-direction: column; align-items: center; border: 1px solid var(--line); border-radius: .4rem;
-  padding: .2rem .6rem; background: var(--raised); max-width: 100%; overflow-wrap: anywhere; }
+.drawn li { display: flex; flex-direction: column; align-items: center; border: 1px solid var(--line);
+  border-radius: .4rem; padding: .2rem .6rem; background: var(--raised); max-width: 100%; overflow-wrap: anywhere; }
 .drawn small { color: var(--soft); font-variant-numeric: tabular-nums; }
-.switch label { display: inline-flex; align-items: center; gap: .35rem; min-height: 2.4rem; padding-right: .6rem; color: var(--text); }
-.switch { border: 0; padding: 0; margin: 0; min-width: 0; } .switch legend { font-size: .9rem; color: var(--soft); padding: 0; }
+.switch label { display: inline-flex; align-items: center; gap: .35rem; min-height: 2.4rem; padding-right: .6rem;
+  color: var(--text); }
+.switch { border: 0; padding: 0; margin: 0; min-width: 0; }
+.switch legend { font-size: .9rem; color: var(--soft); padding: 0; }
 `;
 
 export const panel = {
@@ -378,16 +382,23 @@ function mount(place, context) {
     if (smoothing.value === "mle")
       return "Without smoothing: count ÷ row sum. A pair that was never read has the probability 0.";
     if (smoothing.value === "add-alpha") {
-      return `Add α: (count + ${alpha.value}) ÷ (row sum + ${alpha.value} · ${answer.vocabulary}), the ${answer.vocabulary} being the words met, </s> and <unk>, a word never met.`;
+      return (
+        `Add α: (count + ${alpha.value}) ÷ (row sum + ${alpha.value} · ${answer.vocabulary}), ` +
+        `the ${answer.vocabulary} being the words met, </s> and <unk>, a word never met.`
+      );
     }
-    return `Kneser-Ney: ${number(answer.discount)} is taken from every count and shared out by how many different words each word was read after.`;
+    return (
+      `Kneser-Ney: ${number(answer.discount)} is taken from every count and shared out ` +
+      "by how many different words each word was read after."
+    );
   }
 
   function leftOut() {
     const shown = answer.rows.length - 1; // the first row is <s>
     if (answer.rows.length === 0 || shown === answer.words) return "";
     return (
-      `Of ${answer.words} words the ${shown} most frequent have a row, and the ${shown} that follow them most a column. ` +
+      `Of ${answer.words} words the ${shown} most frequent have a row, ` +
+      `and the ${shown} that follow them most a column. ` +
       `They hold ${answer.pairs_shown} of the ${at} pairs; “others” is what follows a row in words without a column.`
     );
   }
@@ -433,7 +444,10 @@ function mount(place, context) {
     if (found.ended === "sentence") return "";
     if (found.ended === "length") return `It was cut after ${found.steps.length} words.`;
     if (!answer.rows.length) return "A dead end: nothing is counted yet. Read some words first.";
-    return `A dead end: nothing was ever read after “${found.after}”, so without smoothing no word can follow it. Read on, or switch a smoothing on.`;
+    return (
+      `A dead end: nothing was ever read after “${found.after}”, so without smoothing no word can follow it. ` +
+      "Read on, or switch a smoothing on."
+    );
   }
 }
 

@@ -1,4 +1,5 @@
-// Eigenvalue: what a number is left of after many multiplications, and what a gradient through a network that does them.
+// Eigenvalue: what is left of a vector after many multiplications by one matrix, and of a gradient that goes back
+// through a network with this matrix.
 import { chain, ink } from "../parts/chain.js";
 import { chart } from "../parts/chart.js";
 import { choice, field, modelChoice, presets, slider } from "../parts/controls.js";
@@ -23,9 +24,9 @@ export const panel = {
   title: "Eigenvalue",
   see: "Below a spectral radius of 1 products vanish, above it they explode; an LSTM's c depends on its forget gate.",
   about:
-    "On the left a vector is multiplied by the same matrix again and again, on the right a gradient goes back through " +
-    "networks that have this matrix between their steps. Drag the spectral radius, the size of the largest eigenvalue, " +
-    "and then the forget gate.",
+    "On the left a vector is multiplied by the same matrix again and again. On the right a gradient goes back " +
+    "through networks that have this matrix between their steps. " +
+    "Drag the spectral radius, the size of the largest eigenvalue, and then the forget gate.",
   mount,
 };
 
@@ -121,7 +122,8 @@ function mount(place, context) {
     el(
       "p",
       { class: "note", style: "margin: .3rem 0 0" },
-      "The thicker the arrow, the larger the gradient, in powers of ten; the number under a state is what reaches it of 1 at the end.",
+      "The thicker the arrow, the larger the gradient, in powers of ten. " +
+        "The number under a state is what reaches it of 1 at the end.",
     ),
   );
   place.append(
@@ -231,7 +233,8 @@ function mount(place, context) {
   }
 
   function drawChain({ values }, name) {
-    title.textContent = `The ${name === "lstm" ? "LSTM's c" : CURVES[name].name}, unrolled: the gradient on its way back`;
+    const network = name === "lstm" ? "LSTM's c" : CURVES[name].name;
+    title.textContent = `The ${network}, unrolled: the backward pass`;
     const places = Array.from({ length: NODES }, (_, node) =>
       Math.round((found.steps * (NODES - 1 - node)) / (NODES - 1)),
     );
@@ -263,7 +266,8 @@ function mount(place, context) {
       const gates = `${found.forget}${raised(found.steps)} = ${short(found.gates.values.at(-1))}`;
       return `${word}: ${reached}; its forget gates alone give ${gates}, the radius alone would give ${power}.`;
     }
-    return `${word}: ${reached}${name === "linear" ? `, which is ${power}` : `; the radius alone would give ${power}`}.`;
+    const compared = name === "linear" ? `, which is ${power}` : `; the radius alone would give ${power}`;
+    return `${word}: ${reached}${compared}.`;
   }
 
   function sayMore(name) {
@@ -275,7 +279,8 @@ function mount(place, context) {
     }
     if (name === "lstm") {
       return (
-        "A step multiplies c by its forget gate f, and by the matrix only beside it: c = f c + (1 − f) tanh(W tanh c + x). " +
+        "A step multiplies c by its forget gate f, and by the matrix only beside it: " +
+        "c = f c + (1 − f) tanh(W tanh c + x). " +
         "The gate takes the place of the eigenvalue, and it is learned."
       );
     }
@@ -287,7 +292,7 @@ function mount(place, context) {
     }
     const { own } = found.trained;
     return (
-      `The matrix this model was trained to has the spectral radius ${short(own)}; here it is scaled to ${found.radius}. ` +
+      `The matrix of this trained model has the spectral radius ${short(own)}; here it is scaled to ${found.radius}. ` +
       "A trained matrix has eigenvalues of many sizes, and tanh takes its part: the largest one alone does not decide."
     );
   }

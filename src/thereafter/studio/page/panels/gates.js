@@ -1,4 +1,4 @@
-// Gates: how far every gate of a model is open at every step, and its memory, beside another model on the same sentence.
+// Gates: how far every gate of a model is open at every step, and its memory, beside another model with the sentence.
 import { choice, field, modelChoice, presets, SENTENCES, slider } from "../parts/controls.js";
 import { calm, el, errors, show, visible } from "../parts/dom.js";
 import { equationList } from "../parts/equations.js";
@@ -23,7 +23,8 @@ export const panel = {
   title: "Gates",
   see: "One unit keeps the subject's number up to the verb: look at its memory, and at the gate that keeps it.",
   about:
-    "Each row is a gate, from 0 (shut) to 1 (open), or the memory it guards; the twin sentence has every number turned round.",
+    "Each row is a gate, from 0 (shut) to 1 (open), or the memory it guards. " +
+    "In the twin sentence singular and plural are swapped.",
   mount,
 };
 
@@ -168,7 +169,8 @@ function mount(place, context) {
           el(
             "p",
             { class: "note" },
-            `It reads tokens of the kind “${other.model.tokens}”, ${main.model.label} reads “${main.model.tokens}”, so their steps are not the same. Choose another.`,
+            `It reads tokens of the kind “${other.model.tokens}”, ${main.model.label} reads “${main.model.tokens}”, ` +
+              "so their steps are not the same. Choose another.",
           ),
         ),
       );

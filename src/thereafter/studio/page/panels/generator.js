@@ -1,11 +1,12 @@
-// Generator: a model writes on from a seed text, and one watches its state and what it expects, and changes how it draws.
+// Generator: a model writes on from a seed text. One watches its state and what it expects, and changes how it samples.
 import { bars } from "../parts/bars.js";
 import { field, modelChoice, presets, slider } from "../parts/controls.js";
 import { calm, el, errors, show } from "../parts/dom.js";
 import { strip } from "../parts/strip.js";
 
 const LONGEST = 20000; // characters of a seed text, and of the text that is kept on the page
-const LINE = 2000; // characters without a line end after which a block of its own begins: a browser lays out whole blocks
+// characters without a line end after which a block of its own begins: a browser lays out whole blocks
+const LINE = 2000;
 const LOOK = 50; // milliseconds between two drawings of state and bars: more often nobody can follow
 const ALL = 51; // the right end of top-k: nothing is left out
 const STYLE = `
@@ -15,7 +16,9 @@ const STYLE = `
 .writing #text { grid-area: text; height: 16rem; min-height: 100%; overflow-y: auto; }
 .writing .state { grid-area: state; } .writing .expected { grid-area: expected; }
 .writing .bar { grid-template-columns: minmax(0, 6rem) 1fr 3.2rem; }
-@media (max-width: 900px) { .writing { grid-template: 16rem auto auto / minmax(0, 1fr); grid-template-areas: "text" "state" "expected"; } }`;
+@media (max-width: 900px) {
+  .writing { grid-template: 16rem auto auto / minmax(0, 1fr); grid-template-areas: "text" "state" "expected"; }
+}`;
 const SEEDS = ["def ", "import ", "class ", "the teacher near the "];
 
 export const panel = {
@@ -23,7 +26,8 @@ export const panel = {
   title: "Generator",
   see: "A low temperature repeats what is likely, a high one invents: watch the bars sharpen and flatten.",
   about:
-    "A model writes on from your seed text, token by token, while the strip shows its hidden state and the bars what it expects next. " +
+    "A model writes on from your seed text, token by token. " +
+    "The strip shows its hidden state, the bars what it expects next. " +
     "Press Generate, then change temperature and top‑k while it writes, or pause it to look.",
   mount,
 };
@@ -152,9 +156,8 @@ function mount(place, context) {
     enter("idle");
     const number = Number(seed.value || NaN);
     if (seedText.value.length > LONGEST) {
-      failed.say(
-        `the seed text has ${seedText.value.length.toLocaleString("en")} characters; expected at most ${LONGEST.toLocaleString("en")}; try a shorter one`,
-      );
+      const [length, most] = [seedText.value.length, LONGEST].map((count) => count.toLocaleString("en"));
+      failed.say(`the seed text has ${length} characters; expected at most ${most}; try a shorter one`);
       return;
     }
     if (!Number.isInteger(number) || number < 0 || number > 4294967295) {

@@ -13,7 +13,8 @@ export const panel = {
   title: "Keyboard",
   see: "A singular or a plural verb next: does a model follow the subject, or the noun that stands nearer?",
   about:
-    "Click a word to write it, or type: each column shows what one model expects next, and how it divides verbs between the two numbers. " +
+    "Click a word to write it, or type: each column shows what one model expects next, " +
+    "and how it divides verbs between singular and plural. " +
     "Change “teachers” to “teacher” and see which models notice.",
   mount,
 };

@@ -31,22 +31,30 @@ export const panel = {
 
 const WAITING = "The first recurrent model is ready in a few seconds.";
 const STYLE = `
-.states dt { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; font-size: .9rem; margin-top: .5rem; }
+.states dt { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; font-size: .9rem;
+  margin-top: .5rem; }
 .states dd { margin: .15rem 0 0; } .states .strip + .strip { margin-top: 2px; }
 .unrolled { display: flex; align-items: center; padding: .3rem .2rem .4rem; }
 .unrolled .arrow { color: var(--line); flex: none; font-size: 1.1rem; width: .8rem; text-align: center; }
 .unrolled .arrow.live { color: var(--accent); font-weight: 700; }
-.unrolled button { flex: none; display: grid; justify-items: center; gap: .1rem; min-width: 3.3rem; padding: .3rem .2rem; }
+.unrolled button { flex: none; display: grid; justify-items: center; gap: .1rem; min-width: 3.3rem;
+  padding: .3rem .2rem; }
 .unrolled button[aria-current] { border: 2px solid var(--accent); background: var(--ground); }
-.unrolled button .mono { white-space: pre; font-size: .78rem; max-width: 4.6rem; overflow: hidden; text-overflow: ellipsis; }
+.unrolled button .mono { white-space: pre; font-size: .78rem; max-width: 4.6rem; overflow: hidden;
+  text-overflow: ellipsis; }
 .unrolled button .ahead { color: var(--soft); font-size: .8rem; min-height: 1.2em; }
-.unrolled canvas { width: 2.2rem; height: 5rem; image-rendering: pixelated; border: 1px solid var(--line); border-radius: .25rem; }
+.unrolled canvas { width: 2.2rem; height: 5rem; image-rendering: pixelated; border: 1px solid var(--line);
+  border-radius: .25rem; }
 .unrolled button.later canvas, .unrolled button.later .said { visibility: hidden; }
-.unrolled .one { width: 100%; min-width: 2.9rem; border: 1px solid var(--line); border-radius: .25rem; font-size: .8rem; background: var(--ground);
+.unrolled .one { width: 100%; min-width: 2.9rem; border: 1px solid var(--line); border-radius: .25rem;
+  font-size: .8rem; background: var(--ground);
   font-variant-numeric: tabular-nums; line-height: 1.25; } .unrolled .one i { display: block; height: 1.2rem; }
-.unrolled .one small { display: block; color: var(--soft); } .unrolled .later .one i, .unrolled .later .one b { visibility: hidden; } .unrolled .one b { font-weight: 400; }
+.unrolled .one small { display: block; color: var(--soft); }
+.unrolled .later .one i, .unrolled .later .one b { visibility: hidden; }
+.unrolled .one b { font-weight: 400; }
 .unrolled button.later { border-style: dashed; }
-.halves { margin-top: 1rem; display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1rem; margin-bottom: 1rem; }`;
+.halves { margin-top: 1rem; display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr));
+  gap: 1rem; margin-bottom: 1rem; }`;
 
 function mount(place, context) {
   let answer = null,
@@ -196,13 +204,10 @@ function mount(place, context) {
     ]
       .filter(([letter]) => letters.includes(letter))
       .map((one) => row(...one));
+    const colours = letters.map((letter) => `of ${letter} the strongest colour is ±${most[letter].toFixed(2)}`);
     states.replaceChildren(
       ...strips.flatMap((one) => [one.head, one.body]),
-      el(
-        "p",
-        { class: "note" },
-        `Blue is below 0, orange above; ${letters.map((letter) => `of ${letter} the strongest colour is ±${most[letter].toFixed(2)}`).join(", ")} and beyond.`,
-      ),
+      el("p", { class: "note" }, `Blue is below 0, orange above; ${colours.join(", ")} and beyond.`),
     );
     const equations = equationList(answer.equations);
     formulas.replaceChildren(equations.node);
@@ -225,7 +230,10 @@ function mount(place, context) {
 
   const cardOf = () => context.models.find((one) => one.name === pick.value);
 
-  /** The field and the unit that are followed: the one that carries the number where none was chosen; else of the last layer, its c or h. */
+  /**
+   * The field and the unit that are followed: the one that carries the number where none was chosen; else of the last
+   * layer, its c or h.
+   */
   function memory() {
     const known = knownUnit(cardOf(), "number");
     const last = answer.layers.at(-1),
@@ -257,10 +265,12 @@ function mount(place, context) {
     });
     unit.set(index);
     context.set({ unit: unitNow });
+    const carries = index === known ? ", which carries the number" : "";
+    const second = turned ? "; the lower box: the same in the twin sentence, with singular and plural swapped" : "";
     show(
       about,
-      `${turned ? "The upper box" : "The box"}: ${letter} of unit ${index}${index === known ? ", which carries the number" : ""}` +
-        `${turned ? "; the lower box: the same in the twin sentence, which has every number turned round" : ""}. Up and orange is above 0, down and blue below.`,
+      `${turned ? "The upper box" : "The box"}: ${letter} of unit ${index}${carries}${second}. ` +
+        "Up and orange is above 0, down and blue below.",
     );
     drawEquations(walk.at);
   }
@@ -276,7 +286,8 @@ function mount(place, context) {
   }
 
   const stateAt = (at) => (at === 0 ? answer.before : answer.steps[at - 1]).state;
-  const stateBefore = (at, name) => (at ? stateAt(at - 1)[name] : stateAt(0)[name].map(() => 0)); // nothing was read yet
+  /** The state before a step; before the start mark it is 0. */
+  const stateBefore = (at, name) => (at ? stateAt(at - 1)[name] : stateAt(0)[name].map(() => 0));
   const layersOf = (state, letter) => answer.layers.map((layer) => state[`${layer}.${letter}`]);
   /** The state of the first layer between -1 and 1, for the small strip on the loop. */
   const small = (at) => layersOf(stateAt(at), "h")[0].map((value) => value / most.h);
@@ -298,7 +309,8 @@ function mount(place, context) {
       });
       const now = sub(letter, at),
         old = sub(letter, at - 1);
-      title.textContent = `${letter === "c" ? "Cell state" : "State"} ${{ before: `before, ${old}`, after: `after, ${now}`, change: `change, ${now} − ${old}` }[part]}`;
+      const formula = { before: old, after: now, change: `${now} − ${old}` }[part];
+      title.textContent = `${letter === "c" ? "Cell state" : "State"} ${part}, ${formula}`;
       size.textContent = `mean size ${mean(layers.flat()).toFixed(3)}`;
       for (const [i, one] of strips.entries()) one.draw([layers[i]], { most: most[letter] });
     };
@@ -360,12 +372,9 @@ function mount(place, context) {
       { kind: model?.kind ?? "cell", at, word, said, token, old: small(from), now: small(at) },
       at === from + 1,
     );
+    const after = at ? `“${word}”, ${token} ${at} of ${answer.steps.length}` : "nothing but the start mark";
     expected.replaceChildren(
-      el(
-        "p",
-        { class: "note" },
-        `After ${at ? `“${word}”, ${token} ${at} of ${answer.steps.length}` : "nothing but the start mark"}. Click one to let it be read next.`,
-      ),
+      el("p", { class: "note" }, `After ${after}. Click one to let it be read next.`),
       bars(step.next, {
         label: "next word",
         tinted: answer.twin !== "" || answer.steps.some((one) => one.next.some((item) => item.number)),

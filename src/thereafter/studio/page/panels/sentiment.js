@@ -9,7 +9,8 @@ export const panel = {
   title: "Sentiment",
   see: "Words speak for a label or against it, and a “not” turns round what comes after it.",
   about:
-    "A classifier reads a review and gives it a label, and the number under each word says how much that word spoke for the label (+) or against it (−). " +
+    "A classifier reads a review and gives it a label. " +
+    "The number under each word says how much that word spoke for the label (+) or against it (−). " +
     "Click a word to leave it out, put a “not” before another, and see whether the label turns round.",
   mount,
 };
@@ -27,8 +28,9 @@ const WORDS = {
   empty: "Type a review.",
   offer: "Train the classifier (some seconds)",
   about:
-    "A classifier of reviews is trained here. Its reviews are generated: praise and blame from about 50 words, turned round by “not” and “never”, " +
-    "and after “but” it is the second half that counts; it is kept for the next time.",
+    "A classifier of reviews is trained here. Its reviews are generated: praise and blame from about 50 words, " +
+    "turned round by “not” and “never”, and after “but” it is the second half that counts. " +
+    "It is kept for the next time.",
 };
 const STYLE = `
 .evidence { display: flex; flex-wrap: wrap; gap: .35rem; list-style: none; padding: 0; margin: 0 0 1rem; }
@@ -65,7 +67,8 @@ function mount(place, context) {
       ),
     );
     note.textContent =
-      "The numbers are the gradient of the score of the label in the vector of the word, times that vector: a hint, no proof. " +
+      "The numbers are the gradient of the label's score with respect to the word vector, times that vector: " +
+      "a hint, no proof. " +
       `Orange and + speak for the label “${answer.label}”, blue and − against it. ` +
       (ready ? "The ready classifier has learned from generated reviews only." : "");
   }
@@ -91,7 +94,8 @@ function mount(place, context) {
       el("span", { class: "mono" }, one.word),
       el("span", { class: "value" }, sign),
     );
-    node.style.background = `color-mix(in srgb, var(${value < 0 ? "--low" : "--high"}) ${((45 * Math.abs(value)) / most).toFixed(1)}%, var(--ground))`;
+    const share = ((45 * Math.abs(value)) / most).toFixed(1);
+    node.style.background = `color-mix(in srgb, var(${value < 0 ? "--low" : "--high"}) ${share}%, var(--ground))`;
     return node;
   }
 

@@ -26,13 +26,15 @@ const WORDS = {
   empty: "Type a sentence to be tagged.",
   offer: "Train the tagger (some seconds)",
   about:
-    "A tagger is trained here that reads each word and its letters. Its sentences are generated from about 60 words, many of them nouns " +
-    "in one place and verbs in another, and it is kept for the next time.",
+    "A tagger is trained here that reads each word and its characters. Its sentences are generated " +
+    "from about 60 words, many of them nouns in one place and verbs in another. It is kept for the next time.",
 };
 const STYLE = `
 @media (min-width: 701px) { .tagged { --least: 13rem; } }
-.tagged { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, var(--least, 10rem)), 1fr)); gap: .7rem; list-style: none; padding: 0; }
-.tagged .bar { grid-template-columns: minmax(0, 3.4rem) minmax(1rem, 1fr) 3rem; min-height: 1.7rem; padding-inline: 0; gap: .3rem; }
+.tagged { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, var(--least, 10rem)), 1fr));
+  gap: .7rem; list-style: none; padding: 0; }
+.tagged .bar { grid-template-columns: minmax(0, 3.4rem) minmax(1rem, 1fr) 3rem; min-height: 1.7rem; padding-inline: 0;
+  gap: .3rem; }
 .tagged .card { padding: .6rem .8rem; }
 .tagged strong { overflow-wrap: anywhere; }`;
 

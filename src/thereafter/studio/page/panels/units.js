@@ -10,14 +10,17 @@ const LINKED = 2000; // characters of it that an address holds
 const PALE = 0.45; // how much of the colour is left, so that letters can be read on it
 const STYLE = `
 .units { display: grid; grid-template-columns: minmax(0, 5fr) minmax(0, 3fr); gap: 1rem; align-items: start; }
-.units .mono { max-height: 32rem; overflow-y: auto; line-height: 1.6; font-size: .9rem; margin: .5rem 0; padding: .4rem .6rem; }
+.units .mono { max-height: 32rem; overflow-y: auto; line-height: 1.6; font-size: .9rem; margin: .5rem 0;
+  padding: .4rem .6rem; }
 .units .mono span { padding: .12em 0; }
 .units .head { justify-content: space-between; margin-bottom: .4rem; }
 .units .holds { text-decoration: underline 2px; text-underline-offset: .2em; }
 .units .here { outline: 2px solid var(--text); outline-offset: 1px; }
-.units .scale { display: flex; align-items: center; gap: .5rem; font-size: .85rem; color: var(--soft); font-variant-numeric: tabular-nums; }
+.units .scale { display: flex; align-items: center; gap: .5rem; font-size: .85rem; color: var(--soft);
+  font-variant-numeric: tabular-nums; }
 .units .scale i { flex: 1; max-width: 14rem; height: .8rem; border-radius: .2rem; border: 1px solid var(--line); }
-.units .bar { min-height: 2.3rem; } .units .bar[aria-pressed="true"] { border-color: var(--accent); background: var(--raised); }
+.units .bar { min-height: 2.3rem; }
+.units .bar[aria-pressed="true"] { border-color: var(--accent); background: var(--raised); }
 .units .control .fill { background: var(--soft); }
 .units [data-unit] .track { position: relative; overflow: visible; }
 .units .luck { position: absolute; top: -.2rem; bottom: -.2rem; border-left: 2px solid var(--text); }
@@ -29,7 +32,8 @@ export const panel = {
   title: "Units",
   see: "Some single units follow a property of the text that nobody told the model about.",
   about:
-    "Each token has the colour of one unit's state after reading it, and the ranking says how well units follow the property, beside what luck reaches. " +
+    "Each token has the colour of one unit's state after reading it. " +
+    "The ranking says how well units follow the property, and how well luck alone would. " +
     "Choose a property, then click a unit of the ranking, or show the next one, to see it in the text.",
   mount,
 };
@@ -217,8 +221,10 @@ function mount(place, context) {
       el(
         "p",
         { class: "note" },
-        `Chosen on ${half} tokens of ${found.source}; measured, and sorted, on ${half} others. ↑ the unit is high where it ${found.yes_no ? "holds" : "is high"}, ↓ low. ` +
-          "Luck, and the upright line: what the best unit reaches for the same property moved to other places of the text.",
+        `Chosen on ${half} tokens of ${found.source}; measured, and sorted, on ${half} others. ` +
+          `↑ the unit is high where it ${found.yes_no ? "holds" : "is high"}, ↓ low. ` +
+          "Luck, and the upright line: what the best unit reaches for the same property, " +
+          "moved to other places of the text.",
       ),
     ];
   }
@@ -237,9 +243,8 @@ function mount(place, context) {
 
   function paste(now) {
     if (now.length > LONGEST) {
-      failed.say(
-        `the text has ${now.length.toLocaleString("en")} characters; expected at most ${LONGEST.toLocaleString("en")}; try a shorter one`,
-      );
+      const [length, most] = [now.length, LONGEST].map((count) => count.toLocaleString("en"));
+      failed.say(`the text has ${length} characters; expected at most ${most}; try a shorter one`);
       return;
     }
     touched = true;
@@ -258,7 +263,8 @@ function mount(place, context) {
         text: own || null,
         property: asked.property,
       });
-      if (unit !== asked.unit || property.value !== asked.property) return; // another choice since: its own answer follows
+      // another choice since: its own answer follows
+      if (unit !== asked.unit || property.value !== asked.property) return;
       failed.say("");
       unit = found.unit;
       keep();
@@ -282,9 +288,10 @@ function mount(place, context) {
     show(title, `Unit ${unit}`);
     scale.replaceChildren(...legend(found));
     coloured.draw(found, { yesNo, meaning });
+    const length = found.tokens.length.toLocaleString("en");
     show(
       about,
-      `${found.tokens.length.toLocaleString("en")} tokens of ${found.source}${found.cut ? ", the first ones" : ""}. ${summary(found, yesNo, meaning)}`,
+      `${length} tokens of ${found.source}${found.cut ? ", the first ones" : ""}. ${summary(found, yesNo, meaning)}`,
     );
   }
 

@@ -33,17 +33,20 @@ const PARTS = {
   output: {
     title: "Softmax over all words",
     does: (now) =>
-      `softmax(U f + b): a probability for each of the ${words(now).toLocaleString("en")} entries of the vocabulary, adding up to 1. With many words it is the largest part of the model.`,
+      `softmax(U f + b): a probability for each of the ${words(now).toLocaleString("en")} entries of the vocabulary, ` +
+      "adding up to 1. With many words it is the largest part of the model.",
   },
 };
 
 const STYLE = `
-.network { display: grid; grid-template-columns: minmax(0, 1fr) 18rem; gap: 1.2rem; align-items: start; margin: 0 0 1.2rem; }
+.network { display: grid; grid-template-columns: minmax(0, 1fr) 18rem; gap: 1.2rem; align-items: start;
+  margin: 0 0 1.2rem; }
 .stages { overflow-x: auto; padding: .2rem; }
 .stage { border: 1px solid var(--line); border-radius: .6rem; padding: .5rem .7rem .7rem; }
 .stage.current { border-color: var(--accent); box-shadow: inset 3px 0 0 var(--accent); }
 .stage > button { border: 0; background: none; padding: .2rem 0; text-align: left; font-weight: 600; width: 100%; }
-.stage > button[aria-pressed="true"]::after { content: " ◂ shapes shown"; font-weight: 400; color: var(--soft); font-size: .85rem; }
+.stage > button[aria-pressed="true"]::after { content: " ◂ shapes shown"; font-weight: 400; color: var(--soft);
+  font-size: .85rem; }
 .places { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(3.2rem, 1fr); }
 .places > * { min-width: 0; padding: 0 .15rem; text-align: center; }
 .places .token { display: block; overflow: hidden; text-overflow: ellipsis; text-align: center; }
@@ -60,7 +63,10 @@ const STYLE = `
 .shapes dt { color: var(--soft); } .shapes dd { margin: 0; overflow-wrap: anywhere; }
 .stage .bar { min-height: 2.3rem; }
 #sizes th, #sizes td { white-space: nowrap; }
-@media (max-width: 700px) { .places .token { font-size: .75rem; padding: .1rem 0; } .stage { padding: .4rem .4rem .6rem; } }
+@media (max-width: 700px) {
+  .places .token { font-size: .75rem; padding: .1rem 0; }
+  .stage { padding: .4rem .4rem .6rem; }
+}
 @media (max-width: 1000px) {
   .network { grid-template-columns: minmax(0, 1fr); gap: .6rem; }
   .shapes { order: -1; top: .4rem; z-index: 3; padding: .5rem .8rem; box-shadow: 0 .2rem .6rem rgb(0 0 0 / .2); }
@@ -74,8 +80,9 @@ export const panel = {
   title: "Window",
   see: "A word outside of the window does not exist: the number of an early subject is lost with it.",
   about:
-    "The network of Bengio et al. (2003) reads the last few words and nothing else; the strips are its real numbers for your text. " +
-    "Click a word below to append it and the window slides on; point at a part, or step to it with Tab, for its tensor shapes.",
+    "The network of Bengio et al. (2003) reads the last few words and nothing else. " +
+    "The strips are its real numbers for your text. Click a word below to append it and the window slides on; " +
+    "point at a part, or step to it with Tab, for its tensor shapes.",
   mount,
 };
 

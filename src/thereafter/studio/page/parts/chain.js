@@ -14,10 +14,11 @@ export function ink(name) {
 }
 
 /**
- * A chain over labels (what is read at each step); `heads` name the rows: what is read, what goes forward, what goes back,
- * and, where there is a fourth, what else goes back. The loss stands beside it and stays in sight however long the chain is.
- * `paint({ forward, back, beside, cut, say })` fills it: for each step null or { level: 0 to 1, text }, the size of the disc
- * and the thickness of the arrow being the level. The steps before `cut` are shown as cut off. `follow(step)` scrolls to one.
+ * A chain over labels (what is read at each step); `heads` name the rows: what is read, what goes forward, what goes
+ * back, and, where there is a fourth, what else goes back. The loss stands beside it and stays in sight however long
+ * the chain is. `paint({ forward, back, beside, cut, say })` fills it: for each step null or { level: 0 to 1, text },
+ * the size of the disc and the thickness of the arrow being the level. The steps before `cut` are shown as cut off.
+ * `follow(step)` scrolls to one.
  */
 export function chain(labels, { heads, loss, width, forward = true }) {
   const steps = labels.length;

@@ -34,8 +34,8 @@ const TEXTS = new Set(["name", "text", "hovertext", "labels", "x", "y"]);
 const BREAK = "\u200b"; // a space without width
 
 /**
- * Plotly reads tags and entities in whatever it shows, so a run called "<a href=...>" would become a link. A space without
- * width after each "<" and "&" makes them plain characters, however often and wherever the text is read or cut.
+ * Plotly reads tags and entities in whatever it shows, so a run called "<a href=...>" would become a link. A space
+ * without width after each "<" and "&" makes them plain characters, however often and wherever the text is read or cut.
  */
 export function plain(value) {
   if (typeof value === "string") return value.replace(/[<&]/g, `$&${BREAK}`);

@@ -98,7 +98,10 @@ export function presets(label, texts, chosen) {
   );
 }
 
-/** Sentences that every word model of the studio knows, with names: between subject and verb stand nouns of the other number. */
+/**
+ * Sentences that every word model of the studio knows, with names: between subject and verb stand nouns of the other
+ * number.
+ */
 export const SENTENCES = [
   ["the teachers near the farmer are old .", "teachers … are"],
   ["the teacher near the farmers is old .", "teacher … is"],

@@ -1,6 +1,9 @@
 // Elements. Text only ever goes in as text: nothing on this page is parsed as markup.
 
-/** An element with attributes and children; `on...` are listeners, true sets a bare attribute, false and null leave one out. */
+/**
+ * An element with attributes and children; `on...` are listeners, true sets a bare attribute, false and null leave one
+ * out.
+ */
 export function el(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -37,7 +40,9 @@ export function errors() {
   return { node, say: (text) => show(node, text) };
 }
 
-/** Show these nodes in this order. Those that are there already stay untouched: a click that was begun on one goes on. */
+/**
+ * Show these nodes in this order. Those that are there already stay untouched: a click that was begun on one goes on.
+ */
 export function arrange(place, nodes) {
   for (const old of [...place.childNodes]) if (!nodes.includes(old)) old.remove();
   nodes.forEach((node, at) => {

@@ -17,8 +17,8 @@ export function signed(value) {
 }
 
 /**
- * The equations of an answer of /api/step: { node, draw(valuesOf) }. `valuesOf(field)` is [value before, value now] of the unit
- * that is looked at, undefined where there is none, so that the formulas stand alone.
+ * The equations of an answer of /api/step: { node, draw(valuesOf) }. `valuesOf(field)` is [value before, value now] of
+ * the unit that is looked at, undefined where there is none, so that the formulas stand alone.
  */
 export function equationList(equations) {
   const rows = equations.map((equation) => {

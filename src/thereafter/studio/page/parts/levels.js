@@ -9,29 +9,40 @@ export const STYLE = `
 .tank { flex: 1 1 5rem; max-width: 10rem; text-align: center; font-size: .85rem; line-height: 1.3; color: var(--soft); }
 .tank .glass { position: relative; height: 7.5rem; border: 2px solid var(--soft); border-top-style: dotted;
   border-radius: .2rem .2rem .6rem .6rem; overflow: hidden; background: var(--raised); margin-bottom: .25rem; }
-.tank .water { position: absolute; inset: auto 0 0 0; background: var(--bar); border-top: 3px solid var(--bar-strong); transition: height .25s; }
+.tank .water { position: absolute; inset: auto 0 0 0; background: var(--bar); border-top: 3px solid var(--bar-strong);
+  transition: height .25s; }
 .tank b { display: block; font-size: .95rem; color: var(--text); }
 .tank .number { font-size: 1.15rem; font-weight: 600; color: var(--text); font-variant-numeric: tabular-nums; }
 .face { display: flex; flex-direction: column; } .face .tanks { flex: 1; }
-.tanks.none { border: 2px dashed var(--line); border-radius: .6rem; padding: 1rem; min-height: 5rem; align-items: center; }
-.memory h4 { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; margin: .6rem 0 .2rem; font-size: .9rem; font-weight: 600; }
+.tanks.none { border: 2px dashed var(--line); border-radius: .6rem; padding: 1rem; min-height: 5rem;
+  align-items: center; }
+.memory h4 { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; margin: .6rem 0 .2rem;
+  font-size: .9rem; font-weight: 600; }
 .memory h4 .number { font-variant-numeric: tabular-nums; }
-.signed { position: relative; height: 1.4rem; background: var(--raised); border: 1px solid var(--line); border-radius: .25rem; overflow: hidden; }
+.signed { position: relative; height: 1.4rem; background: var(--raised); border: 1px solid var(--line);
+  border-radius: .25rem; overflow: hidden; }
 .signed .fill { position: absolute; top: 0; bottom: 0; transition: left .25s, width .25s; background: var(--high); }
 .signed .fill.below { background: var(--low); }
 .signed .zero { position: absolute; left: 50%; top: 0; bottom: 0; border-left: 2px solid var(--text); }
-.ends { display: flex; justify-content: space-between; font-size: .8rem; color: var(--soft); font-variant-numeric: tabular-nums; }
+.ends { display: flex; justify-content: space-between; font-size: .8rem; color: var(--soft);
+  font-variant-numeric: tabular-nums; }
 .pinned { position: relative; padding-bottom: .9rem; } .pinned canvas { cursor: pointer; }
 .pin { position: absolute; bottom: 0; transform: translateX(-50%); font-size: .8rem; line-height: 1; }
 .levels td, .levels th { padding: .1rem .12rem; text-align: center; border: 0; }
-.levels th:first-child { text-align: left; position: sticky; left: 0; background: var(--ground); font-weight: 400; padding-right: .6rem; white-space: nowrap; }
+.levels th:first-child { text-align: left; position: sticky; left: 0; background: var(--ground); font-weight: 400;
+  padding-right: .6rem; white-space: nowrap; }
 .levels th.group { font-weight: 600; padding-top: .2rem; }
-.levels .level { min-width: 2.9rem; height: 1.8rem; display: grid; place-items: center; border: 1px solid var(--line); border-radius: .25rem; font-size: .85rem; }
-.levels tr[data-memory] .level { height: auto; line-height: 1.2; padding-bottom: .1rem; } .levels .level small { display: block; color: var(--soft); }
-.levels .level small.other { color: var(--text); font-weight: 700; } .levels .level i { display: block; width: 100%; height: 1.35rem; }
+.levels .level { min-width: 2.9rem; height: 1.8rem; display: grid; place-items: center; border: 1px solid var(--line);
+  border-radius: .25rem; font-size: .85rem; }
+.levels tr[data-memory] .level { height: auto; line-height: 1.2; padding-bottom: .1rem; }
+.levels .level small { display: block; color: var(--soft); }
+.levels .level small.other { color: var(--text); font-weight: 700; }
+.levels .level i { display: block; width: 100%; height: 1.35rem; }
 .levels td[aria-current] .level { outline: 2px solid var(--accent); outline-offset: -1px; }
-.levels thead button { padding: .1rem .35rem; min-height: 2.25rem; max-width: 7rem; overflow: hidden; text-overflow: ellipsis; font-size: .85rem; }
-.levels thead [aria-current] button { background: var(--accent); color: var(--on-accent); border-color: var(--accent); }`;
+.levels thead button { padding: .1rem .35rem; min-height: 2.25rem; max-width: 7rem; overflow: hidden;
+  text-overflow: ellipsis; font-size: .85rem; }
+.levels thead [aria-current] button { background: var(--accent); color: var(--on-accent); border-color: var(--accent);
+  }`;
 
 /** What a panel needs of an answer of /api/step for one layer: its gates and the field that is its memory. */
 export function reading(answer, model, layer) {
@@ -61,7 +72,10 @@ function level(read, fieldName, at, unit) {
   return average(fieldName === read.memory ? all.map(Math.abs) : all);
 }
 
-/** The unit that is shown of a model: where none was chosen (null) the one that carries the number; a smaller model may not have it. */
+/**
+ * The unit that is shown of a model: where none was chosen (null) the one that carries the number; a smaller model may
+ * not have it.
+ */
 export function own(read, unit) {
   const wanted = unit ?? read.known;
   return wanted < read.units ? wanted : -1;
@@ -85,7 +99,10 @@ function memoryName(read) {
   return read.memory.endsWith(".c") ? "Cell state c" : "Hidden state h";
 }
 
-/** The gates as tanks and the memory as a bar and a strip: { node, draw(at, unit) }. A click on the strip chooses a unit. */
+/**
+ * The gates as tanks and the memory as a bar and a strip: { node, draw(at, unit) }. A click on the strip chooses a
+ * unit.
+ */
 export function face(read, chooseUnit) {
   const title = el("h3"),
     about = el("span", { class: "note" }),
@@ -151,7 +168,9 @@ export function face(read, chooseUnit) {
     pin.style.display = unit < 0 ? "none" : "";
     const before = values(read, read.memory, at - 1);
     const change = average(values(read, read.memory, at).map((value, i) => Math.abs(value - before[i])));
-    moved.textContent = `This word has moved it by ${change.toFixed(3)} a unit; its mean size was ${average(before.map(Math.abs)).toFixed(3)} before.`;
+    const size = average(before.map(Math.abs));
+    const [by, from] = [change, size].map((value) => value.toFixed(3));
+    moved.textContent = `This word has moved it by ${by} a unit; its mean size was ${from} before.`;
   }
   return { node, draw };
 }
@@ -177,8 +196,9 @@ function tank(gate) {
 }
 
 /**
- * Every step as a table, of one or more readings with the same words: { node, draw(at, unit) }. A word leads to its step; one the
- * model does not know is dashed and has a "?". `twin` is what the first model does with the twin of the sentence, or null.
+ * Every step as a table, of one or more readings with the same words: { node, draw(at, unit) }. A word leads to its
+ * step; one the model does not know is dashed and has a "?". `twin` is what the first model does with the twin of the
+ * sentence, or null.
  */
 export function levelTable(reads, chosen, twin = null) {
   const heads = reads[0].steps.map((step, i) =>
@@ -262,25 +282,29 @@ function line(read, fieldName, twin, turned = false) {
   return { node, draw, read };
 }
 
-/** From the subject up to the verb, what a unit holds and what its twin does, as a sentence with the numbers; "" without a twin. */
+/**
+ * From the subject up to the verb, what a unit holds and what its twin does, as a sentence with the numbers; "" without
+ * a twin.
+ */
 export function keeping(read, twin, wanted) {
   const unit = own(read, wanted);
   if (!twin || unit < 0) return "";
   const turned = [...read.steps.keys()].filter((i) => read.steps[i].form !== twin.steps[i].form);
   const [subject, verb] = [turned[0], turned.at(-1)];
   if (verb - subject < 2) return "";
-  const between = Array.from({ length: verb - subject }, (_, i) => subject + i + 1); // the steps from the subject to the word before the verb
+  // the steps from the subject to the word before the verb
+  const between = Array.from({ length: verb - subject }, (_, i) => subject + i + 1);
   const span = (one) => {
     const all = between.map((at) => level(one, read.memory, at, unit));
     return `${signed(Math.min(...all))} to ${signed(Math.max(...all))}`;
   };
   const forget = read.gates.find((gate) => gate.name === "forget")?.field;
-  const kept = forget
-    ? ` Its forget gate is ${average(between.slice(1).map((at) => level(read, forget, at, unit))).toFixed(2)} on average after “${visible(read.steps[subject].form)}”.`
-    : "";
+  const form = (one, step) => `“${visible(one.steps[step].form)}”`;
+  const open = forget && average(between.slice(1).map((at) => level(read, forget, at, unit)));
+  const kept = forget ? ` Its forget gate is ${open.toFixed(2)} on average after ${form(read, subject)}.` : "";
   const name = read.memory.split(".")[1];
   return (
-    `From “${visible(read.steps[subject].form)}” to the word before “${visible(read.steps[verb].form)}”, ${name} of unit ${unit} is ${span(read)}; ` +
-    `from “${visible(twin.steps[subject].form)}”, in the twin sentence, ${span(twin)}.${kept}`
+    `From ${form(read, subject)} to the word before ${form(read, verb)}, ${name} of unit ${unit} is ${span(read)}; ` +
+    `from ${form(twin, subject)}, in the twin sentence, ${span(twin)}.${kept}`
   );
 }

@@ -11,7 +11,9 @@ export const LOOP_STYLE = `
 .loop text { fill: var(--text); } .loop .soft { fill: var(--soft); font-size: 14px; }
 .loop .word { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-weight: 600; }`;
 
-/** The folded picture: { node, draw, stop }. The state is a small strip that goes round the loop when a step is taken. */
+/**
+ * The folded picture: { node, draw, stop }. The state is a small strip that goes round the loop when a step is taken.
+ */
 export function loop() {
   const CELLS = 8,
     SIZE = 8;
@@ -88,9 +90,10 @@ export function loop() {
     left.textContent = sub("h", now.at - 1);
     right.textContent = sub("h", now.at);
     memory.textContent = `carries ${now.at} ${now.token}${now.at === 1 ? "" : "s"} on`;
+    const expects = `${visible(now.said.text)}, ${percent(now.said.p)}`;
     node.setAttribute(
       "aria-label",
-      `The ${now.kind} cell reads ${now.word}, has the state before it by the loop, and expects ${visible(now.said.text)}, ${percent(now.said.p)}`,
+      `The ${now.kind} cell reads ${now.word}, gets the state before it through the loop, and expects ${expects}`,
     );
     if (!forward || matchMedia("(prefers-reduced-motion: reduce)").matches) {
       paint(now.now);

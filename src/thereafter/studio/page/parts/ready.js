@@ -26,7 +26,8 @@ export function readyModels(context) {
     el(
       "p",
       { class: "note" },
-      "They came with the package; the n-gram model is counted at the first start. Trained anew by the same recipe, a model takes the place of the one that is there.",
+      "They came with the package; the n-gram model is counted at the first start. " +
+        "Trained anew by the same recipe, a model takes the place of the one that is there.",
     ),
     line,
     failed.node,

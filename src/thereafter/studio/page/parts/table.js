@@ -1,13 +1,15 @@
 // A table that is sorted by clicking a heading. Rows come in groups; each group is sorted for itself.
 import { el } from "./dom.js";
 
-const PLAIN = "background:none;border:0;padding:.2rem 0;font-weight:600;white-space:nowrap"; // a heading that can be pressed
-const WHOLE = "position:sticky;left:.6rem;display:inline-block;max-width:75vw;white-space:normal"; // read whole where the table is cut
+// a heading that can be pressed
+const PLAIN = "background:none;border:0;padding:.2rem 0;font-weight:600;white-space:nowrap";
+// read whole where the table is cut
+const WHOLE = "position:sticky;left:.6rem;display:inline-block;max-width:75vw;white-space:normal";
 
 /**
- * `draw(columns, groups, first)` fills it: columns are { key, title, show(row) }, groups are { title, rows }; it is sorted
- * by the key `first` where it has no column of the one that was asked for. `sorted(key, down)` is told of every change.
- * Rows without a value come last, whichever way it is sorted.
+ * `draw(columns, groups, first)` fills it: columns are { key, title, show(row) }, groups are { title, rows }; it is
+ * sorted by the key `first` where it has no column of the one that was asked for. `sorted(key, down)` is told of every
+ * change. Rows without a value come last, whichever way it is sorted.
  */
 export function sortable({ label, sort, down = false, sorted = () => {} }) {
   const table = el("table", { "aria-label": label });

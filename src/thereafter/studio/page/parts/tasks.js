@@ -8,8 +8,8 @@ export const MOST_TYPED = 400;
 const EVERY = 400; // milliseconds between two looks at a training
 
 /**
- * The models of a task. `changed(models)` is called when there are some, and whenever they change; until then `node` offers
- * to train the ready ones: `offer` is what the button says. `leave` when the panel goes.
+ * The models of a task. `changed(models)` is called when there are some, and whenever they change; until then `node`
+ * offers to train the ready ones: `offer` is what the button says. `leave` when the panel goes.
  */
 export function taskModels(context, { task, offer, about, changed }) {
   let names = null;
@@ -82,5 +82,6 @@ export function taskChoice(label, wanted, changed) {
 }
 
 function describe(model) {
-  return `${model.label} (${model.name.startsWith("ready:") ? "ready" : model.source}${model.hidden ? `, ${model.hidden} units` : ""})`;
+  const source = model.name.startsWith("ready:") ? "ready" : model.source;
+  return `${model.label} (${source}${model.hidden ? `, ${model.hidden} units` : ""})`;
 }

@@ -41,7 +41,10 @@ export async function curveChart(element, curve) {
   );
 }
 
-/** `node`, `update(jobs)` with what the studio says, `reveal(job)` to show one that has just begun, `leave()` at the end. */
+/**
+ * `node`, `update(jobs)` with what the studio says, `reveal(job)` to show one that has just begun, `leave()` at the
+ * end.
+ */
 export function trainings(context, failed) {
   const node = el("div", { id: "trainings", style: "display:flex;flex-direction:column;gap:1rem" });
   const none = el("p", { class: "note" }, "There is none yet. Start one above: it is shown here as it learns.");
@@ -185,7 +188,8 @@ function card(context, first, open, failed) {
       picture.hidden = !some;
       if (some) await curveChart(picture, found);
     } catch (fault) {
-      if (fault.status !== 404) show(without, context.api.sentence(fault)); // one that is gone goes from the list by itself
+      // one that is gone goes from the list by itself
+      if (fault.status !== 404) show(without, context.api.sentence(fault));
     } finally {
       asking = false;
     }

@@ -14,7 +14,10 @@ export function whole(text, fallback) {
   return /^-?\d{1,6}$/.test(text) ? Number(text) : fallback;
 }
 
-/** The unit of a model that is known to carry something, for instance the subject's "number": { layer, field, index } or null. */
+/**
+ * The unit of a model that is known to carry something, for instance the subject's "number": { layer, field, index } or
+ * null.
+ */
 export function knownUnit(model, property) {
   const parts = /^(l(\d+))\.([hc])\[(\d+)\]$/.exec(model?.units?.[property] ?? "");
   return parts && { layer: Number(parts[2]), field: `${parts[1]}.${parts[3]}`, index: Number(parts[4]) };
@@ -31,8 +34,8 @@ export function gated(model) {
 }
 
 /**
- * Buttons that walk from step to step, and the arrow keys: { node, go, set, stop, leave, next, at }. `moved(at, from)` is
- * called for every move; `set(at, last)` says where one is and how far one can go. `leave` when the panel goes.
+ * Buttons that walk from step to step, and the arrow keys: { node, go, set, stop, leave, next, at }. `moved(at, from)`
+ * is called for every move; `set(at, last)` says where one is and how far one can go. `leave` when the panel goes.
  */
 export function player(moved, { first = 0, wait = 1000 } = {}) {
   let at = first,
@@ -117,7 +120,10 @@ export function player(moved, { first = 0, wait = 1000 } = {}) {
   };
 }
 
-/** The words of the steps as chips that lead there: { node, mark }. A word the model does not know is dashed and has a "?". */
+/**
+ * The words of the steps as chips that lead there: { node, mark }. A word the model does not know is dashed and has a
+ * "?".
+ */
 export function chips(steps, chosen) {
   const node = tokens(
     steps.map((step) => step.form),
@@ -171,7 +177,9 @@ export function bringIntoView(box, element) {
   if (inner.left < outer.left) box.scrollLeft -= outer.left - inner.left + 40;
 }
 
-/** The size that all but the largest fiftieth of some values have, as the strongest colour: one outlier pales no strip. */
+/**
+ * The size that all but the largest fiftieth of some values have, as the strongest colour: one outlier pales no strip.
+ */
 export function usual(values) {
   const sizes = Float64Array.from(values, Math.abs).sort();
   return Math.max(0.05, sizes[Math.ceil(0.98 * sizes.length) - 1] ?? 0);
