@@ -128,7 +128,7 @@ def test_the_command_prints_them_under_the_result(
     assert lines[at + 1].startswith(f"           Naive Bayes      accuracy {bayes}")
     assert lines[at + 2].startswith("           1-D convolution  accuracy")
     assert lines[at + 3].startswith("mistakes   ")
-    assert "taken for" in lines[at + 3]
+    assert "predicted as" in lines[at + 3]
     out = shell(*command, "--out", tmp_path / "other", "--no-baselines")
     assert "this model" in out
     assert "Bayes" not in out

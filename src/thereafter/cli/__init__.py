@@ -1,4 +1,18 @@
-"""The command line: every command is a library function with a name. Results go to the standard output."""
+"""The command line. Every command calls the library; results go to standard output, notes and errors to standard error.
+
+app                 the application, and the arguments that commands share
+train               `train`; train_options (its options and their help), train_report (what it prints)
+score, rank         scores of texts
+generate            `next` and `generate`
+predict             answers of a task
+compare             several models on one text
+neighbours          similar words
+inspect/            instruments, one file each
+figure, gallery     pictures
+studio              the web page
+data, arpa          corpora, ARPA files
+kernels             how recurrent layers run on this machine
+"""
 
 from __future__ import annotations
 
@@ -50,7 +64,7 @@ def main() -> None:
     """Run a command; a user's mistake is one sentence and exit code 2, never a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a text may hold what this terminal cannot show
+            stream.reconfigure(errors="replace")  # a text may contain characters that this terminal cannot show
     try:
         with progress.reporting(TerminalReporter()):
             app()
@@ -59,12 +73,12 @@ def main() -> None:
         sys.exit(2)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
-            _reader_went_away()
+            _exit_quietly()
         sys.stderr.write(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}\n")
         sys.exit(2)
 
 
-def _reader_went_away() -> None:
-    """The reader of our output stopped reading, as `head` does: no error of ours, and nothing more to say."""
+def _exit_quietly() -> None:
+    """Whoever reads our output has stopped reading, as `head` does. That is no error: end without a message."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)

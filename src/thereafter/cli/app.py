@@ -1,4 +1,4 @@
-"""The application every verb hangs on, and the arguments they share."""
+"""The application to which every command is added, and the arguments that commands share."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="thereafter",
-    help="A workbench for sequence models: train, score, predict and generate, on your own text.\n\n"
+    help="A workbench for sequence models: train, score, predict and generate on your own text.\n\n"
     "Start with: thereafter train python-docs --out runs/docs",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Named corpora: what there is, getting one, where it lies.", no_args_is_help=True)
+data_app = typer.Typer(help="Named corpora: list them, get one, print where its files are.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
-inspect_app = typer.Typer(help="Instruments: what happens inside a trained model.", no_args_is_help=True)
+inspect_app = typer.Typer(help="Look inside a trained model: states, gates, gradients, units.", no_args_is_help=True)
 app.add_typer(inspect_app, name="inspect")
 
 Run = Annotated[str, typer.Argument(help="A run folder, or an ARPA file.", show_default=False)]
@@ -31,12 +31,16 @@ SourceName = Annotated[
     str,
     typer.Argument(help="A file, a folder, a 'glob*', - for standard input, or a corpus name (thereafter data list)."),
 ]
-ArpaTokens = Annotated[str, typer.Option("--tokens", help="What the words of an ARPA file are: word, prose or char.")]
-Encoding = Annotated[str | None, typer.Option(help="Encoding of the text, such as latin-1; UTF-8 or a BOM by default.")]
+ArpaTokens = Annotated[
+    str, typer.Option("--tokens", help="How the text of an ARPA file was tokenized: word, prose or char.")
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="Encoding of the text, such as latin-1. Default: UTF-8, or as its BOM says.")
+]
 
 
 def writable(path: Path | None) -> Path | None:
-    """A file of numbers whose name says no format there is, is refused before anything is measured."""
+    """The path to write numbers to. An unknown file ending is refused before anything is measured."""
     if path is not None:
         from thereafter.inspection.arrays import check_ending
 
@@ -45,12 +49,15 @@ def writable(path: Path | None) -> Path | None:
 
 
 Numbers = Annotated[
-    Path | None, typer.Option(callback=writable, help="Where the numbers go, as .npz (to draw later), .json or .csv.")
+    Path | None,
+    typer.Option(
+        callback=writable, help="Write the numbers to this file: .npz (which thereafter figure reads), .json or .csv."
+    ),
 ]
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(show: bool) -> None:
+    if show:
         typer.echo(f"thereafter {__version__}")
         raise typer.Exit
 

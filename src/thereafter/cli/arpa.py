@@ -15,7 +15,9 @@ def arpa(
     run: Run,
     path: Annotated[
         Path,
-        typer.Argument(help="The file to write, gzip by .gz; or -.", show_default=False),
+        typer.Argument(
+            help="File to write, - for standard output. A name that ends in .gz is compressed.", show_default=False
+        ),
     ],
 ) -> None:
     """Write an n-gram model as an ARPA file, which KenLM and speech recognisers read.

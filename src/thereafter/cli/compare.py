@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from thereafter.cli.app import Encoding, SourceName, app
+from thereafter.config import Table
 from thereafter.kinds import listed
 from thereafter.tasks import TASKS
 
@@ -18,48 +19,56 @@ from thereafter.tasks import TASKS
 def compare(
     source: SourceName,
     task: Annotated[
-        str | None, typer.Option(help=f"Compare networks of a task, on its examples: {listed(list(TASKS))}.")
+        str | None, typer.Option(help=f"Compare networks for a task, on its examples: {listed(list(TASKS))}.")
     ] = None,
     models: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"With commas: unigram, ngram-3, lstm, lstm:char ... ({listed(last='and')}). With --task names and "
-            "options: small:hidden=32,deep:hidden=32:layers=2."
+            help=f"Separated by commas: unigram, ngram-3, lstm, lstm:char ... ({listed(last='and')}). With --task, "
+            "names with options: small:hidden=32,deep:hidden=32:layers=2."
         ),
     ] = None,
     epochs: Annotated[
         float | None,
-        typer.Option(help="How often each neural model reads the text; by its size, so that it takes some minutes."),
+        typer.Option(help="Epochs of each neural model. Default: chosen from the size of the text, for some minutes."),
     ] = None,
-    tokens_budget: Annotated[int | None, typer.Option(help="Instead: tokens each is trained on.")] = None,
+    tokens_budget: Annotated[
+        int | None, typer.Option(help="Instead of --epochs: tokens each model is trained on.")
+    ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Instead: minutes of training; slow models then read less than others.")
+        float | None, typer.Option(help="Instead of --epochs: minutes of training. Slow models then see less text.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Train each neural model so often (1); the table shows mean and spread.")
+        int | None,
+        typer.Option(help="Train each neural model with this many seeds (default 1); the table shows mean and spread."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Instead: train each once, with this seed (0).")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Instead of --seeds: train each model once, with this seed (default 0).")
+    ] = None,
     tokens: Annotated[
-        str | None, typer.Option(help="word, prose, char, byte or bpe, where a model names none.")
+        str | None, typer.Option(help="Tokenizer of models that name none: word, prose, char, byte or bpe.")
     ] = None,
     match: Annotated[
         str | None,
-        typer.Option(help="parameters: neural models as large as the LSTM, or the first; or a number such as 2M."),
+        typer.Option(
+            help="Make the neural models equally large: parameters (as many as the LSTM has, else the first model), "
+            "or a number such as 2M."
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Keeps everything, and goes on where it stopped; by default runs/compare-NAME."),
+        typer.Option(help="Folder of the comparison; the same command again continues it. Default: runs/compare-NAME."),
     ] = None,
     encoding: Encoding = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any option of training: --set lstm.hidden=200."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the training: --set lstm.hidden=200."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Train models on the same text with the same budget and compare them: a table, and a page with curves.
 
-    With --task networks of that task, on its examples: a table.
+    With --task, compare networks for that task on its examples: a table.
 
     Example: thereafter compare python-docs --models ngram,lstm,lstm:char --epochs 5 --seeds 3
 
@@ -68,7 +77,7 @@ def compare(
     from thereafter.comparing.compare import compare as run
     from thereafter.training.recipes import parse_settings
 
-    named = {
+    given = {
         "tokens": tokens,
         "epochs": epochs,
         "tokens_budget": tokens_budget,
@@ -79,7 +88,7 @@ def compare(
         "out": out,
         "encoding": encoding,
     }
-    options = parse_settings(settings or ()) | {name: value for name, value in named.items() if value is not None}
+    options = parse_settings(settings or ()) | {name: value for name, value in given.items() if value is not None}
     if task is not None:
         _compare_task(source, task, models or [], options, as_json)
         return
@@ -97,7 +106,7 @@ def compare(
     typer.echo(f"saved  {comparison.folder}")
 
 
-def _compare_task(source: str, task: str, models: list[str], options: dict[str, Any], as_json: bool) -> None:
+def _compare_task(source: str, task: str, models: list[str], options: Table, as_json: bool) -> None:
     from thereafter.comparing.task_trials import compare_task
 
     comparison = compare_task(source, task, **{**options, "models": _networks(models), "base": "runs"})
@@ -108,12 +117,12 @@ def _compare_task(source: str, task: str, models: list[str], options: dict[str, 
     typer.echo(f"saved  {comparison.folder}")
 
 
-def _networks(spelled: list[str]) -> dict[str, dict[str, Any]]:
-    """Networks of a task by name, each with its own options: `small:hidden=32,deep:hidden=32:layers=2`."""
+def _networks(spelled: list[str]) -> dict[str, Table]:
+    """Networks for a task by name, each with its own options: `small:hidden=32,deep:hidden=32:layers=2`."""
     from thereafter.errors import OptionError
     from thereafter.training.recipes import parse_settings
 
-    networks: dict[str, dict[str, Any]] = {}
+    networks: dict[str, Table] = {}
     for one in ",".join(spelled).split(",") if spelled else ():
         name, *own = one.strip().split(":")
         if not name or not own or not all("=" in option for option in own) or name in networks:

@@ -11,7 +11,7 @@ from thereafter.cli.app import data_app
 
 @data_app.command(name="list")
 def data_list() -> None:
-    """The named corpora and where each one is."""
+    """List the named corpora and where each one is."""
     from thereafter.data import corpora
 
     for name in corpora.names():
@@ -20,8 +20,8 @@ def data_list() -> None:
 
 
 @data_app.command(name="get")
-def data_get(name: Annotated[str, typer.Argument(help="The corpus.")]) -> None:
-    """Find, download or make a corpus, check it, and say where its parts are.
+def data_get(name: Annotated[str, typer.Argument(help="Name of the corpus.")]) -> None:
+    """Find, download or generate a corpus, check it, and print where its parts are.
 
     Example: thereafter data get tinyshakespeare
     """
@@ -35,9 +35,9 @@ def data_get(name: Annotated[str, typer.Argument(help="The corpus.")]) -> None:
 
 @data_app.command(name="path")
 def data_path(
-    name: Annotated[str, typer.Argument(help="The corpus, or one part of it as in ptb:valid.")],
+    name: Annotated[str, typer.Argument(help="Name of the corpus, or one part of it: ptb:valid.")],
 ) -> None:
-    """The path of a corpus' files, one a line; nothing is downloaded.
+    """Print the paths of a corpus' files, one per line. Nothing is downloaded.
 
     Example: wc -w $(thereafter data path ptb:test)
     """

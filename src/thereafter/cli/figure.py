@@ -12,11 +12,15 @@ from thereafter.cli.app import app
 
 @app.command()
 def figure(
-    name: Annotated[str, typer.Argument(help="The figure; without one, all are listed.", show_default=False)] = "",
+    name: Annotated[
+        str, typer.Argument(help="Name of the figure. Without it, all figures are listed.", show_default=False)
+    ] = "",
     files: Annotated[
         list[Path] | None, typer.Argument(help="Saved measurements, traces or run folders.", metavar="FILE...")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The picture: .html, .png, .svg, .csv or .json.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write: .html, .png, .svg, .csv or .json. Default: NAME.html.")
+    ] = None,
 ) -> None:
     """Draw a figure from saved measurements, traces or run folders.
 
@@ -25,15 +29,14 @@ def figure(
     from thereafter.figures.catalogue import FIGURES, draw
 
     if not name:
-        for known, entry in FIGURES.items():
-            typer.echo(f"{known:26}{entry.shows}\n{'':26}from: {entry.made_by}")
+        for known, row in FIGURES.items():
+            typer.echo(f"{known:26}{row.shows}\n{'':26}from: {row.made_by}")
         return
     from thereafter.figures.export import write
 
-    drawn = draw(name, files or [])
-    place = write(drawn, out or Path(f"{name}.html"))
-    for one in drawn:
-        typer.echo(f"{one.title}: {one.caption}")
-    typer.echo(
-        f"saved {place}" + (f" and {len(drawn) - 1} more beside it" * (len(drawn) > 1 and place.suffix != ".html"))
-    )
+    pictures = draw(name, files or [])
+    place = write(pictures, out or Path(f"{name}.html"))
+    for picture in pictures:
+        typer.echo(f"{picture.title}: {picture.caption}")
+    several = len(pictures) > 1 and place.suffix != ".html"
+    typer.echo(f"saved {place}" + (f" and {len(pictures) - 1} more beside it" if several else ""))

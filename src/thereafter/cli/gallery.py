@@ -12,17 +12,20 @@ from thereafter.cli.app import app
 
 @app.command()
 def gallery(
-    out: Annotated[Path, typer.Option(help="The folder the page and the pictures go to.")] = Path("gallery"),
-    only: Annotated[str, typer.Option(help="Names of pictures, with commas between; all by default.")] = "",
-    png: Annotated[bool, typer.Option("--png/--no-png", help="PNGs too, which need kaleido and a browser.")] = True,
+    out: Annotated[Path, typer.Option(help="Folder for the page and the pictures.")] = Path("gallery"),
+    only: Annotated[str, typer.Option(help="Names of pictures, separated by commas. Default: all.")] = "",
+    png: Annotated[
+        bool, typer.Option("--png/--no-png", help="Write PNGs too; this needs kaleido and a browser.")
+    ] = True,
     models: Annotated[
-        Path | None, typer.Option(help="Where the trained models are kept; the cache folder by default.")
+        Path | None, typer.Option(help="Folder of the trained models. Default: the cache folder.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The seed of all trainings.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of all training runs.")] = 0,
 ) -> None:
-    """Build every picture of the books from small models: under ten minutes on two cores, then two.
+    """Draw the figures of the textbooks from small models that are trained here.
 
-    What can be drawn is written before the next model is trained; a picture trains only the models it shows.
+    The first time takes under ten minutes on two cores, later times two. Each picture is written as soon as its models
+    are trained, and only the models it shows are trained.
 
     Example: thereafter gallery --out gallery --only gradient-decay,lstm-cell
     """

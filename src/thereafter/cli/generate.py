@@ -1,4 +1,4 @@
-"""`thereafter next` and `thereafter generate`: what a model says."""
+"""`thereafter next` and `thereafter generate`: what a model predicts and writes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 @app.command(name="next")
 def next_(
     run: Run,
-    prompt: Annotated[str, typer.Argument(help="The text so far; it gets no line end.")] = "",
-    k: Annotated[int, typer.Option("-k", "--k", help="How many.")] = 5,
+    prompt: Annotated[str, typer.Argument(help="The text so far; no line end is added.")] = "",
+    k: Annotated[int, typer.Option("-k", "--k", help="How many tokens to list.")] = 5,
     tokens: ArpaTokens = "word",
 ) -> None:
-    """The likeliest next tokens after a prompt, with their probabilities.
+    """List the most likely next tokens after a prompt, with their probabilities.
 
     Example: thereafter next runs/book "the cat sat on the" -k 5
     """
@@ -33,24 +33,32 @@ def next_(
 @app.command()
 def generate(
     run: Run,
-    prompt: Annotated[str, typer.Argument(help="The text to go on from.")] = "",
-    max_new_tokens: Annotated[int, typer.Option(help="How many tokens to add at most.")] = 40,
-    temperature: Annotated[float, typer.Option(help="Below 1 safer, above 1 wilder, 0 always the likeliest.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest only.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest that together reach this share.")] = None,
-    min_p: Annotated[float | None, typer.Option(help="Draw from those at least this share of the likeliest.")] = None,
-    repetition_penalty: Annotated[float, typer.Option(help="Above 1: what was said already is less likely.")] = 1.0,
-    num_beams: Annotated[int, typer.Option(help="Search the likeliest text with so many hypotheses.")] = 1,
-    length_penalty: Annotated[float, typer.Option(help="Beams: above 1 favours long texts, 0 short ones.")] = 1.0,
-    samples: Annotated[int, typer.Option(help="How many texts.")] = 1,
-    stop: Annotated[
-        list[str] | None, typer.Option(help="End before this text, \\n for a line end; may be given again.")
+    prompt: Annotated[str, typer.Argument(help="The text to continue.")] = "",
+    max_new_tokens: Annotated[int, typer.Option(help="Most tokens to generate.")] = 40,
+    temperature: Annotated[
+        float, typer.Option(help="Below 1 safer, above 1 more random, 0 always the most likely token.")
+    ] = 1.0,
+    top_k: Annotated[int | None, typer.Option(help="Sample from the k most likely tokens only.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample from the most likely tokens that together reach this probability.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Texts, tokens and log probabilities as JSON.")] = False,
+    min_p: Annotated[
+        float | None, typer.Option(help="Sample from tokens at least this fraction as likely as the most likely one.")
+    ] = None,
+    repetition_penalty: Annotated[
+        float, typer.Option(help="Above 1: tokens that were already used become less likely.")
+    ] = 1.0,
+    num_beams: Annotated[int, typer.Option(help="Beam search with this many hypotheses, instead of sampling.")] = 1,
+    length_penalty: Annotated[float, typer.Option(help="Beam search: above 1 favours long texts, 0 short ones.")] = 1.0,
+    samples: Annotated[int, typer.Option(help="How many texts to generate.")] = 1,
+    stop: Annotated[
+        list[str] | None, typer.Option(help="Stop before this text; \\n is a line end. Repeat the option for more.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed: the same seed gives the same text.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print texts, tokens and log probabilities as JSON.")] = False,
     tokens: ArpaTokens = "word",
 ) -> None:
-    """The prompt and what the model says after it, shown as it is drawn.
+    """Continue a prompt; the text is shown as it is generated.
 
     Example: thereafter generate runs/book "the cat" --temperature 0.8 --top-p 0.9 --seed 1
     """
@@ -67,15 +75,15 @@ def generate(
         "seed": seed,
     }
     if samples == 1 and num_beams == 1 and not as_json:
-        drawn = lm.stream_text(prompt, max_new_tokens, **options)  # refuses before the prompt is shown
-        for piece in chain([prompt], drawn, ["\n"]):
+        pieces = lm.stream_text(prompt, max_new_tokens, **options)  # refuses before the prompt is shown
+        for piece in chain([prompt], pieces, ["\n"]):
             typer.echo(piece, nl=False)
         return
-    found = lm.generate(prompt, max_new_tokens, num_return_sequences=samples, return_log_probs=True, **options)
+    texts = lm.generate(prompt, max_new_tokens, num_return_sequences=samples, return_log_probs=True, **options)
     if as_json:
-        typer.echo(json.dumps({"prompt": prompt, "samples": [asdict(one) for one in found]}, allow_nan=False))
+        typer.echo(json.dumps({"prompt": prompt, "samples": [asdict(one) for one in texts]}, allow_nan=False))
         return
-    for number, one in enumerate(found, start=1):
-        if len(found) > 1:
-            typer.echo(f"--- {number} of {len(found)}, log p {one.log_prob:.3f}")
+    for number, one in enumerate(texts, start=1):
+        if len(texts) > 1:
+            typer.echo(f"--- {number} of {len(texts)}, log p {one.log_prob:.3f}")
         typer.echo(one.text)

@@ -9,8 +9,9 @@ from thereafter.cli.app import app
 
 @app.command()
 def kernels() -> None:
-    """The ways to run a recurrent layer: which can run on this machine, and why the others cannot; and what was found
-    of the processor, with where each figure comes from.
+    """List the kernels of recurrent layers: which run on this machine, and why the others do not.
+
+    Also what is known about the processor, and where each figure comes from.
 
     Example: thereafter kernels
     """
@@ -20,9 +21,9 @@ def kernels() -> None:
     from thereafter.kernels.scan import KERNELS
     from thereafter.processor import processor, usable
 
-    listed = {name: KERNELS.load(name).status() for name in KERNELS}
-    listed |= processor().lines()
-    listed["threads"] = f"torch takes {torch.get_num_threads()} of {usable()} processors"
-    listed["bfloat16"] = onednn.status()
-    for name, text in listed.items():
+    lines = {name: KERNELS.load(name).status() for name in KERNELS}
+    lines |= processor().lines()
+    lines["threads"] = f"torch uses {torch.get_num_threads()} of {usable()} processors"
+    lines["bfloat16"] = onednn.status()
+    for name, text in lines.items():
         typer.echo(f"{name:<10} {text}")

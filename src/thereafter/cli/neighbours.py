@@ -12,10 +12,10 @@ from thereafter.cli.app import Run, app, load
 @app.command()
 def neighbours(
     run: Run,
-    word: Annotated[str, typer.Argument(help="A token of the model, with or without the space before it.")],
-    k: Annotated[int, typer.Option("-k", "--k", help="How many.")] = 10,
+    word: Annotated[str, typer.Argument(help="A token of the model, with or without its leading space.")],
+    k: Annotated[int, typer.Option("-k", "--k", help="How many words to list.")] = 10,
 ) -> None:
-    """The words a neural model holds for most alike: the cosines of their embeddings.
+    """List the words with the most similar embeddings, by cosine similarity (neural models).
 
     Example: thereafter neighbours runs/book cat -k 5
     """

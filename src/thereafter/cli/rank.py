@@ -15,21 +15,24 @@ from thereafter.cli.app import ArpaTokens, Run, app, load
 def rank(
     run: Run,
     candidates: Annotated[
-        list[str], typer.Argument(help="The texts to compare; - for lines of standard input.", show_default=False)
+        list[str],
+        typer.Argument(help="Texts to rank; - reads one from each line of standard input.", show_default=False),
     ],
-    context: Annotated[str, typer.Option(help="The text they follow; it gets no line end.")] = "",
-    per: Annotated[str, typer.Option(help="sentence, or token or char to compare different lengths.")] = "sentence",
-    lines: Annotated[bool, typer.Option("--lines", help="Candidates are whole lines: their ends count too.")] = False,
+    context: Annotated[str, typer.Option(help="Text that comes before each of them; no line end is added.")] = "",
+    per: Annotated[
+        str, typer.Option(help="Log probability per sentence, or per token or char to compare different lengths.")
+    ] = "sentence",
+    lines: Annotated[bool, typer.Option("--lines", help="Texts are whole lines: score their line ends too.")] = False,
     tokens: ArpaTokens = "word",
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, best first.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, best first.")] = False,
 ) -> None:
-    """Candidates of a speech recogniser or spell checker, the likeliest first, with their log probabilities.
+    """Rank texts by log probability, the most likely first: rescoring for speech recognition or spelling.
 
     Example: thereafter rank runs/book "the cat sat on the mat" "the cat sad on the mat"
     """
-    listed = _lines_of_standard_input() if candidates == ["-"] else candidates
+    texts = _lines_of_standard_input() if candidates == ["-"] else candidates
     end = "\n" if lines else ""
-    ranked = load(run, tokens).rank([text + end for text in listed], context, per=per)
+    ranked = load(run, tokens).rank([text + end for text in texts], context, per=per)
     named = [(text.removesuffix(end) if end else text, logp) for text, logp in ranked]
     if as_json:
         finite = [{"text": text, "log_prob": logp if math.isfinite(logp) else None} for text, logp in named]
@@ -40,12 +43,12 @@ def rank(
 
 
 def _lines_of_standard_input() -> list[str]:
-    """Each line a candidate, blank ones left out; one without any is an error of the source."""
+    """Each line as a candidate, without blank lines; no candidate at all is an error."""
     from thereafter.errors import EmptyCorpusError
     from thereafter.text.sources import resolve
 
     (source,) = resolve("-").parts.values()
-    listed = [line for line in source.text().split("\n") if line.strip()]
-    if not listed:
+    lines = [line for line in source.text().split("\n") if line.strip()]
+    if not lines:
         raise EmptyCorpusError("standard input holds no candidates; expected one a line; try: printf 'a\\nb\\n' |")
-    return listed
+    return lines

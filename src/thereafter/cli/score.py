@@ -1,73 +1,84 @@
-"""`thereafter score`."""
+"""`thereafter score`: perplexity and bits per byte of a text, or how good the answers of a task are."""
 
 from __future__ import annotations
 
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.models import OptionInfo
 
 from thereafter.cli.app import ArpaTokens, Encoding, Run, app, load
+from thereafter.config import Table
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
+    from thereafter.api import LanguageModel
     from thereafter.evaluation.scores import Score
 
-MIXTURE, SWITCHES = "Mixtures", "Switches"
+
+def _mixing(text: str, *names: str, metavar: str | None = None) -> OptionInfo:
+    option: OptionInfo = typer.Option(*names, help=text, metavar=metavar, rich_help_panel="Mixtures")
+    return option
+
+
+def _adapting(text: str, *names: str, metavar: str | None = None) -> OptionInfo:
+    panel = "Cache and dynamic evaluation"
+    option: OptionInfo = typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel)
+    return option
+
+
+Source = Annotated[
+    str | None,
+    typer.Argument(help="Text to score: a file, a folder, a 'glob*', - for standard input, or a corpus name."),
+]
+Text = Annotated[str | None, typer.Option(help="Score this text instead of a source.")]
+Part = Annotated[str | None, typer.Option(help="Part of a corpus. Default: test.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")]
+Mix = Annotated[list[str] | None, _mixing("Interpolate with this run. Repeat the option to mix more.", metavar="RUN")]
+Weights = Annotated[
+    str | None, _mixing("Weights of the models in order, such as 0.3,0.7. Default: equal, or tuned by --tune.")
+]
+Tune = Annotated[
+    str | None,
+    _adapting("Tune weights, cache and learning rate on this text; of a corpus, on its valid part.", metavar="SOURCE"),
+]
+Cache = Annotated[bool, _adapting("Add a cache of the most recent words.", "--cache")]
+CacheSize = Annotated[int | None, _adapting("Words in the cache (default 500).")]
+CacheWeight = Annotated[float | None, _adapting("Weight of the cache (default 0.1, or tuned).")]
+CacheTheta = Annotated[
+    float | None, _adapting("How strongly similar contexts are preferred; neural models only (or tuned).")
+]
+CacheDecay = Annotated[float | None, _adapting("How fast older words lose weight (or tuned).")]
+Dynamic = Annotated[
+    bool, _adapting("Dynamic evaluation: a neural model keeps learning from the text it has scored.", "--dynamic")
+]
+DynamicRate = Annotated[float | None, _adapting("Learning rate of dynamic evaluation (or tuned).")]
 
 
 @app.command()
 def score(
     run: Run,
-    source: Annotated[
-        str | None, typer.Argument(help="What to score: a file, a folder, a 'glob*', - or a corpus.")
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="Score this text instead of a source.")] = None,
-    part: Annotated[str | None, typer.Option(help="The part of a corpus (default: test).")] = None,
+    source: Source = None,
+    text: Text = None,
+    part: Part = None,
     encoding: Encoding = None,
     tokens: ArpaTokens = "word",
-    mix: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RUN", help="Mix with this run; may be given again.", rich_help_panel=MIXTURE),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(help="Their weights in order, 0.3,0.7; else equal parts, or tuned.", rich_help_panel=MIXTURE),
-    ] = None,
-    tune: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SOURCE",
-            help="Choose weights, cache and rate on this text (of a corpus: its valid part).",
-            rich_help_panel=SWITCHES,
-        ),
-    ] = None,
-    cache: Annotated[bool, typer.Option("--cache", help="Remember the last words.", rich_help_panel=SWITCHES)] = False,
-    cache_size: Annotated[int | None, typer.Option(help="How many words (500).", rich_help_panel=SWITCHES)] = None,
-    cache_weight: Annotated[
-        float | None, typer.Option(help="The share of the cache (0.1, or tuned).", rich_help_panel=SWITCHES)
-    ] = None,
-    cache_theta: Annotated[
-        float | None,
-        typer.Option(
-            help="How much like situations count more, neural models only (or tuned).", rich_help_panel=SWITCHES
-        ),
-    ] = None,
-    cache_decay: Annotated[
-        float | None, typer.Option(help="How much less each older word counts (or tuned).", rich_help_panel=SWITCHES)
-    ] = None,
-    dynamic: Annotated[
-        bool,
-        typer.Option("--dynamic", help="Neural models go on learning from what they scored.", rich_help_panel=SWITCHES),
-    ] = False,
-    dynamic_rate: Annotated[
-        float | None, typer.Option(help="The rate of that learning (or tuned).", rich_help_panel=SWITCHES)
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All figures as JSON.")] = False,
+    mix: Mix = None,
+    weights: Weights = None,
+    tune: Tune = None,
+    cache: Cache = False,
+    cache_size: CacheSize = None,
+    cache_weight: CacheWeight = None,
+    cache_theta: CacheTheta = None,
+    cache_decay: CacheDecay = None,
+    dynamic: Dynamic = False,
+    dynamic_rate: DynamicRate = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Perplexity and bits per byte of a text under a model or a mixture; of a task how good its answers are.
+    """Score a text with a model or a mixture: perplexity and bits per byte. A task is scored on examples.
 
     Example: thereafter score runs/book other.txt
 
@@ -79,37 +90,37 @@ def score(
         given = {"text": text, "encoding": encoding, "mix": mix, "weights": weights, "tune": tune}
         _score_task(run, source, part, given | {"cache": cache, "dynamic": dynamic}, as_json)
         return
-    cached = {"size": cache_size, "weight": cache_weight, "theta": cache_theta, "decay": cache_decay}
-    lm = load(run, tokens)
-    if mix:
-        import thereafter
-
-        lm = thereafter.mixture([lm, *(load(other, tokens) for other in mix)], _weights(weights, tune))
-    elif weights is not None:
-        raise OptionError(f"--weights is {weights!r} and there is nothing to mix with; try --mix RUN")
+    lm = _load_mixture(run, mix or [], tokens, weights, tune)
+    cache_settings = {"size": cache_size, "weight": cache_weight, "theta": cache_theta, "decay": cache_decay}
     result = lm.score(
         source,
         text=text,
         part=part,
         encoding=encoding,
-        cache=_switch("cache", cache, cached),
+        cache=_switch("cache", cache, cache_settings),
         dynamic=_switch("dynamic", dynamic, {"rate": dynamic_rate}),
         tune=tune,
     )
     if as_json:
-        facts = result.as_dict()
-        odd = [name for name, value in facts.items() if isinstance(value, float) and not math.isfinite(value)]
-        typer.echo(json.dumps(facts | dict.fromkeys(odd), allow_nan=False))
-        return
-    members = lm.config["mixture"]["members"] if mix else []
-    for name, value in _rows(result, members).items():
-        typer.echo(f"{name:<14} {value}")
-    if result.caveat:
-        typer.secho(f"{'caution':<14} {result.caveat}", fg=typer.colors.YELLOW, bold=True)
+        _print_json(result)
+    else:
+        _print_table(result, lm.config["mixture"]["members"] if mix else [])
 
 
-def _score_task(run: str, source: str | None, part: str | None, of_texts: dict[str, Any], as_json: bool) -> None:
-    """How good the answers of a task are on examples."""
+def _load_mixture(run: str, others: list[str], tokens: str, weights: str | None, tune: str | None) -> LanguageModel:
+    """The model of a run, mixed with those of other runs where there are any."""
+    lm = load(run, tokens)
+    if others:
+        import thereafter
+
+        return thereafter.mixture([lm, *(load(other, tokens) for other in others)], _parse_weights(weights, tune))
+    if weights is not None:
+        raise OptionError(f"--weights is {weights!r} and there is nothing to mix with; try --mix RUN")
+    return lm
+
+
+def _score_task(run: str, source: str | None, part: str | None, of_texts: Table, as_json: bool) -> None:
+    """Score the answers of a task on examples; OptionError for options that only language models have."""
     from thereafter.task_model import load_task
 
     model = load_task(run)
@@ -122,6 +133,20 @@ def _score_task(run: str, source: str | None, part: str | None, of_texts: dict[s
 
     result = model.score(source, part=part or "test")
     typer.echo(json.dumps(finite(result.as_dict()), allow_nan=False) if as_json else result)
+
+
+def _print_json(result: Score) -> None:
+    """All figures; one that is not finite becomes null, because JSON has no other word for it."""
+    facts = result.as_dict()
+    odd = [name for name, value in facts.items() if isinstance(value, float) and not math.isfinite(value)]
+    typer.echo(json.dumps(facts | dict.fromkeys(odd), allow_nan=False))
+
+
+def _print_table(result: Score, members: list[str]) -> None:
+    for name, value in _rows(result, members).items():
+        typer.echo(f"{name:<14} {value}")
+    if result.caveat:
+        typer.secho(f"{'caution':<14} {result.caveat}", fg=typer.colors.YELLOW, bold=True)
 
 
 def _rows(result: Score, members: list[str]) -> dict[str, str]:
@@ -141,7 +166,7 @@ def _rows(result: Score, members: list[str]) -> dict[str, str]:
         "context": result.context,
         "lines": f"{result.lines:,}",
         "bytes": f"{result.bytes:,}",
-        "nats": f"{result.nats:.3f} and {result.spelling_nats:.3f} for spelling unknown forms",
+        "nats": f"{result.nats:.3f} and {result.spelling_nats:.3f} for spelling unknown words",
     }
     if members:
         pairs = zip(result.weights, members, strict=True)
@@ -151,20 +176,20 @@ def _rows(result: Score, members: list[str]) -> dict[str, str]:
     return rows
 
 
-def _switch(name: str, on: bool, given: dict[str, Any]) -> bool | dict[str, Any]:
-    """A switch with its settings; a setting alone does not switch it on, so that no score differs by accident."""
+def _switch(name: str, on: bool, given: Table) -> bool | Table:
+    """A switch with its settings. A setting alone does not turn it on, so that no score changes by accident."""
     settings = {key: value for key, value in given.items() if value is not None}
     if settings and not on:
         key, value = next(iter(settings.items()))
-        raise OptionError(f"--{name}-{key} is {value} and --{name} is off; try --{name} with it")
+        raise OptionError(f"--{name}-{key} is {value} and --{name} is off; add --{name}")
     return settings or on
 
 
-def _weights(spelled: str | None, tune: str | None) -> list[float] | None:
+def _parse_weights(spelled: str | None, tune: str | None) -> list[float] | None:
     if spelled is None:
         return None
     if tune is not None:
-        raise OptionError("got both --weights and --tune; expected one of them: given weights are not tuned")
+        raise OptionError("got both --weights and --tune; expected one of them: weights that are given are not tuned")
     try:
         return [float(part) for part in spelled.split(",")]
     except ValueError:

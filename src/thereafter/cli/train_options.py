@@ -1,0 +1,106 @@
+"""The options of `thereafter train`, a type each: what it may be, and its help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.models import OptionInfo
+
+from thereafter.kinds import listed
+from thereafter.tasks import TASKS
+
+
+def _neural(text: str) -> OptionInfo:
+    option: OptionInfo = typer.Option(help=text, rich_help_panel="Neural models")
+    return option
+
+
+def _ngram(text: str) -> OptionInfo:
+    option: OptionInfo = typer.Option(help=text, rich_help_panel="N-gram models")
+    return option
+
+
+def _of_text(text: str, *names: str) -> OptionInfo:
+    option: OptionInfo = typer.Option(*names, help=text, rich_help_panel="Text")
+    return option
+
+
+Source = Annotated[
+    str | None,
+    typer.Argument(
+        help="A file, a folder, a 'glob*', - for standard input, or a corpus name (thereafter data list).",
+        show_default=False,
+    ),
+]
+Task = Annotated[
+    str | None,
+    typer.Option(help=f"Train for a task on labelled examples, instead of a language model: {listed(list(TASKS))}."),
+]
+NoBaselines = Annotated[
+    bool, typer.Option("--no-baselines", help="With --task: train no simple baselines for comparison.")
+]
+Model = Annotated[str | None, typer.Option(help=f"Kind of model (default ngram): {listed()}.")]
+Tokens = Annotated[
+    str | None, typer.Option(help="Tokenizer: word, prose, char, byte or bpe. Default: what suits the source.")
+]
+Out = Annotated[Path | None, typer.Option(help="Run folder to write. Default: a new one under runs/.")]
+Resume = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="RUN", help="Resume a neural training run that was stopped or killed. Takes no other options."
+    ),
+]
+RecipeFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Read source and options from a TOML file, such as a run's config.toml."),
+]
+Seed = Annotated[int | None, typer.Option(help="Random seed (default 0). N-grams use no random numbers.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting by its name in config.toml: --set training.clip=0.25 --set lstm.tied=false.",
+    ),
+]
+
+Hidden = Annotated[int | None, _neural("Hidden size. Default: chosen from the size of the text.")]
+Layers = Annotated[int | None, _neural("Number of layers. Default: chosen from the size of the text.")]
+Dropout = Annotated[float | None, _neural("Dropout probability, 0 to 1.")]
+Epochs = Annotated[float | None, _neural("Passes over the text. Default: chosen from its size.")]
+TokensBudget = Annotated[int | None, _neural("Stop after training on this many tokens.")]
+Minutes = Annotated[float | None, _neural("Stop after this many minutes.")]
+Batch = Annotated[int | None, _neural("Batch size: rows of text read in parallel.")]
+Steps = Annotated[int | None, _neural("Tokens of each row in a batch: the length of truncated BPTT.")]
+Rate = Annotated[float | None, _neural("Learning rate.")]
+Optimizer = Annotated[str | None, _neural("adamw (the default), adam, sgd or nt-asgd.")]
+Schedule = Annotated[
+    str | None, _neural("Learning rate schedule: constant, step, cosine (the default), plateau or one-cycle.")
+]
+Valid = Annotated[str | None, _neural("Text to validate on. Default: the valid part of the corpus.")]
+Split = Annotated[
+    str | None,
+    _neural(
+        "Split off a validation set, such as 90/10. Default: the last 5 % of lines where there is no validation text."
+    ),
+]
+
+Order = Annotated[int | None, _ngram("Longest n-gram, in tokens: 1 to 10 (default 5).")]
+Smoothing = Annotated[
+    str | None,
+    _ngram("mle, add-alpha, stupid-backoff, katz, witten-bell, absolute, kneser-ney or modified-kneser-ney."),
+]
+Cutoffs = Annotated[str | None, _ngram("Drop n-grams seen this often or less, one number an order: 0,0,1.")]
+Alpha = Annotated[float | None, _ngram("Constant of add-alpha (default 0.1).")]
+Factor = Annotated[float | None, _ngram("Back-off factor of stupid-backoff (default 0.4).")]
+Arpa = Annotated[Path | None, _ngram("Also write the n-gram model to this ARPA file.")]
+
+MinCount = Annotated[int | None, _of_text("Tokens seen less often than this become <unk> (default 2).")]
+Vocabulary = Annotated[
+    int | None, _of_text("Largest vocabulary to keep; for bpe, how many pieces to learn (default 4096).")
+]
+Context = Annotated[str | None, _of_text("line: each line starts afresh. stream: the context runs on across lines.")]
+Lower = Annotated[bool, _of_text("Convert the text to lower case.", "--lower")]
+LettersOnly = Annotated[bool, _of_text("Keep letters only; everything else becomes a space.", "--letters-only")]

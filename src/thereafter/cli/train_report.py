@@ -1,0 +1,83 @@
+"""What `thereafter train` prints of a model it has trained: its summary and its scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from thereafter import progress
+
+if TYPE_CHECKING:
+    from thereafter.api import LanguageModel
+    from thereafter.data.files import AnySource
+    from thereafter.task_model import TaskModel
+
+_MISTAKES = 5  # the most frequent ones that are shown
+_OFF: tuple[object, ...] = (None, (), [], 0.0, False)  # settings with these values are not shown
+
+
+def print_task(trained: TaskModel, source: AnySource, baselines: bool) -> None:
+    """The network of a task, and its scores on the validation and the test part of the source."""
+    from thereafter.tasks import finding
+
+    last = trained.log[-1]
+    seconds = f"{last['seconds_training']:.1f} s"
+    typer.echo(f"task       {trained.config['task']}, {last['parameters']:,} parameters, {seconds}")
+    if finding.has(trained.task, source, "valid"):
+        typer.echo(f"valid      {trained.score(source, part='valid')}")
+    if finding.has(trained.task, source, "test"):
+        _print_test(trained, source, baselines)
+
+
+def _print_test(trained: TaskModel, source: AnySource, baselines: bool) -> None:
+    """The score on the test part, with simple baselines below it; then the most frequent mistakes."""
+    from thereafter.tasks.task import MeasuredByClass
+
+    score = trained.score(source, part="test")
+    rows = [("this model", score)] + (trained.baselines(source) if baselines else [])
+    width = max(len(name) for name, _ in rows)
+    for row, (name, measured) in enumerate(rows):
+        typer.echo(f"{'' if row else 'test':<11}{name:<{width}}  {measured}")
+    if isinstance(score, MeasuredByClass) and (mistakes := score.confusions(_MISTAKES)):
+        pairs = (f"{gold} predicted as {answer} {count:,} times" for gold, answer, count in mistakes)
+        typer.echo(f"mistakes   {', '.join(pairs)}")
+
+
+def print_summary(lm: LanguageModel) -> None:
+    """The settings of a language model, the text it was trained on, and how the training went."""
+    config, facts = lm.config, lm.summary()
+    settings = [f"{name} {_describe(value)}" for name, value in config[config["model"]].items() if value not in _OFF]
+    typer.echo(f"model      {', '.join([config['model'], *settings])}")
+    source = config["source"]
+    typer.echo(f"text       {source['part']}" + (f" ({source['detail']})" if source["detail"] else ""))
+    typer.echo(
+        f"tokens     {facts['tokens']:,} {config['text']['tokens']}, vocabulary {facts['vocabulary']:,}, "
+        f"context {config['text']['context']}"
+    )
+    if "ngrams" in facts:
+        typer.echo("n-grams    " + ", ".join(f"{size:,}" for size in facts["ngrams"]))
+    for order, amounts in facts.get("discounts", {}).items():
+        typer.echo(f"discounts  order {order}: " + ", ".join(f"{amount:.4f}" for amount in amounts))
+    for note in facts.get("notes", []):
+        loud = note.startswith(progress.WARNING)
+        typer.secho(f"note       {note}", fg=typer.colors.YELLOW if loud else None, bold=loud or None)
+    if "parameters" in facts:
+        typer.echo(f"parameters {facts['parameters']:,}")
+        typer.echo(
+            f"training   {facts['steps']:,} steps, {facts['seen']:,} tokens, {facts['tokens_per_second']:,} a second, "
+            f"best at step {facts['best_step']:,}"
+        )
+    typer.echo(f"seconds    {facts['seconds_tokenizing']:.2f} tokenizing, {facts['seconds_training']:.2f} training")
+
+
+def print_scores(lm: LanguageModel) -> None:
+    """Scores on the held-out parts. The part that chose the weights is labelled validation."""
+    stepwise = "training" in lm.config
+    for held_out, label in (("valid", "validation" if stepwise else "valid"), ("test", "test")):
+        if lm.texts is not None and held_out in lm.texts.parts:
+            typer.echo(f"{label:<11}{lm.score(lm.texts, part=held_out)}")
+
+
+def _describe(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
