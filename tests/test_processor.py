@@ -161,4 +161,4 @@ def test_the_command_says_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"reference", "cpu", "processor", "caches", "threads", "bfloat16"} <= said.keys()
     assert said["processor"] == "a name (an architecture): its instructions could not be read"
     assert said["caches"] == "could not be read; an L2 of 1 MB is assumed"
-    assert said["threads"] == f"torch takes {torch.get_num_threads()} of {processor.usable()} processors"
+    assert said["threads"] == f"torch uses {torch.get_num_threads()} of {processor.usable()} processors"
