@@ -21,8 +21,8 @@ def curves(page: Any) -> dict[str, list[float]]:
     return {one["name"]: one["y"] for one in page.evaluate("document.querySelector('.chart').numbers")}
 
 
-def said(page: Any, model: str) -> list[str]:
-    words = page.locator(f'[data-model="{model}"] .said :is(span, s)').all_text_contents()
+def translation_of(page: Any, model: str) -> list[str]:
+    words = page.locator(f'[data-model="{model}"] .translation :is(span, s)').all_text_contents()
     return [word.removeprefix("✗") for word in words]
 
 
@@ -41,7 +41,7 @@ def test_the_curves_are_the_quality_the_library_measures(page: Any, ready_folder
 def test_attention_is_switched_off_and_on(page: Any):
     page.goto("/#bottleneck")
     assert set(curves(page)) == {"attention off", "attention on"}
-    page.wait_for_selector(f'[data-model="{ON}"] .said')
+    page.wait_for_selector(f'[data-model="{ON}"] .translation')
     for choice, title, model in (("off", "attention off", OFF), ("on", "attention on", ON)):
         page.get_by_role("combobox", name="Attention", exact=True).select_option(choice)
         page.wait_for_function(
@@ -54,7 +54,7 @@ def test_attention_is_switched_off_and_on(page: Any):
 
 def test_a_sentence_of_the_length_asked_for_and_what_both_make_of_it(page: Any, ready_folder: Path):
     page.goto("/#bottleneck?length=6")
-    page.wait_for_selector(f'[data-model="{ON}"] .said')
+    page.wait_for_selector(f'[data-model="{ON}"] .translation')
     slider = page.get_by_role("slider", name="Words of the sentence")
     slider.focus()
     page.keyboard.press("ArrowRight")
@@ -62,8 +62,8 @@ def test_a_sentence_of_the_length_asked_for_and_what_both_make_of_it(page: Any, 
     source, target = page.locator("#source").text_content(), page.locator("#target").text_content()
     for model, name in ((OFF, "no-attention"), (ON, "attention")):
         own = load_task(ready_folder / TASKS / name)
-        assert said(page, model) == own.predict(source).split()
-        wrong = page.locator(f'[data-model="{model}"] .said s').count()
+        assert translation_of(page, model) == own.predict(source).split()
+        wrong = page.locator(f'[data-model="{model}"] .translation s').count()
         assert wrong == verbs.judged(own, source, target)["right"].count(False)
     page.get_by_role("button", name="Another sentence").click()
     page.wait_for_function("before => document.querySelector('#source').textContent !== before", arg=source)
@@ -83,7 +83,7 @@ def test_the_translators_are_trained_from_the_page_and_the_panel_comes_alive(bro
         page.locator(".making progress").wait_for()
         page.set_default_timeout(120_000)
         assert set(curves(page)) == {"attention off", "attention on"}
-        page.wait_for_selector(f'[data-model="{OFF}"] .said')
+        page.wait_for_selector(f'[data-model="{OFF}"] .translation')
         assert not page.locator(".making progress").is_visible()
         assert not page.get_by_role("button", name="Train the two translators").is_visible()
         page.goto("/#attention")  # the other panel of these models needs no training any more

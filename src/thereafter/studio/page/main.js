@@ -32,7 +32,7 @@ function context(panel) {
     /** Call back whenever models or trainings have changed; ends with the panel. */
     watch: (call) => watchers.add(call),
     /** Say something to whoever listens instead of looking. */
-    announce: (text) => show(document.getElementById("said"), text),
+    announce: (text) => show(document.getElementById("announced"), text),
   };
 }
 
@@ -55,7 +55,7 @@ async function open() {
     el("div", { class: "top" }, el("h2", {}, panel.title), el("p", { class: "see" }, panel.see)),
     el("p", { class: "about" }, panel.about),
     place,
-    el("p", { id: "said", class: "hidden", "aria-live": "polite" }),
+    el("p", { id: "announced", class: "hidden", "aria-live": "polite" }),
   );
   try {
     turn.leave = await panel.mount(place, context(panel));
@@ -65,7 +65,7 @@ async function open() {
   }
 }
 
-async function heard(snapshot) {
+async function hear(snapshot) {
   sayStage(snapshot.stage);
   jobs = snapshot.jobs;
   const names = models.map((model) => model.name).join();
@@ -74,10 +74,10 @@ async function heard(snapshot) {
   } catch (error) {
     status.textContent = api.sentence(error);
   }
-  const found = lost && snapshot.stage.loaded;
-  if (found) lost = false;
+  const isBack = lost && snapshot.stage.loaded;
+  if (isBack) lost = false;
   // what could not be asked meanwhile is asked again
-  if (found && root.querySelector(".error:not(:empty)")) open();
+  if (isBack && root.querySelector(".error:not(:empty)")) open();
   else for (const call of watchers) call();
 }
 
@@ -101,7 +101,7 @@ document.getElementById("theme").addEventListener("click", () => {
 addEventListener("hashchange", () => {
   if (!writeState.own()) open();
 });
-api.listen("/api/events", heard, (text) => {
+api.listen("/api/events", hear, (text) => {
   lost = true;
   status.textContent = text;
 });

@@ -4,7 +4,7 @@ import { field, presets } from "../parts/controls.js";
 import { calm, el, errors, visible } from "../parts/dom.js";
 import { percent } from "../parts/numbers.js";
 import { MOST_TYPED, taskChoice, taskModels } from "../parts/tasks.js";
-import { bringIntoView, current, player, whole } from "../parts/walk.js";
+import { bringIntoView, markCurrent, player, wholeNumber } from "../parts/walk.js";
 
 export const panel = {
   id: "attention",
@@ -52,14 +52,14 @@ function mount(place, context) {
   const text = el("textarea", { rows: 1, maxlength: MOST_TYPED, spellcheck: "false" });
   text.value = context.get("text", SENTENCES[0][0]);
   const pick = taskChoice("Translator", context.get("model"), () => request());
-  const walk = player(moved);
-  walk.set(whole(context.get("step"), FIRST_STEP), MOST_TYPED);
+  const walk = player(showStep);
+  walk.set(wholeNumber(context.get("step"), FIRST_STEP), MOST_TYPED);
   const table = el("table", {
     class: "looked",
     "aria-label": "Attention weights: a row for each word written, a column for each word read",
   });
   const map = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Attention weights" }, table);
-  const said = el("p", { role: "status", style: "margin:0 0 .5rem" });
+  const status = el("p", { role: "status", style: "margin:0 0 .5rem" });
   const row = el("div");
   walk.node.append(pick.node);
   pick.node.style.marginLeft = "auto";
@@ -67,7 +67,7 @@ function mount(place, context) {
     "div",
     { hidden: true },
     walk.node,
-    said,
+    status,
     el(
       "div",
       { class: "halves", id: "picture" },
@@ -86,13 +86,13 @@ function mount(place, context) {
     task: "translate",
     offer: "Train the two translators (about half a minute)",
     about: ABOUT,
-    changed: found,
+    changed: offer,
   });
   place.append(el("style", {}, STYLE), models.node, input, failed.node, body);
   const later = calm(request);
   text.addEventListener("input", later);
 
-  function found(all) {
+  function offer(all) {
     pick.fill(all.filter((model) => model.attention !== "none"));
     if (!pick.value) return;
     body.hidden = input.hidden = false;
@@ -140,7 +140,7 @@ function mount(place, context) {
       el("tbody", {}, rows),
     );
     walk.set(walk.at, rows.length);
-    moved(walk.at);
+    showStep(walk.at);
   }
 
   function line(word, at) {
@@ -167,15 +167,15 @@ function mount(place, context) {
     );
   }
 
-  function moved(at) {
+  function showStep(at) {
     if (!answer) return;
     context.set({ step: at });
     rows.forEach((one, i) => {
       one.classList.toggle("later", i >= at);
-      current(one, i + 1 === at);
+      markCurrent(one, i + 1 === at);
     });
     if (!at) {
-      said.textContent = "Nothing is written yet.";
+      status.textContent = "Nothing is written yet.";
       row.replaceChildren(el("p", { class: "note" }, "Press Next word."));
       return;
     }
@@ -183,7 +183,7 @@ function mount(place, context) {
       word = visible(answer.said[at - 1]);
     const listed = weights.map((p, place) => ({ text: answer.source[place], p, place })).sort((a, b) => b.p - a.p);
     const [first] = listed;
-    said.textContent =
+    status.textContent =
       `Step ${at} of ${rows.length}: it writes “${word}” ` +
       `and looks most at “${visible(first.text)}”, ${percent(first.p)}.`;
     const sum = weights.reduce((total, weight) => total + weight, 0);
@@ -197,7 +197,7 @@ function mount(place, context) {
       ),
     );
     bringIntoView(map, rows[at - 1].querySelector(".most"));
-    context.announce(said.textContent);
+    context.announce(status.textContent);
   }
 
   return () => {

@@ -5,11 +5,11 @@ import { chart, colourOf, DASHES } from "../parts/chart.js";
 import { choice, describe, field, modelChoice, presets, slider } from "../parts/controls.js";
 import { calm, el, errors, visible } from "../parts/dom.js";
 import { POWERS, percent, short } from "../parts/numbers.js";
-import { MOST_CHARACTERS, recurrent } from "../parts/walk.js";
+import { isRecurrent, MOST_CHARACTERS } from "../parts/walk.js";
 
 const BESIDE = ["ready:rnn", "ready:lstm", "ready:gru"];
 const LIMIT = 40;
-const DECADES = 4; // how many powers of ten below the largest gradient are told apart in the picture
+const DECADES = 4; // how many powers of ten below the largest gradient the picture can show
 const SENTENCES = 60; // of a mean
 const TEXTS = [
   ["the small happy hamsters defended by our musician outside still have", "a far verb"],
@@ -33,7 +33,7 @@ export const panel = {
 };
 
 function mount(place, context) {
-  let found = []; // an answer for each model, the chosen one first
+  let answers = []; // an answer for each model, the chosen one first
   let means = null; // the same as means over sentences, where those are asked for
   let unread = ""; // why there are none
   let beside = context.get("beside") ? context.get("beside").split(",") : null;
@@ -50,7 +50,7 @@ function mount(place, context) {
   const still = matchMedia("(prefers-reduced-motion: reduce)");
 
   const model = modelChoice("Model", context, {
-    fits: recurrent,
+    fits: isRecurrent,
     wanted: context.get("model", "ready:lstm"),
     changed: () => soon(),
   });
@@ -153,7 +153,7 @@ function mount(place, context) {
     body,
   );
 
-  const one = () => found[0];
+  const one = () => answers[0];
   const steps = () => one().tokens.length;
   const total = () => 2 * steps();
   const whole = () => cut.value >= longest;
@@ -163,11 +163,11 @@ function mount(place, context) {
   const beyond = () => one().states.find((part) => part.layer === state().layer && part.field !== state().field);
 
   function sayCut(value) {
-    return value >= longest ? `none, all ${longest} steps` : `after ${counted(value, "step")}`;
+    return value >= longest ? `none, all ${longest} steps` : `after ${count(value, "step")}`;
   }
 
   function offer() {
-    const fitting = context.models.filter((card) => recurrent(card) && card.name !== model.value);
+    const fitting = context.models.filter((card) => isRecurrent(card) && card.name !== model.value);
     const key = [fitting.map((card) => card.name), beside].join(";");
     if (others.dataset.key === key) return;
     others.dataset.key = key;
@@ -210,7 +210,7 @@ function mount(place, context) {
     });
     const models = [model.value, ...names].slice(0, 6);
     try {
-      [found, means] = await Promise.all([
+      [answers, means] = await Promise.all([
         ask("/api/backprop", { models, text: text.value.slice(0, MOST_CHARACTERS), limit: LIMIT }),
         over.value === "verbs" ? verbMeans(models) : null,
       ]);
@@ -251,7 +251,7 @@ function mount(place, context) {
     cut.set(Math.min(Number(context.get("cut", steps())) || steps(), steps()));
     at = wanted === "" ? total() : Math.max(0, Math.min(total(), Number(wanted) || 0));
     left.textContent = one().left_out
-      ? `${counted(steps(), "token")} are read, ${one().left_out} left out: ` +
+      ? `${count(steps(), "token")} are read, ${one().left_out} left out: ` +
         `at most ${LIMIT}, and of a model that reads lines the last line.`
       : "";
     draw();
@@ -315,7 +315,7 @@ function mount(place, context) {
     const where =
       back === 0
         ? "at the last state, where the loss is"
-        : `${counted(back, "step")} back, after “${visible(one().tokens[step])}”`;
+        : `${count(back, "step")} back, after “${visible(one().tokens[step])}”`;
     const part = back === 0 || !sent.at(-1) ? "" : `, ${percent(sent[step] / sent.at(-1))} of what the last state gets`;
     return `Backward, ${where}: the gradient has the size ${short(sent[step])}${part}.`;
   }
@@ -326,14 +326,14 @@ function mount(place, context) {
     const states = `${first} of ${steps()} states ${first === 1 ? "gets" : "get"} no gradient`;
     const over = share > 1 ? " It is longer because what is left out points the other way." : "";
     return (
-      `Cut after ${counted(cut.value, "step")}: ${states}. ` +
+      `Cut after ${count(cut.value, "step")}: ${states}. ` +
       `The gradient of the recurrent weights keeps ${percent(share)} of its whole length.${over}`
     );
   }
 
   /** What the chart and the table show: every field of the last layer of every model, by steps back. */
   function lines() {
-    return (means ?? found).flatMap((answer, place) => {
+    return (means ?? answers).flatMap((answer, place) => {
       const last = answer.states.at(-1)?.layer;
       const parts = answer.states
         .filter((part) => part.layer === last)
@@ -355,11 +355,11 @@ function mount(place, context) {
   async function compare() {
     const all = lines();
     verdicts.replaceChildren(table(all));
-    const told = all.map((line) => `${nameFor(line)} ${line.part.decay?.words ?? "unknown"}`);
+    const verdictTexts = all.map((line) => `${nameFor(line)} ${line.part.decay?.words ?? "unknown"}`);
     const shares = means?.map((answer) => `${labelOf(answer)} ${percent(answer.right)}`).join(", ");
     const right = means ? ` Verbs with the right number: ${shares}.` : "";
     const why = over.value === "verbs" && !means ? ` Measured on this text: ${unread}.` : "";
-    words.textContent = `${told.join("; ")}.${right}${why}`;
+    words.textContent = `${verdictTexts.join("; ")}.${right}${why}`;
     const traces = all.flatMap((line) => [
       curve(line, line.norm),
       ...(line.direct ? [curve(line, line.direct, "gates alone")] : []),
@@ -378,7 +378,7 @@ function mount(place, context) {
     }
     curves.setAttribute(
       "aria-label",
-      `Gradient by steps back from the loss, as a share of that 1 step back: ${told.join("; ")}`,
+      `Gradient by steps back from the loss, as a share of that 1 step back: ${verdictTexts.join("; ")}`,
     );
   }
 
@@ -499,7 +499,7 @@ function mount(place, context) {
     settle();
   }
 
-  function keyed(event) {
+  function pressKey(event) {
     const does = { ArrowRight: () => stepBy(1), ArrowLeft: () => stepBy(-1), " ": toggle }[event.key];
     const busy = event.key === " " ? event.target !== stage : event.target.closest?.("input, textarea, select");
     if (!does || busy || event.altKey || event.ctrlKey || event.metaKey) return;
@@ -511,7 +511,7 @@ function mount(place, context) {
     if (drawn && Math.abs(stage.clientWidth - width) > 8) draw();
   });
   resized.observe(stage);
-  document.addEventListener("keydown", keyed);
+  document.addEventListener("keydown", pressKey);
   context.watch(offer);
   offer();
   return () => {
@@ -519,11 +519,11 @@ function mount(place, context) {
     later.cancel();
     soon.cancel();
     resized.disconnect();
-    document.removeEventListener("keydown", keyed);
+    document.removeEventListener("keydown", pressKey);
   };
 }
 
-function counted(number, what) {
+function count(number, what) {
   return `${number} ${what}${number === 1 ? "" : "s"}`;
 }
 

@@ -4,7 +4,7 @@ import { choice, slider } from "../parts/controls.js";
 import { calm, el, errors, show } from "../parts/dom.js";
 import { percent } from "../parts/numbers.js";
 import { taskChoice, taskModels } from "../parts/tasks.js";
-import { whole } from "../parts/walk.js";
+import { wholeNumber } from "../parts/walk.js";
 
 export const panel = {
   id: "bottleneck",
@@ -17,7 +17,7 @@ export const panel = {
   mount,
 };
 
-const MEASURES = { words: "words in their places", exact: "sentences right to the letter" };
+const MEASURES = { words: "words in their places", exact: "sentences without a mistake" };
 const SHOWN = { both: "off and on, side by side", off: "off", on: "on" };
 const ABOUT =
   "Two translators from English to French are trained here, alike but for the attention. " +
@@ -27,18 +27,18 @@ const FIRST_LENGTH = 14,
 
 function mount(place, context) {
   let points = [],
-    at = Math.max(0, whole(context.get("sentence"), 0));
+    at = Math.max(0, wholeNumber(context.get("sentence"), 0));
   const ask = context.api.latest(),
     measure = context.api.latest();
   const failed = errors();
-  const without = taskChoice("Without attention", context.get("off"), measured);
-  const having = taskChoice("With attention", context.get("on"), measured);
+  const without = taskChoice("Without attention", context.get("off"), refresh);
+  const attending = taskChoice("With attention", context.get("on"), refresh);
   const shown = choice("Attention", Object.entries(SHOWN), context.get("shown", "both"), draw);
   const quality = choice("Quality", Object.entries(MEASURES), context.get("quality", "words"), draw);
   const length = slider(
     "Words of the sentence",
-    { min: 1, max: MOST_LENGTH, step: 1, value: whole(context.get("length"), FIRST_LENGTH) },
-    moved,
+    { min: 1, max: MOST_LENGTH, step: 1, value: wholeNumber(context.get("length"), FIRST_LENGTH) },
+    changeLength,
   );
   const another = el(
     "button",
@@ -53,7 +53,7 @@ function mount(place, context) {
     "Another sentence",
   );
   const picture = el("div");
-  const said = el("p", { class: "note", role: "status" });
+  const status = el("p", { class: "note", role: "status" });
   const numbers = el(
     "details",
     {},
@@ -64,9 +64,9 @@ function mount(place, context) {
   const body = el(
     "div",
     { hidden: true },
-    el("div", { class: "row" }, shown.node, quality.node, without.node, having.node),
+    el("div", { class: "row" }, shown.node, quality.node, without.node, attending.node),
     picture,
-    said,
+    status,
     numbers,
     el("div", { class: "row", style: "margin-top:1rem" }, length.node, another),
     sentences,
@@ -75,30 +75,30 @@ function mount(place, context) {
     task: "translate",
     offer: "Train the two translators (about half a minute)",
     about: ABOUT,
-    changed: found,
+    changed: offer,
   });
   place.append(models.node, failed.node, body);
   const later = calm(example);
 
-  function found(all) {
+  function offer(all) {
     const looking = all.filter((model) => model.attention !== "none");
     without.fill(all.filter((model) => model.attention === "none"));
-    having.fill(looking);
+    attending.fill(looking);
     body.hidden = false;
-    measured();
+    refresh();
   }
 
-  const names = () => [without.value, having.value].filter(Boolean);
+  const names = () => [without.value, attending.value].filter(Boolean);
   const titles = () =>
     new Map([
       [without.value, "attention off"],
-      [having.value, "attention on"],
+      [attending.value, "attention on"],
     ]);
   const visibleNames = () =>
-    [shown.value !== "on" && without.value, shown.value !== "off" && having.value].filter(Boolean);
+    [shown.value !== "on" && without.value, shown.value !== "off" && attending.value].filter(Boolean);
 
-  async function measured() {
-    said.textContent = "Translating held-out sentences of every length.";
+  async function refresh() {
+    status.textContent = "Translating held-out sentences of every length.";
     try {
       const answer = await measure("/api/tasks/quality", { models: names() });
       if (!place.isConnected) return;
@@ -111,11 +111,11 @@ function mount(place, context) {
       draw();
     } catch (error) {
       failed.say(context.api.sentence(error));
-      said.textContent = "";
+      status.textContent = "";
     }
   }
 
-  function moved() {
+  function changeLength() {
     at = 0;
     mark();
     later();
@@ -178,7 +178,7 @@ function mount(place, context) {
       })
       .filter(Boolean);
     show(
-      said,
+      status,
       `With ${length.value} words, ${MEASURES[key]}: ${here.join(", ")}. ` +
         "Every point is the mean over up to 20 held-out sentences. Those of the ready translators are generated; " +
         "of the shortest there are so few that training has met them too.",
@@ -230,8 +230,8 @@ function mount(place, context) {
       sentence: at || null,
       shown: shown.value === "both" ? null : shown.value,
       quality: quality.value === "words" ? null : quality.value,
-      off: chosen(without),
-      on: chosen(having),
+      off: nameInAddress(without),
+      on: nameInAddress(attending),
     });
     try {
       const answer = await ask("/api/tasks/example", { models: names(), length: length.value, at });
@@ -262,7 +262,7 @@ function mount(place, context) {
       el("h3", {}, titles().get(one.model)),
       el(
         "p",
-        { class: "mono said" },
+        { class: "mono translation" },
         words.flatMap((word) => [word, " "]),
       ),
       el(
@@ -282,7 +282,7 @@ function mount(place, context) {
   };
 }
 
-/** A chosen model for the address; the ready ones need no mention. */
-function chosen(pick) {
+/** The name of a chosen model in the address; the ready ones need no mention. */
+function nameInAddress(pick) {
   return pick.value.startsWith("ready:") ? null : pick.value;
 }

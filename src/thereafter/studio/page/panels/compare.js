@@ -79,7 +79,7 @@ function mount(place, context) {
     label: "models compared",
     sort: context.get("sort", "bits_per_byte"),
     down: context.get("down") === "1",
-    sorted: (sort, down) => context.set({ sort, down: down ? "1" : "" }),
+    changed: (sort, down) => context.set({ sort, down: down ? "1" : "" }),
   });
   const legend = el("p", { class: "note" });
   const learning = el("div", { id: "learning" }),
@@ -120,14 +120,14 @@ function mount(place, context) {
     advice,
   );
 
-  function wanted() {
+  function wantedNames() {
     if (touched) return chosen;
     const ready = context.models.filter((model) => model.name.startsWith("ready:"));
     return ready.sort((a, b) => rung(a) - rung(b)).map((model) => model.name);
   }
 
   function offer() {
-    const names = wanted();
+    const names = wantedNames();
     const key = context.models.map((model) => model.name).join() + names.join();
     if (picks.dataset.key === key) return;
     picks.dataset.key = key;
@@ -139,8 +139,8 @@ function mount(place, context) {
           value: model.name,
           onchange: () => {
             chosen = box.checked
-              ? [...wanted(), model.name].slice(-16)
-              : wanted().filter((name) => name !== model.name);
+              ? [...wantedNames(), model.name].slice(-16)
+              : wantedNames().filter((name) => name !== model.name);
             touched = true;
             offer();
           },
@@ -175,7 +175,7 @@ function mount(place, context) {
     context.set({ of: of.value === MODELS ? "" : of.value, models: touched ? chosen.join(",") : "" });
     picks.style.display = of.value.startsWith(KEPT) ? "none" : "";
     failed.say("");
-    const names = wanted().filter((name) => context.models.some((model) => model.name === name));
+    const names = wantedNames().filter((name) => context.models.some((model) => model.name === name));
     if (!of.value.startsWith(KEPT) && !names.length) {
       status.textContent = context.models.length
         ? "Choose at least one model."
@@ -278,7 +278,7 @@ function mount(place, context) {
       "bits_per_byte",
     );
     legend.textContent = answer.legend.join(" ");
-    advice.replaceChildren(...answer.advice.map((said) => el("li", {}, said)));
+    advice.replaceChildren(...answer.advice.map((sentence) => el("li", {}, sentence)));
     return whole ? redraw() : null;
   }
 
@@ -301,7 +301,7 @@ function mount(place, context) {
     measure.select.value = y;
     const ends = rows.flatMap((row) => row.curves.flatMap((curve) => numbers(curve[across.value])));
     const traces = rows.flatMap((row) => {
-      const look = styled(row, shown.rows);
+      const look = styleOf(row, shown.rows);
       if (row.level) return row.level[y] == null ? [] : [level(row, look, row.level[y], ends)];
       return row.curves.map((curve, seed) => ({
         ...look,
@@ -338,7 +338,7 @@ function mount(place, context) {
     const traces = rows.map((row) => {
       const points = row.agreement;
       return {
-        ...styled(row, shown.rows),
+        ...styleOf(row, shown.rows),
         name: row.name,
         mode: "lines+markers",
         x: words.map((_, at) => at),
@@ -417,10 +417,10 @@ function mount(place, context) {
     );
   }
 
-  async function draw(element, traces, options, said) {
+  async function draw(element, traces, options, summaries) {
     try {
       await chart(element, traces, options);
-      element.setAttribute("aria-label", `${options.y} by ${options.x}: ${said.join("; ")}`);
+      element.setAttribute("aria-label", `${options.y} by ${options.x}: ${summaries.join("; ")}`);
     } catch (error) {
       failed.say(context.api.sentence(error));
     }
@@ -437,13 +437,13 @@ function mount(place, context) {
   };
 }
 
-/** The place of a model on the ladder, oldest first; those over letters last. */
+/** The place of a model on the ladder, oldest first; those over characters last. */
 function rung(model) {
   return GENERATIONS.indexOf(model.kind) + (model.tokens === "char" ? GENERATIONS.length : 0);
 }
 
 /** Colour by kind of model; dash and mark by place, since colour alone says nothing to everybody. */
-function styled(row, rows) {
+function styleOf(row, rows) {
   const place = rows.indexOf(row);
   const twin = rows.slice(0, place).filter((other) => other.kind === row.kind).length;
   return {

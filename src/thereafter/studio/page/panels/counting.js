@@ -79,7 +79,7 @@ function mount(place, context) {
   const corpus = choice("Text", CORPORA, context.get("corpus", "four"), () => {
     at = 5;
     offerText();
-    moved();
+    restart();
   });
   const text = el("textarea", { rows: 4, maxlength: LIMIT, spellcheck: "false" });
   text.value = context.get("text", RHYME);
@@ -105,7 +105,7 @@ function mount(place, context) {
     "aria-label": "The text, up to the word just read",
     tabindex: "0",
   });
-  const said = el("p", { id: "said-pair" });
+  const status = el("p", { id: "last-pair" });
   const smoothing = choice("Smoothing", SMOOTHINGS, context.get("smoothing", "mle"), () => {
     look("probabilities");
     offerAlpha();
@@ -160,7 +160,7 @@ function mount(place, context) {
     steps,
     failed.node,
     lines,
-    said,
+    status,
     options,
     table,
     rule,
@@ -168,8 +168,8 @@ function mount(place, context) {
     el("section", { class: "card" }, el("h3", {}, "A sentence from this table"), draw, drawn),
   );
 
-  const typed = calm(() => moved());
-  text.addEventListener("input", typed);
+  const later = calm(() => restart());
+  text.addEventListener("input", later);
   offerText();
   offerAlpha();
   look(view);
@@ -179,7 +179,7 @@ function mount(place, context) {
   });
   return () => {
     pause();
-    typed.cancel();
+    later.cancel();
   };
 
   function offerText() {
@@ -208,11 +208,11 @@ function mount(place, context) {
   function step(to) {
     pause();
     at = to();
-    moved();
+    restart();
   }
 
   /** A sentence belongs to the table it was drawn from: at another one it is gone. */
-  function moved() {
+  function restart() {
     seed = null;
     return refresh();
   }
@@ -223,7 +223,7 @@ function mount(place, context) {
     const on = async () => {
       at += 1;
       const mine = timer;
-      await moved();
+      await restart();
       if (mine !== timer) return; // paused meanwhile
       if (answer && at >= answer.length) pause();
       else timer = setTimeout(on, PACE);
@@ -251,7 +251,7 @@ function mount(place, context) {
   }
 
   async function refresh() {
-    typed.cancel();
+    later.cancel();
     remember();
     let now;
     try {
@@ -282,7 +282,7 @@ function mount(place, context) {
     drawLines();
     drawTable();
     drawSentence();
-    if (!timer) context.announce(said.textContent);
+    if (!timer) context.announce(status.textContent);
   }
 
   function drawLines() {
@@ -298,10 +298,10 @@ function mount(place, context) {
     lines.replaceChildren(...rows.filter((row) => row.textContent.trim()));
     const now = lines.querySelector(".now");
     lines.scrollTop = now ? now.offsetTop - lines.offsetTop - lines.clientHeight / 2 : 0;
-    said.textContent = saying();
+    status.textContent = describePair();
   }
 
-  function saying() {
+  function describePair() {
     const { pair } = answer;
     if (!pair) return `Nothing is read yet: ${answer.length} words and sentence ends are to come.`;
     const times = pair.count === 1 ? "for the first time" : `${pair.count} times by now`;
@@ -339,7 +339,7 @@ function mount(place, context) {
       );
     uncover(table.querySelector(".grown"));
     rule.textContent = p && answer.rows.length ? formula() : "";
-    left.textContent = leftOut();
+    left.textContent = describeLeftOut();
   }
 
   function line(row, p, other, width) {
@@ -393,7 +393,7 @@ function mount(place, context) {
     );
   }
 
-  function leftOut() {
+  function describeLeftOut() {
     const shown = answer.rows.length - 1; // the first row is <s>
     if (answer.rows.length === 0 || shown === answer.words) return "";
     return (
@@ -418,12 +418,12 @@ function mount(place, context) {
   }
 
   function drawSentence() {
-    const found = answer.drawn;
-    if (!found) {
+    const sentence = answer.drawn;
+    if (!sentence) {
       drawn.replaceChildren();
       return;
     }
-    const made = found.steps.map(({ word, p, before }) =>
+    const made = sentence.steps.map(({ word, p, before }) =>
       el(
         "li",
         { "data-word": word, "data-p": p, title: `p(${word} after ${before}) = ${p}` },
@@ -431,21 +431,21 @@ function mount(place, context) {
         el("small", {}, number(p)),
       ),
     );
-    const product = found.steps.length
-      ? `Together: ${found.p >= 0.001 ? number(found.p) : found.p.toExponential(1)}, the product of all steps.`
+    const product = sentence.steps.length
+      ? `Together: ${sentence.p >= 0.001 ? number(sentence.p) : sentence.p.toExponential(1)}, the product of all steps.`
       : "";
     drawn.replaceChildren(
       el("ol", { class: "drawn", "aria-label": "the drawn sentence" }, made),
-      el("p", { class: "note" }, `${product} ${ending(found)}`.trim()),
+      el("p", { class: "note" }, `${product} ${ending(sentence)}`.trim()),
     );
   }
 
-  function ending(found) {
-    if (found.ended === "sentence") return "";
-    if (found.ended === "length") return `It was cut after ${found.steps.length} words.`;
+  function ending(sentence) {
+    if (sentence.ended === "sentence") return "";
+    if (sentence.ended === "length") return `It was cut after ${sentence.steps.length} words.`;
     if (!answer.rows.length) return "A dead end: nothing is counted yet. Read some words first.";
     return (
-      `A dead end: nothing was ever read after “${found.after}”, so without smoothing no word can follow it. ` +
+      `A dead end: nothing was ever read after “${sentence.after}”, so without smoothing no word can follow it. ` +
       "Read on, or switch a smoothing on."
     );
   }

@@ -4,7 +4,7 @@ import { chain, ink } from "../parts/chain.js";
 import { chart } from "../parts/chart.js";
 import { choice, field, modelChoice, presets, slider } from "../parts/controls.js";
 import { calm, el, errors } from "../parts/dom.js";
-import { POWERS, percent, raised, short } from "../parts/numbers.js";
+import { exponentOf, POWERS, percent, short } from "../parts/numbers.js";
 import { MOST_CHARACTERS } from "../parts/walk.js";
 
 const CURVES = {
@@ -32,7 +32,7 @@ export const panel = {
 
 function mount(place, context) {
   let seed = Number(context.get("seed", "0")) || 0;
-  let found = null,
+  let answer = null,
     drawn = null,
     sweeping = 0,
     width = 0,
@@ -40,7 +40,7 @@ function mount(place, context) {
   const failed = errors();
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const refresh = steady(ask);
-  const typed = calm(refresh, 250);
+  const later = calm(refresh, 250);
 
   const radius = slider(
     "Spectral radius",
@@ -94,10 +94,10 @@ function mount(place, context) {
     fits: (card) => card.kind === "rnn",
     wanted: context.get("model", "ready:rnn"),
     changed: () => {
-      if (chosen() === "trained") refresh();
+      if (network() === "trained") refresh();
     },
   });
-  const text = el("textarea", { rows: 4, spellcheck: "false", oninput: typed });
+  const text = el("textarea", { rows: 4, spellcheck: "false", oninput: later });
   text.value = context.get("text", TEXT);
   const trained = el(
     "div",
@@ -153,16 +153,16 @@ function mount(place, context) {
     stage,
   );
 
-  const chosen = () => through.value;
+  const network = () => through.value;
 
   async function ask() {
     if (left) return;
-    const withModel = chosen() === "trained";
+    const withModel = network() === "trained";
     trained.hidden = !withModel;
     context.set({
       radius: radius.value,
       steps: steps.value,
-      through: chosen(),
+      through: network(),
       units: units.value,
       seed: seed || null,
       forget: forget.value === 0.97 ? null : forget.value,
@@ -173,7 +173,7 @@ function mount(place, context) {
     if (withModel && model.value)
       Object.assign(body, { model: model.value, text: text.value.slice(0, MOST_CHARACTERS) });
     try {
-      found = { ...body, ...(await context.api.post("/api/eigenvalue", body)) };
+      answer = { ...body, ...(await context.api.post("/api/eigenvalue", body)) };
       if (left) return;
       failed.say("");
       await draw();
@@ -183,14 +183,14 @@ function mount(place, context) {
   }
 
   async function draw() {
-    const shown = found.trained || chosen() !== "trained" ? chosen() : "linear"; // until a trained model is ready
-    verdict.textContent = sayVerdict(found[shown], shown);
+    const shown = answer.trained || network() !== "trained" ? network() : "linear"; // until a trained model is ready
+    verdict.textContent = sayVerdict(answer[shown], shown);
     more.textContent = sayMore(shown);
-    drawChain(found[shown], shown);
-    const at = found.power.values.map((_, k) => k);
+    drawChain(answer[shown], shown);
+    const at = answer.power.values.map((_, k) => k);
     const guide = {
       name: "stays 1",
-      x: [0, found.steps],
+      x: [0, answer.steps],
       y: [1, 1],
       mode: "lines",
       hoverinfo: "skip",
@@ -205,7 +205,7 @@ function mount(place, context) {
       marker: { color: ink(look.color), symbol: look.symbol, size: thick ? 6 : 4 },
     });
     const power = { ...CURVES.linear, name: "|Wᵏx| / |x|" };
-    await chart(powers, [curve(found.power.values, power, true), guide], {
+    await chart(powers, [curve(answer.power.values, power, true), guide], {
       x: "multiplications k",
       y: "size of Wᵏx",
       log: true,
@@ -214,29 +214,30 @@ function mount(place, context) {
     });
     powers.setAttribute(
       "aria-label",
-      `Size of W to the k times x by k: ${short(found.power.values.at(-1))} after ${found.steps} multiplications`,
+      `Size of W to the k times x by k: ${short(answer.power.values.at(-1))} after ${answer.steps} multiplications`,
     );
-    const there = Object.keys(CURVES).filter((name) => found[name]);
+    const there = Object.keys(CURVES).filter((name) => answer[name]);
     const gates = {
-      ...curve(found.gates.values, { ...CURVES.lstm, name: "its forget gates alone", dash: "dot" }, false),
+      ...curve(answer.gates.values, { ...CURVES.lstm, name: "its forget gates alone", dash: "dot" }, false),
       mode: "lines",
     };
     await chart(
       gradients,
-      [...there.map((name) => curve(found[name].values, CURVES[name], name === shown)), gates, guide],
+      [...there.map((name) => curve(answer[name].values, CURVES[name], name === shown)), gates, guide],
       { x: "steps back", y: "gradient", log: true, height: 300, layout: POWERS },
     );
-    const said = there.map(
-      (name) => `${CURVES[name].name} ${found[name].decay?.verdict ?? "unknown"}, ${short(found[name].values.at(-1))}`,
+    const verdicts = there.map(
+      (name) =>
+        `${CURVES[name].name} ${answer[name].decay?.verdict ?? "unknown"}, ${short(answer[name].values.at(-1))}`,
     );
-    gradients.setAttribute("aria-label", `Gradient after ${found.steps} steps back: ${said.join("; ")}`);
+    gradients.setAttribute("aria-label", `Gradient after ${answer.steps} steps back: ${verdicts.join("; ")}`);
   }
 
   function drawChain({ values }, name) {
-    const network = name === "lstm" ? "LSTM's c" : CURVES[name].name;
-    title.textContent = `The ${network}, unrolled: the backward pass`;
+    const path = name === "lstm" ? "LSTM's c" : CURVES[name].name;
+    title.textContent = `The ${path}, unrolled: the backward pass`;
     const places = Array.from({ length: NODES }, (_, node) =>
-      Math.round((found.steps * (NODES - 1 - node)) / (NODES - 1)),
+      Math.round((answer.steps * (NODES - 1 - node)) / (NODES - 1)),
     );
     const key = [...places, picture.clientWidth].join();
     if (picture.dataset.key !== key) {
@@ -256,25 +257,25 @@ function mount(place, context) {
 
   function sayVerdict({ values, decay }, name) {
     const word = decay ? decay.verdict[0].toUpperCase() + decay.verdict.slice(1) : "Unknown";
-    const power = `${found.radius}${raised(found.steps)} = ${short(found.radius ** found.steps)}`;
+    const power = `${answer.radius}${exponentOf(answer.steps)} = ${short(answer.radius ** answer.steps)}`;
     const last = short(values.at(-1)),
       grown = values.at(-1) > 1.005;
     const reached =
-      `after ${found.steps} steps back through the ${name === "lstm" ? "LSTM, along c," : CURVES[name].name} ` +
+      `after ${answer.steps} steps back through the ${name === "lstm" ? "LSTM, along c," : CURVES[name].name} ` +
       (grown ? `the gradient has grown ${last} times` : `${last} of the gradient is left`);
     if (name === "lstm") {
-      const gates = `${found.forget}${raised(found.steps)} = ${short(found.gates.values.at(-1))}`;
+      const gates = `${answer.forget}${exponentOf(answer.steps)} = ${short(answer.gates.values.at(-1))}`;
       return `${word}: ${reached}; its forget gates alone give ${gates}, the radius alone would give ${power}.`;
     }
-    const compared = name === "linear" ? `, which is ${power}` : `; the radius alone would give ${power}`;
-    return `${word}: ${reached}${compared}.`;
+    const comparison = name === "linear" ? `, which is ${power}` : `; the radius alone would give ${power}`;
+    return `${word}: ${reached}${comparison}.`;
   }
 
   function sayMore(name) {
     if (name === "linear") {
       return (
         "Nothing stands between the products, so that the gradient is the power of the radius to the last digit. " +
-        `Along the c of an LSTM ${percent(found.lstm.values.at(-1))} is left.`
+        `Along the c of an LSTM ${percent(answer.lstm.values.at(-1))} is left.`
       );
     }
     if (name === "lstm") {
@@ -290,9 +291,9 @@ function mount(place, context) {
         "it fades sooner than the radius says, and above 1 it need not explode."
       );
     }
-    const { own } = found.trained;
+    const { own } = answer.trained;
     return (
-      `The matrix of this trained model has the spectral radius ${short(own)}; here it is scaled to ${found.radius}. ` +
+      `The matrix of this trained model has the spectral radius ${short(own)}; here it is scaled to ${answer.radius}. ` +
       "A trained matrix has eigenvalues of many sizes, and tanh takes its part: the largest one alone does not decide."
     );
   }
@@ -321,17 +322,17 @@ function mount(place, context) {
   }
 
   const resized = new ResizeObserver(() => {
-    if (found && Math.abs(picture.clientWidth - width) > 8) draw();
+    if (answer && Math.abs(picture.clientWidth - width) > 8) draw();
   });
   resized.observe(picture);
   context.watch(() => {
-    if (!found) refresh();
+    if (!answer) refresh();
   }); // the page may be up before the studio can compute
   refresh();
   return () => {
     left = true;
     stop();
-    typed.cancel();
+    later.cancel();
     resized.disconnect();
   };
 }

@@ -2,17 +2,17 @@
 import { choice, field, modelChoice, presets, SENTENCES, slider } from "../parts/controls.js";
 import { calm, el, errors, show, visible } from "../parts/dom.js";
 import { equationList } from "../parts/equations.js";
-import { around, face, keeping, levelTable, own, reading, STYLE } from "../parts/levels.js";
+import { beforeAndNow, describeMemory, face, levelTable, reading, STYLE, unitOf } from "../parts/levels.js";
 import {
   bringIntoView,
-  gated,
+  isGated,
+  isRecurrent,
   knownUnit,
   MOST_CHARACTERS,
   MOST_STEPS,
   player,
-  recurrent,
   remarks,
-  whole,
+  wholeNumber,
 } from "../parts/walk.js";
 
 const MEAN = "mean"; // of the units, in the address
@@ -31,20 +31,20 @@ export const panel = {
 function mount(place, context) {
   let shown = null; // what the models did with the sentence, and what shows it
   // null: of each model the unit that carries the number; -1: the mean of all
-  let unitNow = context.get("unit") === MEAN ? -1 : whole(context.get("unit"), null);
+  let unitNow = context.get("unit") === MEAN ? -1 : wholeNumber(context.get("unit"), null);
   const requests = [context.api.latest(), context.api.latest(), context.api.latest()];
   const failed = errors();
   const text = el("textarea", { rows: 1, maxlength: MOST_CHARACTERS, spellcheck: "false" });
   text.value = context.get("text", SENTENCES[0][0]);
   const walk = player(draw, { first: 1 });
-  walk.set(whole(context.get("step"), 5), MOST_STEPS);
+  walk.set(wholeNumber(context.get("step"), 5), MOST_STEPS);
   const first = modelChoice("Model with gates", context, {
-    fits: gated,
+    fits: isGated,
     wanted: context.get("model", "ready:lstm"),
     changed: () => ask(),
   });
   const second = modelChoice("Beside it", context, {
-    fits: recurrent,
+    fits: isRecurrent,
     wanted: context.get("beside", "ready:rnn"),
     changed: () => ask(),
   });
@@ -52,7 +52,7 @@ function mount(place, context) {
     [layer, chosenLayer] = [Number(layers.value), true];
     ask();
   });
-  let layer = Math.max(0, whole(context.get("layer"), -1)),
+  let layer = Math.max(0, wholeNumber(context.get("layer"), -1)),
     chosenLayer = context.get("layer") !== "";
   const unit = slider(
     "Unit",
@@ -119,7 +119,7 @@ function mount(place, context) {
       const twin = reads[0].twin ? await read(first.value, reads[0].twin, requests[2]) : null;
       if (!place.isConnected) return;
       failed.say("");
-      fresh(sentence, ...reads, twin);
+      rebuild(sentence, ...reads, twin);
     } catch (error) {
       failed.say(context.api.sentence(error));
     }
@@ -149,7 +149,7 @@ function mount(place, context) {
   }
 
   /** Another sentence or model: everything is made anew. */
-  function fresh(sentence, main, other, turned) {
+  function rebuild(sentence, main, other, turned) {
     const alike = other && other.model.tokens === main.model.tokens;
     const count = alike ? Math.min(main.steps.length, other.steps.length) : main.steps.length;
     const reads = (alike ? [main, other] : [main]).map((one) => ({ ...one, steps: one.steps.slice(0, count) }));
@@ -193,7 +193,7 @@ function mount(place, context) {
   function draw(at) {
     if (!shown) return;
     const { main, twin } = shown,
-      one = own(main, unitNow);
+      one = unitOf(main, unitNow);
     unit.set(one);
     step.set(at);
     context.set({ step: at, unit: unitNow === -1 ? MEAN : unitNow });
@@ -203,9 +203,9 @@ function mount(place, context) {
       beside,
       `${main.model.label} at “${visible(main.steps[at - 1].form)}”, ${one < 0 ? "mean of all" : `unit ${one}`}`,
     );
-    show(kept, keeping(main, twin, unitNow));
+    show(kept, describeMemory(main, twin, unitNow));
     shown.equations.draw((name) =>
-      one < 0 && ["c", "h"].includes(name) ? undefined : around(main, name, at, unitNow),
+      one < 0 && ["c", "h"].includes(name) ? undefined : beforeAndNow(main, name, at, unitNow),
     );
     shown.table.draw(at, unitNow);
     for (const one of shown.faces) one.draw(at, unitNow);

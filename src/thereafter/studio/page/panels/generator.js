@@ -41,12 +41,12 @@ function mount(place, context) {
   const temperature = slider(
     "Temperature",
     { min: 0, max: 2, step: 0.05, value: context.get("temperature", "0.5"), say: (t) => t.toFixed(2) },
-    changed,
+    sendSettings,
   );
   const topK = slider(
     "Top-k",
     { min: 1, max: ALL, step: 1, value: context.get("k", ALL), say: (k) => (k < ALL ? String(k) : "all") },
-    changed,
+    sendSettings,
   );
   const speed = slider("Tokens a second", { min: 1, max: 80, step: 1, value: context.get("speed", "60") }, keep);
   const model = modelChoice("Model", context, { wanted: context.get("model", "ready:letters"), changed: look });
@@ -57,9 +57,9 @@ function mount(place, context) {
     "Pause",
   );
   const stop = el("button", { type: "button", disabled: true, onclick: end }, "Stop");
-  const said = el("span", { class: "note", role: "status" }, "The first model is ready in a few seconds.");
+  const status = el("span", { class: "note", role: "status" }, "The first model is ready in a few seconds.");
   const rate = el("span", { class: "note", id: "rate" });
-  const text = growing();
+  const text = textLog();
   const strips = el("div", { id: "strips" }, el("p", { class: "note" }, "Nothing has been read yet."));
   const next = el("div", { id: "next" });
   place.append(
@@ -73,7 +73,7 @@ function mount(place, context) {
         look();
       },
     ),
-    el("div", { class: "row middle" }, generate, pause, stop, said, rate),
+    el("div", { class: "row middle" }, generate, pause, stop, status, rate),
     el("div", { class: "row" }, temperature.node, topK.node, speed.node, field("Seed number", seed)),
     failed.node,
     el(
@@ -123,13 +123,13 @@ function mount(place, context) {
     });
   }
 
-  function drawing() {
+  function sampling() {
     return { temperature: temperature.value, top_k: topK.value < ALL ? topK.value : null };
   }
 
-  function changed() {
+  function sendSettings() {
     keep();
-    if (state !== "idle") tell({ do: "set", ...drawing() });
+    if (state !== "idle") tell({ do: "set", ...sampling() });
   }
 
   /** Show what the model expects after the seed text, without writing on. */
@@ -168,7 +168,7 @@ function mount(place, context) {
     waiting = true;
     owed = tokens;
     due = 0;
-    tell({ do: "start", model: model.value, prompt: seedText.value, seed: number, tokens, ...drawing() });
+    tell({ do: "start", model: model.value, prompt: seedText.value, seed: number, tokens, ...sampling() });
   }
 
   function halt() {
@@ -196,7 +196,7 @@ function mount(place, context) {
     generate.disabled = !model.value;
     pause.disabled = stop.disabled = now === "idle";
     pause.textContent = now === "paused" ? "Resume" : "Pause";
-    show(said, sentence);
+    show(status, sentence);
     if (now === "running") {
       before = performance.now();
       request = requestAnimationFrame(frame);
@@ -223,7 +223,7 @@ function mount(place, context) {
       last = piece;
     }
     text.add(added);
-    show(rate, spent.said(added.length, now));
+    show(rate, spent.measure(added.length, now));
     if (now - looked >= LOOK || state === "idle") lookCloser(now);
     const room = ahead() - queue.length - owed;
     if (state === "running") {
@@ -250,21 +250,21 @@ function mount(place, context) {
       );
       return;
     }
-    if (strips.children.length !== last.state.length || !strips.firstChild.drawing) {
+    if (strips.children.length !== last.state.length || !strips.firstChild.draw) {
       strips.replaceChildren(
         ...last.state.map((row, layer) => {
           const made = strip(`h of layer ${layer}`, { height: 1.5 });
           const legend = `layer ${layer}: ${row.length} units, blue below 0, orange above`;
           const part = el("figure", { style: "margin:0" }, made.node, el("figcaption", { class: "note" }, legend));
-          part.drawing = made.draw;
+          part.draw = made.draw;
           return part;
         }),
       );
     }
-    for (const [layer, row] of last.state.entries()) strips.children[layer].drawing([row]);
+    for (const [layer, row] of last.state.entries()) strips.children[layer].draw([row]);
   }
 
-  function heard(message) {
+  function receive(message) {
     if (message.error) {
       failed.say(message.error);
       waiting = false;
@@ -284,15 +284,15 @@ function mount(place, context) {
   function tell(message) {
     if (!line || line.readyState > WebSocket.OPEN) {
       line = context.api.socket("/api/generating");
-      line.onmessage = (event) => heard(JSON.parse(event.data));
-      line.onclose = lost;
+      line.onmessage = (event) => receive(JSON.parse(event.data));
+      line.onclose = reportClosed;
     }
     const mine = line;
     if (mine.readyState === WebSocket.OPEN) mine.send(JSON.stringify(message));
     else mine.addEventListener("open", () => mine.send(JSON.stringify(message)), { once: true });
   }
 
-  function lost(event) {
+  function reportClosed(event) {
     if (event.target !== line || (state === "idle" && !waiting)) return;
     waiting = false;
     enter("idle");
@@ -309,7 +309,7 @@ function mount(place, context) {
 }
 
 /** The text so far, a block a line, of which the last characters are kept: { node, begin, add, length }. */
-function growing() {
+function textLog() {
   const node = el("div", {
     class: "card mono",
     id: "text",
@@ -363,7 +363,7 @@ function pace() {
     reset() {
       seen = [];
     },
-    said(count, now) {
+    measure(count, now) {
       seen.push([now, count]);
       while (seen.length > 2 && now - seen[0][0] > 2000) seen.shift();
       const seconds = (now - seen[0][0]) / 1000;

@@ -111,7 +111,7 @@ function mount(place, context) {
       failed.say("");
       legend.hidden = !answers.some((one) => one.verbs);
       const most = Math.max(...answers.flatMap((one) => one.candidates.map((item) => item.p))); // one scale for all
-      shown = new Map(answers.map((one) => [one.model, drawn(one, most)]));
+      shown = new Map(answers.map((one) => [one.model, columnFor(one, most)]));
       arrange(
         columns,
         [...shown.values()].map((one) => one.node),
@@ -124,7 +124,7 @@ function mount(place, context) {
   }
 
   /** The column of an answer: the one that is there where it shows the same. */
-  function drawn(answer, scale) {
+  function columnFor(answer, scale) {
     const label = context.models.find((one) => one.name === answer.model)?.label ?? answer.model;
     const content = JSON.stringify([label, answer, scale]);
     const before = shown.get(answer.model);
@@ -160,7 +160,7 @@ function mount(place, context) {
 }
 
 /** A share as whole per cent; what is there is never called 0. */
-function rounded(share) {
+function roundPercent(share) {
   return share > 0 && share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`;
 }
 
@@ -180,7 +180,7 @@ function verbs({ singular, plural }) {
   return el(
     "p",
     { class: "verbs tinted", "data-singular": singular, "data-plural": plural },
-    `verbs: sg ${rounded(singular / all)}, pl ${rounded(plural / all)}`,
+    `verbs: sg ${roundPercent(singular / all)}, pl ${roundPercent(plural / all)}`,
     el(
       "span",
       { class: "both", "aria-hidden": "true" },

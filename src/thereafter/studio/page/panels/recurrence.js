@@ -2,23 +2,23 @@
 import { bars } from "../parts/bars.js";
 import { choice, field, modelChoice, presets, SENTENCES, slider } from "../parts/controls.js";
 import { calm, el, errors, show, visible } from "../parts/dom.js";
-import { equationList, signed } from "../parts/equations.js";
+import { equationList, withSign } from "../parts/equations.js";
 import { LOOP_STYLE, loop, sub } from "../parts/loop.js";
 import { percent } from "../parts/numbers.js";
 import { fromMiddle, shade, strip } from "../parts/strip.js";
 import {
   bringIntoView,
   chips,
-  current,
+  isRecurrent,
   knownUnit,
   MOST_CHARACTERS,
   MOST_STEPS,
+  markCurrent,
   player,
-  recurrent,
   remarks,
   textUpTo,
-  usual,
-  whole,
+  usualSize,
+  wholeNumber,
 } from "../parts/walk.js";
 
 export const panel = {
@@ -45,7 +45,7 @@ const STYLE = `
 .unrolled button .ahead { color: var(--soft); font-size: .8rem; min-height: 1.2em; }
 .unrolled canvas { width: 2.2rem; height: 5rem; image-rendering: pixelated; border: 1px solid var(--line);
   border-radius: .25rem; }
-.unrolled button.later canvas, .unrolled button.later .said { visibility: hidden; }
+.unrolled button.later canvas, .unrolled button.later .likeliest { visibility: hidden; }
 .unrolled .one { width: 100%; min-width: 2.9rem; border: 1px solid var(--line); border-radius: .25rem;
   font-size: .8rem; background: var(--ground);
   font-variant-numeric: tabular-nums; line-height: 1.25; } .unrolled .one i { display: block; height: 1.2rem; }
@@ -58,19 +58,19 @@ const STYLE = `
 
 function mount(place, context) {
   let answer = null,
-    turned = null,
+    twinSteps = null,
     most = {},
-    drawn = null; // turned: the twin's steps; most: the strongest colour of h and of c
-  let unitNow = whole(context.get("unit"), null); // null: the one that carries the number
+    drawn = null; // twinSteps: those of the twin sentence; most: the strongest colour of h and of c
+  let unitNow = wholeNumber(context.get("unit"), null); // null: the one that carries the number
   const request = context.api.latest(),
     requestTwin = context.api.latest();
   const failed = errors();
   const text = el("textarea", { rows: 1, maxlength: MOST_CHARACTERS, spellcheck: "false" });
   text.value = context.get("text", SENTENCES[0][0]);
-  const walk = player(moved);
-  walk.set(whole(context.get("step"), 5), MOST_STEPS);
+  const walk = player(showStep);
+  walk.set(wholeNumber(context.get("step"), 5), MOST_STEPS);
   const pick = modelChoice("Model", context, {
-    fits: recurrent,
+    fits: isRecurrent,
     wanted: context.get("model", "ready:gru"),
     changed: () => ask(),
   });
@@ -171,20 +171,20 @@ function mount(place, context) {
         k: 8,
         gates: false,
       };
-      const found = await request("/api/step", asked);
+      const reading = await request("/api/step", asked);
       if (!place.isConnected) return; // another panel is shown by now, and the address is its own
-      const twin = found.twin ? await requestTwin("/api/step", { ...asked, text: found.twin, k: 1 }) : null;
+      const twin = reading.twin ? await requestTwin("/api/step", { ...asked, text: reading.twin, k: 1 }) : null;
       if (!place.isConnected) return;
-      [answer, turned] = [found, twin?.steps.length === found.steps.length ? twin.steps : null];
+      [answer, twinSteps] = [reading, twin?.steps.length === reading.steps.length ? twin.steps : null];
       failed.say("");
-      fresh();
+      rebuild();
     } catch (error) {
       failed.say(context.api.sentence(error));
     }
   }
 
   /** Another sentence or model: everything is drawn anew. */
-  function fresh() {
+  function rebuild() {
     const { steps } = answer;
     const names = Object.keys(answer.before.state);
     const letters = [...new Set(names.map((name) => name.split(".")[1]))];
@@ -192,7 +192,7 @@ function mount(place, context) {
       [answer.before, ...steps].flatMap((step) =>
         names.filter((name) => name.endsWith(`.${letter}`)).flatMap((name) => step.state[name]),
       );
-    most = Object.fromEntries(letters.map((letter) => [letter, usual(values(letter))]));
+    most = Object.fromEntries(letters.map((letter) => [letter, usualSize(values(letter))]));
     note.textContent = remarks(answer);
     const list = chips(steps, walk.go);
     words.replaceChildren(list.node);
@@ -225,7 +225,7 @@ function mount(place, context) {
     unit.input.max = answer.before.state[memory().field].length - 1;
     drawUnit();
     walk.set(walk.at, steps.length);
-    moved(walk.at, walk.at);
+    showStep(walk.at, walk.at);
   }
 
   const cardOf = () => context.models.find((one) => one.name === pick.value);
@@ -254,22 +254,22 @@ function mount(place, context) {
       letter = field.split(".")[1];
     const values = (steps) => steps.map((step) => step.state[field][index]);
     const own = values([answer.before, ...answer.steps]),
-      other = turned && values([answer.before, ...turned]);
+      other = twinSteps && values([answer.before, ...twinSteps]);
     const top = Math.max(1e-6, ...[...own, ...(other ?? [])].map(Math.abs));
     drawn.columns.forEach((one, at) => {
       one.units.forEach((box, i) => {
         const value = (i ? other : own)[at];
-        box.querySelector("b").textContent = signed(value);
+        box.querySelector("b").textContent = withSign(value);
         box.querySelector("i").style.background = fromMiddle(value / top);
       });
     });
     unit.set(index);
     context.set({ unit: unitNow });
     const carries = index === known ? ", which carries the number" : "";
-    const second = turned ? "; the lower box: the same in the twin sentence, with singular and plural swapped" : "";
+    const second = twinSteps ? "; the lower box: the same in the twin sentence, with singular and plural swapped" : "";
     show(
       about,
-      `${turned ? "The upper box" : "The box"}: ${letter} of unit ${index}${carries}${second}. ` +
+      `${twinSteps ? "The upper box" : "The box"}: ${letter} of unit ${index}${carries}${second}. ` +
         "Up and orange is above 0, down and blue below.",
     );
     drawEquations(walk.at);
@@ -290,7 +290,7 @@ function mount(place, context) {
   const stateBefore = (at, name) => (at ? stateAt(at - 1)[name] : stateAt(0)[name].map(() => 0));
   const layersOf = (state, letter) => answer.layers.map((layer) => state[`${layer}.${letter}`]);
   /** The state of the first layer between -1 and 1, for the small strip on the loop. */
-  const small = (at) => layersOf(stateAt(at), "h")[0].map((value) => value / most.h);
+  const stateForLoop = (at) => layersOf(stateAt(at), "h")[0].map((value) => value / most.h);
 
   /** One line of the state: a name, a number, a strip for each layer; `draw(at)` fills it. */
   function row(letter, part) {
@@ -325,12 +325,12 @@ function mount(place, context) {
 
   /** A step of the unrolled view: what it expects, its state as an upright strip, the word it has read. */
   function column(step, at, palette) {
-    const said = step.next[0],
+    const likeliest = step.next[0],
       word = at ? visible(step.form) : "start";
     const canvas = el("canvas", { role: "presentation" });
-    upright(canvas, layersOf(step.state, "h"), most.h, palette);
-    const twin = at ? turned?.[at - 1].form : "start";
-    const units = [0, ...(turned ? [1] : [])].map((i) =>
+    drawUpright(canvas, layersOf(step.state, "h"), most.h, palette);
+    const twin = at ? twinSteps?.[at - 1].form : "start";
+    const units = [0, ...(twinSteps ? [1] : [])].map((i) =>
       el("span", { class: "one", "aria-hidden": "true" }, el("i"), el("b"), i ? el("small", {}, visible(twin)) : null),
     );
     const node = el(
@@ -339,10 +339,10 @@ function mount(place, context) {
         type: "button",
         "data-step": at,
         onclick: () => walk.go(at),
-        "aria-label": `Step ${at}: reads ${word}, expects ${visible(said.text)}, ${percent(said.p)}`,
+        "aria-label": `Step ${at}: reads ${word}, expects ${visible(likeliest.text)}, ${percent(likeliest.p)}`,
       },
-      el("span", { class: "mono said" }, visible(said.text)),
-      el("span", { class: "ahead said", "aria-hidden": "true" }, percent(said.p)),
+      el("span", { class: "mono likeliest" }, visible(likeliest.text)),
+      el("span", { class: "ahead likeliest", "aria-hidden": "true" }, percent(likeliest.p)),
       canvas,
       units[0],
       el("span", { class: "mono" }, step.known === false ? `${word} ?` : word),
@@ -351,25 +351,25 @@ function mount(place, context) {
     return { node, units, arrow: at ? el("span", { class: "arrow", "aria-hidden": "true" }, "→") : null };
   }
 
-  function moved(at, from) {
+  function showStep(at, from) {
     if (!answer) return;
     context.set({ step: at });
     const step = at ? answer.steps[at - 1] : answer.before;
     const word = at ? visible(step.form) : "start",
-      said = step.next[0];
+      likeliest = step.next[0];
     drawn.list.mark(at);
     for (const one of drawn.strips) one.draw(at);
     drawEquations(at);
     drawn.columns.forEach((one, i) => {
-      current(one.node, i === at);
+      markCurrent(one.node, i === at);
       one.node.classList.toggle("later", i > at);
       one.arrow?.classList.toggle("live", i === at);
     });
     bringIntoView(unrolled, drawn.columns[at].node);
     const model = cardOf();
-    const token = { word: "word", char: "letter" }[model?.tokens] ?? "token";
+    const token = { word: "word", char: "character" }[model?.tokens] ?? "token";
     folded.draw(
-      { kind: model?.kind ?? "cell", at, word, said, token, old: small(from), now: small(at) },
+      { kind: model?.kind ?? "cell", at, word, likeliest, token, old: stateForLoop(from), now: stateForLoop(at) },
       at === from + 1,
     );
     const after = at ? `“${word}”, ${token} ${at} of ${answer.steps.length}` : "nothing but the start mark";
@@ -381,7 +381,7 @@ function mount(place, context) {
         chosen: (item) => readInstead(at, item),
       }),
     );
-    context.announce(`read ${word}, expects ${visible(said.text)}, ${percent(said.p)}`);
+    context.announce(`read ${word}, expects ${visible(likeliest.text)}, ${percent(likeliest.p)}`);
   }
 
   function readInstead(at, item) {
@@ -403,7 +403,7 @@ function mount(place, context) {
 }
 
 /** A state as an upright strip, a column for each layer; `palette` has the colours of -1 to 1 in hundredths. */
-function upright(canvas, layers, most, palette) {
+function drawUpright(canvas, layers, most, palette) {
   canvas.width = layers.length;
   canvas.height = Math.max(...layers.map((layer) => layer.length));
   const ink = canvas.getContext("2d");

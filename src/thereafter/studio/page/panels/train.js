@@ -10,7 +10,7 @@ const TOKENS = [
   ["", "what suits the text"],
   ["word", "words between spaces"],
   ["prose", "words and punctuation"],
-  ["char", "letters"],
+  ["char", "characters"],
   ["bpe", "word pieces (BPE)"],
   ["byte", "bytes"],
 ];
@@ -42,9 +42,9 @@ export const panel = {
 function mount(place, context) {
   const failed = errors();
   let file = null; // { name, text } of what was opened
-  const sources = form(context, changed, opened);
+  const sources = form(context, remember, openFile);
   const start = el("button", { type: "submit", class: "main" }, "Start training");
-  const asked = el(
+  const newTraining = el(
     "form",
     {
       class: "card",
@@ -61,9 +61,9 @@ function mount(place, context) {
   const example = el("section", { class: "card", id: "example" });
   const list = trainings(context, (text) => failed.say(text));
   const ready = readyModels(context);
-  place.append(asked, el("h3", { style: "margin-top:1.4rem" }, "Trainings"), list.node, example, ready.node);
+  place.append(newTraining, el("h3", { style: "margin-top:1.4rem" }, "Trainings"), list.node, example, ready.node);
 
-  function changed() {
+  function remember() {
     const now = sources.values();
     const text = now.way === "paste" && now.text.length <= SHORT ? now.text : "";
     context.set({
@@ -81,7 +81,7 @@ function mount(place, context) {
     });
   }
 
-  async function opened(chosen) {
+  async function openFile(chosen) {
     file = null;
     failed.say("");
     show(sources.hint, chosen ? `reading ${chosen.name}` : "");
@@ -153,7 +153,7 @@ function mount(place, context) {
 }
 
 /** The fields of a new training; `values()` are what they say. */
-function form(context, changed, opened) {
+function form(context, remember, openFile) {
   const way = el("div", { class: "row middle", role: "radiogroup", "aria-label": "Where the text comes from" });
   const buttons = WAYS.map(([value, name]) => {
     const button = el("input", {
@@ -162,7 +162,7 @@ function form(context, changed, opened) {
       value,
       onchange: () => {
         arrange();
-        changed();
+        remember();
       },
     });
     button.checked = context.get("way", "built-in") === value;
@@ -170,12 +170,12 @@ function form(context, changed, opened) {
     return button;
   });
   if (!buttons.some((button) => button.checked)) buttons[0].checked = true;
-  const corpus = choice("Built-in text", CORPORA, context.get("corpus", "agreement"), changed);
+  const corpus = choice("Built-in text", CORPORA, context.get("corpus", "agreement"), remember);
   const text = el("textarea", {
     rows: 6,
     spellcheck: "false",
     placeholder: "Paste a few pages here, 8 MB at most.",
-    oninput: changed,
+    oninput: remember,
   });
   text.value = context.get("text");
   text.addEventListener("paste", (event) => {
@@ -183,13 +183,13 @@ function form(context, changed, opened) {
     if (given.length < LONG) return;
     event.preventDefault(); // as typing, which can be undone, a browser takes many seconds for it
     text.setRangeText(given, text.selectionStart, text.selectionEnd, "end");
-    changed();
+    remember();
   });
   const pasted = field("The text", text);
   const file = el("input", {
     type: "file",
     accept: "text/*,.txt,.md,.csv,.json,.py,.tex,.html,.xml",
-    onchange: () => opened(file.files[0]),
+    onchange: () => openFile(file.files[0]),
   });
   const picked = field("A text file, 8 MB at most", file);
   const hint = el("span", { class: "note", id: "hint", role: "status" });
@@ -199,36 +199,36 @@ function form(context, changed, opened) {
     KINDS.some((one) => one.name === context.get("kind")) ? context.get("kind") : "lstm",
     () => {
       arrange();
-      changed();
+      remember();
     },
   );
-  const tokens = choice("Tokens", TOKENS, context.get("tokens"), changed);
+  const tokens = choice("Tokens", TOKENS, context.get("tokens"), remember);
   const epochs = number(
     "Epochs (times the text is read)",
     { min: 0.01, max: 1000, step: "any", value: context.get("epochs"), placeholder: "by the text" },
-    changed,
+    remember,
   );
   const minutes = number(
     "Minutes at most",
     { min: 0.05, max: 600, step: "any", value: context.get("minutes"), placeholder: "no limit" },
-    changed,
+    remember,
   );
   const hidden = number(
     "Hidden units",
     { min: 1, max: 2048, step: 1, value: context.get("hidden"), placeholder: "by the text" },
-    changed,
+    remember,
   );
   const layers = number(
     "Layers",
     { min: 1, max: 8, step: 1, value: context.get("layers"), placeholder: "by the text" },
-    changed,
+    remember,
   );
   const order = number(
     "Order",
     { min: 1, max: 10, step: 1, value: context.get("order"), placeholder: "by the text" },
-    changed,
+    remember,
   );
-  const name = el("input", { type: "text", maxlength: 60, placeholder: "chosen for you", oninput: changed });
+  const name = el("input", { type: "text", maxlength: 60, placeholder: "chosen for you", oninput: remember });
   name.value = context.get("name");
   const more = el(
     "details",
@@ -291,8 +291,8 @@ function form(context, changed, opened) {
   return { node, hint, values };
 }
 
-function number(label, attributes, changed) {
-  const input = el("input", { type: "number", style: "width:9rem", oninput: changed, ...attributes });
+function number(label, attributes, remember) {
+  const input = el("input", { type: "number", style: "width:9rem", oninput: remember, ...attributes });
   return { node: field(label, input), input };
 }
 

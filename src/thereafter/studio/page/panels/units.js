@@ -2,7 +2,7 @@
 import { choice, field, modelChoice } from "../parts/controls.js";
 import { calm, el, errors, show, visible } from "../parts/dom.js";
 import { shade } from "../parts/strip.js";
-import { knownUnit, recurrent } from "../parts/walk.js";
+import { isRecurrent, knownUnit } from "../parts/walk.js";
 
 const FIRST = "ready:letters";
 const LONGEST = 20000; // characters of a text that is pasted
@@ -48,7 +48,7 @@ function mount(place, context) {
   const failed = errors();
   const askShown = context.api.latest(),
     askRanked = context.api.latest();
-  const model = modelChoice("Model", context, { wanted: linked.model, fits: recurrent, changed: arrive });
+  const model = modelChoice("Model", context, { wanted: linked.model, fits: isRecurrent, changed: arrive });
   place.addEventListener(
     "change",
     () => {
@@ -64,11 +64,11 @@ function mount(place, context) {
   });
   const layer = choice("State", [], "", () => pick(`${layer.value}[0]`));
   const number = el("input", { type: "number", min: 0, step: 1, style: "width:7rem" });
-  const typed = calm(
+  const later = calm(
     () => pick(`${layer.value}[${Math.trunc(Math.min(Number(number.max), Math.max(0, Number(number.value) || 0)))}]`),
     250,
   );
-  number.addEventListener("input", typed);
+  number.addEventListener("input", later);
   const text = el("textarea", { rows: 4, spellcheck: "false" });
   text.value = own;
   const details = el(
@@ -162,12 +162,12 @@ function mount(place, context) {
     wait();
     const asked = property.value;
     try {
-      const found = await askRanked("/api/units/ranked", { model: model.value, property: asked, top: 10 });
+      const answer = await askRanked("/api/units/ranked", { model: model.value, property: asked, top: 10 });
       failed.say("");
-      found.ranked.sort((one, other) => (other.held_out ?? -1) - (one.held_out ?? -1)); // by the figure that is shown
-      ranking.replaceChildren(...ranked(found));
+      answer.ranked.sort((one, other) => (other.held_out ?? -1) - (one.held_out ?? -1)); // by the figure that is shown
+      ranking.replaceChildren(...listRanking(answer));
       onward.disabled = false;
-      if (!unit) unit = found.ranked[0]?.unit ?? "";
+      if (!unit) unit = answer.ranked[0]?.unit ?? "";
     } catch (error) {
       const sentence = context.api.sentence(error);
       if (!sentence) return; // a later question has taken its place
@@ -191,28 +191,28 @@ function mount(place, context) {
     );
   }
 
-  function ranked(found) {
-    const measure = found.yes_no ? "AUC" : "correlation";
+  function listRanking(answer) {
+    const measure = answer.yes_no ? "AUC" : "correlation";
     const list = el("ol", { class: "bars", "aria-label": `units by ${measure}` });
-    for (const one of found.ranked) {
+    for (const one of answer.ranked) {
       const button = el(
         "button",
         { type: "button", class: "bar", "data-unit": one.unit, onclick: () => pick(one.unit) },
-        row(`${one.unit} ${one.direction < 0 ? "↓" : "↑"}`, one.held_out, found.yes_no, found.control),
+        row(`${one.unit} ${one.direction < 0 ? "↓" : "↑"}`, one.held_out, answer.yes_no, answer.control),
       );
       list.append(el("li", {}, button));
     }
     const control = el(
       "div",
-      { class: "bar control", "data-control": found.control ?? "" },
-      row("luck", found.control, found.yes_no),
+      { class: "bar control", "data-control": answer.control ?? "" },
+      row("luck", answer.control, answer.yes_no),
     );
-    const half = Math.floor(found.tokens / 2).toLocaleString("en");
+    const half = Math.floor(answer.tokens / 2).toLocaleString("en");
     return [
       el(
         "p",
         { class: "note" },
-        found.yes_no
+        answer.yes_no
           ? `AUC: how surely the unit tells where it holds; 0.5 is a guess, 1 is always.`
           : "Correlation of the unit with it; 0 is none, 1 is perfect.",
       ),
@@ -221,8 +221,8 @@ function mount(place, context) {
       el(
         "p",
         { class: "note" },
-        `Chosen on ${half} tokens of ${found.source}; measured, and sorted, on ${half} others. ` +
-          `↑ the unit is high where it ${found.yes_no ? "holds" : "is high"}, ↓ low. ` +
+        `Chosen on ${half} tokens of ${answer.source}; measured, and sorted, on ${half} others. ` +
+          `↑ the unit is high where it ${answer.yes_no ? "holds" : "is high"}, ↓ low. ` +
           "Luck, and the upright line: what the best unit reaches for the same property, " +
           "moved to other places of the text.",
       ),
@@ -253,11 +253,11 @@ function mount(place, context) {
   }
 
   async function colour() {
-    typed.cancel();
+    later.cancel();
     keep();
     const asked = { unit, property: property.value };
     try {
-      const found = await askShown("/api/units/shown", {
+      const answer = await askShown("/api/units/shown", {
         model: model.value,
         unit: unit || null,
         text: own || null,
@@ -266,37 +266,37 @@ function mount(place, context) {
       // another choice since: its own answer follows
       if (unit !== asked.unit || property.value !== asked.property) return;
       failed.say("");
-      unit = found.unit;
+      unit = answer.unit;
       keep();
-      draw(found);
+      draw(answer);
     } catch (error) {
       failed.say(context.api.sentence(error));
     }
   }
 
-  function draw(found) {
+  function draw(answer) {
     const [name, at] = unit.replace("]", "").split("[");
     layer.select.replaceChildren(
-      ...Object.keys(found.fields).map((one) => el("option", { value: one, selected: one === name }, one)),
+      ...Object.keys(answer.fields).map((one) => el("option", { value: one, selected: one === name }, one)),
     );
-    number.max = found.fields[name] - 1;
+    number.max = answer.fields[name] - 1;
     if (document.activeElement !== number) number.value = at;
     for (const button of ranking.querySelectorAll("[data-unit]"))
       button.setAttribute("aria-pressed", button.dataset.unit === unit);
     const yesNo = known.find((one) => one.name === property.value)?.yes_no;
     const meaning = known.find((one) => one.name === property.value)?.meaning ?? "";
     show(title, `Unit ${unit}`);
-    scale.replaceChildren(...legend(found));
-    coloured.draw(found, { yesNo, meaning });
-    const length = found.tokens.length.toLocaleString("en");
+    scale.replaceChildren(...legend(answer));
+    coloured.draw(answer, { yesNo, meaning });
+    const length = answer.tokens.length.toLocaleString("en");
     show(
       about,
-      `${length} tokens of ${found.source}${found.cut ? ", the first ones" : ""}. ${summary(found, yesNo, meaning)}`,
+      `${length} tokens of ${answer.source}${answer.cut ? ", the first ones" : ""}. ${summary(answer, yesNo, meaning)}`,
     );
   }
 
   return () => {
-    typed.cancel();
+    later.cancel();
     clearInterval(clock);
   };
 }
@@ -338,16 +338,16 @@ function paint() {
 }
 
 /** The ends of the colours as numbers. */
-function legend(found) {
+function legend(answer) {
   const low = el("i", { role: "img", "aria-label": "blue is low, orange is high" });
   low.style.background = `linear-gradient(to right, ${[-1, 0, 1].map(css).join()})`;
-  const [least, most] = ends(found);
+  const [least, most] = ends(answer);
   return [el("span", {}, `low ${least}`), low, el("span", {}, `${most} high`)];
 }
 
 /** The values at which the colours are strongest: there and beyond. */
-function ends(found) {
-  const at = (shadeOf) => found.values.filter((_, i) => found.shades[i] === shadeOf);
+function ends(answer) {
+  const at = (shadeOf) => answer.values.filter((_, i) => answer.shades[i] === shadeOf);
   const low = at(-1),
     high = at(1);
   return [low.length ? Math.max(...low).toFixed(2) : "", high.length ? Math.min(...high).toFixed(2) : ""];
@@ -358,9 +358,9 @@ function mean(values) {
 }
 
 /** The picture in words. */
-function summary(found, yesNo, meaning) {
-  if (!yesNo || !found.truth) return `The mean of the unit is ${mean(found.values).toFixed(2)}.`;
-  const [inside, outside] = [1, 0].map((is) => mean(found.values.filter((_, i) => found.truth[i] === is)).toFixed(2));
+function summary(answer, yesNo, meaning) {
+  if (!yesNo || !answer.truth) return `The mean of the unit is ${mean(answer.values).toFixed(2)}.`;
+  const [inside, outside] = [1, 0].map((is) => mean(answer.values.filter((_, i) => answer.truth[i] === is)).toFixed(2));
   return `Underlined: ${meaning}. The unit's mean is ${inside} there and ${outside} elsewhere.`.replace(
     "NaN there",
     "not known there",
@@ -384,25 +384,25 @@ function reader(readout) {
     at = now;
     const token = node.children[at];
     token.classList.add("here");
-    const { found, about } = shown;
-    const truth = !found.truth
+    const { answer, about } = shown;
+    const truth = !answer.truth
       ? ""
       : about.yesNo
-        ? found.truth[at]
+        ? answer.truth[at]
           ? `; ${about.meaning}`
           : `; not ${about.meaning}`
-        : `; ${about.meaning}: ${found.truth[at]}`;
+        : `; ${about.meaning}: ${answer.truth[at]}`;
     show(
       readout,
-      `token ${at + 1}, “${visible(found.tokens[at])}”: ${found.values[at]?.toFixed(3) ?? "no number"}${truth}`,
+      `token ${at + 1}, “${visible(answer.tokens[at])}”: ${answer.values[at]?.toFixed(3) ?? "no number"}${truth}`,
     );
   };
-  const pointed = (event) => {
+  const point = (event) => {
     const token = event.target.closest("[data-at]");
     if (token) read(Number(token.dataset.at));
   };
-  node.addEventListener("pointerover", pointed);
-  node.addEventListener("click", pointed);
+  node.addEventListener("pointerover", point);
+  node.addEventListener("click", point);
   node.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowDown: 10, ArrowLeft: -1, ArrowUp: -10 }[event.key];
     if (!step || !shown) return;
@@ -410,19 +410,19 @@ function reader(readout) {
     read(Math.max(0, Math.min(node.children.length - 1, at + step)));
     node.children[at].scrollIntoView({ block: "nearest" });
   });
-  const draw = (found, about) => {
-    shown = { found, about };
+  const draw = (answer, about) => {
+    shown = { answer, about };
     at = -1;
     const colour = paint();
     node.replaceChildren(
-      ...found.tokens.map((token, i) => {
-        const value = found.values[i]?.toFixed(3) ?? "no number";
+      ...answer.tokens.map((token, i) => {
+        const value = answer.values[i]?.toFixed(3) ?? "no number";
         const made = el(
           "span",
-          { "data-at": i, title: `${value}`, class: about.yesNo && found.truth?.[i] ? "holds" : null },
+          { "data-at": i, title: `${value}`, class: about.yesNo && answer.truth?.[i] ? "holds" : null },
           token.replaceAll("\n", "⏎\n") || "·",
         );
-        made.style.background = colour(found.shades[i] ?? 0);
+        made.style.background = colour(answer.shades[i] ?? 0);
         return made;
       }),
     );

@@ -103,7 +103,7 @@ function mount(place, context) {
   const sight = el("div", { class: "sight", id: "sight" });
   const stages = Object.fromEntries(Object.keys(PARTS).map((name) => [name, stage(name)]));
   const shapes = el("aside", { class: "card shapes", id: "shapes", "aria-live": "polite" });
-  const network = el("div", { class: "network" }, el("div", { class: "stages" }, wired()), shapes);
+  const network = el("div", { class: "network" }, el("div", { class: "stages" }, wireStages()), shapes);
   const sizes = el("div", {
     class: "wide",
     id: "sizes",
@@ -111,7 +111,7 @@ function mount(place, context) {
     "aria-label": "Parameters by component",
     tabindex: "0",
   });
-  const found = el("div", {}, sight, network, el("h3", {}, "What it learns, part by part"), sizes);
+  const picture = el("div", {}, sight, network, el("h3", {}, "What it learns, part by part"), sizes);
   place.append(
     el("style", {}, STYLE),
     el(
@@ -175,7 +175,7 @@ function mount(place, context) {
     return { node, button, content };
   }
 
-  function wired() {
+  function wireStages() {
     return Object.values(stages).flatMap(({ node }, i) => (i ? [el("div", { class: "wires" }), node] : [node]));
   }
 
@@ -212,7 +212,7 @@ function mount(place, context) {
     answer = now;
     failed.say("");
     waiting.remove();
-    if (!found.isConnected) place.append(found);
+    if (!picture.isConnected) place.append(picture);
     drawSight();
     drawStages();
     drawShapes();
@@ -237,16 +237,16 @@ function mount(place, context) {
     const most = Math.max(...slots.flatMap(({ vector }) => vector.map(Math.abs)), 1e-9);
     stages.words.content.replaceChildren(places(slots.map(slotWord)));
     stages.embedding.content.replaceChildren(
-      places(slots.map(({ text: word, vector }) => [drawn(`vector of ${word}`, vector, most)])),
+      places(slots.map(({ text: word, vector }) => [drawStrip(`vector of ${word}`, vector, most)])),
     );
     stages.joined.content.replaceChildren(
-      drawn(
+      drawStrip(
         "word vectors side by side",
         slots.flatMap(({ vector }) => vector),
         most,
       ),
     );
-    stages.hidden.content.replaceChildren(drawn("hidden layer", answer.hidden, 1));
+    stages.hidden.content.replaceChildren(drawStrip("hidden layer", answer.hidden, 1));
     drawBars();
     const [lookup, join, dense, head] = network.querySelectorAll(".wires");
     const count = slots.length;
@@ -259,13 +259,13 @@ function mount(place, context) {
   /** The bars are made anew with each word: whoever chose one with the keyboard stays at its place. */
   function drawBars() {
     const { content } = stages.output;
-    const held = [...content.querySelectorAll("button")].indexOf(document.activeElement);
+    const focused = [...content.querySelectorAll("button")].indexOf(document.activeElement);
     content.replaceChildren(bars(answer.candidates, { label: "likeliest next words", chosen: append }));
-    if (held >= 0) content.querySelectorAll("button")[held]?.focus();
+    if (focused >= 0) content.querySelectorAll("button")[focused]?.focus();
   }
 
   function drawShapes() {
-    const found = answer.parts.find(({ name }) => name === part);
+    const component = answer.parts.find(({ name }) => name === part);
     for (const [name, { node, button }] of Object.entries(stages)) {
       node.classList.toggle("current", name === part);
       button.setAttribute("aria-pressed", String(name === part));
@@ -277,10 +277,10 @@ function mount(place, context) {
       el(
         "dl",
         {},
-        entry("in", found.input.length ? shape(found.input) : "text"),
-        entry("weights", weights(found)),
-        entry("out", shape(found.output)),
-        entry("learned", found.parameters.toLocaleString("en")),
+        entry("in", component.input.length ? shape(component.input) : "text"),
+        entry("weights", weights(component)),
+        entry("out", shape(component.output)),
+        entry("learned", component.parameters.toLocaleString("en")),
       ),
     );
   }
@@ -382,7 +382,7 @@ function slotWord({ text, known }) {
   ].filter(Boolean);
 }
 
-function drawn(label, values, most) {
+function drawStrip(label, values, most) {
   const { node, draw } = strip(label);
   draw([values], { most });
   node.numbers = values; // for tests, as charts have them

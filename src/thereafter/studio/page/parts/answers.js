@@ -27,12 +27,12 @@ export function answers(place, context, { task, texts, words, shown, draw }) {
     failed.node,
     ...shown,
   );
-  const models = taskModels(context, { task, offer: words.offer, about: words.about, changed: found });
+  const models = taskModels(context, { task, offer: words.offer, about: words.about, changed: offer });
   place.append(models.node, body);
   const later = calm(request);
   text.addEventListener("input", later);
 
-  function found(all) {
+  function offer(all) {
     pick.fill(all);
     body.hidden = false;
     request();

@@ -67,7 +67,7 @@ export function chain(labels, { heads, loss, width, forward = true }) {
     const discs = ["var(--good)", "var(--warm)"].map((colour) => disc(x, colour));
     const there = forward ? arrow(x + RADIUS + GAP, next - GAP, lanes[0], "var(--good)") : null;
     const back = arrow(next - GAP, x + RADIUS + GAP, lanes[1], "var(--warm)");
-    const read = text(cropped(label, most), x, rows[0], { mono: true });
+    const read = text(crop(label, most), x, rows[0], { mono: true });
     read.append(svg("title", {}, visible(label)));
     const reads = svg("line", { x1: x, x2: x, y1: MIDDLE + 31, y2: MIDDLE + RADIUS + 2, stroke: "var(--soft)" });
     const texts = [
@@ -167,7 +167,7 @@ function text(content, x, y, { anchor = "middle", colour = null, soft = false, m
   );
 }
 
-function cropped(label, most) {
+function crop(label, most) {
   const seen = visible(label);
   return seen.length > most ? `${seen.slice(0, most - 1)}…` : seen;
 }

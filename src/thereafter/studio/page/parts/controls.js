@@ -56,13 +56,13 @@ export function modelChoice(label, context, { fits = () => true, wanted = "", ch
   });
   let known = "";
   const fill = () => {
-    const found = context.models.filter(fits);
-    const names = found.map((model) => model.name).join();
+    const fitting = context.models.filter(fits);
+    const names = fitting.map((model) => model.name).join();
     if (names === known) return;
     known = names;
     const before = select.value;
-    select.replaceChildren(...found.map((model) => el("option", { value: model.name }, describe(model))));
-    const now = [wanted, before].find((name) => found.some((model) => model.name === name)) ?? found[0]?.name ?? "";
+    select.replaceChildren(...fitting.map((model) => el("option", { value: model.name }, describe(model))));
+    const now = [wanted, before].find((name) => fitting.some((model) => model.name === name)) ?? fitting[0]?.name ?? "";
     select.value = now;
     if (now && now !== before) changed(now);
   };
@@ -81,7 +81,7 @@ export function modelChoice(label, context, { fits = () => true, wanted = "", ch
 export function describe(model) {
   const about = model.name.startsWith("ready:")
     ? model.tokens === "char"
-      ? "letters of Python code"
+      ? "characters of Python code"
       : "ready"
     : model.kind;
   return `${model.label} (${about}${model.hidden ? `, ${model.hidden} units` : ""})`;

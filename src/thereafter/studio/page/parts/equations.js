@@ -12,7 +12,7 @@ export function formula(text) {
 }
 
 /** A number with its sign, as it stands in a sum. */
-export function signed(value) {
+export function withSign(value) {
   return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
 }
 
@@ -40,7 +40,7 @@ export function equationList(equations) {
   const draw = (valuesOf) => {
     for (const { equation, number, parts } of rows) {
       const [before, now] = (equation.field && valuesOf(equation.field)) || [];
-      number.textContent = now === undefined ? "" : isState(equation.field) ? signed(now) : now.toFixed(2);
+      number.textContent = now === undefined ? "" : isState(equation.field) ? withSign(now) : now.toFixed(2);
       if (equation.keeps) parts.textContent = now === undefined ? "" : sum(equation, before, now, valuesOf);
     }
   };
@@ -60,7 +60,7 @@ function sum({ keeps }, before, now, valuesOf) {
   const gate = valuesOf(rest ? keeps.slice(4) : keeps)?.[1];
   if (gate === undefined || before === undefined) return "";
   const share = rest ? 1 - gate : gate;
-  return `${signed(share * before)} kept, ${signed(now - share * before)} new`;
+  return `${withSign(share * before)} kept, ${withSign(now - share * before)} new`;
 }
 
 function isState(field) {

@@ -1,8 +1,8 @@
 // Fill levels of gates and the memory behind them, of one model at one step, and of every step as a table.
 import { el, visible } from "./dom.js";
-import { signed } from "./equations.js";
+import { withSign } from "./equations.js";
 import { fromMiddle, strip } from "./strip.js";
-import { current, knownUnit, usual } from "./walk.js";
+import { knownUnit, markCurrent, usualSize } from "./walk.js";
 
 export const STYLE = `
 .tanks { display: flex; flex-wrap: wrap; justify-content: center; gap: .8rem; margin: 0 0 .8rem; }
@@ -76,14 +76,14 @@ function level(read, fieldName, at, unit) {
  * The unit that is shown of a model: where none was chosen (null) the one that carries the number; a smaller model may
  * not have it.
  */
-export function own(read, unit) {
+export function unitOf(read, unit) {
   const wanted = unit ?? read.known;
   return wanted < read.units ? wanted : -1;
 }
 /** The values of a field ("forget", "c") before and after a step, of one unit or the mean of all. */
-export function around(read, fieldName, at, wanted) {
+export function beforeAndNow(read, fieldName, at, wanted) {
   const full = `${read.memory.split(".")[0]}.${fieldName}`,
-    unit = own(read, wanted);
+    unit = unitOf(read, wanted);
   const [before, now] = [at - 1, at]
     .map((step) => values(read, full, step))
     .map((all) => all && (unit < 0 ? average(all) : all[unit]));
@@ -146,10 +146,10 @@ export function face(read, chooseUnit) {
       moved,
     ),
   );
-  const strongest = usual(read.steps.flatMap((step) => step.state[read.memory]));
+  const strongest = usualSize(read.steps.flatMap((step) => step.state[read.memory]));
 
   function draw(at, wanted) {
-    const unit = own(read, wanted);
+    const unit = unitOf(read, wanted);
     title.textContent = `${read.model.label} reads “${visible(read.steps[at - 1].form)}”`;
     for (const one of tanks) one.draw(level(read, one.field, at, unit));
     const now = level(read, read.memory, at, unit),
@@ -236,7 +236,7 @@ export function levelTable(reads, chosen, twin = null) {
     el("tbody", {}, body),
   );
   const draw = (at, unit) => {
-    for (const [i, head] of heads.entries()) current(head, i + 1 === at);
+    for (const [i, head] of heads.entries()) markCurrent(head, i + 1 === at);
     for (const row of rows) row.draw(at, unit);
   };
   return { node, draw, heads };
@@ -268,12 +268,12 @@ function line(read, fieldName, twin, turned = false) {
     cells.map((cell) => cell.node),
   );
   const draw = (at, wanted) => {
-    const unit = own(read, wanted);
+    const unit = unitOf(read, wanted);
     const most = isMemory ? Math.max(range(read, unit), twin ? range(twin, unit) : 0) : 1;
     cells.forEach((cell, i) => {
       const now = level(source, fieldName, i + 1, unit);
-      current(cell.node, i + 1 === at);
-      cell.number.textContent = isMemory && unit >= 0 ? signed(now) : now.toFixed(2).replace("-", "−");
+      markCurrent(cell.node, i + 1 === at);
+      cell.number.textContent = isMemory && unit >= 0 ? withSign(now) : now.toFixed(2).replace("-", "−");
       cell.bar.style.background = isMemory
         ? fromMiddle(now / most)
         : `linear-gradient(to top, var(--bar) ${100 * now}%, transparent 0)`;
@@ -286,8 +286,8 @@ function line(read, fieldName, twin, turned = false) {
  * From the subject up to the verb, what a unit holds and what its twin does, as a sentence with the numbers; "" without
  * a twin.
  */
-export function keeping(read, twin, wanted) {
-  const unit = own(read, wanted);
+export function describeMemory(read, twin, wanted) {
+  const unit = unitOf(read, wanted);
   if (!twin || unit < 0) return "";
   const turned = [...read.steps.keys()].filter((i) => read.steps[i].form !== twin.steps[i].form);
   const [subject, verb] = [turned[0], turned.at(-1)];
@@ -296,7 +296,7 @@ export function keeping(read, twin, wanted) {
   const between = Array.from({ length: verb - subject }, (_, i) => subject + i + 1);
   const span = (one) => {
     const all = between.map((at) => level(one, read.memory, at, unit));
-    return `${signed(Math.min(...all))} to ${signed(Math.max(...all))}`;
+    return `${withSign(Math.min(...all))} to ${withSign(Math.max(...all))}`;
   };
   const forget = read.gates.find((gate) => gate.name === "forget")?.field;
   const form = (one, step) => `“${visible(one.steps[step].form)}”`;

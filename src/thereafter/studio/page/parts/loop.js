@@ -85,12 +85,12 @@ export function loop() {
     stop();
     kind.textContent = now.kind;
     word.textContent = short(now.word);
-    next.textContent = short(visible(now.said.text));
-    chance.textContent = `${percent(now.said.p)} likely`;
+    next.textContent = short(visible(now.likeliest.text));
+    chance.textContent = `${percent(now.likeliest.p)} likely`;
     left.textContent = sub("h", now.at - 1);
     right.textContent = sub("h", now.at);
     memory.textContent = `carries ${now.at} ${now.token}${now.at === 1 ? "" : "s"} on`;
-    const expects = `${visible(now.said.text)}, ${percent(now.said.p)}`;
+    const expects = `${visible(now.likeliest.text)}, ${percent(now.likeliest.p)}`;
     node.setAttribute(
       "aria-label",
       `The ${now.kind} cell reads ${now.word}, gets the state before it through the loop, and expects ${expects}`,

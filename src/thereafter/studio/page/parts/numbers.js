@@ -3,7 +3,7 @@
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
 /** A whole number as an exponent: 12 is ¹². */
-export function raised(number) {
+export function exponentOf(number) {
   return [...String(number)].map((sign) => RAISED[sign]).join("");
 }
 
@@ -15,7 +15,7 @@ export function short(value, digits = 3) {
   if (size >= 1000 && size < 1e6) return Math.round(value).toLocaleString("en");
   if (size >= 1e-3 && size < 1000) return String(Number(value.toPrecision(digits)));
   const [front, exponent] = value.toExponential(digits - 1).split("e");
-  return `${Number(front)}·10${raised(Number(exponent))}`;
+  return `${Number(front)}·10${exponentOf(Number(exponent))}`;
 }
 
 /** A share as a percentage: 97.2 %, 0.004 %. */

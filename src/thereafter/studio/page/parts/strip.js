@@ -21,16 +21,16 @@ export function shade(value, [low, mid, high] = colours()) {
 export function strip(label, { height = 1 } = {}) {
   const node = el("canvas", { class: "strip", role: "img", "aria-label": label });
   node.style.height = `${1.6 * height}rem`;
-  let held = [];
+  let vectors = [];
   node.addEventListener("mousemove", (event) => {
-    if (!held.length) return;
+    if (!vectors.length) return;
     const box = node.getBoundingClientRect();
-    const row = Math.min(held.length - 1, Math.floor(((event.clientY - box.top) / box.height) * held.length));
-    const unit = Math.floor(((event.clientX - box.left) / box.width) * held[row].length);
-    node.title = `unit ${unit}: ${held[row][unit]?.toFixed(3) ?? ""}`;
+    const row = Math.min(vectors.length - 1, Math.floor(((event.clientY - box.top) / box.height) * vectors.length));
+    const unit = Math.floor(((event.clientX - box.left) / box.width) * vectors[row].length);
+    node.title = `unit ${unit}: ${vectors[row][unit]?.toFixed(3) ?? ""}`;
   });
   const draw = (rows, { most = 1, say = "" } = {}) => {
-    held = rows;
+    vectors = rows;
     const width = rows[0]?.length ?? 1;
     node.width = width;
     node.height = Math.max(1, rows.length);

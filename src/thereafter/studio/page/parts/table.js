@@ -8,24 +8,24 @@ const WHOLE = "position:sticky;left:.6rem;display:inline-block;max-width:75vw;wh
 
 /**
  * `draw(columns, groups, first)` fills it: columns are { key, title, show(row) }, groups are { title, rows }; it is
- * sorted by the key `first` where it has no column of the one that was asked for. `sorted(key, down)` is told of every
+ * sorted by the key `first` where it has no column of the one that was asked for. `changed(key, down)` is called at every
  * change. Rows without a value come last, whichever way it is sorted.
  */
-export function sortable({ label, sort, down = false, sorted = () => {} }) {
+export function sortable({ label, sort, down = false, changed = () => {} }) {
   const table = el("table", { "aria-label": label });
   const node = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": label }, table);
-  let held = { columns: [], groups: [] };
+  let content = { columns: [], groups: [] };
 
   function order(column) {
     if (column.key === sort) down = !down;
     else [sort, down] = [column.key, false];
-    sorted(sort, down);
+    changed(sort, down);
     fill();
     table.querySelector(`th[data-key="${sort}"] button`).focus();
   }
 
   function fill() {
-    const { columns, groups } = held;
+    const { columns, groups } = content;
     const head = el(
       "tr",
       {},
@@ -83,13 +83,13 @@ export function sortable({ label, sort, down = false, sorted = () => {} }) {
   function by(a, b) {
     const [one, other] = [a[sort], b[sort]];
     if (one == null || other == null) return (one == null) - (other == null);
-    const found = typeof one === "string" ? one.localeCompare(other) : one - other;
-    return down ? -found : found;
+    const difference = typeof one === "string" ? one.localeCompare(other) : one - other;
+    return down ? -difference : difference;
   }
 
   const draw = (columns, groups, first) => {
     if (!columns.some((column) => column.key === sort)) [sort, down] = [first, false];
-    held = { columns, groups };
+    content = { columns, groups };
     fill();
   };
   return { node, draw };

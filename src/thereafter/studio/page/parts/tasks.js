@@ -12,11 +12,11 @@ const EVERY = 400; // milliseconds between two looks at a training
  * offers to train the ready ones: `offer` is what the button says. `leave` when the panel goes.
  */
 export function taskModels(context, { task, offer, about, changed }) {
-  let names = null;
+  let known = null;
   const failed = errors();
   const bar = el("progress", { max: 1, value: 0, "aria-label": "Training" });
-  const said = el("span", { class: "note", role: "status" });
-  const line = el("div", { hidden: true }, el("div", { class: "row middle" }, bar, said));
+  const status = el("span", { class: "note", role: "status" });
+  const line = el("div", { hidden: true }, el("div", { class: "row middle" }, bar, status));
   const start = el("button", { type: "button", class: "main", hidden: true, onclick: begin }, offer);
   const note = el("p", { class: "note" }, "The studio is still loading.");
   const node = el("div", { class: "making" }, failed.node, note, el("div", { class: "row" }, start), line);
@@ -30,7 +30,7 @@ export function taskModels(context, { task, offer, about, changed }) {
   }
 
   function look() {
-    if (!ask.asking && names === null) ask.tell(context.api.get("/api/tasks"));
+    if (!ask.asking && known === null) ask.tell(context.api.get("/api/tasks"));
   }
 
   function show({ models, making, missing }) {
@@ -44,11 +44,11 @@ export function taskModels(context, { task, offer, about, changed }) {
     line.hidden = !busy;
     node.hidden = !absent && !busy;
     bar.value = making.share;
-    said.textContent = `training ${making.model}, ${making.share ? `${Math.round(100 * making.share)} %` : "starting"}`;
-    const found = mine.map((model) => model.name).join();
-    if (mine.length && !busy && found !== names) {
+    status.textContent = `training ${making.model}, ${making.share ? `${Math.round(100 * making.share)} %` : "starting"}`;
+    const names = mine.map((model) => model.name).join();
+    if (mine.length && !busy && names !== known) {
       // while they are trained the list is not whole
-      names = found;
+      known = names;
       changed(mine);
     }
     if (making.task) ask.later("/api/tasks", EVERY);

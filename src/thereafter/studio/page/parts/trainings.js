@@ -3,7 +3,7 @@ import { chart } from "./chart.js";
 import { el, show } from "./dom.js";
 
 const EVERY = 1000; // milliseconds between two looks at a curve that grows
-const SAID = {
+const STATES = {
   running: "training",
   elsewhere: "running elsewhere",
   pausing: "saving its state, then it pauses",
@@ -68,7 +68,7 @@ export function trainings(context, failed) {
       if (!cards.has(job.name))
         cards.set(job.name, card(context, job, at === 0 || GROWING.includes(job.state), failed));
       const one = cards.get(job.name);
-      one.tell(job);
+      one.update(job);
       if (node.children[at] !== one.node) node.insertBefore(one.node, node.children[at] ?? null);
     });
     if (jobs.length) none.remove();
@@ -136,21 +136,21 @@ function card(context, first, open, failed) {
     failed("");
     for (const one of [pause, resume, stop]) one.disabled = true;
     try {
-      tell(await context.api.post(`/api/jobs/${encodeURIComponent(job.name)}/${what}`));
+      update(await context.api.post(`/api/jobs/${encodeURIComponent(job.name)}/${what}`));
     } catch (fault) {
       failed(context.api.sentence(fault));
-      tell(job);
+      update(job);
     }
   }
 
-  function tell(now) {
+  function update(now) {
     if (now.state !== job.state) {
       stale = true;
-      context.announce(`${now.name} is ${SAID[now.state]}`);
+      context.announce(`${now.name} is ${STATES[now.state]}`);
     }
     job = now;
     node.dataset.state = job.state;
-    show(state, `${job.model} · ${SAID[job.state]}`);
+    show(state, `${job.model} · ${STATES[job.state]}`);
     bar.value = job.share;
     show(
       status,
@@ -175,8 +175,8 @@ function card(context, first, open, failed) {
     asking = true;
     stale = false;
     try {
-      const found = await context.api.get(`/api/jobs/${encodeURIComponent(job.name)}/curve`);
-      const some = found.step.length > 0 || found.valid_step.length > 0;
+      const points = await context.api.get(`/api/jobs/${encodeURIComponent(job.name)}/curve`);
+      const some = points.step.length > 0 || points.valid_step.length > 0;
       show(
         without,
         some
@@ -186,7 +186,7 @@ function card(context, first, open, failed) {
             : "The curve begins with the first steps.",
       );
       picture.hidden = !some;
-      if (some) await curveChart(picture, found);
+      if (some) await curveChart(picture, points);
     } catch (fault) {
       // one that is gone goes from the list by itself
       if (fault.status !== 404) show(without, context.api.sentence(fault));
@@ -195,9 +195,9 @@ function card(context, first, open, failed) {
     }
   }
 
-  return { node, tell, look };
+  return { node, update, look };
 }
 
-function button(name, pressed) {
-  return el("button", { type: "button", onclick: pressed }, name);
+function button(name, press) {
+  return el("button", { type: "button", onclick: press }, name);
 }

@@ -10,7 +10,7 @@ export const MOST_CHARACTERS = 4000,
   MOST_STEPS = 60;
 
 /** A whole number that an address gives, else the fallback. */
-export function whole(text, fallback) {
+export function wholeNumber(text, fallback) {
   return /^-?\d{1,6}$/.test(text) ? Number(text) : fallback;
 }
 
@@ -24,12 +24,12 @@ export function knownUnit(model, property) {
 }
 
 /** Whether a model carries a state from word to word. */
-export function recurrent(model) {
+export function isRecurrent(model) {
   return RECURRENT.has(model.kind);
 }
 
 /** Whether its cell has gates. */
-export function gated(model) {
+export function isGated(model) {
   return GATED.has(model.kind);
 }
 
@@ -90,14 +90,14 @@ export function player(moved, { first = 0, wait = 1000 } = {}) {
     }, wait);
     go(at >= last ? first : at + 1);
   }
-  function pressed(event) {
+  function pressKey(event) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step || event.altKey || event.ctrlKey || event.metaKey || event.target.closest?.("input, textarea, select"))
       return;
     event.preventDefault();
     walk(at + step);
   }
-  document.addEventListener("keydown", pressed);
+  document.addEventListener("keydown", pressKey);
   const set = (now, end) => {
     at = Math.max(first, Math.min(end, now));
     last = end;
@@ -105,7 +105,7 @@ export function player(moved, { first = 0, wait = 1000 } = {}) {
   };
   const leave = () => {
     stop();
-    document.removeEventListener("keydown", pressed);
+    document.removeEventListener("keydown", pressKey);
   };
   return {
     node,
@@ -138,13 +138,13 @@ export function chips(steps, chosen) {
     chip.title = `${steps[i].form}: unknown to the model, read as ${steps[i].token}`;
   });
   const mark = (at) => {
-    for (const [i, chip] of all.entries()) current(chip, i + 1 === at);
+    for (const [i, chip] of all.entries()) markCurrent(chip, i + 1 === at);
   };
   return { node, mark };
 }
 
 /** Say of an element whether it is that of the current step. */
-export function current(element, is) {
+export function markCurrent(element, is) {
   if (is) element.setAttribute("aria-current", "step");
   else element.removeAttribute("aria-current");
 }
@@ -152,10 +152,10 @@ export function current(element, is) {
 /** What the model has never met, and what was not read, as a sentence or two; "" where there is nothing to say. */
 export function remarks({ steps, left }) {
   const unknown = [...new Set(steps.filter((step) => !step.known).map((step) => visible(step.form)))];
-  const said = [];
-  if (unknown.length) said.push(`Unknown to this model, so all read as <unk>: ${unknown.join(", ")}.`);
-  if (left) said.push(`The first ${steps.length} of ${steps.length + left} tokens are read.`);
-  return said.join(" ");
+  const sentences = [];
+  if (unknown.length) sentences.push(`Unknown to this model, so all read as <unk>: ${unknown.join(", ")}.`);
+  if (left) sentences.push(`The first ${steps.length} of ${steps.length + left} tokens are read.`);
+  return sentences.join(" ");
 }
 
 /** The text up to and with the last of some words, which stand in it one after the other. */
@@ -163,8 +163,8 @@ export function textUpTo(text, forms) {
   const plain = text.toLowerCase();
   let at = 0;
   for (const form of forms) {
-    const found = plain.indexOf(form.toLowerCase(), at);
-    if (found >= 0) at = found + form.length;
+    const start = plain.indexOf(form.toLowerCase(), at);
+    if (start >= 0) at = start + form.length;
   }
   return text.slice(0, at);
 }
@@ -180,7 +180,7 @@ export function bringIntoView(box, element) {
 /**
  * The size that all but the largest fiftieth of some values have, as the strongest colour: one outlier pales no strip.
  */
-export function usual(values) {
+export function usualSize(values) {
   const sizes = Float64Array.from(values, Math.abs).sort();
   return Math.max(0.05, sizes[Math.ceil(0.98 * sizes.length) - 1] ?? 0);
 }
