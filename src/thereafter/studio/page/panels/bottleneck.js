@@ -1,7 +1,7 @@
 // Bottleneck: the quality of two translators by the length of the sentence, one with attention and one without.
 import { chart, colourOf } from "../parts/chart.js";
 import { choice, slider } from "../parts/controls.js";
-import { calm, el, errors, show } from "../parts/dom.js";
+import { calm, el, errors, pageColour, show } from "../parts/dom.js";
 import { percent } from "../parts/numbers.js";
 import { taskChoice, taskModels } from "../parts/tasks.js";
 import { wholeNumber } from "../parts/walk.js";
@@ -153,7 +153,7 @@ function mount(place, context) {
       yref: "paper",
       line: { color: colourOf("ngram"), width: 2, dash: "dot" },
     };
-    const axis = getComputedStyle(document.documentElement).getPropertyValue("--line").trim();
+    const axis = pageColour("--line");
     chart(picture, traces, {
       x: "words of the source sentence",
       y: `${MEASURES[key]}, %`,

@@ -1,39 +1,21 @@
 // Compare: the ladder of models in one table, their curves, and agreement by distance.
 import { KINDS } from "/kinds.js";
-import { chart, colourOf, DASHES, plain } from "../parts/chart.js";
-import { choice, describe } from "../parts/controls.js";
+import { agreementByDistance, styleOf } from "../parts/agreement.js";
+import { chart } from "../parts/chart.js";
+import { choice, modelBox } from "../parts/controls.js";
 import { el, errors } from "../parts/dom.js";
-import { percent } from "../parts/numbers.js";
+import { fixed, LADDER, TRAININGS } from "../parts/ladder.js";
 import { sortable } from "../parts/table.js";
 
 const MODELS = "models",
   CURVES = "curves",
   KEPT = "kept:";
-const SYMBOLS = ["circle", "square", "diamond", "cross", "triangle-up", "x", "star", "pentagon"];
+
 const MEASURES = { perplexity: "validation perplexity", bits: "validation bits per byte" };
 const GENERATIONS = KINDS.map((one) => one.name);
 const PATIENCE = 300; // milliseconds after a drawing in which models may come before the charts are drawn again
-const SHARES = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
-const ACROSS = { tokens: "tokens trained on", seconds: "seconds of training" };
 
-const LADDER = [
-  { key: "name", title: "model", show: (row) => row.name },
-  { key: "tokens", title: "tokens", show: (row) => row.tokens },
-  { key: "bits_per_byte", title: "bits/byte", show: (row) => spread(row.bits_per_byte, row.bits_per_byte_spread, 4) },
-  { key: "perplexity", title: "perplexity", show: (row) => spread(row.perplexity, row.perplexity_spread, 2) },
-  { key: "parameters", title: "parameters", show: (row) => amount(row.parameters) },
-  { key: "seconds", title: "train s", show: (row) => fixed(row.seconds, 1) },
-  { key: "tokens_per_second", title: "tokens/s", show: (row) => amount(row.tokens_per_second) },
-  { key: "next_ms", title: "next ms", show: (row) => fixed(row.next_ms, 2) },
-  { key: "megabytes", title: "size MB", show: (row) => fixed(row.megabytes, 2) },
-];
-const TRAININGS = [
-  { key: "name", title: "model", show: (row) => row.name },
-  { key: "kind", title: "kind", show: (row) => row.kind },
-  { key: "perplexity", title: "best validation perplexity", show: (row) => fixed(row.perplexity, 2) },
-  { key: "tokens", title: "tokens trained on", show: (row) => amount(row.tokens) },
-  { key: "seconds", title: "seconds", show: (row) => fixed(row.seconds, 1) },
-];
+const ACROSS = { tokens: "tokens trained on", seconds: "seconds of training" };
 
 export const panel = {
   id: "compare",
@@ -133,23 +115,17 @@ function mount(place, context) {
     picks.dataset.key = key;
     picks.replaceChildren(
       el("span", { class: "note" }, "Models:"),
-      ...context.models.map((model) => {
-        const box = el("input", {
-          type: "checkbox",
-          value: model.name,
-          onchange: () => {
-            chosen = box.checked
-              ? [...wantedNames(), model.name].slice(-16)
-              : wantedNames().filter((name) => name !== model.name);
-            touched = true;
-            offer();
-          },
-        });
-        box.checked = names.includes(model.name);
-        return el("label", { style: "padding:.4rem 0" }, box, ` ${describe(model)}`);
-      }),
+      ...context.models.map((model) =>
+        modelBox(model, names.includes(model.name), (ticked) => choose(model.name, ticked), "padding:.4rem 0"),
+      ),
     );
     refresh();
+  }
+
+  function choose(name, ticked) {
+    chosen = ticked ? [...wantedNames(), name].slice(-16) : wantedNames().filter((other) => other !== name);
+    touched = true;
+    offer();
   }
 
   async function offerKept() {
@@ -334,87 +310,9 @@ function mount(place, context) {
     const rows = shown.rows.filter((row) => !row.apart && row.agreement.length);
     agreement.hidden = !rows.length;
     if (!rows.length) return null;
-    const words = rows[0].agreement.map((point) => point.words);
-    const traces = rows.map((row) => {
-      const points = row.agreement;
-      return {
-        ...styleOf(row, shown.rows),
-        name: row.name,
-        mode: "lines+markers",
-        x: words.map((_, at) => at),
-        y: points.map((point) => point.mean),
-        text: points.map((point) => `${point.words} words between, ${point.sentences} sentences`),
-        hovertemplate: "%{y:.1%}<br>%{text}",
-        error_y: {
-          type: "data",
-          symmetric: false,
-          thickness: 1,
-          width: 3,
-          array: points.map((point) => point.most - point.mean),
-          arrayminus: points.map((point) => point.mean - point.least),
-        },
-      };
-    });
-    const soft = colour("--soft"),
-      line = colour("--line");
-    const blind = sight(rows, words);
-    const shapes = [
-      { type: "line", xref: "paper", x0: 0, x1: 1, y0: 0.5, y1: 0.5, line: { color: soft, dash: "dot", width: 2 } },
-    ];
-    if (blind && blind.at < words.length) {
-      shapes.push({
-        type: "line",
-        x0: blind.at - 0.5,
-        x1: blind.at - 0.5,
-        yref: "paper",
-        y0: 0,
-        y1: 1,
-        line: { color: soft, dash: "dash", width: 1 },
-      });
-    }
-    seen.textContent = blind
-      ? `${blind.row.name} sees ${blind.row.sees} word${blind.row.sees === 1 ? "" : "s"} back, so with ` +
-        `${blind.row.sees} or more words between it cannot see the subject and can only guess ` +
-        "(right of the dashed line). "
-      : "";
-    seen.textContent +=
-      rows[0].seeds > 1 || rows.some((row) => row.seeds > 1)
-        ? "The bars at each point reach from the least to the most of the seeds."
-        : "The bars at each point are 95 % intervals.";
-    const axis = {
-      title: { text: "words between subject and verb" },
-      tickvals: words.map((_, at) => at),
-      ticktext: plain(words),
-      gridcolor: line,
-      zeroline: false,
-      automargin: true,
-    };
-    return draw(
-      distance,
-      traces,
-      {
-        x: "words between subject and verb",
-        y: "verbs in the right number",
-        height: 420,
-        layout: {
-          xaxis: axis,
-          yaxis: {
-            title: { text: "verbs in the right number", standoff: 14 },
-            tickvals: SHARES,
-            ticktext: SHARES.map(shareName),
-            range: [0.36, 1.03],
-            gridcolor: line,
-            zeroline: false,
-            automargin: true,
-          },
-          shapes,
-        },
-      },
-      rows.map(({ name, agreement: points }) => {
-        const [near, far] = [points[0], points.at(-1)].map((point) => percent(point.mean));
-        return `${name} ${near} at ${words[0]}, ${far} at ${words.at(-1)}`;
-      }),
-    );
+    const { traces, options, summaries, note } = agreementByDistance(rows, shown.rows);
+    seen.textContent = note;
+    return draw(distance, traces, options, summaries);
   }
 
   async function draw(element, traces, options, summaries) {
@@ -442,16 +340,6 @@ function rung(model) {
   return GENERATIONS.indexOf(model.kind) + (model.tokens === "char" ? GENERATIONS.length : 0);
 }
 
-/** Colour by kind of model; dash and mark by place, since colour alone says nothing to everybody. */
-function styleOf(row, rows) {
-  const place = rows.indexOf(row);
-  const twin = rows.slice(0, place).filter((other) => other.kind === row.kind).length;
-  return {
-    line: { color: colourOf(row.kind, place), width: 2, dash: DASHES[twin % DASHES.length] },
-    marker: { symbol: SYMBOLS[place % SYMBOLS.length], size: 8 },
-  };
-}
-
 function level(row, look, value, ends) {
   const [low, high] = ends.length ? [Math.min(...ends), Math.max(...ends)] : [0, 1];
   return {
@@ -464,39 +352,6 @@ function level(row, look, value, ends) {
   };
 }
 
-/** From which bin on the n-gram that sees farthest cannot see the subject. */
-function sight(rows, words) {
-  const counted = rows.filter((row) => row.kind === "ngram" && row.sees > 0).sort((a, b) => b.sees - a.sees)[0];
-  if (!counted) return null;
-  const at = words.findIndex((bin) => Number(bin.split("-")[0]) >= counted.sees);
-  return { row: counted, at: at < 0 ? words.length : at };
-}
-
-function shareName(share) {
-  return share === 0.5 ? "chance<br>50 %" : `${Math.round(100 * share)} %`;
-}
-function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
 function numbers(values) {
   return values.filter((value) => value != null);
-}
-function fixed(value, digits) {
-  return value == null || !Number.isFinite(value) ? "–" : value.toFixed(digits);
-}
-function spread(mean, between, digits) {
-  return between == null ? fixed(mean, digits) : `${fixed(mean, digits)} ±${fixed(between, digits)}`;
-}
-
-/** Three digits of a number: 123, 12.3k, 1.23M. */
-function amount(value) {
-  if (value == null || !Number.isFinite(value)) return "–";
-  for (const [size, unit] of [
-    [1e9, "G"],
-    [1e6, "M"],
-    [1e3, "k"],
-  ]) {
-    if (value >= 0.9995 * size) return `${Number((value / size).toPrecision(3))}${unit}`;
-  }
-  return String(Number(value.toPrecision(3)));
 }

@@ -1,6 +1,7 @@
 // Counting: a text read word by word, the table of its word pairs as it grows, and a sentence drawn from that table.
 import { choice, field, slider } from "../parts/controls.js";
 import { calm, el, errors } from "../parts/dom.js";
+import { COUNTING_STYLE, MARKS, pairTable, shortProbability } from "../parts/pairs.js";
 
 const LIMIT = 4000; // characters of a pasted text that a link can carry
 const FIRST = 7; // tokens read at the first visit: one sentence
@@ -22,39 +23,6 @@ const ALPHAS = [
   ["0.1", "0.1"],
   ["0.01", "0.01"],
 ];
-const MARKS = { "<s>": "start of a sentence", "</s>": "end of a sentence", "<unk>": "a word never met" };
-
-const STYLE = `
-.lines { display: flex; flex-direction: column; gap: .15rem; margin: 0 0 .8rem; padding: .7rem .9rem;
-  background: var(--raised); border-radius: .6rem; max-height: 13rem; overflow-y: auto; }
-.lines p { margin: 0; line-height: 1.9; overflow-wrap: anywhere; }
-.lines span { padding: .1rem .3rem; border-radius: .3rem; color: var(--soft); border: 1px solid transparent; }
-.lines .read { color: var(--text); font-weight: 600; }
-.lines .before { border: 1px dashed var(--accent); }
-.lines .now { background: var(--accent); color: var(--on-accent); }
-.pairs { position: relative; overflow: auto; max-height: 34rem; border: 1px solid var(--line); border-radius: .6rem;
-  margin: 0 0 .5rem; }
-.pairs table { border-collapse: separate; border-spacing: 0; min-width: 100%; }
-.pairs th, .pairs td { padding: .3rem .55rem; text-align: right; white-space: nowrap; }
-.pairs th { font-weight: 600; background: var(--ground); }
-.pairs thead th { position: sticky; top: 0; z-index: 1; }
-.pairs tbody th { position: sticky; left: 0; text-align: left; }
-.pairs thead th:first-child { left: 0; z-index: 2; text-align: left; color: var(--soft); font-weight: 400; }
-.pairs td.zero { color: var(--soft); }
-.pairs .sum { position: sticky; right: 0; background: var(--ground); border-left: 2px solid var(--line);
-  font-weight: 600; }
-.pairs thead .sum { z-index: 2; }
-.pairs td.grown { outline: 3px solid var(--warm); outline-offset: -3px; font-weight: 700; }
-.pairs .none { text-align: left; color: var(--soft); }
-.drawn { list-style: none; display: flex; flex-wrap: wrap; gap: .4rem; padding: 0; margin: .8rem 0 .5rem; }
-.drawn li { display: flex; flex-direction: column; align-items: center; border: 1px solid var(--line);
-  border-radius: .4rem; padding: .2rem .6rem; background: var(--raised); max-width: 100%; overflow-wrap: anywhere; }
-.drawn small { color: var(--soft); font-variant-numeric: tabular-nums; }
-.switch label { display: inline-flex; align-items: center; gap: .35rem; min-height: 2.4rem; padding-right: .6rem;
-  color: var(--text); }
-.switch { border: 0; padding: 0; margin: 0; min-width: 0; }
-.switch legend { font-size: .9rem; color: var(--soft); padding: 0; }
-`;
 
 export const panel = {
   id: "counting",
@@ -138,7 +106,7 @@ function mount(place, context) {
     ),
     smoothing.node,
   );
-  const table = el("div", { class: "pairs", role: "region", "aria-label": "Table of word pairs", tabindex: "0" });
+  const table = pairTable();
   const rule = el("p", { class: "note", id: "rule" });
   const left = el("p", { class: "note", id: "left-out" });
   const draw = el(
@@ -154,7 +122,7 @@ function mount(place, context) {
   );
   const drawn = el("div", { id: "drawn", "aria-live": "polite" });
   place.append(
-    el("style", {}, STYLE),
+    el("style", {}, COUNTING_STYLE),
     el("div", { class: "row" }, corpus.node, position.node),
     own,
     steps,
@@ -162,7 +130,7 @@ function mount(place, context) {
     lines,
     status,
     options,
-    table,
+    table.node,
     rule,
     left,
     el("section", { class: "card" }, el("h3", {}, "A sentence from this table"), draw, drawn),
@@ -311,71 +279,9 @@ function mount(place, context) {
 
   function drawTable() {
     const p = view === "probabilities";
-    const other = answer.rows.some((row) => (p ? row.other_p : row.other_count) > 0);
-    const head = el(
-      "tr",
-      {},
-      el("th", { scope: "col" }, "before \\ next"),
-      answer.columns.map((word) => heading(word, "col")),
-      other ? el("th", { scope: "col", title: "words without a column" }, "others") : null,
-      el("th", { scope: "col", class: "sum", title: "the whole row, columns left out included" }, "row sum"),
-    );
-    const width = answer.columns.length + (other ? 1 : 0);
-    table.replaceChildren(
-      el(
-        "table",
-        {},
-        el("thead", {}, head),
-        el(
-          "tbody",
-          {},
-          answer.rows.map((row) => line(row, p, other, width)),
-        ),
-      ),
-    );
-    if (!answer.rows.length)
-      table.replaceChildren(
-        el("p", { class: "note", style: "margin: 1rem" }, "The table is empty: press “Next word”."),
-      );
-    uncover(table.querySelector(".grown"));
+    table.draw(answer, p);
     rule.textContent = p && answer.rows.length ? formula() : "";
     left.textContent = describeLeftOut();
-  }
-
-  function line(row, p, other, width) {
-    const cells = p ? row.p : row.counts;
-    const filled =
-      cells === null
-        ? [
-            el("td", { class: "none", colspan: width }, "a dead end: nothing came after it yet"),
-            el("td", { class: "sum" }, "–"),
-          ]
-        : [
-            ...cells.map((value, i) => cell(value, row, answer.columns[i], p)),
-            other ? cell(p ? row.other_p : row.other_count, row, "others", p) : null,
-            el("td", { class: "sum", "data-sum": row.word }, p ? number(total(cells) + row.other_p) : row.sum),
-          ];
-    return el("tr", {}, heading(row.word, "row"), filled.filter(Boolean));
-  }
-
-  function cell(value, row, column, p) {
-    const grown = answer.pair && row.word === answer.pair.before && column === answer.pair.word;
-    const share = p ? value : value / Math.max(row.sum, 1);
-    const made = el(
-      "td",
-      {
-        class: `${grown ? "grown" : ""} ${value ? "" : "zero"}`.trim(),
-        "data-row": row.word,
-        "data-column": column,
-        "data-value": value,
-        title: `${row.word} ${column}: ${value}${grown ? ", just counted" : ""}`,
-      },
-      p ? number(value) : value,
-    );
-    if (grown) made.append(el("span", { class: "hidden" }, " just counted"));
-    if (share > 0)
-      made.style.background = `color-mix(in srgb, var(--bar) ${Math.round(25 + 75 * share)}%, transparent)`;
-    return made;
   }
 
   function formula() {
@@ -388,7 +294,7 @@ function mount(place, context) {
       );
     }
     return (
-      `Kneser-Ney: ${number(answer.discount)} is taken from every count and shared out ` +
+      `Kneser-Ney: ${shortProbability(answer.discount)} is taken from every count and shared out ` +
       "by how many different words each word was read after."
     );
   }
@@ -403,20 +309,6 @@ function mount(place, context) {
     );
   }
 
-  /** Scroll the table, never the page, to a cell that is out of sight. */
-  function uncover(grown) {
-    if (!grown) return;
-    const box = table.getBoundingClientRect(),
-      inside = grown.getBoundingClientRect();
-    const head = table.querySelector("thead").offsetHeight,
-      first = table.querySelector("tbody th").offsetWidth;
-    const last = table.querySelector(".sum").offsetWidth;
-    if (inside.right > box.right - last) table.scrollLeft += inside.right - box.right + last;
-    else if (inside.left < box.left + first) table.scrollLeft -= box.left + first - inside.left;
-    if (inside.bottom > box.bottom) table.scrollTop += inside.bottom - box.bottom + 8;
-    else if (inside.top < box.top + head) table.scrollTop -= box.top + head - inside.top;
-  }
-
   function drawSentence() {
     const sentence = answer.drawn;
     if (!sentence) {
@@ -428,12 +320,11 @@ function mount(place, context) {
         "li",
         { "data-word": word, "data-p": p, title: `p(${word} after ${before}) = ${p}` },
         el("span", {}, word),
-        el("small", {}, number(p)),
+        el("small", {}, shortProbability(p)),
       ),
     );
-    const product = sentence.steps.length
-      ? `Together: ${sentence.p >= 0.001 ? number(sentence.p) : sentence.p.toExponential(1)}, the product of all steps.`
-      : "";
+    const together = sentence.p >= 0.001 ? shortProbability(sentence.p) : sentence.p.toExponential(1);
+    const product = sentence.steps.length ? `Together: ${together}, the product of all steps.` : "";
     drawn.replaceChildren(
       el("ol", { class: "drawn", "aria-label": "the drawn sentence" }, made),
       el("p", { class: "note" }, `${product} ${ending(sentence)}`.trim()),
@@ -449,17 +340,4 @@ function mount(place, context) {
       "Read on, or switch a smoothing on."
     );
   }
-}
-
-function heading(word, scope) {
-  return el("th", { scope, title: MARKS[word] ?? word }, word);
-}
-
-function total(values) {
-  return values.reduce((sum, value) => sum + value, 0);
-}
-
-/** A probability in at most three decimals; one that is there is never shown as 0. */
-function number(p) {
-  return p > 0 && p < 0.0005 ? "<.001" : String(Number(p.toFixed(3)));
 }

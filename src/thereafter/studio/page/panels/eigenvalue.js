@@ -1,9 +1,9 @@
 // Eigenvalue: what is left of a vector after many multiplications by one matrix, and of a gradient that goes back
 // through a network with this matrix.
-import { chain, ink } from "../parts/chain.js";
+import { chain } from "../parts/chain.js";
 import { chart } from "../parts/chart.js";
 import { choice, field, modelChoice, presets, slider } from "../parts/controls.js";
-import { calm, el, errors } from "../parts/dom.js";
+import { calm, el, errors, pageColour } from "../parts/dom.js";
 import { exponentOf, POWERS, percent, short } from "../parts/numbers.js";
 import { MOST_CHARACTERS } from "../parts/walk.js";
 
@@ -194,15 +194,15 @@ function mount(place, context) {
       y: [1, 1],
       mode: "lines",
       hoverinfo: "skip",
-      line: { color: ink("--soft"), width: 1, dash: "dashdot" },
+      line: { color: pageColour("--soft"), width: 1, dash: "dashdot" },
     };
     const curve = (values, look, thick) => ({
       name: look.name,
       x: at,
       y: values.map((value) => value || null),
       mode: "lines+markers",
-      line: { color: ink(look.color), dash: look.dash, width: thick ? 4 : 2 },
-      marker: { color: ink(look.color), symbol: look.symbol, size: thick ? 6 : 4 },
+      line: { color: pageColour(look.color), dash: look.dash, width: thick ? 4 : 2 },
+      marker: { color: pageColour(look.color), symbol: look.symbol, size: thick ? 6 : 4 },
     });
     const power = { ...CURVES.linear, name: "|Wᵏx| / |x|" };
     await chart(powers, [curve(answer.power.values, power, true), guide], {
@@ -293,7 +293,7 @@ function mount(place, context) {
     }
     const { own } = answer.trained;
     return (
-      `The matrix of this trained model has the spectral radius ${short(own)}; here it is scaled to ${answer.radius}. ` +
+      `The matrix of this model has the spectral radius ${short(own)}; here it is scaled to ${answer.radius}. ` +
       "A trained matrix has eigenvalues of many sizes, and tanh takes its part: the largest one alone does not decide."
     );
   }

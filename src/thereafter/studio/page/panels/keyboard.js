@@ -1,6 +1,6 @@
 // Keyboard: the next-word distribution of several models side by side, as the context grows.
 import { bars, tintLegend } from "../parts/bars.js";
-import { describe, field } from "../parts/controls.js";
+import { field, modelBox } from "../parts/controls.js";
 import { arrange, calm, el, errors } from "../parts/dom.js";
 
 const BEGIN = "the teachers near the farmer";
@@ -75,18 +75,13 @@ function mount(place, context) {
   }
 
   function box(model) {
-    const node = el("input", {
-      type: "checkbox",
-      value: model.name,
-      onchange: () => {
-        touched = true;
-        chosen = node.checked ? [...chosen, model.name].slice(-MOST) : chosen.filter((name) => name !== model.name);
-        for (const one of pick.querySelectorAll("input")) one.checked = chosen.includes(one.value);
-        refresh();
-      },
+    const { name } = model;
+    return modelBox(model, chosen.includes(name), (ticked) => {
+      touched = true;
+      chosen = ticked ? [...chosen, name].slice(-MOST) : chosen.filter((other) => other !== name);
+      for (const one of pick.querySelectorAll("input")) one.checked = chosen.includes(one.value);
+      refresh();
     });
-    node.checked = chosen.includes(model.name);
-    return el("label", {}, node, ` ${describe(model)}`);
   }
 
   async function refresh() {

@@ -47,7 +47,7 @@ function mount(place, context) {
     words.replaceChildren(...answer.words.map(card));
     const strange = answer.words.filter((one) => !one.known).length;
     note.textContent =
-      `${strange ? "A word with a ? was never met in training, so only its characters and its neighbours can tell. " : ""}` +
+      (strange ? "A word with a ? was never met in training: only its characters and its neighbours can tell. " : "") +
       (ready ? "The ready tagger has learned from generated sentences only." : "");
     context.announce(answer.words.map((one) => `${one.word} ${one.tag}`).join(", "));
   }

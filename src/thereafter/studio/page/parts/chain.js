@@ -8,11 +8,6 @@ const MIDDLE = 48,
   TAIL = 26,
   GAP = 3;
 
-/** A colour of the page as it is now, for charts, which cannot read the variables of a style sheet. */
-export function ink(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
 /**
  * A chain over labels (what is read at each step); `heads` name the rows: what is read, what goes forward, what goes
  * back, and, where there is a fourth, what else goes back. The loss stands beside it and stays in sight however long

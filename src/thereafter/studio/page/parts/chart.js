@@ -1,5 +1,6 @@
 // Charts by plotly, loaded once when the first is drawn, in the colours of the page.
 import { KINDS } from "/kinds.js";
+import { pageColour } from "./dom.js";
 
 let loading = null;
 
@@ -67,9 +68,7 @@ export async function chart(
   element.turn = turn;
   const plotly = await load();
   if (!element.isConnected || element.turn !== turn) return;
-  const style = getComputedStyle(document.documentElement);
-  const text = style.getPropertyValue("--text").trim(),
-    line = style.getPropertyValue("--line").trim();
+  const [text, line] = ["--text", "--line"].map(pageColour);
   const axis = { gridcolor: line, linecolor: line, zerolinecolor: line, automargin: true };
   const narrow = element.clientWidth < 520;
   await plotly.react(

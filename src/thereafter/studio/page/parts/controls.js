@@ -6,6 +6,11 @@ export function field(label, control) {
   return el("label", { class: "field" }, label, control);
 }
 
+/** A button; `attributes` are those it has besides. */
+export function button(text, press, attributes = {}) {
+  return el("button", { type: "button", onclick: press, ...attributes }, text);
+}
+
 /** A labelled choice: options are [value, text]. */
 export function choice(label, options, value, changed) {
   const select = el("select", { onchange: () => changed(select.value) });
@@ -87,6 +92,13 @@ export function describe(model) {
   return `${model.label} (${about}${model.hidden ? `, ${model.hidden} units` : ""})`;
 }
 
+/** A box to tick for a model; `changed(ticked)` is called when it is. */
+export function modelBox(model, ticked, changed, style = null) {
+  const box = el("input", { type: "checkbox", value: model.name, onchange: () => changed(box.checked) });
+  box.checked = ticked;
+  return el("label", { style }, box, ` ${describe(model)}`);
+}
+
 /** Buttons that put a ready-made text into a panel: presets are texts, or [text, name] pairs. */
 export function presets(label, texts, chosen) {
   const buttons = texts.map((one) => (Array.isArray(one) ? one : [one, one]));
@@ -94,7 +106,7 @@ export function presets(label, texts, chosen) {
     "div",
     { class: "row middle", role: "group", "aria-label": label },
     el("span", { class: "note" }, `${label}:`),
-    buttons.map(([text, name]) => el("button", { type: "button", onclick: () => chosen(text) }, name)),
+    buttons.map(([text, name]) => button(name, () => chosen(text))),
   );
 }
 

@@ -40,6 +40,11 @@ export function errors() {
   return { node, say: (text) => show(node, text) };
 }
 
+/** A colour of the page as it is now, for charts, which cannot read the variables of a style sheet. */
+export function pageColour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
 /**
  * Show these nodes in this order. Those that are there already stay untouched: a click that was begun on one goes on.
  */

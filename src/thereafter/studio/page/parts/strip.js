@@ -1,9 +1,8 @@
 // A vector as a strip of colours: blue below 0, orange above. The numbers stand in its label and on hover.
-import { el } from "./dom.js";
+import { el, pageColour } from "./dom.js";
 
 function colours() {
-  const style = getComputedStyle(document.documentElement);
-  return ["--low", "--mid", "--high"].map((name) => rgb(style.getPropertyValue(name).trim()));
+  return ["--low", "--mid", "--high"].map((name) => rgb(pageColour(name)));
 }
 
 function rgb(hex) {

@@ -8,8 +8,8 @@ const WHOLE = "position:sticky;left:.6rem;display:inline-block;max-width:75vw;wh
 
 /**
  * `draw(columns, groups, first)` fills it: columns are { key, title, show(row) }, groups are { title, rows }; it is
- * sorted by the key `first` where it has no column of the one that was asked for. `changed(key, down)` is called at every
- * change. Rows without a value come last, whichever way it is sorted.
+ * sorted by the key `first` where it has no column of the one that was asked for. `changed(key, down)` is called at
+ * every change. Rows without a value come last, whichever way it is sorted.
  */
 export function sortable({ label, sort, down = false, changed = () => {} }) {
   const table = el("table", { "aria-label": label });

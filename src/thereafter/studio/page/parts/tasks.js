@@ -44,7 +44,8 @@ export function taskModels(context, { task, offer, about, changed }) {
     line.hidden = !busy;
     node.hidden = !absent && !busy;
     bar.value = making.share;
-    status.textContent = `training ${making.model}, ${making.share ? `${Math.round(100 * making.share)} %` : "starting"}`;
+    const share = making.share ? `${Math.round(100 * making.share)} %` : "starting";
+    status.textContent = `training ${making.model}, ${share}`;
     const names = mine.map((model) => model.name).join();
     if (mine.length && !busy && names !== known) {
       // while they are trained the list is not whole

@@ -1,6 +1,7 @@
 // The list of trainings: a card each, with its progress, its live curve, and what can be done with it.
 import { chart } from "./chart.js";
-import { el, show } from "./dom.js";
+import { button } from "./controls.js";
+import { el, pageColour, show } from "./dom.js";
 
 const EVERY = 1000; // milliseconds between two looks at a curve that grows
 const STATES = {
@@ -18,8 +19,7 @@ const GROWING = [...ACTIVE, "elsewhere"];
 
 /** Losses of a training, while it learns and on the validation text. */
 export async function curveChart(element, curve) {
-  const style = getComputedStyle(document.documentElement);
-  const [cool, warm] = ["--accent", "--warm"].map((name) => style.getPropertyValue(name).trim());
+  const [cool, warm] = ["--accent", "--warm"].map(pageColour);
   const traces = [
     { name: "training", x: curve.step, y: curve.loss, mode: "lines", line: { color: cool, width: 1.5 } },
     {
@@ -196,8 +196,4 @@ function card(context, first, open, failed) {
   }
 
   return { node, update, look };
-}
-
-function button(name, press) {
-  return el("button", { type: "button", onclick: press }, name);
 }

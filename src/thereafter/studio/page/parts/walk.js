@@ -1,5 +1,6 @@
 // Walking through a sentence with a recurrent model, a step for each token: what the panels of its state share.
 import { KINDS } from "/kinds.js";
+import { button } from "./controls.js";
 import { el, visible } from "./dom.js";
 import { tokens } from "./tokens.js";
 
@@ -41,8 +42,7 @@ export function player(moved, { first = 0, wait = 1000 } = {}) {
   let at = first,
     last = first,
     timer = 0;
-  const button = (text, press, look = "") => el("button", { type: "button", class: look, onclick: press }, text);
-  const next = button("Next word", () => walk(at + 1), "main");
+  const next = button("Next word", () => walk(at + 1), { class: "main" });
   const back = button("Back", () => walk(at - 1));
   const again = button("Start again", () => walk(first));
   const play = button("Play", () => (timer ? stop() : begin()));
