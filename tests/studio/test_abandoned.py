@@ -19,7 +19,7 @@ from test_start import Started, started
 from websockets.sync.client import connect
 
 from conftest import Served
-from thereafter.studio.verbs.generation import Writer
+from thereafter.studio.verbs.generation import GrowingText
 from waiting import wait_for
 
 ABANDONED = 200
@@ -50,14 +50,14 @@ def next_words(address: str, model: str) -> float:
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When tokens were written; each takes a while."""
     written: list[float] = []
-    step = Writer.step
+    step = GrowingText.step
 
-    def slow(self: Writer) -> str:
+    def slow(self: GrowingText) -> str:
         written.append(time.monotonic())
         time.sleep(0.005)
         return step(self)
 
-    monkeypatch.setattr(Writer, "step", slow)
+    monkeypatch.setattr(GrowingText, "step", slow)
     return written
 
 
@@ -75,14 +75,14 @@ def test_a_socket_that_waits_for_its_model_and_is_closed_never_gets_it(server: S
     """The prompts of those who have gone are not read."""
     begun: list[str] = []
     free = threading.Event()
-    begin = Writer.__init__
+    begin = GrowingText.__init__
 
-    def slow(self: Writer, lm: Any, prompt: str, **options: Any) -> None:
+    def slow(self: GrowingText, lm: Any, prompt: str, **options: Any) -> None:
         begun.append(prompt)
         free.wait(60)
         begin(self, lm, prompt, **options)
 
-    monkeypatch.setattr(Writer, "__init__", slow)
+    monkeypatch.setattr(GrowingText, "__init__", slow)
     start = {"do": "start", "model": "ready:letters"}
     with connect(server.address.replace("http", "ws") + "/api/generating") as first:
         first.send(json.dumps({**start, "prompt": "first"}))
@@ -110,15 +110,15 @@ def writing(server: Served, count: int) -> Iterator[None]:
 def test_a_model_with_a_long_queue_holds_up_no_other_model_and_no_file(server: Served, monkeypatch: pytest.MonkeyPatch):
     """More sockets than there are threads for files: all is answered long before the queue has been worked off."""
     begun: list[float] = []
-    begin = Writer.__init__
+    begin = GrowingText.__init__
 
-    def slow(self: Writer, *given: Any, **options: Any) -> None:
+    def slow(self: GrowingText, *given: Any, **options: Any) -> None:
         begun.append(time.monotonic())
         time.sleep(0.05)
         begin(self, *given, **options)
 
     next_words(server.address, "ready:lstm")
-    monkeypatch.setattr(Writer, "__init__", slow)
+    monkeypatch.setattr(GrowingText, "__init__", slow)
     with writing(server, 120), httpx.Client(base_url=server.address, timeout=60) as visitor:
         wait_for(lambda: begun)
         for path in ("/api/status", "/page/main.js", "/api/models", "/"):

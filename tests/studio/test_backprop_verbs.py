@@ -16,7 +16,7 @@ from thereafter.inspection.decay import fit_decay
 from thereafter.inspection.reader import Reader
 from thereafter.inspection.verb_flow import verb_flow
 from thereafter.models.state import NeuralState
-from thereafter.studio.verbs.backprop import at_verbs, backprop, decay_of
+from thereafter.studio.verbs.backprop import backprop, decay_of, verb_gradients
 
 SENTENCE = "the farmers near the author are old"
 
@@ -28,7 +28,7 @@ def lstm(ready_folder: Any) -> Any:
 
 def test_the_gradient_in_every_state_is_that_of_a_run_from_this_state(lstm: Any) -> None:
     """The model itself, read up to a state that is made a leaf, and on to the loss: torch's own gradient in it."""
-    found = backprop(lstm, SENTENCE, limit=40)
+    found = backprop(lstm, SENTENCE, limit=40).model_dump()
     words = SENTENCE.split()
     assert found["tokens"] == ["<s>", *words[:-1]]
     assert (found["target"], found["left_out"]) == (words[-1], 0)
@@ -58,7 +58,7 @@ def test_the_gradient_in_every_state_is_that_of_a_run_from_this_state(lstm: Any)
 
 
 def test_means_at_the_verb_are_those_of_the_library(lstm: Any) -> None:
-    found = at_verbs(lstm, between=4, count=7)
+    found = verb_gradients(lstm, between=4, count=7).model_dump()
     flow = verb_flow(Reader.of(lstm.model, lstm.tokenizer, lstm.config), distance=4, count=7)
     assert (found["sentences"], found["right"]) == (7, flow.about["right"])
     assert [state["field"] for state in found["states"]] == ["h", "c"]
@@ -71,24 +71,24 @@ def test_means_at_the_verb_are_those_of_the_library(lstm: Any) -> None:
 
 
 def test_the_verdict_is_the_decay_of_the_norms_by_distance(lstm: Any) -> None:
-    for state in backprop(lstm, SENTENCE, limit=40)["states"]:
+    for state in backprop(lstm, SENTENCE, limit=40).model_dump()["states"]:
         assert state["decay"]["words"] == str(fit_decay(np.array(state["norm"][::-1])))
     grown = decay_of(1.5 ** np.arange(9))
     assert grown is not None
-    assert (grown["verdict"], grown["under"], grown["distance"]) == ("exploding", None, 8)
-    assert grown["share"] == pytest.approx(1.5**7)
+    assert (grown.verdict, grown.under, grown.distance) == ("exploding", None, 8)
+    assert grown.share == pytest.approx(1.5**7)
     assert decay_of(np.array([1.0, np.nan, 1.0])) is None
 
 
 def test_long_texts_letters_and_signs(lstm: Any, ready_folder: Any) -> None:
-    found = backprop(lstm, "the old author \U0001f600 <b>is</b> " * 30, limit=12)
+    found = backprop(lstm, "the old author \U0001f600 <b>is</b> " * 30, limit=12).model_dump()
     assert len(found["tokens"]) == len(found["share"]) == 12
     assert found["left_out"] == len(lstm.encode("the old author \U0001f600 <b>is</b> " * 30)) - 12
     assert lstm.model.restart is not None
-    lines = backprop(lstm, f"our old author is here .\n{SENTENCE}\n", limit=40)
+    lines = backprop(lstm, f"our old author is here .\n{SENTENCE}\n", limit=40).model_dump()
     assert lines["tokens"] == ["<s>", *SENTENCE.split()]
     assert (lines["target"], lines["left_out"]) == ("\n", 7)
-    letters = backprop(thereafter.load(ready_folder / "letters"), "def f(x):\n", limit=40)
+    letters = backprop(thereafter.load(ready_folder / "letters"), "def f(x):\n", limit=40).model_dump()
     assert letters["tokens"] == ["<s>", *"def f(x):"]
     assert letters["target"] == "\n"
 
@@ -97,7 +97,7 @@ def test_a_model_with_broken_weights_is_still_said_in_json(ready_folder: Any) ->
     broken = thereafter.load(ready_folder / "rnn")
     with torch.no_grad():
         broken.model.layers.weight_hh_l0.fill_(float("nan"))
-    found = backprop(broken, SENTENCE, limit=40)
+    found = backprop(broken, SENTENCE, limit=40).model_dump()
     json.dumps(found, allow_nan=False)
     assert found["loss"] is None
     assert found["states"][0]["decay"] is None
@@ -110,6 +110,6 @@ def test_what_has_no_gradient_through_time_says_so(ready_folder: Any, lstm: Any)
         ("window", "try rnn, gru"),
     ):
         with pytest.raises(OptionError, match=said):
-            backprop(thereafter.load(ready_folder / name), SENTENCE, limit=40)
+            backprop(thereafter.load(ready_folder / name), SENTENCE, limit=40).model_dump()
     with pytest.raises(OptionError, match="has 2 tokens; expected at least 3; try a longer text"):
-        backprop(lstm, "the author", limit=40)
+        backprop(lstm, "the author", limit=40).model_dump()

@@ -30,11 +30,11 @@ def test_the_curves_are_the_quality_the_library_measures(page: Any, ready_folder
     page.goto("/#bottleneck")
     found, test = curves(page), ready_tasks.test_pairs(ready_folder)
     for name, title in (("no-attention", "attention off"), ("attention", "attention on")):
-        points = verbs.quality(load_task(ready_folder / TASKS / name), test)
+        points = verbs.quality(load_task(ready_folder / TASKS / name), test).model_dump()["points"]
         assert found[title] == pytest.approx([100 * point["words"] for point in points])
     page.locator("summary", has_text="The numbers").click()
     cell = page.locator(f'td[data-model="{OFF}"][data-length="2"]')
-    off = verbs.quality(load_task(ready_folder / TASKS / "no-attention"), test)[0]
+    off = verbs.quality(load_task(ready_folder / TASKS / "no-attention"), test).model_dump()["points"][0]
     assert float(cell.text_content().removesuffix(" %")) == pytest.approx(100 * off["words"], rel=0.01)
 
 
@@ -64,7 +64,7 @@ def test_a_sentence_of_the_length_asked_for_and_what_both_make_of_it(page: Any, 
         own = load_task(ready_folder / TASKS / name)
         assert translation_of(page, model) == own.predict(source).split()
         wrong = page.locator(f'[data-model="{model}"] .translation s').count()
-        assert wrong == verbs.judged(own, source, target)["right"].count(False)
+        assert wrong == verbs.judge(own, source, target).model_dump()["right"].count(False)
     page.get_by_role("button", name="Another sentence").click()
     page.wait_for_function("before => document.querySelector('#source').textContent !== before", arg=source)
     other = page.locator("#source").text_content()

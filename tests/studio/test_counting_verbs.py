@@ -11,7 +11,7 @@ import pytest
 
 import thereafter
 from thereafter.errors import EmptyCorpusError
-from thereafter.studio.verbs.counting import FOUR, LONGEST, MOST_WORDS, counted
+from thereafter.studio.verbs.counting import FOUR, LONGEST, MOST_WORDS, count_pairs
 
 SMOOTHINGS = ("mle", "add-alpha", "kneser-ney")
 TOKENS = [word for line in FOUR.splitlines() for word in [*line.split(), "</s>"]]
@@ -40,7 +40,7 @@ def bigrams(text: str, smoothing: str, **options: Any) -> thereafter.LanguageMod
 
 @pytest.mark.parametrize("at", range(len(TOKENS) + 1))
 def test_every_step_adds_one_to_the_pair_that_was_read(at: int):
-    found = counted(FOUR, at, "mle")
+    found = count_pairs(FOUR, at, "mle").model_dump()
     by_hand = pairs_of(TOKENS[:at])
     shown = {pair: count for pair, count in cells(found, "counts").items() if count}
     assert shown == by_hand
@@ -52,12 +52,12 @@ def test_every_step_adds_one_to_the_pair_that_was_read(at: int):
 
 
 def test_the_worked_example_has_eight_pairs_that_begin_with_the():
-    found = counted(FOUR, 10**6, "mle")
+    found = count_pairs(FOUR, 10**6, "mle").model_dump()
     row = next(row for row in found["rows"] if row["word"] == "the")
     assert row["sum"] == 8
     assert cells(found, "p")["the", "cat"] == 0.25
     assert cells(found, "p")["fish", "ate"] == 0  # so "the fish ate" is impossible without smoothing
-    assert cells(counted(FOUR, 26, "kneser-ney"), "p")["fish", "ate"] > 0
+    assert cells(count_pairs(FOUR, 26, "kneser-ney").model_dump(), "p")["fish", "ate"] > 0
     assert (found["at"], found["length"], found["sentences"], found["sentences_read"]) == (26, 26, 4, 4)
 
 
@@ -68,7 +68,7 @@ def test_probabilities_are_those_of_the_librarys_model_of_the_sentences_so_far(s
     options = {"alpha": 0.3} if smoothing == "add-alpha" else {}
     lm = bigrams("\n".join(lines), smoothing, **options)
     index = lm.tokenizer.vocabulary.index
-    found = counted(FOUR, sum(len(line.split()) + 1 for line in lines), smoothing, alpha=0.3)
+    found = count_pairs(FOUR, sum(len(line.split()) + 1 for line in lines), smoothing, alpha=0.3).model_dump()
     assert found["vocabulary"] == len(index)
     for row in found["rows"]:
         expected = lm.distribution("" if row["word"] == "<s>" else row["word"])
@@ -79,7 +79,7 @@ def test_probabilities_are_those_of_the_librarys_model_of_the_sentences_so_far(s
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
 def test_rows_sum_to_one_in_the_middle_of_a_sentence_too(smoothing: str):
     for at in range(1, 15):
-        for row in counted(FOUR, at, smoothing)["rows"]:
+        for row in count_pairs(FOUR, at, smoothing).model_dump()["rows"]:
             if row["p"] is None:
                 assert smoothing == "mle"
                 assert row["sum"] == 0
@@ -92,7 +92,7 @@ def test_a_drawn_sentence_is_the_librarys_with_the_probability_of_each_step(smoo
     options = {"alpha": 1.0} if smoothing == "add-alpha" else {}
     lm = bigrams(FOUR, smoothing, **options)
     for seed in range(5):
-        drawn = counted(FOUR, 26, smoothing, seed=seed)["drawn"]
+        drawn = count_pairs(FOUR, 26, smoothing, seed=seed).model_dump()["drawn"]
         expected = lm.generate("", LONGEST, stop_strings="\n", seed=seed, return_log_probs=True)[0]
         words = [step["word"] for step in drawn["steps"]]
         assert words == [lm.tokenizer.vocabulary.forms[token] for token in expected.tokens]
@@ -102,17 +102,17 @@ def test_a_drawn_sentence_is_the_librarys_with_the_probability_of_each_step(smoo
 
 
 def test_without_smoothing_a_word_that_nothing_followed_is_a_dead_end():
-    drawn = counted(FOUR, 2, "mle", seed=0)["drawn"]
+    drawn = count_pairs(FOUR, 2, "mle", seed=0).model_dump()["drawn"]
     assert [step["word"] for step in drawn["steps"]] == ["the", "cat"]
     assert (drawn["ended"], drawn["after"]) == ("dead end", "cat")
-    assert counted(FOUR, 2, "add-alpha", seed=0)["drawn"]["ended"] != "dead end"
-    assert counted(FOUR, 0, "mle", seed=0)["drawn"]["ended"] == "dead end"
+    assert count_pairs(FOUR, 2, "add-alpha", seed=0).model_dump()["drawn"]["ended"] != "dead end"
+    assert count_pairs(FOUR, 0, "mle", seed=0).model_dump()["drawn"]["ended"] == "dead end"
 
 
 def test_of_a_larger_vocabulary_the_frequent_words_are_shown_and_the_rest_is_counted():
     tokens = [word for line in MANY.splitlines() for word in [*line.split(), "</s>"]]
     by_hand = pairs_of(tokens[:200])
-    found = counted(MANY, 200, "kneser-ney")
+    found = count_pairs(MANY, 200, "kneser-ney").model_dump()
     assert found["words"] == len(set(tokens[:200]) - {"</s>"}) > MOST_WORDS
     assert len(found["rows"]) == len(found["columns"]) == MOST_WORDS + 1
     pair = (found["pair"]["before"], found["pair"]["word"])
@@ -127,12 +127,20 @@ def test_of_a_larger_vocabulary_the_frequent_words_are_shown_and_the_rest_is_cou
 
 
 def test_the_next_sentence_ends_where_the_line_does():
-    assert [counted(FOUR, at, "mle")["next_end"] for at in (0, 6, 7, 12, 13, 25, 26)] == [7, 7, 13, 13, 20, 26, 26]
+    assert [count_pairs(FOUR, at, "mle").model_dump()["next_end"] for at in (0, 6, 7, 12, 13, 25, 26)] == [
+        7,
+        7,
+        13,
+        13,
+        20,
+        26,
+        26,
+    ]
 
 
 def test_blank_lines_are_no_sentences_and_no_text_is_an_error():
-    assert counted("a b\n\n  \nc", 99, "mle")["around"] == ["a", "b", "</s>", "c", "</s>"]
-    assert counted("<b>x</b> 🙂 </s>\r\n<s>", 99, "mle")["around"] == [
+    assert count_pairs("a b\n\n  \nc", 99, "mle").model_dump()["around"] == ["a", "b", "</s>", "c", "</s>"]
+    assert count_pairs("<b>x</b> 🙂 </s>\r\n<s>", 99, "mle").model_dump()["around"] == [
         "<b>x</b>",
         "🙂",
         "<unk>",
@@ -141,9 +149,9 @@ def test_blank_lines_are_no_sentences_and_no_text_is_an_error():
         "</s>",
     ]
     with pytest.raises(EmptyCorpusError, match="no words; expected at least one"):
-        counted(" \n\t\n", 3, "mle")
+        count_pairs(" \n\t\n", 3, "mle").model_dump()
 
 
 def test_a_text_whose_only_follower_cannot_be_said_ends_in_words():
-    drawn = counted("a <unk> b", 4, "mle", seed=0)["drawn"]
+    drawn = count_pairs("a <unk> b", 4, "mle", seed=0).model_dump()["drawn"]
     assert (drawn["ended"], drawn["after"]) == ("dead end", "a")

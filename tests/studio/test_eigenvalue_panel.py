@@ -9,7 +9,7 @@ import pytest
 
 import thereafter
 from thereafter.inspection.stability import repeated_multiplication
-from thereafter.studio.verbs.eigenvalue import trained
+from thereafter.studio.verbs.eigenvalue import scale_trained
 
 
 def opened(page: Any, link: str) -> None:
@@ -111,7 +111,7 @@ def test_a_trained_rnn_scaled_by_the_slider(page: Any, server: Any) -> None:
     for radius in (0.8, 1.3):
         page.get_by_role("slider", name="Spectral radius").fill(str(radius))
         drawn(page, radius**20)
-        found = trained(lm, radius, 20, text)
+        found = scale_trained(lm, radius, 20, text).model_dump()
         np.testing.assert_allclose(numbers(page, "#gradients")["trained RNN"], found["values"], rtol=1e-6)
         assert found["decay"]["verdict"] in page.locator("#verdict").inner_text().lower()
     assert f"spectral radius {found['own']:.3g}" in page.locator("#more").inner_text()

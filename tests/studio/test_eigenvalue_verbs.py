@@ -15,7 +15,7 @@ import torch
 import thereafter
 from thereafter.errors import OptionError
 from thereafter.inspection.gradients import last_loss
-from thereafter.studio.verbs.eigenvalue import multiplied, trained
+from thereafter.studio.verbs.eigenvalue import multiply, scale_trained
 
 TEXT = "the farmers near the author are old .\n"
 
@@ -27,7 +27,7 @@ def rnn(ready_folder: Any) -> Any:
 
 @pytest.mark.parametrize(("radius", "verdict"), [(0.9, "vanishing"), (1.0, "kept"), (1.1, "exploding")])
 def test_the_linear_curves_are_powers_of_the_radius(radius: float, verdict: str) -> None:
-    found = multiplied(radius, 100, units=16, seed=3)
+    found = multiply(radius, 100, units=16, seed=3).model_dump()
     for name in ("power", "linear"):
         np.testing.assert_allclose(found[name]["values"], radius ** np.arange(101.0), rtol=1e-9)
         assert found[name]["decay"]["verdict"] == verdict
@@ -37,7 +37,7 @@ def test_the_linear_curves_are_powers_of_the_radius(radius: float, verdict: str)
 
 def test_a_trained_matrix_is_scaled_on_a_copy(rnn: Any) -> None:
     before = deepcopy(rnn.model.state_dict())
-    found = trained(rnn, 0.7, 30, TEXT)
+    found = scale_trained(rnn, 0.7, 30, TEXT).model_dump()
     for name, weight in rnn.model.state_dict().items():
         assert torch.equal(weight, before[name])
     own = torch.linalg.eigvals(rnn.model.layers.weight_hh_l0.detach().double()).abs().max().item()
@@ -54,23 +54,23 @@ def test_a_trained_matrix_is_scaled_on_a_copy(rnn: Any) -> None:
 
 
 def test_its_own_radius_gives_the_model_itself(rnn: Any) -> None:
-    own = trained(rnn, 1.0, 12, TEXT)["own"]
+    own = scale_trained(rnn, 1.0, 12, TEXT).model_dump()["own"]
     ids = np.resize(rnn.encode("the"), 13)
     norm_D = last_loss(rnn.model, ids)["norm"][-1, ::-1, 1]
-    np.testing.assert_allclose(trained(rnn, own, 12, "the")["values"], norm_D / norm_D[0], rtol=1e-5)
+    np.testing.assert_allclose(scale_trained(rnn, own, 12, "the").model_dump()["values"], norm_D / norm_D[0], rtol=1e-5)
 
 
 def test_what_cannot_be_scaled_says_so(rnn: Any, ready_folder: Any) -> None:
     with pytest.raises(OptionError, match="the model is 'lstm'; try a run of: rnn"):
-        trained(thereafter.load(ready_folder / "lstm"), 0.9, 20, TEXT)
+        scale_trained(thereafter.load(ready_folder / "lstm"), 0.9, 20, TEXT).model_dump()
     with pytest.raises(OptionError, match="the text is empty"):
-        trained(rnn, 0.9, 20, "")
+        scale_trained(rnn, 0.9, 20, "").model_dump()
     for value in (0.0, float("nan")):
         broken = thereafter.load(ready_folder / "rnn")
         with torch.no_grad():
             broken.model.layers.weight_hh_l0.fill_(value)
         with pytest.raises(OptionError, match="no eigenvalue to scale; try another model"):
-            trained(broken, 0.9, 20, TEXT)
+            scale_trained(broken, 0.9, 20, TEXT).model_dump()
 
 
 def post(server: Any, path: str, body: Any) -> tuple[int, Any]:

@@ -107,7 +107,7 @@ def test_a_training_in_a_terminal_is_running_elsewhere_until_it_ends(jobs: Jobs,
     (tmp_path / "book.txt").write_text(book(), encoding="utf-8")
     run = jobs.folder / "typed"
     with process(_TRAIN, tmp_path / "book.txt", run) as terminal:
-        wait_for(lambda: max(curve(run)["step"], default=0) >= 5)
+        wait_for(lambda: max(curve(run).model_dump()["step"], default=0) >= 5)
         seen = told(jobs, "typed")
         assert (seen["state"], seen["model"], seen["resumable"]) == ("elsewhere", "rnn", False)
         assert f"process {terminal.pid} (" in seen["owner"]

@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 
 import thereafter
 from thereafter.studio.routes.generation import PACE, ROOM
-from thereafter.studio.verbs.generation import Writer
+from thereafter.studio.verbs.generation import GrowingText
 from waiting import wait_for
 
 
@@ -230,16 +230,16 @@ def test_two_pages_write_at_once_and_fifty_questions_are_answered_meanwhile(serv
 def test_a_closed_socket_ends_the_work_and_a_slow_model_holds_nobody_up(server: Any, monkeypatch: pytest.MonkeyPatch):
     steps = 0
     answered = threading.Event()
-    quick = Writer.step
+    quick = GrowingText.step
 
-    def slow(self: Writer) -> str:
+    def slow(self: GrowingText) -> str:
         nonlocal steps
         steps += 1
         assert answered.wait(60), "the status waited for the model"
         time.sleep(0.1)
         return quick(self)
 
-    monkeypatch.setattr(Writer, "step", slow)
+    monkeypatch.setattr(GrowingText, "step", slow)
     with opened(server) as line:
         line.say(**START, tokens=ROOM)
         line.hear()

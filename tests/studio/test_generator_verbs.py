@@ -9,7 +9,7 @@ import pytest
 
 import thereafter
 from thereafter.errors import OptionError
-from thereafter.studio.verbs.generation import MOST_UNITS, Writer
+from thereafter.studio.verbs.generation import MOST_UNITS, GrowingText
 
 
 @pytest.mark.parametrize("name", ["letters", "lstm", "ngram", "transformer", "window"])
@@ -24,37 +24,37 @@ from thereafter.studio.verbs.generation import MOST_UNITS, Writer
 def test_it_writes_what_generate_says(ready_folder: Path, name: str, drawn: dict):
     lm = thereafter.load(ready_folder / name)
     for prompt in ("the nurse", "", "🙂 def "):
-        writer = Writer(lm, prompt, **drawn)
+        writer = GrowingText(lm, prompt, **drawn)
         pieces = writer.write(40)
-        assert [piece["number"] for piece in pieces] == list(range(1, 41))
-        said = "".join(piece["text"] for piece in pieces) + writer.end()
-        assert prompt + said == lm.generate(prompt, 40, **drawn)
+        assert [piece.number for piece in pieces] == list(range(1, 41))
+        written = "".join(piece.text for piece in pieces) + writer.end()
+        assert prompt + written == lm.generate(prompt, 40, **drawn)
 
 
 def test_what_is_shown_is_what_the_model_knows_after_the_text_so_far(ready_folder: Path):
     lm = thereafter.load(ready_folder / "letters")
-    writer = Writer(lm, "def ", seed=3)
+    writer = GrowingText(lm, "def ", seed=3)
     text = "def "
-    for piece in [writer.shown(), *writer.write(20)]:
-        text += piece["text"]
+    for piece in [writer.piece(), *writer.write(20)]:
+        text += piece.text
         known = lm.trace(text)["l0.h"][-1]
-        assert len(piece["state"]) == 1
-        assert np.abs(np.array(piece["state"][0]) - known).max() <= 0.000501
+        assert len(piece.state) == 1
+        assert np.abs(np.array(piece.state[0]) - known).max() <= 0.000501
         expected = lm.next(text, 10)
-        assert [one["text"] for one in piece["top"]] == [word for word, _ in expected]
-        assert [one["p"] for one in piece["top"]] == pytest.approx([p for _, p in expected], abs=1e-5)
+        assert [one.text for one in piece.top] == [word for word, _ in expected]
+        assert [one.p for one in piece.top] == pytest.approx([p for _, p in expected], abs=1e-5)
 
 
 def test_settings_change_from_the_next_token_on(ready_folder: Path):
     lm = thereafter.load(ready_folder / "letters")
-    writer = Writer(lm, "if ", temperature=1.5, seed=4)
-    before = "if " + "".join(piece["text"] for piece in writer.write(30))
+    writer = GrowingText(lm, "if ", temperature=1.5, seed=4)
+    before = "if " + "".join(piece.text for piece in writer.write(30))
     assert before == lm.generate("if ", 30, temperature=1.5, seed=4)
     writer.set(0.0, None)
-    after = before + "".join(piece["text"] for piece in writer.write(30))
+    after = before + "".join(piece.text for piece in writer.write(30))
     assert after == lm.generate(before, 30, temperature=0)
     writer.set(2.0, 1)  # of one word there is nothing to choose
-    rest = "".join(piece["text"] for piece in writer.write(10))
+    rest = "".join(piece.text for piece in writer.write(10))
     assert after + rest == lm.generate(after, 10, temperature=0)
 
 
@@ -68,22 +68,22 @@ def test_a_layer_is_a_row_and_a_wide_one_is_cut():
         tokens_budget=100,
         seed=0,
     )
-    rows = Writer(lm, "one").shown()["state"]
+    rows = GrowingText(lm, "one").piece().state
     assert [len(row) for row in rows] == [MOST_UNITS, MOST_UNITS]
 
 
 @pytest.mark.parametrize("name", ["ngram", "transformer", "window"])
 def test_a_model_without_units_has_no_rows(ready_folder: Path, name: str):
-    assert Writer(thereafter.load(ready_folder / name), "the").shown()["state"] == []
+    assert GrowingText(thereafter.load(ready_folder / name), "the").piece().state == []
 
 
 def test_a_text_ends_where_nothing_can_follow():
     # letters met once are unknown ones, which are never said: so nothing follows b
     lm = thereafter.train(text="abXabYab", model="ngram", tokens="char", order=2, smoothing="mle")
-    writer = Writer(lm, "a", seed=0)
+    writer = GrowingText(lm, "a", seed=0)
     pieces = writer.write(10)
     assert writer.ended
-    assert [piece["text"] for piece in pieces] == ["b"]
+    assert [piece.text for piece in pieces] == ["b"]
     assert lm.generate("a", 10, seed=0) == "ab"
     assert writer.write(10) == []
     assert writer.end() == ""
@@ -91,13 +91,13 @@ def test_a_text_ends_where_nothing_can_follow():
 
 def test_half_a_character_is_held_back_and_said_at_the_end():
     lm = thereafter.train(text="é" * 200, model="ngram", tokens="byte", order=3)
-    writer = Writer(lm, "", temperature=0)
-    assert [piece["text"] for piece in writer.write(3)] == ["", "é", ""]
+    writer = GrowingText(lm, "", temperature=0)
+    assert [piece.text for piece in writer.write(3)] == ["", "é", ""]
     assert writer.end() == "\ufffd"
     assert writer.ended
 
 
 def test_a_temperature_that_is_none_is_refused(ready_folder: Path):
-    writer = Writer(thereafter.load(ready_folder / "ngram"), "the")
+    writer = GrowingText(thereafter.load(ready_folder / "ngram"), "the")
     with pytest.raises(OptionError, match=r"temperature is -1; expected 0 .* try 0\.8"):
         writer.set(-1, None)

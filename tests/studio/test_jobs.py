@@ -183,7 +183,7 @@ def test_a_studio_that_is_killed_leaves_no_training_behind_and_one_that_can_go_o
     assert process.stdout is not None
     process.stdin.write(json.dumps(order | {"run": str(tmp_path / "run")}))
     process.stdin.close()
-    wait_for(lambda: max(curve(tmp_path / "run")["step"], default=0) >= 20)
+    wait_for(lambda: max(curve(tmp_path / "run").model_dump()["step"], default=0) >= 20)
     process.stdout.close()
     assert process.wait(120) == 130
     assert (tmp_path / "run" / "state.safetensors").is_file()
@@ -264,7 +264,7 @@ def test_a_link_to_a_run_elsewhere_is_not_followed(tmp_path: Path):
 
 
 def test_a_curve_is_read_from_whatever_a_log_holds(tmp_path: Path):
-    assert curve(tmp_path)["step"] == []
+    assert curve(tmp_path).model_dump()["step"] == []
     lines: list[Any] = [
         {"event": "step", "step": step, "seen": 10 * step, "loss": 5 - step / 1000} for step in range(1, 1501)
     ]
@@ -276,7 +276,7 @@ def test_a_curve_is_read_from_whatever_a_log_holds(tmp_path: Path):
     ]
     lines += [{"event": "validation", "step": 1205, "loss": 2.0, "perplexity": 10**400, "seconds": 3.5}]
     (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)) + '\n{"event": "st', encoding="utf-8")
-    found = curve(tmp_path)
+    found = curve(tmp_path).model_dump()
     assert (found["step"][-1], found["loss"][-1]) == (1501, None)
     assert len(found["step"]) == len(found["loss"]) == len(found["seen"]) <= 600
     assert found["valid_seen"] == [12050.0]

@@ -26,7 +26,7 @@ def test_an_answer_among_many_or_from_memory_is_the_one_alone_to_the_bit(
 ):
     texts = ["the nurse" + " near the farmers" * (number % 6) + " \n the" * (number % 3) for number in range(30)]
     lm = thereafter.load(ready_folder / model.partition(":")[2])
-    expected = [{"model": model} | predict(lm, text, 8) for text in texts]
+    expected = [predict(lm, text, 8, name=model).model_dump() for text in texts]
 
     async def main() -> list[bytes]:
         studio = Studio(tmp_path, ready_folder)

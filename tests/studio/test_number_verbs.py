@@ -45,7 +45,7 @@ def test_the_twin_of_a_sentence_has_the_wrong_verb_of_the_sentence_and_the_other
 
 
 def test_verbs_are_those_of_the_whole_distribution(lm: Any):
-    found = predict(lm, PROMPT, len(lm.tokenizer.vocabulary))
+    found = predict(lm, PROMPT, len(lm.tokenizer.vocabulary)).model_dump()
     everything = lm.next(PROMPT, len(lm.tokenizer.vocabulary))
     for number in ("singular", "plural"):
         expected = sum(p for word, p in everything if verb_number(word) == number)
@@ -57,7 +57,7 @@ def test_verbs_are_those_of_the_whole_distribution(lm: Any):
 
 
 def test_after_a_modal_no_form_has_a_number(lm: Any):
-    found = predict(lm, "the teacher would", len(lm.tokenizer.vocabulary))
+    found = predict(lm, "the teacher would", len(lm.tokenizer.vocabulary)).model_dump()
     assert found["verbs"] == {"singular": 0.0, "plural": 0.0}
     assert {one["number"] for one in found["candidates"]} == {""}
     assert "walk" in {one["text"] for one in found["candidates"]}
@@ -74,15 +74,15 @@ def test_models_of_other_texts_have_no_verbs(ready_folder: Path, tmp_path: Path)
     for lm in (letters, prose):
         assert verb_forms(lm) is None
         assert twin_of(lm, PROMPT) == ""
-        found = predict(lm, "they ", 9)
+        found = predict(lm, "they ", 9).model_dump()
         assert found["verbs"] is None
         assert {one["number"] for one in found["candidates"]} == {""}
 
 
 def test_a_step_has_the_twin_of_its_text(ready_folder: Path):
     lm = thereafter.load(ready_folder / "rnn")
-    assert step(lm, "", f"{PROMPT} are old .", limit=3)["twin"] == "the teacher near the farmers is old ."
-    assert step(lm, "", "of course , perhaps")["twin"] == ""
+    assert step(lm, "", f"{PROMPT} are old .", limit=3).model_dump()["twin"] == "the teacher near the farmers is old ."
+    assert step(lm, "", "of course , perhaps").model_dump()["twin"] == ""
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru", "rnn", "mingru", "minlstm"])
@@ -93,17 +93,17 @@ def test_the_equation_of_the_memory_holds_in_a_trace(kind: str, tmp_path: Path):
         text=f"{text}\n" * 20, model=kind, tokens="word", out=tmp_path / "run", hidden=5, tokens_budget=200, seed=0
     )
     trace = lm.trace(text)
-    found = step(lm, "", text, limit=20)["equations"]
-    assert found == equations(lm.model.layers.lanes[0].cell)
-    for row in found:
-        assert not row["field"] or f"l0.{row['field']}" in trace.arrays
+    rows = step(lm, "", text, limit=20).equations
+    assert rows == equations(lm.model.layers.lanes[0].cell)
+    for row in rows:
+        assert not row.field or f"l0.{row.field}" in trace.arrays
     if kind == "rnn":
-        assert [row["text"] for row in found] == ["h_t = tanh(W x_t + U h_{t−1} + b)"]
+        assert [row.text for row in rows] == ["h_t = tanh(W x_t + U h_{t−1} + b)"]
         return
-    (row,) = [row for row in found if row["keeps"]]
-    memory = trace[f"l0.{row['field']}"].astype(float)
-    gate = trace[f"l0.{row['keeps'].removeprefix('1 - ')}"].astype(float)
-    kept = 1 - gate if row["keeps"].startswith("1 - ") else gate
+    (row,) = [row for row in rows if row.keeps]
+    memory = trace[f"l0.{row.field}"].astype(float)
+    gate = trace[f"l0.{row.keeps.removeprefix('1 - ')}"].astype(float)
+    kept = 1 - gate if row.keeps.startswith("1 - ") else gate
     new = trace["l0.cell" if kind == "lstm" else "l0.new"].astype(float)
     write = trace["l0.input"].astype(float) if kind == "lstm" else 1 - kept
     np.testing.assert_allclose(memory[1:], kept[1:] * memory[:-1] + write[1:] * new[1:], atol=1e-5)

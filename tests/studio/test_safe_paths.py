@@ -101,7 +101,7 @@ def test_a_run_with_a_link_or_a_pipe_in_it_is_not_listed_and_hangs_nobody(counte
         seen.append([card.name for card in shelf.cards()])
         seen.append(list(Unfinished(runs).runs()))
         seen.append([job["name"] for job in Jobs(runs).all()])
-        seen.append([curve(runs / run)["step"] for run in ("good", "link", "pipe")])
+        seen.append([curve(runs / run).model_dump()["step"] for run in ("good", "link", "pipe")])
         for run in ("link", "pipe"):
             with pytest.raises(NotThereError), shelf.borrow(f"runs:{run}"):
                 pass

@@ -288,7 +288,7 @@ def test_what_cannot_be_understood_gets_a_sentence(server: Served, body: bytes):
 
 
 def test_a_fault_of_ours_is_a_sentence_too(server: Served, monkeypatch: pytest.MonkeyPatch):
-    def broken(*given: Any) -> None:
+    def broken(*given: Any, **named: Any) -> None:
         raise ZeroDivisionError("a secret of the house")
 
     monkeypatch.setattr("thereafter.studio.verbs.prediction.predict", broken)

@@ -74,18 +74,18 @@ def test_many_words_are_tagged_by_where_they_stand():
 
 
 def test_a_translation_shows_where_each_word_looked(models: dict[str, TaskModel]):
-    found = verbs.translated(models["attention"], ENGLISH)
+    found = verbs.translate(models["attention"], ENGLISH).model_dump()
     own = models["attention"].explain(ENGLISH)
     assert found["text"] == models["attention"].predict(ENGLISH) == own.answer
     assert found["source"] == own.source
-    assert found["said"] == own.said
+    assert found["said"] == own.target
     assert [word.strip() for word in found["source"]] == [*ENGLISH.split(), "</s>"]
     assert found["weights"] == own.weights.tolist()
     assert [sum(row) for row in found["weights"]] == pytest.approx([1.0] * len(found["said"]), abs=1e-5)
 
 
 def test_without_attention_there_are_words_and_no_weights(models: dict[str, TaskModel]):
-    found = verbs.translated(models["no-attention"], ENGLISH)
+    found = verbs.translate(models["no-attention"], ENGLISH).model_dump()
     assert found["weights"] is None
     assert found["text"] == models["no-attention"].predict(ENGLISH)
     assert [word.strip() for word in found["said"]] == [*found["text"].split(), "</s>"]
@@ -93,7 +93,7 @@ def test_without_attention_there_are_words_and_no_weights(models: dict[str, Task
 
 def test_quality_is_counted_by_the_words_of_the_source(models: dict[str, TaskModel], ready_folder: Path):
     model, test = models["no-attention"], ready_tasks.test_pairs(ready_folder)
-    points = {point["length"]: point for point in verbs.quality(model, test)}
+    points = {point["length"]: point for point in verbs.quality(model, test).model_dump()["points"]}
     assert list(points) == list(range(ready_examples.SHORTEST, ready_examples.LONGEST + 1))
     lines = [line.split("\t") for line in test.read_text(encoding="utf-8").splitlines()]
     for length in (2, 7, 20):
@@ -108,33 +108,39 @@ def test_a_run_of_the_users_is_measured_on_what_validated_it(ready_folder: Path)
     for part in ("train", "valid"):  # written when they are first asked for
         ready_tasks.examples(ready_folder, ready_tasks.READY_TASKS[1], part)
     model = load_task(ready_folder / TASKS / "attention")
-    points = verbs.quality(model)
+    points = verbs.quality(model).model_dump()["points"]
     assert sum(point["sentences"] for point in points) == 190  # the validation sentences, ten of each length
 
 
 def test_an_example_is_of_the_nearest_length_and_pages_turn():
     pairs = {2: [SentencePair("a b", "c d")], 5: [SentencePair(f"a b c d {n}", "e") for n in range(3)]}
-    assert verbs.example(pairs, 5, 0)["source"] == "a b c d 0"
-    assert verbs.example(pairs, 9, 4) == {"length": 5, "count": 3, "source": "a b c d 1", "target": "e"}
-    assert verbs.example(pairs, 3, 0)["length"] == 2
+    assert verbs.example(pairs, 5, 0).model_dump()["source"] == "a b c d 0"
+    assert verbs.example(pairs, 9, 4).model_dump() == {
+        "length": 5,
+        "count": 3,
+        "source": "a b c d 1",
+        "target": "e",
+        "answers": [],
+    }
+    assert verbs.example(pairs, 3, 0).model_dump()["length"] == 2
 
 
 def test_words_are_judged_place_by_place(models: dict[str, TaskModel]):
     said = models["attention"].predict(ENGLISH).split()
     other = ["autre", *said[1:], "encore"]
-    found = verbs.judged(models["attention"], ENGLISH, " ".join(other))
-    assert found == {"said": said, "right": [False] + [True] * (len(said) - 1), "missing": 1}
+    found = verbs.judge(models["attention"], ENGLISH, " ".join(other)).model_dump()
+    assert found == {"model": "", "said": said, "right": [False] + [True] * (len(said) - 1), "missing": 1}
 
 
 def test_tags_and_labels_are_the_librarys_own(models: dict[str, TaskModel]):
     tagger, classifier = models["tagger"], models["sentiment"]
-    found = verbs.tagged(tagger, "they fish near the blorp .")
+    found = verbs.tag(tagger, "they fish near the blorp .").model_dump()
     own = tagger.explain("they fish near the blorp .")
     assert [word["tag"] for word in found["words"]] == list(own.tags) == tagger.predict("they fish near the blorp .")
     assert [word["known"] for word in found["words"]] == [True, True, True, True, False, True]
     assert [(one["tag"], one["p"]) for one in found["words"][1]["likeliest"]] == list(own.likeliest[1])
     text = "the film was not good ."
-    found, mine = verbs.labelled(classifier, text), classifier.explain(text)
+    found, mine = verbs.classify(classifier, text).model_dump(), classifier.explain(text)
     assert found["label"] == mine.label == classifier.predict(text)
     assert [word["evidence"] for word in found["words"]] == pytest.approx(mine.evidence)
     assert {one["label"]: one["p"] for one in found["probabilities"]} == pytest.approx(mine.probabilities)
@@ -142,9 +148,9 @@ def test_tags_and_labels_are_the_librarys_own(models: dict[str, TaskModel]):
 
 def test_a_model_of_another_task_is_refused_with_a_sentence(models: dict[str, TaskModel]):
     with pytest.raises(OptionError, match="trained to tag; expected one trained to translate"):
-        verbs.translated(models["tagger"], "the cat")
+        verbs.translate(models["tagger"], "the cat").model_dump()
     with pytest.raises(OptionError, match="no words"):
-        verbs.tagged(models["tagger"], "   ")
+        verbs.tag(models["tagger"], "   ").model_dump()
 
 
 def test_the_list_says_what_there_is_and_names_lead_nowhere_else(server: Served, ready_folder: Path, tmp_path: Path):

@@ -25,7 +25,7 @@ def test_values_are_those_of_the_trace(ready_folder: Path):
     lm = thereafter.load(ready_folder / "letters")
     known = lm.trace(CODE)
     for unit, field, number in (("l0.h[3]", "l0.h", 3), ("l0.c[127]", "l0.c", 127)):
-        found = units.shown(lm, unit=unit, text=CODE, property="quotes")
+        found = units.show_unit(lm, unit=unit, text=CODE, property="quotes").model_dump()
         assert "".join(found["tokens"]) == CODE
         assert found["values"] == pytest.approx(known[field][:, number].tolist(), abs=1e-6)
         assert found["truth"] == PROPERTIES["quotes"].of(CODE).astype(float).tolist()
@@ -39,7 +39,7 @@ def test_values_are_those_of_the_trace(ready_folder: Path):
 def test_words_are_shown_as_they_stand_in_the_text(ready_folder: Path):
     lm = thereafter.load(ready_folder / "lstm")
     text = "the nurse  near\nthe qwertz farmers ."
-    found = units.shown(lm, unit="l0.h[0]", text=text, property="line-position")
+    found = units.show_unit(lm, unit="l0.h[0]", text=text, property="line-position").model_dump()
     assert found["tokens"] == ["the", " nurse", "  near", "\n", "the", " qwertz", " farmers", " ."]
     assert found["values"] == pytest.approx(lm.trace(text)["l0.h"][:, 0].tolist(), abs=1e-6)
     assert found["truth"] == [3.0, 9.0, 15.0, 0.0, 3.0, 10.0, 18.0, 20.0]
@@ -47,15 +47,15 @@ def test_words_are_shown_as_they_stand_in_the_text(ready_folder: Path):
 
 def test_a_long_text_is_cut_and_says_so(ready_folder: Path):
     lm = thereafter.load(ready_folder / "letters")
-    found = units.shown(lm, text="x = 1\n" * 400)
+    found = units.show_unit(lm, text="x = 1\n" * 400).model_dump()
     assert (len(found["tokens"]), found["cut"], found["truth"]) == (units.SHOWN, True, None)
-    assert not units.shown(lm, text="x = 1\n")["cut"]
+    assert not units.show_unit(lm, text="x = 1\n").model_dump()["cut"]
 
 
 def test_the_sample_is_of_text_the_model_was_not_trained_on(ready_folder: Path):
     lm = thereafter.load(ready_folder / "letters")
     for name in ("quotes-or-comment", "line-position"):
-        found = units.shown(lm, property=name)
+        found = units.show_unit(lm, property=name).model_dump()
         shown = "".join(found["tokens"])
         assert found["source"] == "python-code:test"
         assert shown in units.own_text(lm)[0]
@@ -65,14 +65,14 @@ def test_the_sample_is_of_text_the_model_was_not_trained_on(ready_folder: Path):
         at = whole.index(shown)
         there = PROPERTIES[name].of(whole)[at : at + len(shown)].astype(float)
         assert found["truth"] == there.tolist()
-    assert units.shown(thereafter.load(ready_folder / "gru"))["source"] == "agreement.valid.txt"
+    assert units.show_unit(thereafter.load(ready_folder / "gru")).model_dump()["source"] == "agreement.valid.txt"
 
 
 def test_the_ranking_is_that_of_the_search(ready_folder: Path):
     lm = thereafter.load(ready_folder / "letters")
     text, _ = units.own_text(lm)
     for name, yes_no in (("quotes-or-comment", True), ("line-position", False)):
-        found = units.ranked(units.separate(lm), lm.tokenizer, text, name, 4)
+        found = units.rank_units(units.separate(lm), lm.tokenizer, text, name, 4).model_dump()
         known = search(lm.model, lm.tokenizer, text, [PROPERTIES[name]], top=4, limit=units.LIMIT)
         assert [one["unit"] for one in found["ranked"]] == known["unit"][0].tolist()
         assert [one["held_out"] for one in found["ranked"]] == known["held_out"][0].tolist()
@@ -108,7 +108,7 @@ def test_a_copy_of_the_model_reads_alike_and_is_another(ready_folder: Path):
 )
 def test_errors_are_sentences(ready_folder: Path, name: str, asked: dict, error: type, sentence: str):
     with pytest.raises(error, match=sentence):
-        units.shown(thereafter.load(ready_folder / name), **asked)
+        units.show_unit(thereafter.load(ready_folder / name), **asked).model_dump()
 
 
 def test_a_text_that_is_gone_or_not_here_is_not_looked_for_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

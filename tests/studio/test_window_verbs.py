@@ -37,7 +37,7 @@ def weights(lm: thereafter.LanguageModel) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("direct", [False, True])
 def test_the_numbers_shown_lead_from_the_words_to_the_prediction(direct: bool):
     lm = window_model(direct=direct)
-    found, learned = look(lm, LONG), weights(lm)
+    found, learned = look(lm, LONG).model_dump(), weights(lm)
     vectors = np.array([slot["vector"] for slot in found["slots"]])
     ids = lm.encode(LONG)[-4:]
     np.testing.assert_array_equal(vectors.astype(np.float32), lm.model.input_embedding()[ids])  # type: ignore[attr-defined]
@@ -64,25 +64,25 @@ def test_the_numbers_shown_lead_from_the_words_to_the_prediction(direct: bool):
     ],
 )
 def test_the_window_is_what_the_model_still_sees(lm: thereafter.LanguageModel, text: str, window: list[str], seen: int):
-    found = look(lm, text)
+    found = look(lm, text).model_dump()
     assert [slot["text"] for slot in found["slots"]] == window
     assert found["seen"] == seen
     assert len(found["tokens"]) == len(lm.encode(text))
 
 
 def test_words_that_fell_out_of_the_window_change_nothing(lm: thereafter.LanguageModel):
-    one, other = (look(lm, f"the {word} sat on the mat") for word in ("cat", "dog"))
+    one, other = (look(lm, f"the {word} sat on the mat").model_dump() for word in ("cat", "dog"))
     assert one["tokens"] != other["tokens"]
     assert (one["hidden"], one["candidates"]) == (other["hidden"], other["candidates"])
 
 
 def test_where_every_line_starts_afresh_the_window_does_too():
-    found = look(window_model(context="line"), "the cat\nthe dog")
+    found = look(window_model(context="line"), "the cat\nthe dog").model_dump()
     assert ([slot["text"] for slot in found["slots"]][-3:], found["seen"]) == (["<s>", "the", "dog"], 2)
 
 
 def test_a_word_never_met_says_so_and_a_long_text_is_cut(lm: thereafter.LanguageModel):
-    found = look(lm, "zebra " * 99 + "the 🙂")
+    found = look(lm, "zebra " * 99 + "the 🙂").model_dump()
     assert [slot["known"] for slot in found["slots"]] == [False, False, True, False]
     assert found["earlier"] + len(found["tokens"]) == 101
     assert len(found["tokens"]) == 60
@@ -91,7 +91,7 @@ def test_a_word_never_met_says_so_and_a_long_text_is_cut(lm: thereafter.Language
 @pytest.mark.parametrize("options", [{}, {"direct": True}, {"head": "adaptive", "cutoffs": (4, 8)}])
 def test_parameters_by_component_add_up_and_shapes_fit(options: dict[str, Any]):
     lm = window_model(**options)
-    found = look(lm, LONG)
+    found = look(lm, LONG).model_dump()
     assert found["parameters"] == lm.model.parameters_count() == sum(part["parameters"] for part in found["parts"])  # type: ignore[attr-defined]
     for part in found["parts"]:
         assert sum(int(np.prod(weight["shape"])) for weight in part["weights"]) == part["parameters"]
@@ -106,7 +106,9 @@ def test_the_worked_example_has_the_shapes_and_the_size_of_the_books_table():
     tokenizer = WordTokenizer(Vocabulary(["<unk>", "</s>", *(f"w{i}" for i in range(9_998))]))
     model = build("window", WindowSettings(embed=128, window=4, hidden=256), vocabulary_size=10_000)
     text = {"tokens": "word", "context": "stream", "lower": False, "letters_only": False}
-    found = look(thereafter.LanguageModel(Trained(model, tokenizer, {"model": "window", "text": text})), "w1 w2")
+    found = look(
+        thereafter.LanguageModel(Trained(model, tokenizer, {"model": "window", "text": text})), "w1 w2"
+    ).model_dump()
     shapes = {weight["name"]: weight["shape"] for part in found["parts"] for weight in part["weights"]}
     assert shapes == {"E": [10_001, 128], "A": [512, 256], "d": [256], "U": [256, 10_000], "b": [10_000]}
     # the books count neither biases nor a vector for <s>
@@ -116,4 +118,4 @@ def test_the_worked_example_has_the_shapes_and_the_size_of_the_books_table():
 def test_another_kind_of_model_is_refused_with_a_way_out():
     lm = thereafter.train(text=TEXT, tokens="word", order=2)
     with pytest.raises(OptionError, match="kind 'ngram'; expected a window of words; try ready:window"):
-        look(lm, "the")
+        look(lm, "the").model_dump()

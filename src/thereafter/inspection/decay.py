@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,8 @@ SHARE = 0.01
 """The share of the signal at distance 1 below which it has vanished."""
 KEPT = 0.1
 """The share from which on it is kept; ten times as much as there was at distance 1 has exploded."""
-VERDICTS = ("vanishing", "fading", "kept", "exploding", "cut off")
+Verdict = Literal["vanishing", "fading", "kept", "exploding", "cut off"]
+VERDICTS: tuple[Verdict, ...] = ("vanishing", "fading", "kept", "exploding", "cut off")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Decay:
     that is a power and no other, so that no word and no distance is drawn from it.
     """
 
-    verdict: str
+    verdict: Verdict
     share: float
     distance: int
     under: int | None
@@ -95,7 +96,7 @@ def in_words(share: float) -> str:
     return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
 
 
-def _verdict(share: float) -> str:
+def _verdict(share: float) -> Verdict:
     if share == 0:
         return "cut off"
     if share < SHARE:

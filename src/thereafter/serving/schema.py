@@ -19,16 +19,16 @@ class Asked(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _whole_numbers(cls, given: Any) -> Any:
+    def _whole_numbers(cls, given: object) -> object:
         if not isinstance(given, dict):
             return given
         return {name: int(one) if isinstance(one, float) and one.is_integer() else one for name, one in given.items()}
 
 
 class Answer(BaseModel):
-    """An answer."""
+    """An answer: what a function returns, and the shape of its JSON."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ErrorAnswer(Answer):

@@ -22,10 +22,11 @@ from thereafter.errors import BusyError, OptionError, SourceError
 from thereafter.locks import FileLock, Owner
 from thereafter.serving.errors import NotThereError
 from thereafter.serving.own import is_own_run
+from thereafter.studio.answers.training import CurveAnswer
 from thereafter.studio.child import Child
 from thereafter.studio.orders import TEXTS, Orders, busy
 from thereafter.studio.unfinished import Unfinished
-from thereafter.studio.verbs.curves import Curve, curve
+from thereafter.studio.verbs.curves import curve
 
 State = Literal["running", "elsewhere", "pausing", "paused", "stopping", "stopped", "finished", "failed"]
 Order = dict[str, Any]
@@ -149,7 +150,7 @@ class Jobs:
                 job.release()
                 raise
 
-    def curve(self, name: str) -> Curve:
+    def curve(self, name: str) -> CurveAnswer:
         """What the log of a training says so far."""
         with self._lock:
             return curve(self.folder / self._found(name).name)

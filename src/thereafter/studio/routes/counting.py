@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from thereafter.serving.schema import Answer, Asked
+from thereafter.serving.schema import Asked
+from thereafter.studio.answers.counting import CountAnswer
 from thereafter.studio.routes.common import LoadedStudio, make_router
 from thereafter.studio.studio import Studio
 
@@ -29,70 +30,12 @@ class CountAsked(Asked):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
 
 
-class PairAnswer(Answer):
-    """The pair that was counted last, and how often it was seen by now."""
-
-    before: str
-    word: str
-    count: int
-
-
-class RowAnswer(Answer):
-    """What followed a word: `counts` and `p` by column, `other_...` in words without a column, `sum` of all counts.
-    Without smoothing a row that nothing was counted in has no probabilities."""
-
-    word: str
-    counts: list[int]
-    other_count: int
-    sum: int
-    p: list[float] | None
-    other_p: float | None
-
-
-class DrawAnswer(Answer):
-    before: str
-    word: str
-    p: float
-
-
-class DrawnAnswer(Answer):
-    """A drawn sentence: `p` is the product of its steps; a dead end is a word (`after`) that nothing can follow."""
-
-    steps: list[DrawAnswer]
-    ended: Literal["sentence", "dead end", "length"]
-    after: str
-    p: float
-
-
-class CountAnswer(Answer):
-    """`around` are the tokens of the text from number `first` on; `next_end` is the end of the sentence being read.
-    `words` were met so far; `pairs_shown` of the `at` pairs stand in the table. `vocabulary` is how many words the
-    smoothing takes there to be; `discount` is Kneser-Ney's."""
-
-    at: int
-    length: int
-    sentences: int
-    sentences_read: int
-    next_end: int
-    first: int
-    around: list[str]
-    pair: PairAnswer | None
-    columns: list[str]
-    rows: list[RowAnswer]
-    words: int
-    pairs_shown: int
-    vocabulary: int
-    discount: float | None
-    drawn: DrawnAnswer | None
-
-
 @router.post("/count")
 def count(asked: CountAsked, studio: LoadedStudio) -> CountAnswer:
     """The table of word pairs after the first words of a text."""
-    from thereafter.studio.verbs.counting import counted
+    from thereafter.studio.verbs.counting import count_pairs
 
-    found = counted(_text(asked, studio), asked.at, asked.smoothing, alpha=asked.alpha, seed=asked.seed)
-    return CountAnswer(**found)
+    return count_pairs(_text(asked, studio), asked.at, asked.smoothing, alpha=asked.alpha, seed=asked.seed)
 
 
 def _text(asked: CountAsked, studio: Studio) -> str:

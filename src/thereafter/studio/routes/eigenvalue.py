@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Response
 from pydantic import Field
 
-from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
-from thereafter.studio.routes.backprop import DecayAnswer
+from thereafter.serving.schema import Asked, ModelName, Prompt
+from thereafter.studio.answers.eigenvalue import EigenvalueAnswer
 from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
 
 if TYPE_CHECKING:
@@ -32,40 +32,16 @@ class EigenvalueAsked(Asked):
     text: Prompt = ""
 
 
-class GainAnswer(Answer):
-    """What is left after 0, 1, 2, ... steps, 1 at the beginning."""
-
-    values: list[float | None]
-    decay: DecayAnswer | None
-
-
-class TrainedAnswer(GainAnswer):
-    """`own` is the spectral radius the model was trained to."""
-
-    own: float
-
-
-class EigenvalueAnswer(Answer):
-    """`power` is |W^k x| / |x|; the others are gradients by distance, `gates` along an LSTM's forget gates alone."""
-
-    power: GainAnswer
-    linear: GainAnswer
-    tanh: GainAnswer
-    lstm: GainAnswer
-    gates: GainAnswer
-    trained: TrainedAnswer | None
-
-
 @router.post("/eigenvalue", response_model=EigenvalueAnswer)
 async def eigenvalue(asked: EigenvalueAsked, visitor: TheVisitor) -> Response:
     """What multiplying again and again by a matrix of a given spectral radius does to a vector and to gradients."""
 
     def work(lm: LanguageModel | None = None) -> bytes:
-        from thereafter.studio.verbs.eigenvalue import multiplied, trained
+        from thereafter.studio.verbs.eigenvalue import multiply, scale_trained
 
-        found = multiplied(asked.radius, asked.steps, units=asked.units, seed=asked.seed, forget=asked.forget)
-        scaled = None if lm is None else TrainedAnswer(**trained(lm, asked.radius, asked.steps, asked.text))
-        return as_json(EigenvalueAnswer(**found, trained=scaled))
+        scaled = None if lm is None else scale_trained(lm, asked.radius, asked.steps, asked.text)
+        options = {"units": asked.units, "seed": asked.seed}
+        return as_json(multiply(asked.radius, asked.steps, **options, forget=asked.forget, trained=scaled))
 
     if asked.model is None:
         return reply(await visitor.apart("eigenvalue", work))

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from fastapi import Response, WebSocket, WebSocketDisconnect
 from pydantic import Field, TypeAdapter, ValidationError
@@ -23,13 +23,14 @@ from pydantic import Field, TypeAdapter, ValidationError
 from thereafter.errors import ThereafterError
 from thereafter.serving.errors import AbandonedError, NotThereError
 from thereafter.serving.lanes import Wanted
-from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
+from thereafter.serving.schema import Asked, ModelName, Prompt
+from thereafter.studio.answers.generation import GenerateAnswer, PieceAnswer
 from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
 from thereafter.studio.studio import Studio
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
-    from thereafter.studio.verbs.generation import Writer
+    from thereafter.studio.verbs.generation import GrowingText
 
 router = make_router()
 T = TypeVar("T")
@@ -46,14 +47,14 @@ Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Room = Annotated[int, Field(ge=0, le=ROOM)]
 
 
-class Drawing(Asked):
+class DrawingAsked(Asked):
     """How tokens are drawn; a temperature of 0 takes the likeliest, no `top_k` means all words."""
 
     temperature: Temperature = 1.0
     top_k: TopK | None = None
 
 
-class GenerateAsked(Drawing):
+class GenerateAsked(DrawingAsked):
     """Without a seed the text is another every time."""
 
     model: ModelName
@@ -62,14 +63,7 @@ class GenerateAsked(Drawing):
     seed: Seed | None = None
 
 
-class GenerateAnswer(Answer):
-    """`text` is the prompt and what the model says after it; `tokens` were drawn."""
-
-    text: str
-    tokens: int
-
-
-class StartAsked(Drawing):
+class StartAsked(DrawingAsked):
     do: Literal["start"]
     model: ModelName
     prompt: Prompt = ""
@@ -77,7 +71,7 @@ class StartAsked(Drawing):
     tokens: Room = 16
 
 
-class SetAsked(Drawing):
+class SetAsked(DrawingAsked):
     do: Literal["set"]
 
 
@@ -90,20 +84,20 @@ class TurnAsked(Asked):
     do: Literal["pause", "resume", "stop"]
 
 
-_Said = StartAsked | SetAsked | MoreAsked | TurnAsked
-_SAID: TypeAdapter[_Said] = TypeAdapter(Annotated[_Said, Field(discriminator="do")])
+_Command = StartAsked | SetAsked | MoreAsked | TurnAsked
+_COMMAND: TypeAdapter[_Command] = TypeAdapter(Annotated[_Command, Field(discriminator="do")])
 
 
 @router.post("/generate", response_model=GenerateAnswer)
 async def generate(asked: GenerateAsked, visitor: TheVisitor) -> Response:
     """The prompt and what a model says after it; no more of it is written once nobody waits for it."""
     pen = _Pen(visitor.studio, asked, visitor.waits)
-    writer = await pen.begin()
-    said = [asked.prompt]
-    while writer.tokens < asked.max_new_tokens and not writer.ended:
-        count = min(4 * _SLICE, asked.max_new_tokens - writer.tokens)
-        said += await pen.write(writer, partial(_steps, count=count))
-    return reply(as_json(GenerateAnswer(text="".join([*said, writer.end()]), tokens=writer.tokens)))
+    text = await pen.begin()
+    parts = [asked.prompt]
+    while text.tokens < asked.max_new_tokens and not text.ended:
+        count = min(4 * _SLICE, asked.max_new_tokens - text.tokens)
+        parts += await pen.write(text, partial(_steps, count=count))
+    return reply(as_json(GenerateAnswer(text="".join([*parts, text.end()]), tokens=text.tokens)))
 
 
 @router.websocket("/generating")
@@ -116,7 +110,8 @@ async def generating(socket: WebSocket) -> None:
 class _Session:
     """One socket: what the page wants, and the text that is being written.
 
-    One task hears and only notes down, so that a pause is heard at once; another works, and alone sends.
+    One task receives commands and only notes them down, so that a pause is noticed at once; another one writes and
+    sends.
     """
 
     def __init__(self, socket: WebSocket, studio: Studio) -> None:
@@ -124,13 +119,13 @@ class _Session:
         self._changed = asyncio.Event()
         self._closed = False
         self._complaints: deque[str] = deque(maxlen=8)
-        self._order: StartAsked | None = None
+        self._wanted: StartAsked | None = None
         """The text that is to be written, None once it was stopped."""
-        self._drawing = Drawing()
+        self._drawing = DrawingAsked()
         self._room, self._paused = 0, False
-        self._written: StartAsked | None = None
-        """The order that `_writer` obeys."""
-        self._writer: Writer | None = None
+        self._begun: StartAsked | None = None
+        """The command that `_text` was begun by."""
+        self._text: GrowingText | None = None
 
     async def run(self) -> None:
         """Work until the page has gone."""
@@ -147,86 +142,86 @@ class _Session:
         with suppress(WebSocketDisconnect, RuntimeError):
             while (message := await self._socket.receive())["type"] != "websocket.disconnect":
                 try:
-                    self._note(_SAID.validate_json(message.get("text") or message.get("bytes") or b""))
+                    self._note(_COMMAND.validate_json(message.get("text") or message.get("bytes") or b""))
                 except ValidationError as error:
                     self._complaints.append(_sentence(error))
                 self._changed.set()
         self._closed = True
         self._changed.set()
 
-    def _note(self, said: _Said) -> None:
-        if isinstance(said, StartAsked):
-            self._order, self._drawing, self._room, self._paused = said, said, said.tokens, False
-        elif isinstance(said, SetAsked):
-            self._drawing = said
-        elif isinstance(said, MoreAsked):
-            self._room = min(ROOM, self._room + said.tokens)
-        elif said.do == "stop":
-            self._order = None
+    def _note(self, command: _Command) -> None:
+        if isinstance(command, StartAsked):
+            self._wanted, self._drawing, self._room, self._paused = command, command, command.tokens, False
+        elif isinstance(command, SetAsked):
+            self._drawing = command
+        elif isinstance(command, MoreAsked):
+            self._room = min(ROOM, self._room + command.tokens)
+        elif command.do == "stop":
+            self._wanted = None
         else:
-            self._paused = said.do == "pause"
+            self._paused = command.do == "pause"
 
     async def _turn(self) -> None:
-        """The one thing there is to do now; where there is none, wait until something was said."""
+        """The one thing there is to do now; where there is none, wait until the page asks for something."""
         if self._complaints:
             await self._send({"error": self._complaints.popleft()})
-        elif self._order is not self._written:
-            await self._begin(self._order)
-        elif self._writer is not None and self._room and not self._paused:
-            await self._write(self._writer)
+        elif self._wanted is not self._begun:
+            await self._begin(self._wanted)
+        elif self._text is not None and self._room and not self._paused:
+            await self._write(self._text)
         else:
             await self._changed.wait()
 
-    async def _begin(self, order: StartAsked | None) -> None:
-        self._written, self._writer = order, None
-        if order is None:
+    async def _begin(self, command: StartAsked | None) -> None:
+        self._begun, self._text = command, None
+        if command is None:
             await self._send({"end": "stopped"})
             return
         try:
-            pen = self._pen(order)
-            writer = await pen.begin()
-            first = await pen.write(writer, lambda writer: writer.shown())
+            pen = self._pen(command)
+            text = await pen.begin()
+            first = await pen.write(text, lambda text: text.piece())
         except AbandonedError:
             return
         except ThereafterError as error:
             self._complaints.append(str(error))
             return
-        if self._order is order:
-            self._writer = writer
+        if self._wanted is command:
+            self._text = text
             await self._send(first)
 
-    def _pen(self, order: StartAsked) -> _Pen:
+    def _pen(self, command: StartAsked) -> _Pen:
         async def wanted() -> bool:
-            return not self._closed and self._order is order
+            return not self._closed and self._wanted is command
 
-        return _Pen(self._studio, order, wanted)
+        return _Pen(self._studio, command, wanted)
 
-    async def _write(self, writer: Writer) -> None:
+    async def _write(self, text: GrowingText) -> None:
         clock = asyncio.get_running_loop()
-        begun, order = clock.time(), self._order
-        assert order is not None
-        writer.set(self._drawing.temperature, self._drawing.top_k)
+        started, command = clock.time(), self._wanted
+        assert command is not None
+        text.set(self._drawing.temperature, self._drawing.top_k)
         try:
             count = min(self._room, _SLICE)
-            pieces = await self._pen(order).write(writer, lambda writer: writer.write(count))
+            pieces = await self._pen(command).write(text, lambda text: text.write(count))
         except AbandonedError:
             return
         except ThereafterError as error:
-            self._writer = None
+            self._text = None
             self._complaints.append(str(error))
             return
-        if self._order is not order:
+        if self._wanted is not command:
             return  # stopped or begun anew meanwhile: nobody wants these any more
         self._room = max(0, self._room - len(pieces))
         for piece in pieces:
             await self._send(piece)
-        if writer.ended:
-            self._writer = None
+        if text.ended:
+            self._text = None
             await self._send({"end": "nothing can follow what is written; try another seed text"})
-        await asyncio.sleep(begun + len(pieces) / PACE - clock.time())
+        await asyncio.sleep(started + len(pieces) / PACE - clock.time())
 
-    async def _send(self, message: dict[str, Any]) -> None:
-        await self._socket.send_json(message)
+    async def _send(self, message: PieceAnswer | dict[str, str]) -> None:
+        await self._socket.send_json(message.model_dump() if isinstance(message, PieceAnswer) else message)
 
 
 class _Pen:
@@ -235,26 +230,26 @@ class _Pen:
     def __init__(self, studio: Studio, asked: GenerateAsked | StartAsked, wanted: Wanted) -> None:
         self._studio, self._asked, self._wanted = studio, asked, wanted
 
-    async def begin(self) -> Writer:
+    async def begin(self) -> GrowingText:
         """The text at its beginning, the prompt read."""
         self._studio.check_loaded()
 
-        def open_writer(lm: LanguageModel) -> Writer:
-            from thereafter.studio.verbs.generation import Writer
+        def begin_text(lm: LanguageModel) -> GrowingText:
+            from thereafter.studio.verbs.generation import GrowingText
 
             asked = self._asked
-            return Writer(lm, asked.prompt, temperature=asked.temperature, top_k=asked.top_k, seed=asked.seed)
+            return GrowingText(lm, asked.prompt, temperature=asked.temperature, top_k=asked.top_k, seed=asked.seed)
 
-        return await self._turn(open_writer)
+        return await self._turn(begin_text)
 
-    async def write(self, writer: Writer, work: Callable[[Writer], T]) -> T:
+    async def write(self, text: GrowingText, work: Callable[[GrowingText], T]) -> T:
         """A few tokens more."""
 
         def go_on(lm: LanguageModel) -> T:
-            if lm is not writer.lm:
+            if lm is not text.lm:
                 name = self._asked.model
                 raise NotThereError(f"the model {name!r} has been trained on meanwhile; try: generate again")
-            return work(writer)
+            return work(text)
 
         return await self._turn(go_on)
 
@@ -268,8 +263,8 @@ class _Pen:
         return await self._studio.lanes.run(name, borrow, self._wanted)
 
 
-def _steps(writer: Writer, count: int) -> list[str]:
-    return [writer.step() for _ in range(count)]
+def _steps(text: GrowingText, count: int) -> list[str]:
+    return [text.step() for _ in range(count)]
 
 
 def _sentence(error: ValidationError) -> str:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from thereafter.serving.schema import Answer
 from thereafter.serving.shelf import ModelAnswer
+from thereafter.studio.answers.training import StatusAnswer
 from thereafter.studio.routes.common import TheStudio, make_router
 
 router = make_router()
-
-
-class StatusAnswer(Answer):
-    """`making` is the ready model being trained, "" when all are there; `share` of them is done, 0 to 1."""
-
-    loaded: bool
-    making: str
-    share: float
-    note: str
 
 
 @router.get("/status")

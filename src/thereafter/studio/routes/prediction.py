@@ -10,14 +10,15 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 from weakref import WeakKeyDictionary
 
 from fastapi import Request, Response
 from pydantic import Field
 
-from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
+from thereafter.serving.schema import Asked, ModelName, Prompt
 from thereafter.serving.together import Together
+from thereafter.studio.answers.prediction import PredictionAnswer
 from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply_list
 from thereafter.studio.studio import Studio
 
@@ -39,38 +40,6 @@ class NextAsked(Asked):
     models: Annotated[list[ModelName], Field(min_length=1, max_length=6)]
     prompt: Prompt = ""
     k: Annotated[int, Field(ge=1, le=50)] = 8
-
-
-class CandidateAnswer(Answer):
-    """A continuation: how it reads, what to append to the prompt, its probability.
-
-    `number` is that of a verb form, in a model of the generated sentences; "" for whatever else.
-    """
-
-    text: str
-    append: str
-    p: float
-    number: Literal["singular", "plural", ""]
-
-
-class VerbsAnswer(Answer):
-    """The probability of all verb forms of each number together."""
-
-    singular: float
-    plural: float
-
-
-class PredictionAnswer(Answer):
-    """`tokens` are the last of the prompt as the model reads it; `unknown` of them it has never met.
-
-    `verbs` is null for a model of other texts than the generated sentences.
-    """
-
-    model: str
-    tokens: list[str]
-    unknown: int
-    candidates: list[CandidateAnswer]
-    verbs: VerbsAnswer | None
 
 
 @router.post("/next", response_model=list[PredictionAnswer])
@@ -116,7 +85,7 @@ def _answer(name: str, lm: LanguageModel, question: Question, kept: OrderedDict[
     if question in kept:
         kept.move_to_end(question)
         return kept[question]
-    answer = as_json(PredictionAnswer(model=name, **predict(lm, prompt, k)))
+    answer = as_json(predict(lm, prompt, k, name=name))
     if len(prompt) <= _KEPT_LENGTH:
         kept[question] = answer
         if len(kept) > KEPT:

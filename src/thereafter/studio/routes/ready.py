@@ -6,41 +6,12 @@ from typing import Literal
 
 from thereafter.errors import OptionError
 from thereafter.ready.anew import NAMES
-from thereafter.serving.schema import Answer, Asked
+from thereafter.serving.schema import Asked
+from thereafter.studio.answers.training import MakingAnswer, ReadyAnswer, ReadyModelAnswer
 from thereafter.studio.routes.common import LoadedStudio, make_router
 from thereafter.studio.studio import Studio
 
 router = make_router()
-
-
-class MakingAnswer(Answer):
-    """`task` is the one whose ready models are being trained, "anew" where `model` is trained anew, "" when nothing is;
-    `share` of that is done, and `status` says how far it is."""
-
-    task: str
-    model: str
-    share: float
-    status: str
-    error: str
-
-
-class ReadyModelAnswer(Answer):
-    """`learns` is how much it is trained on, `score` what the shipped one reaches on
-    what no training has seen; both in words.
-
-    `minutes` is about what its training takes on one core of a processor of today.
-    """
-
-    name: str
-    learns: str
-    score: str
-    shipped: bool
-    minutes: float
-
-
-class ReadyAnswer(Answer):
-    models: list[ReadyModelAnswer]
-    making: MakingAnswer
 
 
 class AnewAsked(Asked):

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Response
 from pydantic import Field
 
-from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
+from thereafter.serving.schema import Asked, ModelName, Prompt
+from thereafter.studio.answers.stepping import StepAnswer
 from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
-from thereafter.studio.routes.prediction import CandidateAnswer
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
 
 router = make_router()
-
-Vectors = dict[str, list[float | None]]
-"""Vectors by the names they have in a trace: "l0.h", "l0.forget"."""
 
 
 class StepAsked(Asked):
@@ -32,66 +29,14 @@ class StepAsked(Asked):
     gates: bool = True
 
 
-class BeforeAnswer(Answer):
-    state: Vectors
-    next: list[CandidateAnswer]
-
-
-class TakenAnswer(Answer):
-    """A step: `token` as the model reads it, `form` as it is written, `log_prob` what the model gave it."""
-
-    token: str
-    form: str
-    known: bool
-    log_prob: float | None
-    state: Vectors
-    gates: Vectors
-    next: list[CandidateAnswer]
-
-
-class GateAnswer(Answer):
-    """`meaning` is what the gate says at 1."""
-
-    name: str
-    meaning: str
-
-
-class EquationAnswer(Answer):
-    """`_x` and `_{...}` are subscripts; `field` is what it computes, `keeps` the gate that multiplies its old value."""
-
-    text: str
-    field: str
-    keeps: str
-
-
-class StepAnswer(Answer):
-    """`left` tokens of the text were not read; `twin` is the text with every number turned round, or ""."""
-
-    layers: list[str]
-    gates: list[GateAnswer]
-    equations: list[EquationAnswer]
-    twin: str
-    before: BeforeAnswer
-    steps: list[TakenAnswer]
-    left: int
-
-
 @router.post("/step", response_model=StepAnswer)
 async def step(asked: StepAsked, visitor: TheVisitor) -> Response:
     """Read one more word after a prompt: the state before and after, the gates, and what is expected next."""
 
     def work(lm: LanguageModel) -> bytes:
-        from thereafter.studio.verbs.stepping import step as stepped
+        from thereafter.studio.verbs import stepping as verbs
 
-        found = stepped(
-            lm,
-            asked.prompt,
-            asked.text,
-            k=asked.k,
-            limit=asked.limit,
-            layer=asked.layer,
-            gates=asked.gates,
-        )
-        return as_json(StepAnswer(**found))
+        options = {"k": asked.k, "limit": asked.limit}
+        return as_json(verbs.step(lm, asked.prompt, asked.text, **options, layer=asked.layer, gates=asked.gates))
 
     return reply(await visitor.ask(asked.model, work))

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Response
 from pydantic import Field
 
-from thereafter.serving.schema import Answer, Asked, ModelName
-from thereafter.serving.shelf import READY, TaskModelAnswer
+from thereafter.serving.schema import Asked, ModelName
+from thereafter.serving.shelf import READY
+from thereafter.studio.answers.tasks import (
+    ExampleAnswer,
+    JudgedAnswer,
+    LabelledAnswer,
+    QualityAnswer,
+    TaggedAnswer,
+    TaskName,
+    TasksAnswer,
+    TranslatedAnswer,
+)
+from thereafter.studio.answers.training import MakingAnswer
 from thereafter.studio.routes.common import LoadedStudio, TheVisitor, as_json, make_router, reply, reply_list
-from thereafter.studio.routes.ready import MakingAnswer
 from thereafter.studio.studio import Studio
 
 if TYPE_CHECKING:
     from thereafter.task_model import TaskModel
 
 router = make_router()
-TaskName = Literal["translate", "tag", "classify"]
 Sentence = Annotated[str, Field(min_length=1, max_length=400, examples=["the red house"])]
 Translators = Annotated[list[ModelName], Field(min_length=1, max_length=4)]
-
-
-class TasksAnswer(Answer):
-    """`missing`: the tasks whose ready models are not trained yet."""
-
-    models: list[TaskModelAnswer]
-    making: MakingAnswer
-    missing: list[TaskName]
 
 
 class TrainTaskAsked(Asked):
@@ -41,93 +42,14 @@ class SentenceAsked(Asked):
     text: Sentence
 
 
-class TranslatedAnswer(Answer):
-    """`weights[t][s]`: how much step t of what is said looked at place s of the source; null without attention."""
-
-    source: list[str]
-    said: list[str]
-    weights: list[list[float | None]] | None
-    text: str
-
-
 class QualityAsked(Asked):
     models: Translators
-
-
-class PointAnswer(Answer):
-    """Of sentences of one length: the share of words in their places, and of sentences right to the letter."""
-
-    length: int
-    sentences: int
-    words: float
-    exact: float
-
-
-class QualityAnswer(Answer):
-    model: str
-    points: list[PointAnswer]
 
 
 class ExampleAsked(Asked):
     models: Translators
     length: Annotated[int, Field(ge=1, le=60)]
     at: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-
-
-class JudgedAnswer(Answer):
-    """`right[t]`: whether the reference has the same word at place t; `missing` words of it have no place."""
-
-    model: str
-    said: list[str]
-    right: list[bool]
-    missing: int
-
-
-class ExampleAnswer(Answer):
-    """A held-out sentence, one of `count` of its length, with its reference and what each model says."""
-
-    length: int
-    count: int
-    source: str
-    target: str
-    answers: list[JudgedAnswer]
-
-
-class TagAnswer(Answer):
-    tag: str
-    p: float | None
-
-
-class TaggedWordAnswer(Answer):
-    """`known`: whether training met the word; of others only the letters speak."""
-
-    word: str
-    tag: str
-    likeliest: list[TagAnswer]
-    known: bool
-
-
-class TaggedAnswer(Answer):
-    words: list[TaggedWordAnswer]
-
-
-class LabelAnswer(Answer):
-    label: str
-    p: float | None
-
-
-class EvidenceAnswer(Answer):
-    """`evidence` above 0 speaks for the label given, below 0 against it; `weight` is its share in what is pooled."""
-
-    word: str
-    evidence: float | None
-    weight: float | None
-
-
-class LabelledAnswer(Answer):
-    label: str
-    probabilities: list[LabelAnswer]
-    words: list[EvidenceAnswer]
 
 
 @router.get("/tasks")
@@ -148,9 +70,9 @@ async def translate(asked: SentenceAsked, visitor: TheVisitor) -> Response:
     """A translation token by token, and where each token of it looked."""
 
     def work(model: TaskModel) -> bytes:
-        from thereafter.studio.verbs.tasks import translated
+        from thereafter.studio.verbs import tasks as verbs
 
-        return as_json(TranslatedAnswer(**translated(model, asked.text)))
+        return as_json(verbs.translate(model, asked.text))
 
     return reply(await visitor.ask_task(asked.model, work))
 
@@ -160,10 +82,9 @@ async def quality(asked: QualityAsked, visitor: TheVisitor) -> Response:
     """How good translators are by the length of the source, on sentences that they have not learned from."""
 
     def work(name: str, model: TaskModel) -> bytes:
-        from thereafter.studio.verbs.tasks import quality as by_length
+        from thereafter.studio.verbs import tasks as verbs
 
-        points = by_length(model, _test(visitor.studio, name))
-        return as_json(QualityAnswer.model_validate({"model": name, "points": points}))
+        return as_json(verbs.quality(model, _test(visitor.studio, name), name=name))
 
     return reply_list([await visitor.ask_task(name, partial(work, name)) for name in dict.fromkeys(asked.models)])
 
@@ -173,20 +94,20 @@ async def example(asked: ExampleAsked, visitor: TheVisitor) -> Response:
     """A held-out sentence of the first model, of about so many words, with what each model makes of it."""
     names = list(dict.fromkeys(asked.models))
 
-    def choose(model: TaskModel) -> dict[str, Any]:
+    def choose(model: TaskModel) -> ExampleAnswer:
         from thereafter.studio.verbs import tasks as verbs
 
         return verbs.example(verbs.held_out(model, _test(visitor.studio, names[0])), asked.length, asked.at)
 
-    found = await visitor.ask_task(names[0], choose)
+    chosen = await visitor.ask_task(names[0], choose)
 
     def judge(name: str, model: TaskModel) -> JudgedAnswer:
         from thereafter.studio.verbs import tasks as verbs
 
-        return JudgedAnswer(model=name, **verbs.judged(model, found["source"], found["target"]))
+        return verbs.judge(model, chosen.source, chosen.target, name=name)
 
     answers = [await visitor.ask_task(name, partial(judge, name)) for name in names]
-    return reply(as_json(ExampleAnswer(**found, answers=answers)))
+    return reply(as_json(chosen.model_copy(update={"answers": answers})))
 
 
 @router.post("/tasks/tag", response_model=TaggedAnswer)
@@ -194,9 +115,9 @@ async def tag(asked: SentenceAsked, visitor: TheVisitor) -> Response:
     """A tag for every word of a sentence, with the likeliest ones."""
 
     def work(model: TaskModel) -> bytes:
-        from thereafter.studio.verbs.tasks import tagged
+        from thereafter.studio.verbs import tasks as verbs
 
-        return as_json(TaggedAnswer.model_validate(tagged(model, asked.text)))
+        return as_json(verbs.tag(model, asked.text))
 
     return reply(await visitor.ask_task(asked.model, work))
 
@@ -206,9 +127,9 @@ async def classify(asked: SentenceAsked, visitor: TheVisitor) -> Response:
     """The label of a text, and how much each word spoke for it."""
 
     def work(model: TaskModel) -> bytes:
-        from thereafter.studio.verbs.tasks import labelled
+        from thereafter.studio.verbs import tasks as verbs
 
-        return as_json(LabelledAnswer.model_validate(labelled(model, asked.text)))
+        return as_json(verbs.classify(model, asked.text))
 
     return reply(await visitor.ask_task(asked.model, work))
 

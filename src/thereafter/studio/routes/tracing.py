@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Response
 from pydantic import Field
 
-from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
+from thereafter.serving.schema import Asked, ModelName, Prompt
+from thereafter.studio.answers.tracing import TraceAnswer
 from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
 
 if TYPE_CHECKING:
@@ -26,34 +27,14 @@ class TraceAsked(Asked):
     fields: Annotated[list[str], Field(max_length=40)] | None = None
 
 
-class FieldAnswer(Answer):
-    """The values of a field, nested as its axes say; the first axis is always the step."""
-
-    axes: list[str]
-    values: list[Any]
-
-
-class WordAnswer(Answer):
-    text: str
-    p: float
-
-
-class TraceAnswer(Answer):
-    """`top[t]` are the likeliest tokens before token t was read."""
-
-    tokens: list[str]
-    fields: dict[str, FieldAnswer]
-    top: list[list[WordAnswer]]
-
-
 @router.post("/trace", response_model=TraceAnswer)
 async def trace(asked: TraceAsked, visitor: TheVisitor) -> Response:
     """What a model did at every token of a text: states, gates, attention, predictions."""
 
     def work(lm: LanguageModel) -> bytes:
-        from thereafter.studio.verbs.tracing import trace as traced
+        from thereafter.studio.verbs import tracing as verbs
 
-        return as_json(TraceAnswer(**traced(lm, asked.text, limit=asked.limit, top=asked.top, fields=asked.fields)))
+        return as_json(verbs.trace(lm, asked.text, limit=asked.limit, top=asked.top, fields=asked.fields))
 
     return reply(await visitor.ask(asked.model, work))
 
@@ -67,9 +48,9 @@ async def trace_file(asked: TraceAsked, visitor: TheVisitor) -> Response:
     """The same trace as `lm.trace(...).save` writes it."""
 
     def work(lm: LanguageModel) -> bytes:
-        found = lm.trace(asked.text, limit=asked.limit, top=asked.top)
+        recorded = lm.trace(asked.text, limit=asked.limit, top=asked.top)
         with tempfile.TemporaryDirectory() as folder:
-            return found.save(Path(folder) / "trace.npz").read_bytes()
+            return recorded.save(Path(folder) / "trace.npz").read_bytes()
 
     content = await visitor.ask(asked.model, work)
     named = {"Content-Disposition": 'attachment; filename="trace.npz"'}

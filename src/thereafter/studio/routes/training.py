@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Path
 from pydantic import Field
 
-from thereafter.serving.schema import TEXT_LIMIT, Answer
+from thereafter.serving.schema import TEXT_LIMIT
+from thereafter.studio.answers.training import CurveAnswer, JobAnswer
 from thereafter.studio.orders import Corpus, Kind, Numbers, Tokens, numbers_of
 from thereafter.studio.routes.common import LoadedStudio, make_router
 
@@ -31,37 +32,6 @@ class TrainAsked(Numbers):
     source: Corpus | None = None
     name: Annotated[str, Field(max_length=60)] = ""
     tokens: Tokens | None = None
-
-
-class JobAnswer(Answer):
-    """A training; `run` is the name of the model it makes, `share` of its budget is used, 0 to 1.
-
-    One that runs elsewhere, in a terminal or in another studio, has an `owner` and cannot be changed from here.
-    """
-
-    name: str
-    model: str
-    state: Literal["running", "elsewhere", "pausing", "paused", "stopping", "stopped", "finished", "failed"]
-    share: float
-    status: str
-    note: str
-    error: str
-    owner: str
-    run: str
-    resumable: bool
-
-
-class CurveAnswer(Answer):
-    """Losses in nats a token by step and by tokens read (`seen`), while training and on the validation text."""
-
-    step: list[int]
-    seen: list[float | None]
-    loss: list[float | None]
-    valid_step: list[int]
-    valid_seen: list[float | None]
-    valid_seconds: list[float | None]
-    valid_loss: list[float | None]
-    valid_perplexity: list[float | None]
 
 
 @router.get("/jobs")
@@ -102,4 +72,4 @@ def stop(name: JobName, studio: LoadedStudio) -> JobAnswer:
 @router.get("/jobs/{name}/curve")
 def curve(name: JobName, studio: LoadedStudio) -> CurveAnswer:
     """The losses of a training so far."""
-    return CurveAnswer(**studio.jobs.curve(name))
+    return studio.jobs.curve(name)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import Response
 from pydantic import Field
 
-from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
+from thereafter.serving.schema import Asked, ModelName, Prompt
+from thereafter.studio.answers.units import PropertyAnswer, RankingAnswer, ShownAnswer
 from thereafter.studio.routes.common import LoadedStudio, TheVisitor, as_json, make_router, reply
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
+    from thereafter.models.recurrent import RecurrentModel
+    from thereafter.text.tokenizers.base import Tokenizer
 
 router = make_router()
 
@@ -29,37 +32,10 @@ PropertyName = Literal[
 UnitName = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,30}\.[a-z]{1,10}\[[0-9]{1,6}\]$", examples=["l0.c[17]"])]
 
 
-class PropertyAnswer(Answer):
-    """A property of a text: one that holds or does not (`yes_no`), or a number."""
-
-    name: str
-    meaning: str
-    yes_no: bool
-
-
 class RankedAsked(Asked):
     model: ModelName
     property: PropertyName
     top: Annotated[int, Field(ge=1, le=50)] = 10
-
-
-class RankedUnitAnswer(Answer):
-    """`chosen` and `held_out`: the figure on the half of the text the unit was chosen on, and on the other."""
-
-    unit: str
-    chosen: float | None
-    held_out: float | None
-    direction: int
-
-
-class RankingAnswer(Answer):
-    """Figures are AUCs where the property holds or does not, else correlations; `control` is what luck reaches."""
-
-    yes_no: bool
-    control: float | None
-    tokens: int
-    source: str
-    ranked: list[RankedUnitAnswer]
 
 
 class ShownAsked(Asked):
@@ -71,32 +47,19 @@ class ShownAsked(Asked):
     property: PropertyName | None = None
 
 
-class ShownAnswer(Answer):
-    """`values[t]` is the unit's state after `tokens[t]`, `shades[t]` the same from -1 to 1, `truth[t]` the property."""
-
-    source: str
-    unit: str
-    fields: dict[str, int]
-    tokens: list[str]
-    values: list[float | None]
-    shades: list[float | None]
-    truth: list[float | None] | None
-    cut: bool
-
-
 @router.get("/units/properties")
 def properties(studio: LoadedStudio) -> list[PropertyAnswer]:
     """What units can be ranked by."""
-    from thereafter.studio.verbs.units import properties
+    from thereafter.studio.verbs import units as verbs
 
-    return [PropertyAnswer(**facts) for facts in properties()]
+    return verbs.properties()
 
 
 @router.post("/units/ranked", response_model=RankingAnswer)
 async def ranked(asked: RankedAsked, visitor: TheVisitor) -> Response:
     """The units that follow a property best, over a text of the model's own."""
 
-    def copy(lm: LanguageModel) -> tuple[Any, ...]:
+    def copy(lm: LanguageModel) -> tuple[RecurrentModel, Tokenizer, str, str]:
         from thereafter.studio.verbs.units import own_text, separate
 
         return separate(lm), lm.tokenizer, *own_text(lm)
@@ -104,9 +67,9 @@ async def ranked(asked: RankedAsked, visitor: TheVisitor) -> Response:
     model, tokenizer, text, source = await visitor.ask(asked.model, copy)
 
     def work() -> bytes:
-        from thereafter.studio.verbs.units import ranked
+        from thereafter.studio.verbs.units import rank_units
 
-        return as_json(RankingAnswer(source=source, **ranked(model, tokenizer, text, asked.property, asked.top)))
+        return as_json(rank_units(model, tokenizer, text, asked.property, asked.top, source=source))
 
     return reply(await visitor.apart(f"units of {asked.model}", work))  # takes seconds: the model is free meanwhile
 
@@ -116,8 +79,8 @@ async def shown(asked: ShownAsked, visitor: TheVisitor) -> Response:
     """What a unit does over a text, token by token."""
 
     def work(lm: LanguageModel) -> bytes:
-        from thereafter.studio.verbs.units import shown
+        from thereafter.studio.verbs.units import show_unit
 
-        return as_json(ShownAnswer(**shown(lm, unit=asked.unit, text=asked.text, property=asked.property)))
+        return as_json(show_unit(lm, unit=asked.unit, text=asked.text, property=asked.property))
 
     return reply(await visitor.ask(asked.model, work))

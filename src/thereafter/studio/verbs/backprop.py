@@ -1,8 +1,6 @@
-"""The verb behind the backpropagation panel: one sentence, forward and back, in numbers."""
+"""The verb behind the backpropagation panel: the gradient of one loss in every state of a sentence."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,82 +11,114 @@ from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.reader import Reader
 from thereafter.inspection.verb_flow import verb_flow
 from thereafter.language_model import LanguageModel
-from thereafter.studio.verbs.tracing import plain
+from thereafter.studio.answers.backprop import (
+    BackpropAnswer,
+    DecayAnswer,
+    StateAnswer,
+    VerbGradientsAnswer,
+    VerbStateAnswer,
+)
+from thereafter.studio.verbs.numbers import number, numbers
 
 START = "<s>"
 """What stands before every text; it has no piece of its own in a vocabulary."""
+Numbers = list[float | None]
 
 
-def backprop(lm: LanguageModel, text: str, *, limit: int) -> dict[str, Any]:
-    """The states of a recurrent model over a text, and what the loss at its last token sends back to each.
+def backprop(lm: LanguageModel, text: str, *, limit: int, name: str = "") -> BackpropAnswer:
+    """The states of a recurrent model over a text, and the gradient of the loss at its last token in each.
 
-    `tokens[t]` is what was read before the state t, `target` the token whose loss it is. `states`: for each layer and
-    field the `size` of the state after every step, the `norm` of the gradient in it, and its decay by distance; of a
-    memory with a direct path the norm of what comes along its `gates` alone as `direct`, and their mean product.
-    `share[n - 1]`: what is left of the gradient of the recurrent weights when it is cut after n steps. At most `limit`
-    tokens are read, and where lines stand alone those of the last line; `left_out` are not.
+    At most `limit` tokens are read, and where lines stand alone those of the last line; `left_out` are not. `name` is
+    what the answer calls the model.
     """
     ids = lm.encode(text)
-    found = last_loss(lm.model, _last_line(ids, lm.model.facts.restart), steps=limit)
-    pieces = [lm.tokenizer.piece(token) for token in found["token"].tolist()]
+    flow = last_loss(lm.model, _last_line(ids, lm.model.facts.restart), steps=limit)
+    pieces = [lm.tokenizer.piece(token) for token in flow["token"].tolist()]
     states = []
-    # the first layer and the first field are the word vectors, which are read and not carried
-    for i, layer in enumerate(found["layer"].tolist()[1:], start=1):
-        for k, field in enumerate(found["field"].tolist()[1:], start=1):
-            norm_T = found["norm"][i, :, k]
-            numbers = {"size": plain(found["size"][i, :, k]), "norm": plain(norm_T)} | _along_gates(found, i, field)
-            states.append({"layer": layer, "field": field, "decay": decay_of(norm_T[::-1])} | numbers)
-    return {
-        "tokens": [START, *pieces[:-1]],
-        "target": pieces[-1],
-        "loss": plain(found.about["loss"]),
-        "p": plain(np.exp(-found.about["loss"])),
-        "states": states,
-        "share": plain(found["share"]),
-        "left_out": len(ids) - len(pieces),
-    }
+    for i, layer, k, field in _carried(flow):
+        norm_T = flow["norm"][i, :, k]
+        direct, gates = _along_gates(flow, i, field)
+        states.append(
+            StateAnswer(
+                layer=layer,
+                field=field,
+                size=numbers(flow["size"][i, :, k]),
+                norm=numbers(norm_T),
+                direct=direct,
+                gates=gates,
+                decay=decay_of(norm_T[::-1]),
+            )
+        )
+    loss = float(flow.about["loss"])
+    return BackpropAnswer(
+        model=name,
+        tokens=[START, *pieces[:-1]],
+        target=pieces[-1],
+        loss=number(loss),
+        p=number(np.exp(-loss)),
+        states=states,
+        share=numbers(flow["share"]),
+        left_out=len(ids) - len(pieces),
+    )
 
 
-def at_verbs(lm: LanguageModel, *, between: int, count: int) -> dict[str, Any]:
+def verb_gradients(lm: LanguageModel, *, between: int, count: int, name: str = "") -> VerbGradientsAnswer:
     """The same at the verbs of new agreement sentences: means over `count` of them, `between` words after the subject.
 
-    Here `norm`, `direct` and `gates` go by steps back from the verb, the last being the state that has just read the
-    subject. `right`: the share of the verbs whose right form is the likelier one.
+    Here `norm`, `direct` and `gates` go by steps back from the verb; the last is the state that has just read the
+    subject.
     """
     flow = verb_flow(Reader.of(lm.model, lm.tokenizer, lm.config), distance=between, count=count)
     states = []
-    for i, layer in enumerate(flow["layer"].tolist()[1:], start=1):
-        for k, field in enumerate(flow["field"].tolist()[1:], start=1):
-            norm_D = flow["norm"][i, :, k]
-            numbers = {"norm": plain(norm_D)} | _along_gates(flow, i, field)
-            states.append({"layer": layer, "field": field, "decay": decay_of(norm_D)} | numbers)
-    measured = {"right": plain(flow.about["right"]), "loss": plain(flow.about["loss"])}
-    return {"states": states, "sentences": flow.about["losses"]} | measured
+    for i, layer, k, field in _carried(flow):
+        norm_D = flow["norm"][i, :, k]
+        direct, gates = _along_gates(flow, i, field)
+        states.append(
+            VerbStateAnswer(
+                layer=layer, field=field, norm=numbers(norm_D), direct=direct, gates=gates, decay=decay_of(norm_D)
+            )
+        )
+    return VerbGradientsAnswer(
+        model=name,
+        sentences=flow.about["losses"],
+        right=number(flow.about["right"]),
+        loss=number(flow.about["loss"]),
+        states=states,
+    )
 
 
-def _along_gates(found: Measurement, i: int, field: str) -> dict[str, Any]:
-    memory = "c" if "c" in found["field"].tolist() else "h"
-    there = field == memory and not np.isnan(found["gates"][i]).all()
-    return {key: plain(found[key][i]) if there else None for key in ("direct", "gates")}
+def _carried(flow: Measurement) -> list[tuple[int, str, int, str]]:
+    """Every layer and field whose state is carried on. The first layer and the first field are the word vectors, which
+    are read and not carried."""
+    layers, fields = flow["layer"].tolist(), flow["field"].tolist()
+    return [(i, layers[i], k, fields[k]) for i in range(1, len(layers)) for k in range(1, len(fields))]
+
+
+def _along_gates(flow: Measurement, i: int, field: str) -> tuple[Numbers | None, Numbers | None]:
+    """Of a memory with a direct path: the gradient that comes along it alone, and the mean product of its gates."""
+    memory = "c" if "c" in flow["field"].tolist() else "h"
+    if field != memory or np.isnan(flow["gates"][i]).all():
+        return None, None
+    return numbers(flow["direct"][i]), numbers(flow["gates"][i])
 
 
 def _last_line(ids: NDArray[np.int32], end: int | None) -> NDArray[np.int32]:
-    """What comes behind the last line end but one that closes the text; all of it where there is no such token."""
+    """The tokens after the last line end but one, which closes the text; all of them where there is no such token."""
     ends: list[int] = [] if end is None else np.flatnonzero(ids[:-1] == end).tolist()
     return ids[ends[-1] + 1 :] if ends else ids
 
 
-def decay_of(norm_D: NDArray[Any]) -> dict[str, Any] | None:
-    """What is left of a norm by distance, as `inspection.decay` says it; none where a number is none."""
+def decay_of(norm_D: NDArray[np.floating]) -> DecayAnswer | None:
+    """How a norm decays with the distance, as `inspection.decay` describes it; None where a number is not finite."""
     if not np.isfinite(norm_D).all():
         return None
     decay = fit_decay(norm_D)
-    return {
-        "verdict": decay.verdict,
-        "share": plain(decay.share),
-        "distance": decay.distance,
-        "under": decay.under,
-        "rate": float(decay.rate),
-        "words": str(decay),
-        "measured": decay.measured(),
-    }
+    return DecayAnswer(
+        verdict=decay.verdict,
+        share=number(decay.share),
+        distance=decay.distance,
+        under=decay.under,
+        rate=float(decay.rate),
+        words=str(decay),
+        measured=decay.measured(),
+    )

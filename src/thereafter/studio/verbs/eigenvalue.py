@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
 from thereafter.inspection.gradients import gradient_flow
 from thereafter.inspection.stability import repeated_multiplication
 from thereafter.language_model import LanguageModel
 from thereafter.models.recurrent import RnnModel
+from thereafter.studio.answers.eigenvalue import EigenvalueAnswer, GainAnswer, TrainedAnswer
 from thereafter.studio.verbs.backprop import decay_of
-from thereafter.studio.verbs.tracing import plain
+from thereafter.studio.verbs.numbers import numbers
 
 _ROWS = 4  # places of the text at which the gradient through a trained model is measured
 
 
-def multiplied(radius: float, steps: int, *, units: int, seed: int, forget: float = 0.97) -> dict[str, Any]:
+def multiply(
+    radius: float, steps: int, *, units: int, seed: int, forget: float = 0.97, trained: TrainedAnswer | None = None
+) -> EigenvalueAnswer:
     """|W^k x| / |x| as `power`, and gradients by distance: a `linear` and a `tanh` RNN, an `lstm` along c, its `gates`.
 
     W is a random matrix whose eigenvalues all have the size `radius`: `inspection.stability.repeated_multiplication`.
+    `trained` is put beside them.
     """
-    found = repeated_multiplication((radius,), steps=steps + 1, hidden=units, seed=seed, forget=forget)
-    return {name: _curve(found[name][0]) for name in ("power", "linear", "tanh", "lstm", "gates")}
+    gains = repeated_multiplication((radius,), steps=steps + 1, hidden=units, seed=seed, forget=forget)
+    return EigenvalueAnswer(
+        power=_gain(gains["power"][0]),
+        linear=_gain(gains["linear"][0]),
+        tanh=_gain(gains["tanh"][0]),
+        lstm=_gain(gains["lstm"][0]),
+        gates=_gain(gains["gates"][0]),
+        trained=trained,
+    )
 
 
-def trained(lm: LanguageModel, radius: float, steps: int, text: str) -> dict[str, Any]:
+def scale_trained(lm: LanguageModel, radius: float, steps: int, text: str) -> TrainedAnswer:
     """The gradient by distance through a trained RNN whose recurrent matrices are scaled to a spectral radius.
 
     The norm of d loss_T / d h_{T-d} in the last layer over that at d = 0, a mean over a few places of the text, which
@@ -53,16 +64,17 @@ def trained(lm: LanguageModel, radius: float, steps: int, text: str) -> dict[str
     flow = gradient_flow(scaled, rows, distance=steps, ends=1, rows=_ROWS)
     norm_D = flow["norm"][-1, :, flow["field"].tolist().index("h")]
     with np.errstate(divide="ignore", invalid="ignore"):
-        return _curve(norm_D / norm_D[0]) | {"own": own}
+        gain_D = norm_D / norm_D[0]
+    return TrainedAnswer(values=numbers(gain_D), decay=decay_of(gain_D), own=own)
 
 
 def _radius(W_HH: torch.Tensor) -> float:
     """The size of the largest eigenvalue."""
-    found = float(torch.linalg.eigvals(W_HH.double()).abs().max()) if W_HH.isfinite().all() else 0.0
-    if not found > 0:
+    radius = float(torch.linalg.eigvals(W_HH.double()).abs().max()) if W_HH.isfinite().all() else 0.0
+    if not radius > 0:
         raise OptionError("the recurrent matrix of the model has no eigenvalue to scale; try another model")
-    return found
+    return radius
 
 
-def _curve(norm_D: Any) -> dict[str, Any]:
-    return {"values": plain(norm_D), "decay": decay_of(norm_D)}
+def _gain(gain_D: NDArray[np.floating]) -> GainAnswer:
+    return GainAnswer(values=numbers(gain_D), decay=decay_of(gain_D))

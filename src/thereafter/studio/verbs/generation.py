@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thereafter.decoding.sampling import draw, generators
@@ -11,7 +9,9 @@ from thereafter.decoding.warping import Warping
 from thereafter.decoding.writing import Written
 from thereafter.language_model import LanguageModel
 from thereafter.models.recurrent import RecurrentModel
-from thereafter.studio.verbs.tracing import plain
+from thereafter.models.state import NeuralState
+from thereafter.studio.answers.generation import LikelyAnswer, PieceAnswer
+from thereafter.studio.verbs.numbers import number, rows
 
 MOST_UNITS = 512
 """Units of a layer that are shown: more than a strip on a screen has pixels for."""
@@ -19,7 +19,7 @@ _DIGITS = 3
 _TOP = 10
 
 
-class Writer:
+class GrowingText:
     """A model that goes on from a prompt, for as long as somebody asks; how it draws may change between two tokens.
 
     With settings that stay the same it says what `lm.generate` says with them.
@@ -34,7 +34,7 @@ class Writer:
         top_k: int | None = None,
         seed: int | None = None,
     ) -> None:
-        begin = lm._prompted(prompt)
+        begin = lm.begin(prompt)
         self.lm = lm
         self.tokens = 0
         """How many were drawn so far."""
@@ -64,31 +64,31 @@ class Writer:
         return text
 
     def end(self) -> str:
-        """What was held back, since no more tokens come: the bytes of a character that was not finished."""
+        """The rest of the text, since no more tokens come: the bytes of a character that was not finished."""
         rest = "" if self.ended else self._written.end()
         self.ended = True
         return rest
 
-    def write(self, count: int) -> list[dict[str, Any]]:
-        """`count` tokens, each as `shown` says it; fewer where the text ends."""
-        pieces: list[dict[str, Any]] = []
+    def write(self, count: int) -> list[PieceAnswer]:
+        """`count` tokens, a piece for each; fewer where the text ends."""
+        pieces: list[PieceAnswer] = []
         while len(pieces) < count and not self.ended:
             text = self.step()
             if text or not self.ended:
-                pieces.append(self.shown(text))
+                pieces.append(self.piece(text))
         return pieces
 
-    def shown(self, text: str = "") -> dict[str, Any]:
-        """What there is to see now: `number` of tokens drawn, `text` that came with the last of them, `state` a row of
-        h for each layer (no rows where the model has none), `top` the likeliest next tokens."""
-        top = self.lm.likeliest(self._logp_V, _TOP)
-        said = [{"text": self.lm.tokenizer.piece(token), "p": plain(p)} for token, p in top]
-        return {"number": self.tokens, "text": text, "state": self._rows(), "top": said}
+    def piece(self, text: str = "") -> PieceAnswer:
+        """What there is to see now; `text` came with the token that was drawn last."""
+        likeliest = self.lm.likeliest(self._logp_V, _TOP)
+        top = [LikelyAnswer(text=self.lm.tokenizer.piece(token), p=number(p)) for token, p in likeliest]
+        return PieceAnswer(number=self.tokens, text=text, state=self._state_rows(), top=top)
 
-    def _rows(self) -> list[list[float]]:
+    def _state_rows(self) -> list[list[float | None]]:
         model = self.lm.model
-        if not isinstance(model, RecurrentModel):
+        if not isinstance(model, RecurrentModel) or not isinstance(self._state, NeuralState):
             return []
-        rows = [self._state.memory[f"{model.fields[0]}_{lane.name}"][0, :MOST_UNITS] for lane in model.layers.lanes]
+        lanes = model.layers.lanes
+        hidden = [self._state.memory[f"{model.fields[0]}_{lane.name}"][0, :MOST_UNITS] for lane in lanes]
         # in float64, where 0.1 is written as 0.1
-        return [plain(np.round(row.double().cpu().numpy(), _DIGITS)) for row in rows]
+        return rows(np.round(h_U.double().cpu().numpy(), _DIGITS) for h_U in hidden)

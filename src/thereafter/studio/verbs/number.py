@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.language_model import LanguageModel
+from thereafter.studio.answers.prediction import VerbFormsAnswer
 from thereafter.text.agreement import words
 from thereafter.text.agreement.lexicon import lexicon
 from thereafter.text.agreement.numbers import twin, verb_number, verb_numbers
@@ -36,30 +37,30 @@ def verb_forms(lm: LanguageModel) -> VerbForms | None:
     return _KNOWN[lm]
 
 
-def number_of(lm: LanguageModel, word: str, prompt: str) -> str:
+def number_of(lm: LanguageModel, word: str, prompt: str) -> Literal["singular", "plural", ""]:
     """ "singular" or "plural" for a verb form that may follow a prompt, "" for whatever else."""
     if verb_forms(lm) is None:
         return ""
     return verb_number(word.strip(), after=_last(prompt)) or ""
 
 
-def verbs_expected(lm: LanguageModel, logp_V: NDArray[Any], prompt: str) -> dict[str, float] | None:
+def verbs_expected(lm: LanguageModel, logp_V: NDArray[np.floating], prompt: str) -> VerbFormsAnswer | None:
     """The probability of all verb forms of each number together; None where the model is of other texts."""
     forms = verb_forms(lm)
     if forms is None:
         return None
     if _last(prompt) in words.MODALS:  # infinitives: they agree with everything
-        return {"singular": 0.0, "plural": 0.0}
+        return VerbFormsAnswer(singular=0.0, plural=0.0)
     p_V = np.exp(np.asarray(logp_V, dtype=np.float64))
-    return {"singular": float(p_V[forms.singular].sum()), "plural": float(p_V[forms.plural].sum())}
+    return VerbFormsAnswer(singular=float(p_V[forms.singular].sum()), plural=float(p_V[forms.plural].sum()))
 
 
 def twin_of(lm: LanguageModel, text: str) -> str:
-    """The text with every number turned round, "" where the model is of other texts or there is none to turn."""
+    """The text with singular and plural exchanged; "" where the model is of other texts or no word has a number."""
     if verb_forms(lm) is None:
         return ""
-    turned = " ".join(twin(text.split()))
-    return "" if turned == " ".join(text.split()) else turned
+    other = " ".join(twin(text.split()))
+    return "" if other == " ".join(text.split()) else other
 
 
 def _last(prompt: str) -> str:

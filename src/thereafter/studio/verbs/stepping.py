@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,11 +10,15 @@ from thereafter.cells.gru import GRU
 from thereafter.errors import OptionError
 from thereafter.language_model import LanguageModel
 from thereafter.layers.lanes import Lane
+from thereafter.models.base import Logs
 from thereafter.models.recurrent import RecurrentModel
+from thereafter.models.state import NeuralState
+from thereafter.studio.answers.prediction import CandidateAnswer
+from thereafter.studio.answers.stepping import BeforeAnswer, GateAnswer, StepAnswer, TakenAnswer
 from thereafter.studio.verbs.equations import equations
 from thereafter.studio.verbs.number import twin_of
+from thereafter.studio.verbs.numbers import number, numbers
 from thereafter.studio.verbs.prediction import candidate
-from thereafter.studio.verbs.tracing import plain
 
 MOST_NUMBERS = 400_000
 """Of states and gates in one answer, which is some megabytes: of a large model fewer steps are shown."""
@@ -39,15 +41,12 @@ def step(
     limit: int = 1,
     layer: int | None = None,
     gates: bool = True,
-) -> dict[str, Any]:
+) -> StepAnswer:
     """Read the first `limit` tokens of a text after a prompt, a step for each.
 
-    `before`: the `state` before the first step and what is expected `next`. `steps`, for each token: `token` as the
-    model reads it and `form` as it is written, which differ where the word is not `known`; `log_prob`, what the model
-    gave it; the `state` after it, the `gates` of the step, and what is expected `next`. States and gates go by their
-    names in `lm.trace` ("l0.h", "l0.forget") and have its values; `layer` chooses one layer, `gates=False` leaves
-    them out. A model that does not recur has neither. `layers` are all there are; `left` tokens were not read.
-    `equations` are those of the cell; `twin` is the text with every number turned round, "" where there is none.
+    States and gates go by their names in `lm.trace` ("l0.h", "l0.forget") and have its values; `layer` chooses one
+    layer, `gates=False` leaves the gates out. A model that does not recur has neither. A token and its form differ
+    where the model does not know the word.
     """
     ids = lm.encode(text)
     if not len(ids):
@@ -55,38 +54,39 @@ def step(
     lanes = _lanes(lm, layer)
     shown = max(1, sum(_numbers(lane.cell, gates) for lane in lanes))
     count = min(limit, len(ids), max(1, MOST_NUMBERS // shown))
-    state = lm._after(lm.encode(prompt))
+    state = lm.state_after(lm.encode(prompt))
+    memory = state.memory if isinstance(state, NeuralState) else {}
     recorded = {name: array for name, (_, array) in lm.model.record(ids[:count], state).items()}
     fields = {f"{lane.name}.{field}": f"{field}_{lane.name}" for lane in lanes for field in lane.cell.state_sizes()}
-    opened = [gate for gate in GATES if gates and lanes and f"{lanes[0].name}.{gate}" in recorded]
-    levels = [f"{lane.name}.{gate}" for lane in lanes for gate in opened]
-    before = {
-        "state": {name: plain(state.memory[key][0].float().cpu().numpy()) for name, key in fields.items()},
-        "next": _expected(lm, lm.model.predict(state), prompt, k),
-    }
+    shown_gates = [gate for gate in GATES if gates and lanes and f"{lanes[0].name}.{gate}" in recorded]
+    levels = [f"{lane.name}.{gate}" for lane in lanes for gate in shown_gates]
+    before = BeforeAnswer(
+        state={name: numbers(memory[key][0].float().cpu().numpy()) for name, key in fields.items()},
+        next=_expected(lm, lm.model.predict(state), prompt, k),
+    )
     steps = []
     for t, (token, form) in enumerate(zip(ids[:count].tolist(), _forms(lm, text, ids)[:count], strict=True)):
         logp_1V, state = lm.model.step(np.array([token]), state)
         steps.append(
-            {
-                "token": lm.tokenizer.piece(token),
-                "form": form,
-                "known": token != lm.tokenizer.unknown_id,
-                "log_prob": plain(recorded["log_prob"][t]),
-                "state": {name: plain(recorded[name][t]) for name in fields},
-                "gates": {name: plain(recorded[name][t]) for name in levels},
-                "next": _expected(lm, logp_1V, form, k),
-            }
+            TakenAnswer(
+                token=lm.tokenizer.piece(token),
+                form=form,
+                known=token != lm.tokenizer.unknown_id,
+                log_prob=number(recorded["log_prob"][t]),
+                state={name: numbers(recorded[name][t]) for name in fields},
+                gates={name: numbers(recorded[name][t]) for name in levels},
+                next=_expected(lm, logp_1V, form, k),
+            )
         )
-    return {
-        "layers": [lane.name for lane in _lanes(lm, None)],
-        "gates": [{"name": gate, "meaning": _meaning(lanes[0].cell, gate)} for gate in opened],
-        "equations": equations(lanes[0].cell) if lanes else [],
-        "twin": twin_of(lm, text),
-        "before": before,
-        "steps": steps,
-        "left": len(ids) - count,
-    }
+    return StepAnswer(
+        layers=[lane.name for lane in _lanes(lm, None)],
+        gates=[GateAnswer(name=gate, meaning=_meaning(lanes[0].cell, gate)) for gate in shown_gates],
+        equations=equations(lanes[0].cell) if lanes else [],
+        twin=twin_of(lm, text),
+        before=before,
+        steps=steps,
+        left=len(ids) - count,
+    )
 
 
 def _lanes(lm: LanguageModel, layer: int | None) -> list[Lane]:
@@ -108,14 +108,14 @@ def _forms(lm: LanguageModel, text: str, ids: NDArray[np.int32]) -> list[str]:
     """The tokens of a text as they are written there: what the model does not know keeps its spelling."""
     forms = [lm.tokenizer.piece(token) for token in ids.tolist()]
     places = [at for at, token in enumerate(ids.tolist()) if token == lm.tokenizer.unknown_id]
-    spelled = lm.tokenizer.measured(lm._as_trained(text), False).unknown_forms
-    if len(places) == len(spelled):  # a literal <unk> has no spelling, and then none is told
-        for at, form in zip(places, spelled, strict=True):
+    spellings = lm.tokenizer.measured(lm.normalise(text), False).unknown_forms
+    if len(places) == len(spellings):  # a literal <unk> has no spelling, and then none is used
+        for at, form in zip(places, spellings, strict=True):
             forms[at] = form
     return forms
 
 
-def _expected(lm: LanguageModel, logp_1V: Any, before: str, k: int) -> list[dict[str, Any]]:
+def _expected(lm: LanguageModel, logp_1V: Logs, before: str, k: int) -> list[CandidateAnswer]:
     return [candidate(lm, before, token, p) for token, p in lm.likeliest(np.asarray(logp_1V)[0], k)]
 
 

@@ -6,13 +6,27 @@ All figures are the library's own: `TaskModel.predict` and `explain`, `measure_p
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from thereafter.errors import OptionError
-from thereafter.studio.verbs.tracing import plain
+from thereafter.studio.answers.tasks import (
+    EvidenceAnswer,
+    ExampleAnswer,
+    JudgedAnswer,
+    LabelAnswer,
+    LabelledAnswer,
+    QualityAnswer,
+    QualityPointAnswer,
+    TagAnswer,
+    TaggedAnswer,
+    TaggedWordAnswer,
+    TranslatedAnswer,
+)
+from thereafter.studio.verbs.numbers import number, rows
 from thereafter.task_model import TaskModel
 from thereafter.tasks import store
+from thereafter.tasks.explaining import LabelExplained, TagsExplained
+from thereafter.tasks.translating import Aligned
 from thereafter.tasks.wording import Wording
 from thereafter.text.pairs import SentencePair
 
@@ -20,24 +34,28 @@ EACH = 20
 """Sentences of one length that are translated for a point of the chart."""
 MOST_LENGTH = 60
 """Words of a source that the chart goes up to."""
-_pairs: WeakKeyDictionary[TaskModel, dict[int, list[SentencePair]]] = WeakKeyDictionary()
-_points: WeakKeyDictionary[TaskModel, list[dict[str, Any]]] = WeakKeyDictionary()
+ByLength = dict[int, list[SentencePair]]
+"""Sentence pairs by the words of the source."""
+_pairs: WeakKeyDictionary[TaskModel, ByLength] = WeakKeyDictionary()
+_points: WeakKeyDictionary[TaskModel, list[QualityPointAnswer]] = WeakKeyDictionary()
 
 
-def translated(model: TaskModel, text: str) -> dict[str, Any]:
+def translate(model: TaskModel, text: str) -> TranslatedAnswer:
     """A translation token by token; `weights[t][s]`: how much step t looked at place s, None without attention."""
     _check(model, "translate")
     if has_attention(model):
-        found = model.explain(text)
-        return {"source": found.source, "said": found.said, "weights": plain(found.weights), "text": found.answer}
+        aligned = model.explain(text)
+        assert isinstance(aligned, Aligned)
+        read, written = list(aligned.source), list(aligned.target)
+        return TranslatedAnswer(source=read, said=written, weights=rows(aligned.weights), text=aligned.answer)
     source, target = _sides(model)
-    said = model.predict(text)
-    return {
-        "source": source.forms(source.encode(text)),
-        "said": target.forms(target.encode(said)),
-        "weights": None,
-        "text": said,
-    }
+    translation = model.predict(text)
+    return TranslatedAnswer(
+        source=source.forms(source.encode(text)),
+        said=target.forms(target.encode(translation)),
+        weights=None,
+        text=translation,
+    )
 
 
 def _sides(model: TaskModel) -> tuple[Wording, Wording]:
@@ -54,29 +72,32 @@ def has_attention(model: TaskModel) -> bool:
     return bool(settings["model"] == "transformer" or settings["attention"] != "none")
 
 
-def quality(model: TaskModel, test: Path | None = None) -> list[dict[str, Any]]:
-    """For every number of source words how good the translations are; see `held_out` for `test`. Worked out once."""
+def quality(model: TaskModel, test: Path | None = None, *, name: str = "") -> QualityAnswer:
+    """For every number of source words how good the translations are; see `held_out` for `test`. Computed once.
+
+    `name` is what the answer calls the model.
+    """
     from thereafter.evaluation.pairs import measure_pairs
 
     if model not in _points:
-        by_length = held_out(model, test)
-        chosen = {length: group[:EACH] for length, group in by_length.items()}
-        said = iter(model.predict([one for group in chosen.values() for one in group]))
+        chosen = {length: group[:EACH] for length, group in held_out(model, test).items()}
+        translations = iter(model.predict([one for group in chosen.values() for one in group]))
         points = []
         for length, group in chosen.items():
-            answers = [next(said) for _ in group]
-            found = measure_pairs(
-                answers,
+            scores = measure_pairs(
+                [next(translations) for _ in group],
                 [one.target for one in group],
                 [one.source for one in group],
                 lowercase=_sides(model)[1].lower,
             )
-            points.append({"length": length, "sentences": len(group), "words": found.words, "exact": found.exact})
+            points.append(
+                QualityPointAnswer(length=length, sentences=len(group), words=scores.words, exact=scores.exact)
+            )
         _points[model] = points
-    return _points[model]
+    return QualityAnswer(model=name, points=_points[model])
 
 
-def held_out(model: TaskModel, test: Path | None = None) -> dict[int, list[SentencePair]]:
+def held_out(model: TaskModel, test: Path | None = None) -> ByLength:
     """Sentence pairs that the training has not learned from, by the words of the source.
 
     Those of the file `test`; without it those that the run was validated on.
@@ -87,56 +108,68 @@ def held_out(model: TaskModel, test: Path | None = None) -> dict[int, list[Sente
             examples = model.task.read([test])
         else:
             examples = store.learned_from(model.task, model.config, "the training")[1].examples
-        pairs = [one for one in examples if isinstance(one, SentencePair)]
-        found: dict[int, list[SentencePair]] = {}
-        for one in pairs:
-            length = len(one.source.split())
-            if length <= MOST_LENGTH:
-                found.setdefault(length, []).append(one)
-        if not found:
+        by_length: ByLength = {}
+        for one in examples:
+            if isinstance(one, SentencePair) and (length := len(one.source.split())) <= MOST_LENGTH:
+                by_length.setdefault(length, []).append(one)
+        if not by_length:
             raise OptionError(f"no sentence has {MOST_LENGTH} words or fewer; pick another translator")
-        _pairs[model] = dict(sorted(found.items()))
+        _pairs[model] = dict(sorted(by_length.items()))
     return _pairs[model]
 
 
-def example(by_length: dict[int, list[SentencePair]], length: int, at: int) -> dict[str, Any]:
-    """One of the sentences with so many words, or with the next number of words that there is; `at` turns the pages."""
+def example(by_length: ByLength, length: int, at: int) -> ExampleAnswer:
+    """One of the sentences with so many words, or with the nearest number of words that there is; `at` chooses among
+    them. No model has answered it yet."""
     nearest = min(by_length, key=lambda have: (abs(have - length), have))
     group = by_length[nearest]
     pair = group[at % len(group)]
-    return {"length": nearest, "count": len(group), "source": pair.source, "target": pair.target}
+    return ExampleAnswer(length=nearest, count=len(group), source=pair.source, target=pair.target, answers=[])
 
 
-def judged(model: TaskModel, source: str, target: str) -> dict[str, Any]:
+def judge(model: TaskModel, source: str, target: str, *, name: str = "") -> JudgedAnswer:
     """A model's translation word by word, each with whether the reference has the same word at that place.
 
-    That is how `measure_pairs` counts; `missing` words of the reference have no place in it at all.
+    That is how `measure_pairs` counts; `missing` words of the reference have no place in it at all. `name` is what the
+    answer calls the model.
     """
     _check(model, "translate")
     lower = _sides(model)[1].lower
-    said = model.predict(source).split()
-    meant = (target.lower() if lower else target).split()
-    right = [at < len(meant) and (word.lower() if lower else word) == meant[at] for at, word in enumerate(said)]
-    return {"said": said, "right": right, "missing": max(0, len(meant) - len(said))}
+    words = model.predict(source).split()
+    reference = (target.lower() if lower else target).split()
+    right = [
+        at < len(reference) and (word.lower() if lower else word) == reference[at] for at, word in enumerate(words)
+    ]
+    return JudgedAnswer(model=name, said=words, right=right, missing=max(0, len(reference) - len(words)))
 
 
-def tagged(model: TaskModel, text: str) -> dict[str, Any]:
+def tag(model: TaskModel, text: str) -> TaggedAnswer:
     """The tags of a sentence, with the likeliest ones of each word."""
     _check(model, "tag")
-    found: dict[str, Any] = model.explain(text).as_dict()
-    for word in found["words"]:
-        word["likeliest"] = [{"tag": tag, "p": p} for tag, p in word["likeliest"]]
-    return found
+    tags = model.explain(text)
+    assert isinstance(tags, TagsExplained)
+    words = zip(tags.words, tags.tags, tags.likeliest, tags.known, strict=True)
+    return TaggedAnswer(
+        words=[
+            TaggedWordAnswer(word=word, tag=tag, likeliest=[TagAnswer(tag=one, p=p) for one, p in best], known=known)
+            for word, tag, best, known in words
+        ]
+    )
 
 
-def labelled(model: TaskModel, text: str) -> dict[str, Any]:
+def classify(model: TaskModel, text: str) -> LabelledAnswer:
     """The label of a text, p of all labels, and how much each word spoke for the label."""
     _check(model, "classify")
-    found: dict[str, Any] = model.explain(text).as_dict()
-    found["probabilities"] = [{"label": label, "p": p} for label, p in found["probabilities"].items()]
-    for word in found["words"]:
-        word |= {"evidence": plain(word["evidence"]), "weight": plain(word["weight"])}
-    return found
+    label = model.explain(text)
+    assert isinstance(label, LabelExplained)
+    return LabelledAnswer(
+        label=label.label,
+        probabilities=[LabelAnswer(label=one, p=p) for one, p in label.probabilities.items()],
+        words=[
+            EvidenceAnswer(word=word, evidence=number(evidence), weight=number(weight))
+            for word, evidence, weight in zip(label.words, label.evidence, label.weights, strict=True)
+        ],
+    )
 
 
 def _check(model: TaskModel, task: str) -> None:

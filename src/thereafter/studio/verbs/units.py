@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from copy import deepcopy
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,8 @@ from thereafter.inspection.streaming import read_states, recurrent
 from thereafter.inspection.units import search
 from thereafter.language_model import LanguageModel
 from thereafter.models.recurrent import RecurrentModel
-from thereafter.studio.verbs.tracing import plain
+from thereafter.studio.answers.units import PropertyAnswer, RankedUnitAnswer, RankingAnswer, ShownAnswer
+from thereafter.studio.verbs.numbers import number, numbers
 from thereafter.text.sources import Source, resolve
 from thereafter.text.tokenizers.base import Tokenizer
 
@@ -33,10 +33,10 @@ _WORD = 6  # characters a token has at most, on an average over prose or code
 _SAMPLE = 1_200  # characters of the sample of a model's own text
 
 
-def properties() -> list[dict[str, Any]]:
-    """What units can be ranked by: `name`, `meaning`, and whether it holds or not (`yes_no`) or is a number."""
+def properties() -> list[PropertyAnswer]:
+    """What units can be ranked by."""
     return [
-        {"name": one.name, "meaning": one.meaning, "yes_no": one.of("a").dtype == np.bool_}
+        PropertyAnswer(name=one.name, meaning=one.meaning, yes_no=one.of("a").dtype == np.bool_)
         for one in PROPERTIES.values()
     ]
 
@@ -46,31 +46,34 @@ def separate(lm: LanguageModel) -> RecurrentModel:
     return deepcopy(recurrent(lm.model))
 
 
-def ranked(model: RecurrentModel, tokenizer: Tokenizer, text: str, property: str, top: int) -> dict[str, Any]:
+def rank_units(
+    model: RecurrentModel, tokenizer: Tokenizer, text: str, property: str, top: int, *, source: str = ""
+) -> RankingAnswer:
     """The `top` units that follow a property of a text best: chosen on its first half, measured on its second.
 
-    Figures are AUCs where the property holds or does not (`yes_no`), else correlations; `control` is what luck reaches.
+    `source` is the name of the text.
     """
-    found = search(model, tokenizer, text, [named(property)], top=top, limit=LIMIT)
-    columns = [plain(found[name][0]) for name in ("unit", "chosen", "held_out", "direction")]
-    return {
-        "yes_no": bool(found["yes_no"][0]),
-        "control": plain(found["control"][0]),
-        "tokens": int(found.about["tokens"]),
-        "ranked": [
-            {"unit": unit, "chosen": chosen, "held_out": held_out, "direction": direction}
-            for unit, chosen, held_out, direction in zip(*columns, strict=True)
+    ranking = search(model, tokenizer, text, [named(property)], top=top, limit=LIMIT)
+    units, directions = ranking["unit"][0].tolist(), ranking["direction"][0].tolist()
+    chosen, held_out = numbers(ranking["chosen"][0]), numbers(ranking["held_out"][0])
+    return RankingAnswer(
+        yes_no=bool(ranking["yes_no"][0]),
+        control=number(ranking["control"][0]),
+        tokens=int(ranking.about["tokens"]),
+        source=source,
+        ranked=[
+            RankedUnitAnswer(unit=unit, chosen=chosen[at], held_out=held_out[at], direction=directions[at])
+            for at, unit in enumerate(units)
         ],
-    }
+    )
 
 
-def shown(
+def show_unit(
     lm: LanguageModel, *, unit: str | None = None, text: str | None = None, property: str | None = None
-) -> dict[str, Any]:
+) -> ShownAnswer:
     """What a unit ("l0.c[17]"; by default the first) does over a text, by default a sample of the model's own.
 
-    `tokens` are the stretches of the text that the tokens are; `values` the states after each, those of `lm.trace`;
-    `shades` the same from -1 to 1, ends being the 5th and 95th percentiles; `truth` what the property is at each.
+    Tokens are shown as they stand in the text. Shades go from the 5th to the 95th percentile of the values.
     """
     recurrent(lm.model)
     follows = None if property is None else named(property)
@@ -86,19 +89,19 @@ def shown(
     cut = len(ids) > SHOWN
     ids, ends = ids[:SHOWN], ends[:SHOWN]
     fields = _states(lm, ids)
-    name, number = _unit(unit, fields)
-    values_T = fields[name][:, number]
+    name, at = _unit(unit, fields)
+    values_T = fields[name][:, at]
     begins = [0, *(ends[:-1] + 1).tolist()]
-    return {
-        "source": source,
-        "unit": f"{name}[{number}]",
-        "fields": {field: array.shape[1] for field, array in fields.items()},
-        "tokens": [text[begin : end + 1] for begin, end in zip(begins, ends.tolist(), strict=True)],
-        "values": plain(values_T),
-        "shades": plain(np.round(scale(values_T), 3)),
-        "truth": None if follows is None else plain(follows.of(text)[ends].astype(np.float64)),
-        "cut": cut,
-    }
+    return ShownAnswer(
+        source=source,
+        unit=f"{name}[{at}]",
+        fields={field: array.shape[1] for field, array in fields.items()},
+        tokens=[text[begin : end + 1] for begin, end in zip(begins, ends.tolist(), strict=True)],
+        values=numbers(values_T),
+        shades=numbers(np.round(scale(values_T), 3)),
+        truth=None if follows is None else numbers(follows.of(text)[ends].astype(np.float64)),
+        cut=cut,
+    )
 
 
 def own_text(lm: LanguageModel) -> tuple[str, str]:
@@ -143,13 +146,13 @@ def sample(text: str, follows: Property) -> str:
     begins = sorted({text.rfind("\n", 0, at) + 1 for at in range(0, max(1, len(text) - _SAMPLE), _SAMPLE // 2)})
     by_spread = sorted(begins, key=lambda at: float(np.std(truth_N[at : at + _SAMPLE].astype(np.float64))))
     for begin in reversed(by_spread[: int(0.9 * len(by_spread)) + 1]):
-        found = text[begin : begin + _SAMPLE]
-        if np.array_equal(follows.of(found), truth_N[begin : begin + _SAMPLE]):
-            return found
+        stretch = text[begin : begin + _SAMPLE]
+        if np.array_equal(follows.of(stretch), truth_N[begin : begin + _SAMPLE]):
+            return stretch
     return text[:_SAMPLE]
 
 
-def _states(lm: LanguageModel, ids: NDArray[np.integer[Any]]) -> dict[str, NDArray[np.float32]]:
+def _states(lm: LanguageModel, ids: NDArray[np.integer]) -> dict[str, NDArray[np.float32]]:
     """Every layer's state fields, [T, U] each: one row is the text as a trace reads it."""
     pieces = list(read_states(lm.model, ids, rows=1))
     return {field: np.concatenate([piece.fields[field] for piece in pieces]) for field in pieces[0].fields}
@@ -162,8 +165,8 @@ def _unit(unit: str | None, fields: dict[str, NDArray[np.float32]]) -> tuple[str
     name, _, rest = unit.partition("[")
     if name not in fields:
         raise UnknownNameError("field of units", name, list(fields))
-    number = int(rest.removesuffix("]"))
+    at = int(rest.removesuffix("]"))
     size = fields[name].shape[1]
-    if number >= size:
-        raise OptionError(f"{name} has no unit {number}; expected 0 to {size - 1}; try {name}[0]")
-    return name, number
+    if at >= size:
+        raise OptionError(f"{name} has no unit {at}; expected 0 to {size - 1}; try {name}[0]")
+    return name, at

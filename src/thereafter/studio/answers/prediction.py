@@ -1,0 +1,39 @@
+"""Answers of `next`: what a model expects after a text."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from thereafter.serving.schema import Answer
+
+
+class CandidateAnswer(Answer):
+    """A continuation: how it reads, what to append to the prompt, its probability.
+
+    `number` is that of a verb form, in a model of the generated sentences; "" for whatever else.
+    """
+
+    text: str
+    append: str
+    p: float
+    number: Literal["singular", "plural", ""]
+
+
+class VerbFormsAnswer(Answer):
+    """The probability of all verb forms of each number together."""
+
+    singular: float
+    plural: float
+
+
+class PredictionAnswer(Answer):
+    """`tokens` are the last of the prompt as the model reads it; `unknown` of them it has never met.
+
+    `verbs` is null for a model of other texts than the generated sentences.
+    """
+
+    model: str
+    tokens: list[str]
+    unknown: int
+    candidates: list[CandidateAnswer]
+    verbs: VerbFormsAnswer | None
