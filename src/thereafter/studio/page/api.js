@@ -9,7 +9,7 @@ export class Refused extends Error {
 
 async function answer(response) {
   const body = await response.json().catch((error) => {
-    if (error.name === "AbortError") throw error; // called off while it came in
+    if (error.name === "AbortError") throw error; // aborted while it came in
     return null;
   });
   if (response.ok) return body;
@@ -25,7 +25,7 @@ export async function post(path, body, signal) {
   return answer(await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
 }
 
-/** What to show of an error; a request that was called off says nothing. */
+/** What to show of an error; of an aborted request nothing. */
 export function sentence(error) {
   if (error.name === "AbortError") return "";
   if (error instanceof Refused) return error.message;
@@ -35,9 +35,7 @@ export function sentence(error) {
   return String(error.message ?? error);
 }
 
-/**
- * Of several requests made one after the other only the last is answered: a function that asks and calls off the rest.
- */
+/** A function that makes a request and aborts the one before: only the last is answered. */
 export function latest() {
   let running = null;
   return async (path, body) => {

@@ -31,7 +31,7 @@ function context(panel) {
     set: (values) => writeState(panel.id, values),
     /** Call back whenever models or trainings have changed; ends with the panel. */
     watch: (call) => watchers.add(call),
-    /** Say something to whoever listens instead of looking. */
+    /** Say something to screen readers. */
     announce: (text) => show(document.getElementById("announced"), text),
   };
 }
@@ -46,7 +46,8 @@ async function open() {
   for (const tab of tabs.children) {
     if (tab.dataset.panel === panel.id) {
       tab.setAttribute("aria-current", "page");
-      tabs.scrollLeft = tab.offsetLeft + tab.offsetWidth / 2 - tabs.clientWidth / 2; // on a narrow screen they go on
+      // on a narrow screen not all tabs fit
+      tabs.scrollLeft = tab.offsetLeft + tab.offsetWidth / 2 - tabs.clientWidth / 2;
     } else tab.removeAttribute("aria-current");
   }
   document.title = `${panel.title} · thereafter studio`;
@@ -59,7 +60,7 @@ async function open() {
   );
   try {
     turn.leave = await panel.mount(place, context(panel));
-    if (shown !== turn && turn.leave) turn.leave(); // somebody went on meanwhile
+    if (shown !== turn && turn.leave) turn.leave(); // another panel was opened meanwhile
   } catch (error) {
     place.replaceChildren(el("p", { class: "error", role: "alert" }, api.sentence(error)));
   }
@@ -76,7 +77,7 @@ async function hear(snapshot) {
   }
   const isBack = lost && snapshot.stage.loaded;
   if (isBack) lost = false;
-  // what could not be asked meanwhile is asked again
+  // requests that failed meanwhile are made again
   if (isBack && root.querySelector(".error:not(:empty)")) open();
   else for (const call of watchers) call();
 }

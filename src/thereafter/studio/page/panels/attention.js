@@ -22,7 +22,7 @@ const SENTENCES = [
   ["the tired horse follows the white cow behind the green car", "a longer one"],
   ["the round table", "round table"],
 ];
-const FIRST_STEP = 7; // of the first sentence: all its words are written
+const FIRST_STEP = 7; // the last of the first sentence: all its words are written
 const ABOUT =
   "A translator from English to French is trained here, and one without attention for the panel Bottleneck. " +
   "Their sentences are generated from about 50 words, and they are kept for the next time.";

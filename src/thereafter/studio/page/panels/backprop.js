@@ -23,7 +23,7 @@ import { isRecurrent, MOST_CHARACTERS } from "../parts/walk.js";
 const BESIDE = ["ready:rnn", "ready:lstm", "ready:gru"];
 const LIMIT = 40;
 const DECADES = 4; // how many powers of ten below the largest gradient the picture can show
-const SENTENCES = 60; // of a mean
+const SENTENCES = 60; // over which a mean is taken
 const TEXTS = [
   ["the small happy hamsters defended by our musician outside still have", "a far verb"],
   ["the farmers near the author are", "a near verb"],
@@ -46,8 +46,8 @@ export const panel = {
 
 function mount(place, context) {
   let answers = []; // an answer for each model, the chosen one first
-  let means = null; // the same as means over sentences, where those are asked for
-  let unread = ""; // why there are none
+  let means = null; // the same as means over sentences, where means are asked for
+  let unread = ""; // why there are no means
   let beside = context.get("beside") ? context.get("beside").split(",") : null;
   let wanted = context.get("step");
   let longest = 1; // steps a truncation can have at most: all of them
@@ -77,7 +77,7 @@ function mount(place, context) {
   const text = el("textarea", { rows: innerWidth < 700 ? 2 : 1, spellcheck: "false" });
   text.value = context.get("text", TEXTS[0][0]);
   const later = calm(refresh, 250),
-    soon = calm(refresh, 10); // models and choices may come several at once
+    soon = calm(refresh, 10); // several models and choices may come at once
   text.addEventListener("input", later);
   const backward = button("Backward", () => position.play(total() / 2, total()), { class: "main" });
   const forward = button("Forward", () => position.play(0, total() / 2));
@@ -168,7 +168,7 @@ function mount(place, context) {
   const whole = () => cut.value >= longest;
   const state = () => stateOf(one(), shown.value);
   const chosen = () => beside ?? BESIDE;
-  /** The other field of the layer that is shown: h beside c. */
+  /** The other state of the layer that is shown: h beside c. */
   const beyond = () => one().states.find((part) => part.layer === state().layer && part.field !== state().field);
 
   function sayCut(value) {
@@ -224,7 +224,7 @@ function mount(place, context) {
     arrive();
   }
 
-  /** Means over sentences; of models that cannot read them there are none, and this text is shown. */
+  /** Means over sentences. A model that does not read words has none: then the typed text is shown. */
   async function verbMeans(models) {
     unread = "";
     const reading = models.filter((name) => context.models.find((card) => card.name === name)?.tokens === "word");
@@ -241,7 +241,7 @@ function mount(place, context) {
     }
   }
 
-  /** Put a new answer on the page; what the address asked for holds for the first one. */
+  /** Put a new answer on the page. The state and the step that the address names hold for the first one. */
   function arrive() {
     position.stop();
     const keep = shown.value || context.get("state", "l0.c"); // an LSTM's c, where there is one

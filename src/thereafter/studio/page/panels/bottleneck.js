@@ -107,7 +107,7 @@ function mount(place, context) {
       const lengths = points.flatMap((one) => one.points.map((point) => point.length));
       length.input.min = Math.min(...lengths);
       length.input.max = Math.max(...lengths);
-      length.set(length.value); // within what there is
+      length.set(length.value); // within the lengths that were measured
       draw();
     } catch (error) {
       failed.say(context.api.sentence(error));
@@ -127,7 +127,7 @@ function mount(place, context) {
     example();
   }
 
-  /** The chart with a line at the length that is looked at. */
+  /** The chart, with a line at the chosen length. */
   function mark() {
     const seen = points.filter((one) => visibleNames().includes(one.model));
     const key = quality.value;

@@ -13,7 +13,7 @@ const MODELS = "models",
 
 const MEASURES = { perplexity: "validation perplexity", bits: "validation bits per byte" };
 const GENERATIONS = KINDS.map((one) => one.name);
-const PATIENCE = 300; // milliseconds after a drawing in which models may come before the charts are drawn again
+const PATIENCE = 300; // milliseconds between two drawings of the charts while models are measured
 
 const ACROSS = { tokens: "tokens trained on", seconds: "seconds of training" };
 
@@ -47,7 +47,7 @@ function mount(place, context) {
   if (context.get("of").startsWith(KEPT))
     of.select.append(el("option", { value: context.get("of"), selected: true }, context.get("of").slice(KEPT.length)));
   const across = choice("Along", Object.entries(ACROSS), context.get("x", "tokens"), redraw);
-  let wish = context.get("y", "perplexity"); // shown wherever it is known
+  let wish = context.get("y", "perplexity"); // the measure that was asked for; another is shown where it is not known
   const measure = choice("Shown", Object.entries(MEASURES), wish, (now) => {
     wish = now;
     redraw();
@@ -141,7 +141,7 @@ function mount(place, context) {
       }
     } catch (error) {
       if (error.status === 503)
-        keptAsked = false; // it is still starting: asked again with the next change
+        keptAsked = false; // the studio is still loading: it is asked again with the next change
       else failed.say(context.api.sentence(error));
     }
   }
@@ -194,7 +194,7 @@ function mount(place, context) {
         pictures = redraw();
       }
     }
-    await pictures; // it is over when the last of them can be seen
+    await pictures; // finished when the last chart can be seen
     if (mine !== turn) return;
     status.textContent = "";
     context.announce(shown?.advice[0] ?? "");
@@ -261,7 +261,7 @@ function mount(place, context) {
   function redraw() {
     context.set({ x: across.value === "tokens" ? "" : across.value, y: wish === "perplexity" ? "" : wish });
     if (!shown) return null;
-    drawn = Infinity; // while they are drawn, none is begun
+    drawn = Infinity; // no other drawing begins before this one ends
     return Promise.all([drawLearning(), drawDistance()]).finally(() => {
       drawn = performance.now();
     });

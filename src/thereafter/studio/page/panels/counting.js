@@ -40,8 +40,8 @@ function mount(place, context) {
   let at = Math.min(ALL, Math.max(0, Math.floor(Number(context.get("at", FIRST)) || 0)));
   let seed = /^\d{1,9}$/.test(context.get("seed")) ? Number(context.get("seed")) : null;
   let view = context.get("view", "counts");
-  let answer = null; // the last one, which “Next sentence” and the switch of the view go by
-  let early = false; // asked before the studio had loaded: asked again as it comes up
+  let answer = null; // the last one: “Next sentence” and the choice of the view need it
+  let early = false; // it was asked before the studio had loaded: then it is asked again
   let timer = 0;
 
   const corpus = choice("Text", CORPORA, context.get("corpus", "four"), () => {
@@ -172,14 +172,14 @@ function mount(place, context) {
     for (const radio of views) radio.checked = radio.value === view;
   }
 
-  /** Go to another position by a person's hand, which ends the play. */
+  /** Go to another position by hand, which ends the play. */
   function step(to) {
     pause();
     at = to();
     restart();
   }
 
-  /** A sentence belongs to the table it was drawn from: at another one it is gone. */
+  /** Show another position. The sentence goes: it was drawn from another table. */
   function restart() {
     seed = null;
     return refresh();
@@ -237,7 +237,7 @@ function mount(place, context) {
       failed.say(context.api.sentence(error));
       return;
     }
-    if (!now) return; // called off while its answer came in
+    if (!now) return; // aborted while its answer came in
     answer = now;
     early = false;
     failed.say("");
@@ -256,7 +256,7 @@ function mount(place, context) {
   function drawLines() {
     const rows = [el("p", {}, answer.first ? "… " : "")];
     answer.around.forEach((word, i) => {
-      const number = answer.first + i + 1; // as many are read when this one is
+      const number = answer.first + i + 1; // so many tokens are read when this one is
       const kind =
         number === at ? "read now" : number > at ? "" : number === at - 1 && word !== "</s>" ? "read before" : "read";
       rows.at(-1).append(el("span", { class: kind, title: MARKS[word] ?? null }, word), " ");

@@ -17,7 +17,7 @@ const TEXT =
   "the farmers near the author are old .\nour white curtain which vanished but shone was useful .\n" +
   "the clerks outside have knelt quickly .\nher customer that won often is late .";
 const NODES = 11; // states that are drawn, however many steps there are
-const DECADES = 3; // powers of ten above and below 1 that the thickness of an arrow tells apart
+const DECADES = 3; // powers of ten above and below 1 that the thickness of an arrow shows
 
 export const panel = {
   id: "eigenvalue",
@@ -73,7 +73,7 @@ function mount(place, context) {
     context.get("units", "32"),
     refresh,
   );
-  radius.node.style.flex = "1 1 16rem"; // the one to drag is the longest
+  radius.node.style.flex = "1 1 16rem"; // the main slider is the longest
   const again = el(
     "button",
     {

@@ -30,7 +30,7 @@ export const panel = {
 
 function mount(place, context) {
   let shown = null; // what the models did with the sentence, and what shows it
-  // null: of each model the unit that carries the number; -1: the mean of all
+  // the unit that is shown. null: of each model the one that carries the number; -1: the mean of all
   let unitNow = context.get("unit") === MEAN ? -1 : wholeNumber(context.get("unit"), null);
   const requests = [context.api.latest(), context.api.latest(), context.api.latest()];
   const failed = errors();
@@ -115,7 +115,7 @@ function mount(place, context) {
       const reads = await Promise.all(
         [first, second].map((pick, i) => (pick.value ? read(pick.value, sentence, requests[i]) : null)),
       );
-      if (!place.isConnected) return; // another panel is shown by now, and the address is its own
+      if (!place.isConnected) return; // another panel is shown by now: the address belongs to it
       const twin = reads[0].twin ? await read(first.value, reads[0].twin, requests[2]) : null;
       if (!place.isConnected) return;
       failed.say("");
@@ -128,7 +128,7 @@ function mount(place, context) {
   const cardOf = (name) =>
     context.models.find((model) => model.name === name) ?? { name, label: name, tokens: "", layers: 1 };
 
-  /** The layers of the chosen model; of one there is nothing to choose. */
+  /** Offer the layers of the chosen model; where there is one only, there is no choice. */
   function offerLayers() {
     const count = cardOf(first.value).layers ?? 1;
     if (!chosenLayer) layer = knownUnit(cardOf(first.value), "number")?.layer ?? 0;
@@ -140,7 +140,7 @@ function mount(place, context) {
     layers.node.style.display = count < 2 ? "none" : "";
   }
 
-  /** What one model did: the chosen layer of it, or its last where it has fewer. */
+  /** What one model did with the sentence, in the chosen layer, or in its last where it has fewer. */
   async function read(name, sentence, request) {
     const model = cardOf(name),
       at = Math.min(layer, (model.layers ?? 1) - 1);

@@ -5,7 +5,7 @@ import { calm, el, errors, show } from "../parts/dom.js";
 import { strip } from "../parts/strip.js";
 
 const LONGEST = 20000; // characters of a seed text, and of the text that is kept on the page
-// characters without a line end after which a block of its own begins: a browser lays out whole blocks
+// characters without a line end after which another block begins: a browser lays out whole blocks at each change
 const LINE = 2000;
 const LOOK = 50; // milliseconds between two drawings of state and bars: more often nobody can follow
 const ALL = 51; // the right end of top-k: nothing is left out
@@ -96,7 +96,7 @@ function mount(place, context) {
   let before = 0;
   let request = 0;
   let choosing = false;
-  let picked = false; // a model was chosen by hand: until then the address names the one that is waited for
+  let picked = false; // a model was chosen by hand; before that the address keeps the model it names
   const spent = pace();
   const later = calm(look);
   seedText.addEventListener("input", () => {
@@ -140,7 +140,7 @@ function mount(place, context) {
 
   function begin() {
     later.cancel();
-    choosing = true; // whoever writes with a model has chosen it: none that gets ready later takes its place
+    choosing = true; // to write with a model is to choose it: none that is ready later takes its place
     model.select.dispatchEvent(new Event("change"));
     choosing = false;
     start(ahead());
@@ -203,7 +203,7 @@ function mount(place, context) {
     } else show(rate, "");
   }
 
-  /** How many tokens may be under way: few, so that a change of the settings is seen at once. */
+  /** How many tokens are asked for in advance: few, so that a change of the settings is seen at once. */
   function ahead() {
     return Math.max(1, Math.min(16, Math.ceil(speed.value / 6)));
   }

@@ -26,7 +26,7 @@ function mount(place, context) {
     .filter(Boolean)
     .map((name) => name.replaceAll("%2C", ","));
   let touched = chosen.length > 0;
-  let shown = new Map(); // the columns by model: one that would look the same is not drawn anew
+  let shown = new Map(); // the columns by model; one that would look the same is kept
   let keep = ""; // the model whose first bar gets the focus when the bars are drawn anew
   const ask = context.api.latest();
   const failed = errors();
@@ -118,7 +118,7 @@ function mount(place, context) {
     }
   }
 
-  /** The column of an answer: the one that is there where it shows the same. */
+  /** The column of an answer; the old one is kept where it shows the same. */
   function columnFor(answer, scale) {
     const label = context.models.find((one) => one.name === answer.model)?.label ?? answer.model;
     const content = JSON.stringify([label, answer, scale]);
@@ -145,7 +145,7 @@ function mount(place, context) {
   }
 
   function add(model, item) {
-    // whoever goes by keys alone stays in the column and can add word after word
+    // with the keyboard one stays in the column and can add word after word
     write(text.value + item.append, document.activeElement?.matches(".bar:focus-visible") ? model : "");
   }
 
@@ -154,12 +154,12 @@ function mount(place, context) {
   return () => later.cancel();
 }
 
-/** A share as whole per cent; what is there is never called 0. */
+/** A share as a whole percentage; one above 0 is never shown as 0. */
 function roundPercent(share) {
   return share > 0 && share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`;
 }
 
-/** How a model divides the verbs it expects between the two numbers. */
+/** How a model divides the verbs it expects between singular and plural. */
 function verbs({ singular, plural }) {
   const all = singular + plural;
   if (all < 0.001) return el("p", { class: "verbs" }, "no verb is expected here", el("span", { class: "both" }));
@@ -185,7 +185,7 @@ function verbs({ singular, plural }) {
   );
 }
 
-/** The end of a text; a character of two halves is not cut. */
+/** The end of a text; no surrogate pair is cut in two. */
 function end(text) {
   const cut = text.slice(-READ);
   return /^[\udc00-\udfff]/.test(cut) ? cut.slice(1) : cut;

@@ -148,7 +148,7 @@ function mount(place, context) {
         gates: false,
       };
       const reading = await request("/api/step", asked);
-      if (!place.isConnected) return; // another panel is shown by now, and the address is its own
+      if (!place.isConnected) return; // another panel is shown by now: the address belongs to it
       const twin = reading.twin ? await requestTwin("/api/step", { ...asked, text: reading.twin, k: 1 }) : null;
       if (!place.isConnected) return;
       [answer, twinSteps] = [reading, twin?.steps.length === reading.steps.length ? twin.steps : null];
@@ -207,8 +207,8 @@ function mount(place, context) {
   const cardOf = () => context.models.find((one) => one.name === pick.value);
 
   /**
-   * The field and the unit that are followed: the one that carries the number where none was chosen; else of the last
-   * layer, its c or h.
+   * The state and the unit that the picture follows: the unit that carries the number of the subject, where one is
+   * known and none was chosen. Else a unit of the last layer, of its c where there is one, or of its h.
    */
   function memory() {
     const known = knownUnit(cardOf(), "number");

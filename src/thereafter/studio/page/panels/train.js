@@ -25,7 +25,7 @@ const WAYS = [
   ["file", "Open a file"],
 ];
 const EXAMPLE = "ready:lstm";
-const LONG = 50_000; // characters of a paste that is put in at once
+const LONG = 50_000; // from so many characters on a paste is put in without undo
 const SHORT = 2000; // characters of a pasted text that still go into a link
 
 export const panel = {
@@ -123,7 +123,7 @@ function mount(place, context) {
     }
   }
 
-  /** Until there is a training, one that was made before shows what a curve looks like. */
+  /** Until there is a training, the curve of a ready model shows what one looks like. */
   async function exemplify() {
     const wanted = !context.jobs.length && context.models.some((model) => model.name === EXAMPLE);
     if (!wanted) return context.jobs.length && example.replaceChildren();
@@ -134,7 +134,7 @@ function mount(place, context) {
       const [curve] = await context.api.post("/api/curves", { models: [EXAMPLE] });
       if (chart.isConnected) await curveChart(chart, curve);
     } catch {
-      example.replaceChildren(); // an example that is not there is no error
+      example.replaceChildren(); // a missing example is no error
     }
   }
 
@@ -152,7 +152,7 @@ function mount(place, context) {
   };
 }
 
-/** The fields of a new training; `values()` are what they say. */
+/** The fields of a new training: { node, hint, values() }. */
 function form(context, remember, openFile) {
   const way = el("div", { class: "row middle", role: "radiogroup", "aria-label": "Where the text comes from" });
   const buttons = WAYS.map(([value, name]) => {
@@ -181,7 +181,7 @@ function form(context, remember, openFile) {
   text.addEventListener("paste", (event) => {
     const given = event.clipboardData?.getData("text/plain") ?? "";
     if (given.length < LONG) return;
-    event.preventDefault(); // as typing, which can be undone, a browser takes many seconds for it
+    event.preventDefault(); // a browser takes many seconds for a long paste that can be undone
     text.setRangeText(given, text.selectionStart, text.selectionEnd, "end");
     remember();
   });

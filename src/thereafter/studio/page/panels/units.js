@@ -42,7 +42,7 @@ function mount(place, context) {
   const linked = { model: context.get("model", FIRST), unit: context.get("unit"), property: context.get("property") };
   let own = context.get("text"); // a text of the visitor's; "" is a sample of the model's
   let unit = "";
-  let touched = false; // something was chosen by hand: until then the address stays with the model that is waited for
+  let touched = false; // something was chosen by hand; before that the address keeps the model it names
   let known = []; // the properties there are
   let clock = 0;
   const failed = errors();
@@ -148,7 +148,7 @@ function mount(place, context) {
       return;
     }
     const card = context.models.find((one) => one.name === name);
-    const wanted = known.some((one) => one.name === linked.property) ? linked.property : usual(card, known);
+    const wanted = known.some((one) => one.name === linked.property) ? linked.property : usualProperty(card, known);
     const now = touched && property.value ? property.value : wanted;
     property.select.replaceChildren(
       ...known.map((one) => el("option", { value: one.name, selected: one.name === now }, one.meaning)),
@@ -164,7 +164,7 @@ function mount(place, context) {
     try {
       const answer = await askRanked("/api/units/ranked", { model: model.value, property: asked, top: 10 });
       failed.say("");
-      answer.ranked.sort((one, other) => (other.held_out ?? -1) - (one.held_out ?? -1)); // by the figure that is shown
+      answer.ranked.sort((one, other) => (other.held_out ?? -1) - (one.held_out ?? -1)); // by the shown figure
       ranking.replaceChildren(...listRanking(answer));
       onward.disabled = false;
       if (!unit) unit = answer.ranked[0]?.unit ?? "";
@@ -302,7 +302,7 @@ function mount(place, context) {
 }
 
 /** The first property that a unit of the model is known for; else one that most texts of its kind have. */
-function usual(model, all) {
+function usualProperty(model, all) {
   const known = Object.keys(model.units ?? {}).find((name) => all.some((one) => one.name === name));
   if (known) return known;
   if (model.source.startsWith("python-code")) return "quotes-or-comment";

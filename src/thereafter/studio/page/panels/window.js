@@ -183,7 +183,7 @@ function mount(place, context) {
       failed.say(context.api.sentence(error));
       return;
     }
-    if (!now) return; // called off while its answer came in
+    if (!now) return; // aborted while its answer came in
     answer = now;
     failed.say("");
     waiting.remove();
@@ -231,7 +231,7 @@ function mount(place, context) {
     head.replaceChildren(fan(7, 10));
   }
 
-  /** The bars are made anew with each word: whoever chose one with the keyboard stays at its place. */
+  /** The bars are made anew with each word. The focus stays on the same place of the list. */
   function drawBars() {
     const { content } = stages.output;
     const focused = [...content.querySelectorAll("button")].indexOf(document.activeElement);

@@ -7,8 +7,8 @@ const SYMBOLS = ["circle", "square", "diamond", "cross", "triangle-up", "x", "st
 const SHARES = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
 
 /**
- * The chart of some rows of a comparison, in the colours they have among all rows: { traces, options, summaries, note
- * }. `summaries` are the traces in words, `note` says what the dashed line and the bars at the points are.
+ * The chart of some rows of a comparison, in the colours they have among all rows. Returns { traces, options,
+ * summaries, note }: `summaries` are the traces in words, `note` explains the dashed line and the bars.
  */
 export function agreementByDistance(rows, all) {
   const words = rows[0].agreement.map((point) => point.words);
@@ -90,7 +90,7 @@ export function agreementByDistance(rows, all) {
   return { traces, options, summaries, note: guesses + bars };
 }
 
-/** Colour by kind of model; dash and mark by place, since colour alone says nothing to everybody. */
+/** Colour by kind of model; dash and mark by place, since not everybody can tell the colours apart. */
 export function styleOf(row, rows) {
   const place = rows.indexOf(row);
   const twin = rows.slice(0, place).filter((other) => other.kind === row.kind).length;

@@ -4,9 +4,9 @@ import { calm, el, errors } from "./dom.js";
 import { MOST_TYPED, taskChoice, taskModels } from "./tasks.js";
 
 /**
- * Below the controls stand the nodes `shown`, which `draw(answer, ready)` fills; `ready`: the model is the one trained
- * here. `texts` are examples; `words` says what a person reads: label of the text, model, another, empty, offer and
- * about of the training. Returned are `write(text)` and `leave`, for when the panel goes.
+ * Below the controls stand the nodes `shown`, which `draw(answer, ready)` fills; `ready` is true for the built-in
+ * model. `texts` are examples. `words` are the texts of the controls: `label` of the text, `model`, `another` (text),
+ * `empty` (nothing was typed), `offer` and `about` of the training. Returns { write(text), leave() }.
  */
 export function answers(place, context, { task, texts, words, shown, draw }) {
   const ask = context.api.latest();

@@ -1,8 +1,9 @@
 // Asking for the same again and again while something is under way, for as long as a panel is open.
 
 /**
- * `tell(request)` shows what it answers, or says what went wrong; `later(path, ms)` asks again then, `leave()` ends it.
- * While the studio loads nothing is said: whoever watches asks again.
+ * `tell(request)` calls `show` with the answer of a request, or shows its error. `later(path, ms)` asks again after
+ * some milliseconds, `leave()` ends it all. While the studio loads no error is shown: who watches the studio asks
+ * again.
  */
 export function asker(context, failed, show) {
   let timer = 0,

@@ -5,8 +5,7 @@ const MARKS = { singular: "sg", plural: "pl" };
 
 /**
  * A list of { text, p }; with `chosen` each bar is a button. Bars are drawn on a scale whose end is the likeliest.
- * `tinted`: items have a `number` too, which is shown by a colour and by a mark, since colour alone says nothing to
- * everybody.
+ * `tinted`: items have a `number` too, shown by a colour and by a mark, since not everybody can tell the colours apart.
  */
 export function bars(items, { chosen = null, label = "next", scale = null, tinted = false } = {}) {
   const most = scale ?? Math.max(...items.map((item) => item.p), 1e-9);

@@ -9,11 +9,11 @@ const MIDDLE = 48,
   GAP = 3;
 
 /**
- * A chain over labels (what is read at each step); `heads` name the rows: what is read, what goes forward, what goes
- * back, and, where there is a fourth, what else goes back. The loss stands beside it and stays in sight however long
- * the chain is. `paint({ forward, back, beside, cut, say })` fills it: for each step null or { level: 0 to 1, text },
- * the size of the disc and the thickness of the arrow being the level. The steps before `cut` are shown as cut off.
- * `follow(step)` scrolls to one.
+ * A chain of states, one for each label (what is read at that step): { node, paint, follow(step) }. `heads` name the
+ * rows: what is read, the forward pass, the backward pass and, where there are four, a second backward pass. The loss
+ * stands beside the chain and stays in sight however long it is. `paint({ forward, back, beside, cut, say })` fills
+ * it. Each list has for each step null or { level, text }: the level, from 0 to 1, is the size of the disc and the
+ * thickness of the arrow. The steps before `cut` are shown as cut off. `follow(step)` scrolls to a step.
  */
 export function chain(labels, { heads, loss, width, forward = true }) {
   const steps = labels.length;

@@ -2,7 +2,7 @@
 import { el, show, visible } from "./dom.js";
 import { shade } from "./strip.js";
 
-const PALE = 0.45; // how much of the colour is left, so that letters can be read on it
+const PALE = 0.45; // how much of the colour is left, so that the text can be read on it
 
 function css(value) {
   return `rgb(${shade(PALE * value).join()})`;
@@ -38,7 +38,7 @@ function mean(values) {
   return values.length ? values.reduce((sum, one) => sum + one, 0) / values.length : NaN;
 }
 
-/** The picture in words. */
+/** What the coloured text shows, in words and means. */
 export function summary(answer, yesNo, meaning) {
   if (!yesNo || !answer.truth) return `The mean of the unit is ${mean(answer.values).toFixed(2)}.`;
   const [inside, outside] = [1, 0].map((is) => mean(answer.values.filter((_, i) => answer.truth[i] === is)).toFixed(2));

@@ -45,9 +45,7 @@ export function pageColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/**
- * Show these nodes in this order. Those that are there already stay untouched: a click that was begun on one goes on.
- */
+/** Show these nodes in this order. Those that are there already are not touched, so a click on one is not lost. */
 export function arrange(place, nodes) {
   for (const old of [...place.childNodes]) if (!nodes.includes(old)) old.remove();
   nodes.forEach((node, at) => {

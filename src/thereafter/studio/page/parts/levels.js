@@ -44,7 +44,7 @@ export const STYLE = `
 .levels thead [aria-current] button { background: var(--accent); color: var(--on-accent); border-color: var(--accent);
   }`;
 
-/** What a panel needs of an answer of /api/step for one layer: its gates and the field that is its memory. */
+/** An answer of /api/step for one layer: with its gates and its memory, which is c where there is one, else h. */
 export function reading(answer, model, layer) {
   const memory = `${layer}.c` in answer.before.state ? `${layer}.c` : `${layer}.h`;
   const gates = answer.gates.map((gate) => ({ ...gate, field: `${layer}.${gate.name}` }));
@@ -59,13 +59,13 @@ export function reading(answer, model, layer) {
   };
 }
 
-/** The values of a field at a step; step 0 is before the first word, when no gate has been asked. */
+/** The values of a state or a gate at a step. Step 0 is before the first word: there are no gates yet. */
 function values(read, fieldName, at) {
   const step = at ? read.steps[at - 1] : read.before;
   return step.state[fieldName] ?? step.gates?.[fieldName];
 }
 
-/** Of one unit its value; of all (unit -1) the mean, of a memory the mean size. */
+/** The value of one unit; of all units (-1) the mean, and of the memory the mean size. */
 function level(read, fieldName, at, unit) {
   const all = values(read, fieldName, at);
   if (unit >= 0) return all[unit];
@@ -73,8 +73,8 @@ function level(read, fieldName, at, unit) {
 }
 
 /**
- * The unit that is shown of a model: where none was chosen (null) the one that carries the number; a smaller model may
- * not have it.
+ * The unit that is shown of a model: the chosen one, or the one that carries the number where none was chosen (null). A
+ * smaller model may not have the chosen unit: then it is -1, the mean of all.
  */
 export function unitOf(read, unit) {
   const wanted = unit ?? read.known;
@@ -242,11 +242,11 @@ export function levelTable(reads, chosen, twin = null) {
   return { node, draw, heads };
 }
 
-/** A row of the table. With a twin its memory has the same scale, and `turned` is the row of the twin itself. */
-function line(read, fieldName, twin, turned = false) {
+/** A row of the table. The memories of a sentence and its twin have one scale; `isTwin`: it is the row of the twin. */
+function line(read, fieldName, twin, isTwin = false) {
   const isMemory = fieldName === read.memory,
     name = fieldName.split(".")[1];
-  const source = turned ? twin : read;
+  const source = isTwin ? twin : read;
   const cells = read.steps.map((step, i) => {
     const form = source.steps[i].form,
       number = el("span"),
@@ -254,16 +254,16 @@ function line(read, fieldName, twin, turned = false) {
     const box = el(
       "div",
       { class: "level" },
-      turned ? el("small", { class: form === step.form ? "" : "other" }, visible(form)) : null,
+      isTwin ? el("small", { class: form === step.form ? "" : "other" }, visible(form)) : null,
       bar,
       number,
     );
     return { node: el("td", {}, box), number, bar: bar ?? box };
   });
-  const title = turned ? "its twin" : isMemory ? `memory ${name}` : name;
+  const title = isTwin ? "its twin" : isMemory ? `memory ${name}` : name;
   const node = el(
     "tr",
-    { "data-field": fieldName, "data-memory": isMemory, [turned ? "data-twin" : "data-of"]: read.model.name },
+    { "data-field": fieldName, "data-memory": isMemory, [isTwin ? "data-twin" : "data-of"]: read.model.name },
     el("th", { scope: "row" }, title),
     cells.map((cell) => cell.node),
   );
@@ -283,14 +283,14 @@ function line(read, fieldName, twin, turned = false) {
 }
 
 /**
- * From the subject up to the verb, what a unit holds and what its twin does, as a sentence with the numbers; "" without
+ * What a unit holds from the subject up to the verb, in the sentence and in its twin, in words and numbers; "" without
  * a twin.
  */
 export function describeMemory(read, twin, wanted) {
   const unit = unitOf(read, wanted);
   if (!twin || unit < 0) return "";
-  const turned = [...read.steps.keys()].filter((i) => read.steps[i].form !== twin.steps[i].form);
-  const [subject, verb] = [turned[0], turned.at(-1)];
+  const swapped = [...read.steps.keys()].filter((i) => read.steps[i].form !== twin.steps[i].form);
+  const [subject, verb] = [swapped[0], swapped.at(-1)];
   if (verb - subject < 2) return "";
   // the steps from the subject to the word before the verb
   const between = Array.from({ length: verb - subject }, (_, i) => subject + i + 1);

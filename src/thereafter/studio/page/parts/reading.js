@@ -8,10 +8,7 @@ export function tooLarge(name, bytes) {
   return `${name} has ${(bytes / 1e6).toFixed(1)} MB; expected at most ${MOST_BYTES / 1e6} MB; try a part of it`;
 }
 
-/**
- * The text of a file: UTF-8, or UTF-16 where it begins with the mark of that; an Error with a sentence for anything
- * else.
- */
+/** The text of a file: UTF-8, or UTF-16 where it begins with a byte order mark. Anything else is an Error. */
 export async function readText(file) {
   const refused = tooLarge(file.name, file.size);
   if (refused) throw new Error(refused);

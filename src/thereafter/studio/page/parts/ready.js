@@ -41,7 +41,8 @@ export function readyModels(context) {
   const ask = asker(context, failed, show);
 
   async function tell(request) {
-    if (!(await ask.tell(request)) && made) ask.later("/api/ready", 5 * EVERY); // one look that failed ends no watching
+    // after an error it is asked again, later
+    if (!(await ask.tell(request)) && made) ask.later("/api/ready", 5 * EVERY);
   }
 
   function show({ models, making }) {
@@ -84,7 +85,7 @@ export function readyModels(context) {
   return { node, leave: ask.leave };
 }
 
-/** About how long, on one core of a processor of today. */
+/** About how long a training takes on one core. */
 function time(minutes) {
   return minutes < 1 ? `about ${Math.max(5, Math.round(minutes * 12) * 5)} s` : `about ${Math.round(minutes)} min`;
 }

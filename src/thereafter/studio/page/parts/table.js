@@ -7,9 +7,9 @@ const PLAIN = "background:none;border:0;padding:.2rem 0;font-weight:600;white-sp
 const WHOLE = "position:sticky;left:.6rem;display:inline-block;max-width:75vw;white-space:normal";
 
 /**
- * `draw(columns, groups, first)` fills it: columns are { key, title, show(row) }, groups are { title, rows }; it is
- * sorted by the key `first` where it has no column of the one that was asked for. `changed(key, down)` is called at
- * every change. Rows without a value come last, whichever way it is sorted.
+ * { node, draw(columns, groups, first) }: columns are { key, title, show(row) }, groups are { title, rows }. The table
+ * is sorted by the key `sort`, or by `first` where it has no such column. `changed(key, down)` is called whenever a
+ * heading is clicked. Rows without a value come last, in both directions.
  */
 export function sortable({ label, sort, down = false, changed = () => {} }) {
   const table = el("table", { "aria-label": label });

@@ -3,7 +3,7 @@ import { asker } from "./asking.js";
 import { field } from "./controls.js";
 import { el, errors } from "./dom.js";
 
-/** Characters of a sentence that are taken. */
+/** The most characters that can be typed. */
 export const MOST_TYPED = 400;
 const EVERY = 400; // milliseconds between two looks at a training
 
@@ -48,7 +48,7 @@ export function taskModels(context, { task, offer, about, changed }) {
     status.textContent = `training ${making.model}, ${share}`;
     const names = mine.map((model) => model.name).join();
     if (mine.length && !busy && names !== known) {
-      // while they are trained the list is not whole
+      // while models are trained the list is not complete
       known = names;
       changed(mine);
     }

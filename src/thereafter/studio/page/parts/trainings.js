@@ -41,10 +41,7 @@ export async function curveChart(element, curve) {
   );
 }
 
-/**
- * `node`, `update(jobs)` with what the studio says, `reveal(job)` to show one that has just begun, `leave()` at the
- * end.
- */
+/** { node, update(jobs), reveal(job), leave() }: `reveal` shows a training that has just begun. */
 export function trainings(context, failed) {
   const node = el("div", { id: "trainings", style: "display:flex;flex-direction:column;gap:1rem" });
   const none = el("p", { class: "note" }, "There is none yet. Start one above: it is shown here as it learns.");
@@ -167,10 +164,10 @@ function card(context, first, open, failed) {
     if (stale) look();
   }
 
-  /** Ask for the curve where it is looked at and may have grown; one question at a time. */
+  /** Ask for the curve if it is open and may have grown; one request at a time. */
   async function look() {
     if (!curve.open || asking || !(stale || GROWING.includes(job.state)) || !node.isConnected) return;
-    if (performance.now() - asked < 0.9 * EVERY) return; // the next tick of the clock asks
+    if (performance.now() - asked < 0.9 * EVERY) return; // the next tick will ask
     asked = performance.now();
     asking = true;
     stale = false;
@@ -188,7 +185,7 @@ function card(context, first, open, failed) {
       picture.hidden = !some;
       if (some) await curveChart(picture, points);
     } catch (fault) {
-      // one that is gone goes from the list by itself
+      // a training that is gone leaves the list by itself
       if (fault.status !== 404) show(without, context.api.sentence(fault));
     } finally {
       asking = false;

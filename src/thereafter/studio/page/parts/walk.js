@@ -6,7 +6,7 @@ import { tokens } from "./tokens.js";
 
 const RECURRENT = new Set(KINDS.filter((one) => one.recurrent).map((one) => one.name));
 const GATED = new Set(KINDS.filter((one) => one.gated).map((one) => one.name));
-/** Characters of a sentence that are taken, and tokens of it that are read. */
+/** The most characters that can be typed, and the most tokens of them that are read. */
 export const MOST_CHARACTERS = 4000,
   MOST_STEPS = 60;
 
@@ -143,13 +143,13 @@ export function chips(steps, chosen) {
   return { node, mark };
 }
 
-/** Say of an element whether it is that of the current step. */
+/** Mark an element as the one of the current step, or not. */
 export function markCurrent(element, is) {
   if (is) element.setAttribute("aria-current", "step");
   else element.removeAttribute("aria-current");
 }
 
-/** What the model has never met, and what was not read, as a sentence or two; "" where there is nothing to say. */
+/** Sentences about unknown words and tokens that were left out; "" where there are none. */
 export function remarks({ steps, left }) {
   const unknown = [...new Set(steps.filter((step) => !step.known).map((step) => visible(step.form)))];
   const sentences = [];
@@ -158,7 +158,7 @@ export function remarks({ steps, left }) {
   return sentences.join(" ");
 }
 
-/** The text up to and with the last of some words, which stand in it one after the other. */
+/** The beginning of a text that ends with the last of these words, which stand in it one after the other. */
 export function textUpTo(text, forms) {
   const plain = text.toLowerCase();
   let at = 0;
@@ -177,9 +177,7 @@ export function bringIntoView(box, element) {
   if (inner.left < outer.left) box.scrollLeft -= outer.left - inner.left + 40;
 }
 
-/**
- * The size that all but the largest fiftieth of some values have, as the strongest colour: one outlier pales no strip.
- */
+/** The 98th percentile of the sizes, for the strongest colour: so one outlier does not make a whole strip pale. */
 export function usualSize(values) {
   const sizes = Float64Array.from(values, Math.abs).sort();
   return Math.max(0.05, sizes[Math.ceil(0.98 * sizes.length) - 1] ?? 0);
