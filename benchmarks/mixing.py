@@ -111,7 +111,7 @@ def measure(
     add("mixture, cache", lambda: both.score(test, cache=True, tune=valid))
     say("the rate of dynamic evaluation")
     # found once: each try reads thousands of tokens
-    with mixing.switched(learned._trained, Switches.of(dynamic=True), valid) as found:
+    with mixing.switched(learned.trained, Switches.of(dynamic=True), valid) as found:
         dynamic = found.dynamics[0]
     add("LSTM, dynamic", lambda: learned.score(test, dynamic=dynamic))
     add("mixture, dynamic", lambda: both.score(test, dynamic=dynamic, tune=valid))

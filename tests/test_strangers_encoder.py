@@ -128,8 +128,8 @@ def test_rows_change_places_with_their_sources(kind: str) -> None:
 def test_greedy_and_a_beam_of_five_against_all_answers_there_are(kind: str, penalty: float) -> None:
     for seed in range(6):
         decoder, memory = made(kind, seed)
-        greedy = sources.answered(decoder, memory, AnswerSettings())
-        together = sources.searched(decoder, memory, 5, penalty)
+        greedy = sources.decode_answers(decoder, memory, AnswerSettings())
+        together = sources.search_answers(decoder, memory, 5, penalty)
         model = decoder.given(memory)
         for row, all_log_p in enumerate(log_p(decoder, memory)):
             answer: tuple[int, ...] = ()
@@ -154,7 +154,7 @@ def test_greedy_and_a_beam_of_five_against_all_answers_there_are(kind: str, pena
 @BOTH
 def test_several_answers_are_searched_for_at_once(kind: str) -> None:
     decoder, memory = made(kind)
-    for row, texts in enumerate(sources.searched(decoder, memory, len(SEQUENCES), best=4)):
+    for row, texts in enumerate(sources.search_answers(decoder, memory, len(SEQUENCES), best=4)):
         by_score = {one: total / len(one) for one, total in log_p(decoder, memory)[row].items()}
         assert [one.tokens for one in texts] == sorted(by_score, key=by_score.__getitem__, reverse=True)[:4]
 
@@ -162,7 +162,7 @@ def test_several_answers_are_searched_for_at_once(kind: str) -> None:
 @BOTH
 def test_draws_come_as_often_as_they_are_likely(kind: str) -> None:
     decoder, memory = made(kind, rows=1)
-    begin = sources.prompted(decoder, memory, Letters())
+    begin = sources.prompt_of(decoder, memory, Letters())
     draws = 1500
     for temperature in (1.0, 2.0):
         options: Any = {"max_new_tokens": LIMIT, "num_return_sequences": draws, "temperature": temperature, "seed": 3}
@@ -197,7 +197,7 @@ def bent(all_log_p: dict[tuple[int, ...], float], temperature: float) -> dict[tu
 @BOTH
 def test_an_answer_is_streamed(kind: str) -> None:
     decoder, memory = made(kind, seed=1, rows=1)
-    begin = sources.prompted(decoder, memory, Letters())
+    begin = sources.prompt_of(decoder, memory, Letters())
     for seed in range(5):
         settings = GenerationSettings(max_new_tokens=LIMIT, seed=seed)
         pieces = list(generation.pieces(begin, settings))
@@ -247,12 +247,12 @@ def test_translators_go_through_the_same_search_sampler_stream_and_trace(model: 
     example = task.example("a b c")
     with net.quietly():
         memory = net.encode(task.batch([example], translator.codecs))
-    begin = sources.prompted(net, memory, wording)
+    begin = sources.prompt_of(net, memory, wording)
     greedy = GenerationSettings(max_new_tokens=net.limit, do_sample=False)
     (text,) = generation.generate(begin, greedy)
     assert text.text.strip() == translator.predict("a b c")
     assert "".join(piece.text for piece in generation.pieces(begin, greedy)) == text.text
-    (best,) = sources.searched(net, memory, 3)[0]
+    (best,) = sources.search_answers(net, memory, 3)[0]
     assert wording.decode(best.tokens) == translator.predict("a b c", beam=3)
     conditioned = net.given(memory)
     logp, _ = conditioned.log_probs(np.array([best.tokens]), conditioned.start(1))
@@ -278,9 +278,9 @@ def test_a_translation_is_drawn(tmp_path: Path) -> None:
     assert model.predict(asked, do_sample=True, top_k=1, seed=4) == model.predict(asked)
     assert model.score(pairs, do_sample=True, seed=1) == model.score(pairs, do_sample=True, seed=1)
     for wrong, message in (
-        ({"temperature": 0.5}, "temperature is for answers that are drawn.*try do_sample=True"),
-        ({"seed": 1}, "seed is for answers that are drawn"),
-        ({"do_sample": True, "beam": 3}, "beam is 3, but a beam search draws nothing"),
+        ({"temperature": 0.5}, "temperature is for sampled answers.*try do_sample=True"),
+        ({"seed": 1}, "seed is for sampled answers"),
+        ({"do_sample": True, "beam": 3}, "beam is 3, but a beam search does not sample"),
         ({"do_sample": True, "top_k": 0}, "top_k is 0; expected at least 1"),
         ({"do_sample": True, "seed": -1}, "seed is -1; expected 0 or more"),
     ):

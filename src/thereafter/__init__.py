@@ -10,7 +10,7 @@ Nothing heavy is imported before it is used.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from thereafter.version import __version__ as __version__
 
@@ -71,7 +71,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in ("instruments", "nn"):
         return import_module(f"thereafter.{name}")
     if name not in _DOOR:

@@ -1,8 +1,8 @@
-"""What `import thereafter` offers: train, resume, compare, load, read_arpa, mixture and what they return."""
+"""The functions that `import thereafter` offers: train, resume, compare, load, read_arpa, mixture."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
@@ -15,9 +15,10 @@ from thereafter.errors import OptionError
 from thereafter.evaluation.scores import Score
 from thereafter.evaluation.switches import Switches
 from thereafter.inspection.trace import Trace
-from thereafter.language_model import LanguageModel, load_language_model, resume_language_model, visible
+from thereafter.language_model import LanguageModel, load_language_model, resume_language_model
 from thereafter.runs import folder as files
 from thereafter.runs import ownership
+from thereafter.terminal import show_progress
 from thereafter.text.sources import Texts
 from thereafter.training import mixing, protocol, roles
 from thereafter.training.kinds import MODELS, ModelKind
@@ -39,7 +40,7 @@ def train(
     out: str | PathLike[str] | None = None,
     valid: AnySource | None = None,
     split: str | None = None,
-    **options: Any,
+    **options: object,
 ) -> LanguageModel: ...
 @overload
 def train(
@@ -52,7 +53,7 @@ def train(
     out: str | PathLike[str] | None = None,
     valid: AnySource | None = None,
     split: None = None,
-    **options: Any,
+    **options: object,
 ) -> TaskModel: ...
 def train(
     source: AnySource | None = None,
@@ -64,23 +65,23 @@ def train(
     out: str | PathLike[str] | None = None,
     valid: AnySource | None = None,
     split: str | None = None,
-    **options: Any,
+    **options: object,
 ) -> LanguageModel | TaskModel:
     """Train a language model on a path, several paths, a folder, a glob or a named corpus (or on `text=`).
 
     `model`: a name of `thereafter.kinds.KINDS`, `ngram` by default.
-    `tokens`: word, prose, char, byte or bpe; by default what suits the source. `out`: a run folder to save to; a neural
-    model is saved there while it is trained, and `resume` goes on with it after whatever happened.
-    `valid`: a source to validate on; `split="90/10"` cuts the text instead. By default a corpus' own valid part is
-    used, else neural models hold out the last 5 % of lines; n-grams need none.
+    `tokens`: word, prose, char, byte or bpe; by default the tokenizer that suits the source. `out`: a run folder to
+    save to; a neural model is saved there during training, and `resume` continues it after an interruption.
+    `valid`: a validation set; `split="90/10"` cuts it from the text instead. By default it is the valid part of a
+    corpus, else neural models hold out the last 5 % of lines; n-grams need none.
     Options of the text: context, min_count, vocabulary, lower, letters_only, encoding.
     Options of `model="ngram"`: order, smoothing, cutoffs, alpha, factor. Those of neural models are the fields of
     `thereafter.models.settings` and of `thereafter.training.settings.TrainingSettings`: hidden, layers, epochs, rate...
-    An option may be spelled in full where names meet: `**{"transformer.context": 512}`.
+    If two tables have an option of the same name, write the full name: `**{"transformer.context": 512}`.
 
-    With `task` (a name of `thereafter.tasks.TASKS`) a network for it is trained on examples instead: a file, or the
-    name of a corpus; validated on its valid part, else on the last tenth. Options are the fields of the task's settings
-    and of `TrainingSettings`.
+    With `task` (a name of `thereafter.tasks.TASKS`) a network for that task is trained on examples instead: a file, or
+    the name of a corpus; validated on its valid part, else on the last tenth. Options are the fields of the task's
+    settings and of `TrainingSettings`.
 
     >>> lm = train(text="the cat sat on the mat\\nthe cat ate\\n", tokens="word", order=2, smoothing="mle", min_count=1)
     >>> lm.next("the", k=1)
@@ -94,11 +95,11 @@ def train(
     folder = None if out is None else Path(out)
     if folder is not None:
         files.check_free(folder)
-    with visible(), nullcontext() if folder is None else ownership.owning(folder):
+    with show_progress(), nullcontext() if folder is None else ownership.owning(folder):
         texts = protocol.find_texts(source, text, settings)
-        other = None if valid is None else protocol.find_texts(valid, None, settings)
-        against = [] if other is None else _against(model, texts, other)
-        trained = protocol.train(texts, model, settings, sorted_options, folder, other, split, against)
+        validation = None if valid is None else protocol.find_texts(valid, None, settings)
+        warnings = [] if validation is None else _validation_warnings(model, texts, validation)
+        trained = protocol.train(texts, model, settings, sorted_options, folder, validation, split, warnings)
         lm = LanguageModel(trained, trained.texts)
         if folder is not None and "training" not in trained.config:
             lm.save(folder)
@@ -107,15 +108,15 @@ def train(
 
 def _train_task(
     task: str,
-    source: Any,
+    source: AnySource | None,
     out: str | PathLike[str] | None,
-    valid: Any,
-    of_texts: dict[str, Any],
+    valid: AnySource | None,
+    of_texts: Mapping[str, str | None],
     model: str | None,
     tokens: str | None,
-    options: dict[str, Any],
+    options: Mapping[str, object],
 ) -> TaskModel:
-    """Train for a task; what language models alone are told is refused by name."""
+    """Train a task; the options `of_texts`, which only language models have, are refused."""
     from thereafter.task_model import train_task
 
     for name, value in of_texts.items():
@@ -124,11 +125,11 @@ def _train_task(
     if source is None:
         raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")
     own = {name: value for name, value in (("model", model), ("tokens", tokens)) if value is not None}
-    return train_task(task, source, valid=valid, out=out, **own, **options)
+    return train_task(task, source, {**own, **options}, valid=valid, out=out)
 
 
-def _against(model: str, texts: Texts, valid: Texts) -> list[str]:
-    """What speaks against validating on a text; nothing where the kind of model validates on none."""
+def _validation_warnings(model: str, texts: Texts, valid: Texts) -> list[str]:
+    """What makes a text a bad validation set; nothing if the kind of model needs no validation."""
     kind: ModelKind = MODELS.load(model)
     if not kind.trained_in_steps:
         return []
@@ -136,11 +137,11 @@ def _against(model: str, texts: Texts, valid: Texts) -> list[str]:
 
 
 def resume(run: str | PathLike[str]) -> LanguageModel | TaskModel:
-    """Go on with a training that was stopped or killed; a run that has finished is loaded as it is.
+    """Resume a training run that was stopped or killed; a finished run is loaded.
 
-    Returns what the run holds, as `load` does. On a CPU, and with a budget in epochs or tokens, the weights at its end
-    are those of a run that was never stopped, to the last bit: it goes on with the threads it began with, and says so
-    where processor or torch are others.
+    Returns what `load` returns. On a CPU, and with a budget in epochs or tokens, the final weights are those of a run
+    that was never stopped, to the last bit: it uses the same number of threads as before, and warns if the processor or
+    the version of torch has changed.
     """
     path = Path(run)
     if files.holds_task(path):
@@ -151,7 +152,7 @@ def resume(run: str | PathLike[str]) -> LanguageModel | TaskModel:
 
 
 def load(run: str | PathLike[str], tokens: str = "word") -> LanguageModel | TaskModel:
-    """Load what a run folder holds, or an ARPA file (`tokens` as in `read_arpa`). Executes nothing that is in it."""
+    """Load a run folder or an ARPA file (`tokens` as in `read_arpa`). Nothing in it is executed."""
     path = Path(run)
     if files.holds_task(path):
         from thereafter.task_model import load_task
@@ -163,11 +164,11 @@ def load(run: str | PathLike[str], tokens: str = "word") -> LanguageModel | Task
 def read_arpa(path: str | PathLike[str], tokens: str = "word") -> LanguageModel:
     """Read an n-gram model from an ARPA file, plain or gzip, written by any toolkit.
 
-    `tokens` says what its words are: `word`, or `prose` or `char` for files that `to_arpa` wrote from such a model.
+    `tokens` is the tokenizer of its words: `word`, or `prose` or `char` for files that `to_arpa` wrote for such models.
     """
     from thereafter.training import arpa
 
-    with visible():
+    with show_progress():
         return LanguageModel(arpa.read(Path(path), tokens))
 
 
@@ -177,11 +178,11 @@ def mixture(
     *,
     tune: AnySource | None = None,
 ) -> LanguageModel:
-    """Several models as one, p = sum of weight times p, such as an n-gram and an LSTM: better than either.
+    """Several models as one, p = sum of weight times p, such as an n-gram and an LSTM: often better than either.
 
     `models`: trained ones, or run folders; they must share a tokenizer. `weights`: one for each, adding up to 1; or
-    `tune`: a text (of a corpus its valid part) under which the likeliest weights are found; else equal parts. The
-    weights stand in `.config["mixture"]`. It does all that a LanguageModel does, but for being saved: save its models.
+    `tune`: a text (of a corpus its valid part) on which the weights are fitted; else equal weights. They are in
+    `.config["mixture"]`. It does all that a LanguageModel does, except that it cannot be saved: save its models.
 
     >>> text = "the cat sat on the mat\\nthe cat ate\\n" * 3
     >>> one, two = (train(text=text, tokens="word", order=order) for order in (1, 3))
@@ -191,16 +192,16 @@ def mixture(
     if isinstance(models, str | PathLike):
         raise OptionError(f"models are one path, {models!r}; expected several; try a list")
     if weights is not None and tune is not None:
-        raise OptionError("got both weights= and tune=; expected one of them: given weights are not tuned")
-    members = [(one if isinstance(one, LanguageModel) else load_language_model(one))._trained for one in models]
+        raise OptionError("got both weights= and tune=; expected one of them: weights that are given are not tuned")
+    members = [(one if isinstance(one, LanguageModel) else load_language_model(one)).trained for one in models]
     plain = mixing.mixed(members, weights)
     lm = LanguageModel(plain)
     if tune is None:
         return lm
-    with visible():
-        held = protocol.part_of(protocol.find_texts(tune, None, lm._text_settings(None)), "valid")
-        with mixing.switched(lm._trained, Switches(), held) as found:
-            return LanguageModel(mixing.tuned(plain, found.weights, held))
+    with show_progress():
+        text = protocol.part_of(protocol.find_texts(tune, None, lm.text_settings()), "valid")
+        with mixing.switched(lm.trained, Switches(), text) as tuned:
+            return LanguageModel(mixing.tuned(plain, tuned.weights, text))
 
 
 @overload
@@ -211,24 +212,24 @@ def compare(source: AnySource | None = None, *, task: str | None = None, **optio
     """Train models on the same text with the same budget and compare them on its test part.
 
     Options (`thereafter.comparing.compare.compare` explains them): `models`, names as `train` takes them, with a
-    tokenizer (`lstm:char`) or an order (`ngram-3`) where wanted; `epochs`, `tokens_budget` or `minutes` for each model
-    and seed; `seeds`, or one `seed`; `match="parameters"`; `out`, a folder that keeps everything and goes on where it
-    stopped; and all options of `train`. The answer has `rows`, `table()`, `advice()` and `save(folder)`.
+    tokenizer (`lstm:char`) or an order (`ngram-3`) if wanted; `epochs`, `tokens_budget` or `minutes` for each model and
+    seed; `seeds`, or one `seed`; `match="parameters"`; `out`, a folder that keeps everything, from which a stopped
+    comparison continues; and all options of `train`. The result has `rows`, `table()`, `advice()` and `save(folder)`.
 
-    With `task` networks of that task are compared on its examples: `models` are names with the options in which they
+    With `task` networks for that task are compared on its examples: `models` are names with the options in which they
     differ, `{"gru": {"cell": "gru"}, "lstm": {"cell": "lstm"}}`; `seeds`, `seed`, `valid`, `out` and the options of
-    `train` as above. The answer has `trials`, `figures(name)` and `table()`.
+    `train` as above. The result has `trials`, `figures(name)` and `table()`.
     """
     if task is not None:
         if source is None:
             raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")
         from thereafter.comparing.task_trials import compare_task
 
-        with visible():
+        with show_progress():
             return compare_task(source, task, **options)
     from thereafter.comparing.compare import compare as run
 
-    with visible():
+    with show_progress():
         return run(source, **options)
 
 

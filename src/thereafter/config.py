@@ -1,6 +1,6 @@
-"""Run configurations as TOML: written whole, read back strictly.
+"""Run configurations as TOML: written completely, read back strictly.
 
-The standard library reads TOML and does not write it; a run's configuration is two levels deep, which takes a page.
+The standard library reads TOML but does not write it; a configuration has two levels, so the writer is short.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from thereafter.errors import FormatError, OptionError, nearest
 
 T = TypeVar("T")
 Table = dict[str, Any]
-"""A table of TOML, or an object of JSON: plain values by name. They come from files, so that their types are known only
-once they were checked: `build` makes dataclasses of them."""
+"""A table of TOML or an object of JSON: plain values by name. They come from files, so their types are unknown until
+they are checked: `build` makes dataclasses of them."""
 
 
-def dumps(config: Mapping[str, Any]) -> str:
-    """A table of values and tables of values as TOML; None is left out, since TOML has no such thing.
+def dumps(config: Mapping[str, object]) -> str:
+    """A table of values and tables as TOML; None is left out, since TOML has no null.
 
     >>> print(dumps({"seed": 1, "ngram": {"order": 5, "cutoffs": [0, 1]}}), end="")
     seed = 1
@@ -41,7 +41,7 @@ def dumps(config: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def loads(text: str, name: str = "the configuration") -> dict[str, Any]:
+def loads(text: str, name: str = "the configuration") -> Table:
     """Parse TOML; FormatError names the file and the line."""
     try:
         return tomllib.loads(text)
@@ -49,8 +49,8 @@ def loads(text: str, name: str = "the configuration") -> dict[str, Any]:
         raise FormatError(f"{name} is not valid TOML: {error}") from error
 
 
-def build(kind: type[T], table: Mapping[str, Any], name: str) -> T:
-    """A dataclass from a table; an unknown key fails with the nearest valid one, a value of another type with both.
+def build(kind: type[T], table: Mapping[str, object], name: str) -> T:
+    """A dataclass from a table; an unknown key or a value of the wrong type is an OptionError.
 
     >>> @dataclasses.dataclass
     ... class Pet:
@@ -59,15 +59,16 @@ def build(kind: type[T], table: Mapping[str, Any], name: str) -> T:
     Pet(legs=3)
     """
     hints = get_type_hints(kind)
-    fields = {field.name: hints[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    fields = {name: hints[name] for name in _fields(kind)}
     values = {}
     for key, given in table.items():
         if key not in fields:
             raise OptionError(f"{name} has no setting {key!r}; {nearest(key, sorted(fields))}")
         value = given.item() if isinstance(given, np.generic) else tuple(given) if isinstance(given, list) else given
         if not _fits(value, fields[key]):
-            wanted = getattr(fields[key], "__name__", None) or str(fields[key])
-            raise OptionError(f"{key} of {name} is {given!r}, a {type(given).__name__}; expected {wanted}")
+            hint = fields[key]
+            expected = hint.__name__ if isinstance(hint, type) else str(hint)
+            raise OptionError(f"{key} of {name} is {given!r}, a {type(given).__name__}; expected {expected}")
         values[key] = value
     try:
         return kind(**values)
@@ -75,8 +76,8 @@ def build(kind: type[T], table: Mapping[str, Any], name: str) -> T:
         raise OptionError(f"{name} is not complete: {error}") from error
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value has the type a field asks for: plain types, unions of them, and tuples of one type."""
+def _fits(value: object, hint: object) -> bool:
+    """Whether a value has the type of a field: a plain type, a union of them, or a tuple of one type."""
     if get_origin(hint) in (UnionType, Union):
         return any(_fits(value, part) for part in get_args(hint))
     if get_origin(hint) is tuple:
@@ -85,7 +86,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    return hint is Any or isinstance(value, hint)
+    return hint is Any or (isinstance(hint, type) and isinstance(value, hint))
 
 
 def _key(name: str) -> str:
@@ -93,30 +94,38 @@ def _key(name: str) -> str:
     return name if plain else _value(name)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, np.generic):
-        value = value.item()  # numpy's numbers spell themselves np.float64(0.1)
+        value = value.item()  # repr of numpy's own numbers is np.float64(0.1)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return repr(value)  # also inf and nan are spelled alike
+        return repr(value)  # inf and nan too are written alike in Python and TOML
     if isinstance(value, str):
-        # a file name that is not Unicode holds lone surrogates, which TOML has no way to say
+        # a file name that is not Unicode holds lone surrogates, which TOML cannot write
         value = value.encode("utf-8", "replace").decode("utf-8")
-        # JSON's escapes are TOML's, but for the one control character JSON leaves alone
+        # JSON escapes as TOML does, except for one control character that JSON leaves alone
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(item) for item in value) + "]"
     raise TypeError(f"a configuration cannot hold {type(value).__name__}")
 
 
-def field_names(kind: type[Any]) -> set[str]:
+def field_names(kind: type[object]) -> set[str]:
     """The names that `build` takes for a dataclass."""
-    return {field.name for field in dataclasses.fields(kind)}
+    return set(_fields(kind))
 
 
-def as_table(settings: Any) -> Table:
-    """A dataclass as the table it is built from again."""
+def as_table(settings: object) -> Table:
+    """A dataclass as a table from which `build` makes it again."""
+    if not dataclasses.is_dataclass(settings) or isinstance(settings, type):
+        raise TypeError(f"{settings!r} is not a dataclass")
     return dataclasses.asdict(settings)
+
+
+def _fields(kind: type[object]) -> list[str]:
+    if not dataclasses.is_dataclass(kind):
+        raise TypeError(f"{kind.__name__} is not a dataclass")
+    return [field.name for field in dataclasses.fields(kind)]

@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.reader import Reader
-from thereafter.language_model import LanguageModel, visible
+from thereafter.language_model import LanguageModel
 from thereafter.models.base import Ids
+from thereafter.terminal import show_progress
 
 
 def gradients(
@@ -46,10 +47,10 @@ def gradients(
                 "the loss at a verb is measured on new sentences of agreement; got a text or a source too"
             )
         reader = Reader.of(lm.model, lm.tokenizer, lm.config, options.pop("name", None))
-        with visible():
+        with show_progress():
             return verb_flow(reader, **options)
     ids, said = _excerpt(lm, text, source)
-    with visible():
+    with show_progress():
         return gradient_flow(lm.model, ids, text=said, **({"name": _kind(lm)} | options))
 
 
@@ -58,7 +59,7 @@ def jacobians(lm: LanguageModel, *, text: str | None = None, source: str | None 
     from thereafter.inspection.jacobians import jacobians as measured
 
     ids, said = _excerpt(lm, text, source)
-    with visible():
+    with show_progress():
         return measured(lm.model, ids, text=said, **({"name": _kind(lm)} | options))
 
 
@@ -67,7 +68,7 @@ def truncation(lm: LanguageModel, *, text: str | None = None, source: str | None
     from thereafter.inspection.truncation import truncation_effect
 
     ids, said = _excerpt(lm, text, source)
-    with visible():
+    with show_progress():
         return truncation_effect(lm.model, ids, text=said, **({"name": _kind(lm)} | options))
 
 
@@ -94,7 +95,7 @@ def units(
     chosen = texts.parts["test"] if "test" in texts.parts else next(iter(texts.parts.values()))
     wanted = [named(one) if isinstance(one, str) else one for one in properties or ("quotes",)]
     options = {"about": {"text": chosen.name, "model": _kind(lm)}} | options
-    with visible():
+    with show_progress():
         return search(lm.model, lm.tokenizer, chosen.text(), wanted, **options)
 
 
@@ -102,7 +103,7 @@ def probe(lm: LanguageModel, what: Literal["number", "class"] = "number", **opti
     """A linear probe with its control, on `agreement`: the subject's number by distance, or word classes by layer."""
     from thereafter.inspection.probing import probe_class, probe_number
 
-    with visible():
+    with show_progress():
         return (probe_number if what == "number" else probe_class)(_reader(lm), **options)
 
 
@@ -113,7 +114,7 @@ def pairs(
     from thereafter.inspection.pairs import read_pairs, score_pairs
 
     known = read_pairs(file, encoding=encoding)
-    with visible():
+    with show_progress():
         return score_pairs(_reader(lm), known, name=Path(file).name, whole=whole)
 
 
@@ -124,7 +125,7 @@ def memory(lm: LanguageModel, name: str | None = None, *, longest: int | None = 
 
     reader = _reader(lm)
     one = task(name if name is not None else reader.source if reader.source in TASKS else "remember-first")
-    with visible():
+    with show_progress():
         return asked(reader, one, one.spans(longest=longest), **options)
 
 
@@ -141,7 +142,7 @@ def agreement(
 
     reader = _reader(lm)
     corpus = sentence_corpus(name if name is not None else reader.source if reader.source in CORPORA else "agreement")
-    with visible():
+    with show_progress():
         return asked(reader, corpus.sentences(count, seed=seed, longest=longest), corpus.name)
 
 

@@ -1,23 +1,26 @@
-"""A trained task as its user holds it: `predict`, `explain`, `score`, saved and loaded as a run folder."""
+"""`TaskModel`: what `train` and `load` return for a task. It predicts, explains and scores, and is saved and loaded."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from thereafter import config as toml
+from thereafter.config import Table
 from thereafter.data.files import AnySource
 from thereafter.inspection.trace import Trace
-from thereafter.language_model import visible
+from thereafter.models.task_net import Batched, TaskNet
 from thereafter.tasks import TASKS, answering, baselines, finding, fitting, store, tracing
 from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.task import AnyTask, Measured
+from thereafter.terminal import show_progress
 
 
 class TaskModel:
-    """A trained network with its lexicons: answers, and measures its answers."""
+    """A trained network for a task, with the codecs of its inputs and answers."""
 
     def __init__(self, fitted: Fitted) -> None:
         self._fitted = fitted
@@ -27,64 +30,63 @@ class TaskModel:
         return self._fitted.task
 
     @property
-    def net(self) -> Any:
+    def net(self) -> TaskNet[Batched]:
         """The network itself, over tensors."""
         return self._fitted.net
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Table:
         """The complete configuration of the run."""
         return self._fitted.config
 
     @property
-    def log(self) -> list[dict[str, Any]]:
-        """What happened in training, a line each."""
+    def log(self) -> list[Table]:
+        """The training log, one entry for each event."""
         return self._fitted.log
 
     @property
     def codecs(self) -> Codecs:
-        """What it numbers things by: the forms of words, letters, tags it knows."""
+        """What turns words, characters, tags into numbers and back."""
         return self._fitted.codecs
 
-    def predict(self, given: Any, **options: Any) -> Any:
-        """The answer to one input, or a list of answers to a list of inputs: what the task's `example` takes.
+    def predict(self, given: object, **options: object) -> Any:
+        """The answer to one input, or a list of answers to a list of inputs; an input is what `task.example` takes.
 
         Options are the task's own: a translator takes `beam` and `length_penalty`.
         """
         answers = answering.answers(self._fitted, self._examples(given), **options)
         return answers if isinstance(given, list | tuple) else answers[0]
 
-    def explain(self, given: Any) -> Any:
-        """As `predict`, with what spoke for each answer (`tasks/explaining.py`): text to read, and figures.
+    def explain(self, given: object) -> Any:
+        """As `predict`, with the reasons for each answer (`tasks/explaining.py`): text to read, and figures.
 
-        Of a text that is classified `label`, `probabilities`, and how much each word spoke for the label (gradient
-        times input); of a sentence that is tagged p of the likeliest tags of each word; of a translation where each of
-        its words looked (attention).
+        For a classified text `label`, `probabilities`, and the attribution of each word (gradient times input); for a
+        tagged sentence p of the likeliest tags of each word; for a translation the attention of each of its words.
         """
         explained = answering.explanations(self._fitted, self._examples(given))
         return explained if isinstance(given, list | tuple) else explained[0]
 
-    def trace(self, given: Any) -> Trace:
-        """What the network did with one input, step by step: see `tasks/tracing.py` and `Trace`."""
+    def trace(self, given: object) -> Trace:
+        """What the network computed for one input, step by step: see `tasks/tracing.py` and `Trace`."""
         return tracing.trace(self._fitted, self.task.example(given))
 
-    def score(self, source: AnySource, *, part: str = "test", **options: Any) -> Measured:
-        """How good its answers are on examples with their answers; of a corpus on its test part. As in `predict`."""
-        with visible():
-            found = finding.find(self.task, source, part)
-            self.task.check(found.examples, self.codecs, found.name)
-            answers = answering.answers(self._fitted, found.examples, **options)
-            return self.task.measure(found.examples, answers, self.codecs)
+    def score(self, source: AnySource, *, part: str = "test", **options: object) -> Measured:
+        """Measure its answers on examples with answers; of a corpus, on its test part. Options as in `predict`."""
+        with show_progress():
+            test = finding.find(self.task, source, part)
+            self.task.check(test.examples, self.codecs, test.name)
+            answers = answering.answers(self._fitted, test.examples, **options)
+            return self.task.measure(test.examples, answers, self.codecs)
 
     def baselines(self, source: AnySource, *, part: str = "test", trained: bool = True) -> list[tuple[str, Measured]]:
-        """What simple models score that learned from the same examples: a row each, to stand beside `score`.
+        """The scores of simple models trained on the same examples, to compare with `score`: (name, figures) each.
 
         A hidden Markov model for tags; Naive Bayes and a convolution for labels; see `tasks/baselines.py`. Some are
-        networks, with the budget this one had; `trained=False` leaves them out.
+        networks, trained with the same budget; `trained=False` leaves them out.
         """
         if not baselines.has_rows(self.task):
             return []
-        with visible():
+        with show_progress():
             train, valid = store.learned_from(self.task, self.config, "the training")
             test = finding.find(self.task, source, part)
             settings = toml.build(self.task.settings, self.config[self.task.name], self.task.name)
@@ -98,31 +100,31 @@ class TaskModel:
     def __repr__(self) -> str:
         return f"<TaskModel {self.config['task']} from {self.config['source']['name']}>"
 
-    def _examples(self, given: Any) -> list[Any]:
+    def _examples(self, given: object) -> list[object]:
         return [self.task.example(one) for one in (given if isinstance(given, list | tuple) else [given])]
 
 
 def train_task(
     task: str,
     source: AnySource,
+    options: Mapping[str, object],
     *,
     valid: AnySource | None = None,
     out: str | PathLike[str] | None = None,
-    **options: Any,
 ) -> TaskModel:
     """Train a network for a task on examples; see `api.train`."""
     known: AnyTask = TASKS.load(task)
-    settings, training = fitting.settle(known, options)
-    with visible():
+    settings, training = fitting.settle(known, dict(options))
+    with show_progress():
         return TaskModel(store.train(known, source, valid, settings, training, None if out is None else Path(out)))
 
 
 def load_task(run: str | PathLike[str]) -> TaskModel:
-    """The trained task of a run folder; FormatError where it holds a language model."""
+    """The trained task of a run folder; FormatError if it holds a language model."""
     return TaskModel(store.load(Path(run)))
 
 
 def resume_task(run: str | PathLike[str]) -> TaskModel:
-    """Go on with the training of a task; see `api.resume`."""
-    with visible():
+    """Resume the training of a task; see `api.resume`."""
+    with show_progress():
         return TaskModel(store.resume(Path(run)))

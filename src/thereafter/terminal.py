@@ -1,39 +1,55 @@
-"""Progress on a terminal: rich bars where there is one, now and then a plain line where there is not."""
+"""Progress on the standard error: bars on a terminal (rich), now and then a plain line elsewhere."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+from thereafter import progress
 from thereafter.packages import installed, require
 from thereafter.progress import WARNING, Advance
 
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
 _PATIENCE = 0.5  # seconds a task may take before its bar is worth showing
 _PLAIN_EVERY = 5.0  # seconds between plain lines
-_REPORTS, _SECONDS = 4, 2.0  # so many after the first, over so long, before anything is said of the time left
+_REPORTS, _SECONDS = 4, 2.0  # reports after the first, and seconds, before the time left is estimated
+
+
+@contextmanager
+def show_progress() -> Iterator[None]:
+    """Show progress if a terminal is attached and nothing above shows it already."""
+    if progress.is_shown() or not sys.stderr.isatty():
+        yield
+    else:
+        with progress.reporting(TerminalReporter()):
+            yield
 
 
 class TerminalReporter:
     """Shows tasks on the standard error, so that results on the standard output can be piped."""
 
     def __init__(self) -> None:
-        self._bars: dict[str, tuple[Any, Any]] = {}
+        self._bars: dict[str, tuple[Progress, TaskID]] = {}
         self._fancy = sys.stderr.isatty() and installed("rich")
 
     def begin(self, label: str, total: float | None, unit: str) -> Advance:
         return self._bar(label, total, unit) if self._fancy else self._lines(label, total)
 
     def end(self, label: str) -> None:
-        progress, _ = self._bars.pop(label, (None, None))
-        if progress is not None:
-            progress.stop()
+        if label in self._bars:
+            bar, _ = self._bars.pop(label)
+            bar.stop()
 
     def note(self, message: str) -> None:
         loud = message.startswith(WARNING)
-        for progress, _ in self._bars.values():
-            progress.console.print(message, style="bold yellow" if loud else "dim", highlight=False, markup=False)
+        for bar, _ in self._bars.values():
+            bar.console.print(message, style="bold yellow" if loud else "dim", highlight=False, markup=False)
             return
         coloured = loud and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
         sys.stderr.write(f"\x1b[1;33m{message}\x1b[0m\n" if coloured else f"{message}\n")
@@ -51,21 +67,23 @@ class TerminalReporter:
                 if now - began < _PATIENCE or self._bars:
                     return  # quick work shows nothing, and one bar at a time is enough
                 self._bars[label] = self._open(label, total, unit)
-            progress, task = self._bars[label]
-            progress.update(task, completed=done, left=left, **({"status": status} if status else {}))
+            bar, task = self._bars[label]
+            bar.update(task, completed=done, left=left)
+            if status:
+                bar.update(task, status=status)
 
         return advance
 
-    def _open(self, label: str, total: float | None, unit: str) -> tuple[Any, Any]:
+    def _open(self, label: str, total: float | None, unit: str) -> tuple[Progress, TaskID]:
         rich = require("rich.progress", "a progress bar")
         console = require("rich.console", "a progress bar").Console(stderr=True)
         amounts = {"B": rich.DownloadColumn, "%": rich.TaskProgressColumn}
         amount = amounts.get(unit, rich.MofNCompleteColumn)()
         left, status = (rich.TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("left", "status"))
         columns = (rich.TextColumn("{task.description}"), rich.BarColumn(bar_width=24), amount, left, status)
-        progress = rich.Progress(*columns, console=console, transient=True)
-        progress.start()
-        return progress, progress.add_task(label, total=total, status="", left="")
+        bar: Progress = rich.Progress(*columns, console=console, transient=True)
+        bar.start()
+        return bar, bar.add_task(label, total=total, status="", left="")
 
     def _lines(self, label: str, total: float | None) -> Advance:
         last = time.monotonic()
@@ -86,10 +104,10 @@ class TerminalReporter:
 
 
 class Pace:
-    """How long the rest takes if it goes on as it has since the first report.
+    """Estimates the time left from the speed since the first report.
 
-    What was done before that does not count: it is the work of an earlier process, where a training is resumed, and the
-    time is that of compiling.
+    What was done before the first report does not count: a resumed training run begins in the middle, and the time
+    before it went into compiling.
     """
 
     def __init__(self, total: float | None) -> None:
@@ -97,7 +115,7 @@ class Pace:
         self._began, self._before = 0.0, 0.0
 
     def left(self, now: float, done: float) -> str:
-        """Hear a report; "0:03:15 left", or nothing where that is not known yet."""
+        """Take a report; return "0:03:15 left", or nothing while it is not known."""
         self._reports += 1
         if not self._reports:
             self._began, self._before = now, done

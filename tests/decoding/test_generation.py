@@ -76,7 +76,7 @@ class Watched:
 
 def watched(lm: thereafter.LanguageModel, monkeypatch: pytest.MonkeyPatch) -> Watched:
     watch = Watched(lm.model)
-    monkeypatch.setattr(lm._trained, "model", watch)
+    monkeypatch.setattr(lm.trained, "model", watch)
     return watch
 
 
@@ -189,8 +189,8 @@ def test_the_options_are_those_of_the_settings():
         ({"num_beams": 0}, "num_beams is 0; expected 1"),
         ({"num_return_sequences": 0}, "num_return_sequences is 0; expected 1 or more"),
         ({"num_beams": 2, "num_return_sequences": 3}, "expected no more than num_beams; try num_beams=3"),
-        ({"num_beams": 2, "do_sample": True}, "beam search draws nothing"),
-        ({"num_beams": 2, "top_k": 3}, "top_k is 3, but beam search draws nothing"),
+        ({"num_beams": 2, "do_sample": True}, "do_sample is True with a beam search"),
+        ({"num_beams": 2, "top_k": 3}, "top_k is 3, but a beam search does not sample"),
         ({"num_beams": 2, "temperature": 0.5}, "temperature is 0.5, but beam search"),
         ({"num_beams": 2, "length_penalty": 1e9}, "length_penalty is 1000000000.0; expected -10 to 10"),
         ({"length_penalty": 2.0}, "belong to beam search"),
@@ -219,7 +219,7 @@ def test_settings_that_mean_nothing(options: dict[str, Any], said: str):
 
 def test_what_cannot_be_streamed():
     lm = counted("word")
-    with pytest.raises(OptionError, match="decides its text at the end"):
+    with pytest.raises(OptionError, match="knows its text only at its end"):
         lm.stream_text("the", num_beams=3)
     with pytest.raises(OptionError, match="one text can be streamed"):
         lm.stream("the", num_return_sequences=3)  # type: ignore[call-arg]

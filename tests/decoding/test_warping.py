@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from thereafter.decoding.sampling import choose
-from thereafter.decoding.warping import Warping, largest, penalised
+from thereafter.decoding.warping import Warping, largest, penalise
 from thereafter.errors import OptionError
 
 P = np.array([0.40, 0.05, 0.25, 0.20, 0.10])
@@ -65,15 +65,15 @@ def test_ties_go_to_the_lower_id():
 
 
 def test_the_repetition_penalty_multiplies_logarithms():
-    bent = penalised(LOGP, 1.5, np.array([0, 3]))
+    bent = penalise(LOGP, 1.5, np.array([0, 3]))
     np.testing.assert_allclose(
         bent, [1.5 * math.log(0.4), math.log(0.05), math.log(0.25), 1.5 * math.log(0.2), math.log(0.1)]
     )
     np.testing.assert_allclose(
         shares([0, 3], repetition_penalty=1.5), np.where([1, 0, 0, 1, 0], P**1.5, P) / bent_sum(bent)
     )
-    np.testing.assert_array_equal(penalised(LOGP, 1.0, np.array([0])), LOGP)
-    np.testing.assert_array_equal(penalised(np.array([0.5, -np.inf]), 2.0, np.array([0, 1])), [0.25, -np.inf])
+    np.testing.assert_array_equal(penalise(LOGP, 1.0, np.array([0])), LOGP)
+    np.testing.assert_array_equal(penalise(np.array([0.5, -np.inf]), 2.0, np.array([0, 1])), [0.25, -np.inf])
 
 
 def bent_sum(bent: np.ndarray) -> float:

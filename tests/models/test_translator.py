@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from thereafter.decoding.sources import AnswerSettings, answered, searched
+from thereafter.decoding.sources import AnswerSettings, decode_answers, search_answers
 from thereafter.decoding.warping import largest
 from thereafter.errors import OptionError
 from thereafter.models.decoder import Fields
@@ -68,14 +68,14 @@ def batch_of(sources: list[list[int]], targets: list[list[int]] | None = None, w
 def answers(net: Translator, batch: PairBatch, **options: Any) -> list[list[int]]:
     with net.quietly():
         memory = net.encode(batch)
-    return answered(net, memory, AnswerSettings(**options))
+    return decode_answers(net, memory, AnswerSettings(**options))
 
 
 def search(net: Translator, batch: PairBatch, beam: int, length_penalty: float = 1.0) -> list[list[int]]:
     """The beam search, also with a single beam."""
     with net.quietly():
         memory = net.encode(batch)
-    found = searched(net, memory, beam, length_penalty)
+    found = search_answers(net, memory, beam, length_penalty)
     return [[token for token in best.tokens if token != END] for (best,) in found]
 
 
@@ -222,7 +222,7 @@ def test_own_words_are_mixed_in_behind_the_start_mark():
     net.train()
     with torch.no_grad():
         inputs_BT = net.inputs(batch.target_BT)
-        mixed_BT = net._mixed(inputs_BT, net.prepare(net.encode(batch)), 0.5)
+        mixed_BT = net.mix_own_words(inputs_BT, net.prepare(net.encode(batch)), 0.5)
         own_BT = net.scores(batch).argmax(-1)
     assert (mixed_BT[:, 0] == net.start).all()
     taken = mixed_BT[:, 1:] != inputs_BT[:, 1:]
@@ -238,7 +238,7 @@ def test_the_share_of_own_words_follows_its_schedule(schedule: str, shares: list
     net = made({"own_words": 0.4, "own_words_schedule": schedule})
     found = []
     for net.trained in (0.0, 0.5, 1.0):
-        found.append(net._own_share())
+        found.append(net.own_share())
     assert found == pytest.approx(shares, abs=1e-5)
 
 

@@ -1,13 +1,13 @@
-"""Beam search: the likeliest continuations a model has, as far as a few hypotheses at a time can find them.
+"""Beam search: look for the likeliest continuations with a few hypotheses at a time.
 
     score = sum of log p / length^length_penalty
 
-length the number of new tokens. A penalty of 0 compares sums, which favours short texts; 1 compares means; above 1
-favours long ones. Only what it is written on ends a hypothesis early (a stop string, the end of a sentence), so without
-that all are of one length.
+where length is the number of new tokens. A penalty of 0 compares sums, which favours short texts; 1 compares means;
+above 1 favours long ones. A hypothesis ends early only at a stop string or at the token that ends a text (its `Writing`
+decides); without them all have the same length.
 
-Any number of texts are searched for at once, after a prompt or a source each: the hypotheses of all of them are one
-batch to the model.
+Any number of texts are searched for at once, each after its own prompt or source: the hypotheses of all texts are one
+batch for the model.
 
 Shapes: R hypotheses of all texts together, V words that can be predicted, C candidates of a hypothesis.
 """
@@ -18,29 +18,28 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any
 
 import numpy as np
 
 from thereafter.decoding.extensions import Dense, Extensions, Next, Ranked, Ranking
-from thereafter.decoding.warping import penalised
+from thereafter.decoding.warping import penalise
 from thereafter.decoding.writing import Writing
-from thereafter.models.base import Ids, Logs, SequenceModel
+from thereafter.models.base import Ids, Logs, S, SequenceModel
 
 SPARSE = 0.75
-"""Where no more than this share of the rows of a batch is needed, the others are taken out."""
+"""If no more than this share of the rows of a batch is needed, the others are removed."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """How a text is searched for, with `num_beams` hypotheses and `max_new_tokens` at most.
+    """The settings of a search with `num_beams` hypotheses and at most `max_new_tokens` tokens.
 
-    `best`: so many are asked for, by default as many as there are beams. An extension that ends counts if it is among
-    the `num_beams` likeliest of its step. The search stops when no running hypothesis can still beat the best that
-    ended, or, with `early_stopping`, as soon as enough have ended. `forbidden` tokens are never said.
+    `best`: how many texts to return, by default as many as there are beams. An extension that finishes a text counts if
+    it is among the `num_beams` likeliest of its step. The search stops when no running hypothesis can still beat the
+    best finished ones or, with `early_stopping`, as soon as enough are finished. `forbidden` tokens are never chosen.
 
-    `narrowing`: the place of a hypothesis that has ended stays empty, so that the search goes on with one less
-    (Sutskever, Vinyals and Le 2014), and each that can no longer win is left.
+    `narrowing`: a finished hypothesis is not replaced, so the search continues with one beam less (Sutskever, Vinyals
+    and Le 2014), and every hypothesis that can no longer win is dropped.
     """
 
     num_beams: int
@@ -58,11 +57,9 @@ class Search:
         return self.num_beams if self.best is None else min(self.best, self.num_beams)
 
 
-@dataclass(
-    slots=True
-)  # not frozen, though never changed: thousands are made a second, and freezing is half of the cost
+@dataclass(slots=True)  # never changed, yet not frozen: thousands are made a second, and freezing doubles the cost
 class Hypothesis:
-    """A continuation: the last of its tokens, what came before it, and the sum that the search compares."""
+    """A continuation: its last token, the hypothesis before that token, and the sum that the search compares."""
 
     written: Writing
     before: Hypothesis | None = None
@@ -88,11 +85,11 @@ class Hypothesis:
         return "".join(part.piece for part in self._parts())
 
     def score(self, length_penalty: float) -> float:
-        """The sum over length^length_penalty; nothing written at all counts as one token."""
+        """The sum divided by length^length_penalty; an empty text counts as one token."""
         return self.total / math.pow(max(1, self.length), length_penalty)
 
     def then(self, token: int, log_prob: float, total: float) -> Hypothesis:
-        """The same with one token more."""
+        """This hypothesis with one more token."""
         piece, written = self.written.add(token)
         return Hypothesis(written, self, token, log_prob, piece, self.length + 1, total)
 
@@ -106,24 +103,24 @@ class Hypothesis:
 
 
 def beam_search(
-    model: SequenceModel[Any], state: Any, written: Writing, search: Search, prompt: Ids | None = None
+    model: SequenceModel[S], state: S, written: Writing, search: Search, prompt: Ids | None = None
 ) -> list[Hypothesis]:
-    """The best continuations found after a state of one row, best first, ties to the one found first."""
+    """The best continuations of a state of one row, best first; of equal ones the first that was reached."""
     return beam_searches(model, state, [written], search, prompt)[0]
 
 
 def beam_searches(
-    model: SequenceModel[Any], state: Any, written: Sequence[Writing], search: Search, prompt: Ids | None = None
+    model: SequenceModel[S], state: S, written: Sequence[Writing], search: Search, prompt: Ids | None = None
 ) -> list[list[Hypothesis]]:
-    """The best continuations after each row of a state, each `written` on its own; see `beam_search`.
+    """The best continuations of each row of a state, each with its own `written`; see `beam_search`.
 
     `prompt`: ids that pay the repetition penalty from the beginning.
     """
     read = np.empty(0, dtype=np.int64) if prompt is None else np.asarray(prompt)
     beams = [_Beam(one, search) for one in written]
     batch = beams
-    ranking = model if isinstance(model, Ranking) and search.repetition_penalty == 1 else None
-    after: Next = Ranked(ranking, state) if ranking else _dense(model.predict(state), batch, read, search)
+    ranking: Ranking[S] | None = model if isinstance(model, Ranking) and search.repetition_penalty == 1 else None
+    after: Next = Ranked[S](ranking, state) if ranking else _dense(model.predict(state), batch, read, search)
     for left in range(search.max_new_tokens, 0, -1):
         extensions = _extensions(after, batch, search)
         for text, beam in enumerate(batch):
@@ -143,15 +140,15 @@ def beam_searches(
             after = _dense(logp, batch, read, search)
         else:
             state = ranking.read(tokens[:, None], state)
-            after = Ranked(ranking, state)
+            after = Ranked[S](ranking, state)
     return [beam.best() for beam in beams]
 
 
 class _Beam:
-    """The hypotheses of one text: those that run, by falling sum, and the best that ended.
+    """The hypotheses of one text: the running ones, by falling sum, and the best finished ones.
 
-    It has `rows` of the batch. Those that no hypothesis needs any more stand idle for a while: where the rows of a
-    batch stay those of the same sources, nothing has to be moved but states.
+    It owns `rows` rows of the batch. Rows that no hypothesis needs any more stay idle for a while: as long as the rows
+    of a batch belong to the same sources, only states have to be moved.
     """
 
     def __init__(self, written: Writing, search: Search) -> None:
@@ -164,15 +161,15 @@ class _Beam:
         self._first = 0
 
     def tokens(self) -> list[int]:
-        """What each row reads next."""
+        """The token that each row reads next."""
         return [*(one.token for one in self.running), *[0] * (self.rows - len(self.running))]
 
     def parents(self) -> list[int]:
-        """The row of the batch as it was that each comes from."""
+        """The row of the previous batch that each row continues."""
         return [*self._parents, *[self._first] * (self.rows - len(self._parents))]
 
     def grow(self, extensions: Extensions, text: int, left: int) -> None:
-        """Go on with the likeliest extensions of this text, the first of `left` that are to come."""
+        """Extend by the likeliest tokens of this text; `left` tokens may still come, this one included."""
         search, before, places = self._search, self.running, self._places
         self._ended += [before[which] for which in extensions.dead_ends(text)]
         going: list[Hypothesis] = []
@@ -199,16 +196,16 @@ class _Beam:
         self._parents = parents[: len(self.running)]
 
     def best(self) -> list[Hypothesis]:
-        """What was found, best first."""
+        """The best texts, best first."""
         texts = [*self._ended, *self.running]
         texts.sort(key=lambda hypothesis: -hypothesis.score(self._search.length_penalty))
         return texts[: self._search.kept]
 
     def _alive(self, left: int) -> list[bool]:
-        """Which of the running can still beat the worst that is kept: all of them or none, unless it is narrowing.
+        """Which running hypotheses can still beat the worst kept text: all or none of them, unless it is narrowing.
 
-        A sum only falls as tokens come, of which `left` may. Divided by length^penalty it is best at the greatest
-        length where the penalty is above 0, at the next token where it is not.
+        A sum only falls as tokens are added, at most `left` of them. Divided by length^penalty it is best at the
+        greatest length if the penalty is above 0, else at the next token.
         """
         search, length = self._search, self.running[0].length
         if search.early_stopping:
@@ -220,12 +217,12 @@ class _Beam:
 
 
 def _hypotheses(batch: Sequence[_Beam]) -> list[Hypothesis | None]:
-    """The hypothesis of each row of the batch, none in an idle one."""
+    """The hypothesis of each row of the batch, None in an idle row."""
     return [one for beam in batch for one in (*beam.running, *[None] * (beam.rows - len(beam.running)))]
 
 
 def _extensions(after: Next, batch: Sequence[_Beam], search: Search) -> Extensions:
-    """All hypotheses with each token after them; nothing follows in an idle row."""
+    """All hypotheses, each extended by every token; idle rows have no extensions."""
     total_R = np.array([-np.inf if one is None else one.total for one in _hypotheses(batch)])
     first = np.cumsum([0, *(beam.rows for beam in batch)])
     return Extensions(after, total_R, first, search.forbidden, search.num_beams + 1)
@@ -239,4 +236,4 @@ def _dense(logp: Logs, batch: Sequence[_Beam], read: Ids, search: Search) -> Nex
         return Dense(logp_RV, logp_RV)
     rows = zip(logp_RV, _hypotheses(batch), strict=True)
     seen = ((logp_V, np.union1d(read, () if one is None else one.tokens).astype(np.int64)) for logp_V, one in rows)
-    return Dense(logp_RV, np.stack([penalised(logp_V, penalty, ids) for logp_V, ids in seen]))
+    return Dense(logp_RV, np.stack([penalise(logp_V, penalty, ids) for logp_V, ids in seen]))

@@ -1,4 +1,4 @@
-"""The tokens that hypotheses of a search may go on with, from the best down.
+"""The tokens by which the hypotheses of a search can be extended, best first.
 
 Shapes: R hypotheses, V words that can be predicted, C candidates of a hypothesis, M = R C.
 """
@@ -8,45 +8,45 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Generic, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.decoding.warping import Floats, largest
-from thereafter.models.base import Ids, Logs
+from thereafter.models.base import Ids, Logs, S
 
 
 @runtime_checkable
-class Ranking(Protocol):
-    """A `SequenceModel` that ranks words where it computes them, so that of all their numbers only a few are moved."""
+class Ranking(Protocol[S]):
+    """A `SequenceModel` that ranks words on its own device, so that only a few numbers have to leave it."""
 
     vocabulary_size: int
 
-    def read(self, tokens_BT: Ids, state: Any) -> Any:
+    def read(self, tokens_BT: Ids, state: S) -> S:
         """The state after tokens."""
 
-    def ranked(self, state: Any, count: int) -> tuple[Ids, Logs]:
+    def ranked(self, state: S, count: int) -> tuple[Ids, Logs]:
         """The likeliest words after each row, likeliest first, and their log p: [B, count] each."""
 
 
 class Next(Protocol):
-    """What is known of the token after each hypothesis."""
+    """The distribution of the next token after each hypothesis."""
 
     @property
     def words(self) -> int:
         """How many tokens there are."""
 
     def top(self, count: int) -> tuple[Ids, Logs, Logs]:
-        """The likeliest tokens of each row, likeliest first; their log p; and what sums are made of: [R, count]."""
+        """The likeliest tokens of each row, likeliest first; their log p; the scores that are summed: [R, count]."""
 
     def part(self, first: int, end: int) -> Self:
-        """That of some rows."""
+        """Those of the rows `first` to `end`."""
 
 
 @dataclass(frozen=True)
 class Dense:
-    """All log p, [R, V]; `score_RV` is what sums are made of."""
+    """All log p, [R, V]; `score_RV` are the scores that are summed."""
 
     logp_RV: Logs
     score_RV: Logs
@@ -65,31 +65,30 @@ class Dense:
         return Dense(self.logp_RV[first:end], self.score_RV[first:end])
 
 
-@dataclass(frozen=True)
-class Ranked:
-    """Those that a model ranks itself after a state."""
+class Ranked(Generic[S]):
+    """Tokens after a state that the model ranks itself."""
 
-    model: Ranking
-    state: Any
+    def __init__(self, model: Ranking[S], state: S) -> None:
+        self._model, self._state = model, state
 
     @property
     def words(self) -> int:
-        return self.model.vocabulary_size
+        return self._model.vocabulary_size
 
     def top(self, count: int) -> tuple[Ids, Logs, Logs]:
-        token_RC, logp_RC = self.model.ranked(self.state, count)
+        token_RC, logp_RC = self._model.ranked(self._state, count)
         return token_RC, logp_RC, logp_RC
 
-    def part(self, first: int, end: int) -> Ranked:
-        return Ranked(self.model, self.state.select(np.arange(first, end)))
+    def part(self, first: int, end: int) -> Ranked[S]:
+        return Ranked(self._model, self._state.select(np.arange(first, end)))
 
 
 class Extensions:
-    """Hypotheses of several texts, each with one token more, by falling sums; ties by hypothesis, then by token.
+    """The hypotheses of several texts, each extended by one token, by falling sums; ties by hypothesis, then by token.
 
-    Of each hypothesis only its `count` likeliest tokens are ranked, which is far less work than ranking them all. One
-    more than there are beams is enough where a single token ends a text. Where the walk comes to the last that is known
-    to be in its place, more are ranked, of that text alone.
+    Only the `count` likeliest tokens of each hypothesis are ranked, which is far less work than ranking all of them.
+    One more than there are beams is enough if a single token ends a text. If a caller walks past the last extension
+    whose rank is certain, more tokens are ranked, for that text alone.
 
     `total_R`: the sums so far, -inf in a row without a hypothesis; `first`: the first row of each text, and the end of
     all rows.
@@ -118,7 +117,7 @@ class Extensions:
     def _by_text(
         self, token_RC: Ids, logp_RC: Logs, total_RC: Floats, last_RC: NDArray[np.bool_]
     ) -> list[list[tuple[int, int, float, float, bool]]]:
-        """The best of each text, from the best down."""
+        """The best extensions of each text, best first."""
         sizes = np.diff(self._first)
         text_R = np.repeat(np.arange(len(sizes)), sizes)
         row_TW = np.zeros((len(sizes), int(sizes.max())), dtype=np.int64)
@@ -144,14 +143,14 @@ class Extensions:
         return int(self._first[text])
 
     def dead_ends(self, text: int) -> list[int]:
-        """Which of the hypotheses of a text nothing can follow."""
+        """The hypotheses of a text that no token can follow."""
         if not self._some_dead:
             return []
         dead: list[int] = np.flatnonzero(self._dead_R[self._first[text] : self._first[text + 1]]).tolist()
         return dead
 
     def falling(self, text: int) -> Iterator[tuple[int, int, float, float]]:
-        """The extensions of a text from the best down: row, token, its log p, the new sum."""
+        """The extensions of a text, best first: row, token, its log p, the new sum."""
         for number, (row, token, log_prob, total, last) in enumerate(self._ranked[text], start=1):
             if total == -np.inf:
                 return
@@ -161,11 +160,10 @@ class Extensions:
                 return
 
     def _further(self, text: int) -> Iterator[tuple[int, int, float, float]]:
-        """The same with more tokens of each hypothesis ranked."""
+        """As `falling`, with more tokens of each hypothesis ranked."""
         first, end = self._first[text : text + 2].tolist()
         alone = np.array([0, end - first])
         after, total_R = self._after.part(first, end), self._total_R[first:end]
-        for row, token, log_prob, total in Extensions(after, total_R, alone, self._forbidden, 4 * self._count).falling(
-            0
-        ):
+        wider = Extensions(after, total_R, alone, self._forbidden, 4 * self._count)
+        for row, token, log_prob, total in wider.falling(0):
             yield first + row, token, log_prob, total

@@ -1,18 +1,18 @@
-"""Going on from a prompt, with the argument names of Hugging Face's `generate`: sampled, greedy or by beam search."""
+"""Continuing a prompt, sampled, greedy or by beam search, with the argument names of Hugging Face's `generate`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Generic, TypedDict
 
 from thereafter.decoding.beam import Search, beam_search
 from thereafter.decoding.sampling import Sampler, generators
 from thereafter.decoding.warping import Warping, check_penalty
-from thereafter.decoding.writing import Spelling, Written
+from thereafter.decoding.writing import Detokenizer, Written
 from thereafter.errors import OptionError
-from thereafter.models.base import Ids, SequenceModel
+from thereafter.models.base import Ids, S, SequenceModel
 
 
 class GenerationOptions(TypedDict, total=False):
@@ -33,13 +33,13 @@ class GenerationOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class GenerationSettings:
-    """How a text goes on.
+    """How a prompt is continued.
 
-    `max_new_tokens`: at most so many. `do_sample`: drawn (the default) or, where False, always the likeliest.
-    `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`: see `Warping`; a temperature of 0 is greedy.
-    `num_beams`: more than 1 searches with so many hypotheses instead of drawing; `length_penalty`, `early_stopping`:
-    see `beam_search`. `num_return_sequences`: so many texts at once. `stop_strings`: the text ends before the first of
-    these to be written. `seed`: the same one gives the same text; none another every time.
+    `max_new_tokens`: the most tokens to add. `do_sample`: draw tokens (the default) or, if False, always take the
+    likeliest. `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`: see `Warping`; a temperature of 0 is
+    greedy. `num_beams`: above 1, a beam search with that many hypotheses instead of drawing; `length_penalty`,
+    `early_stopping`: see `beam.Search`. `num_return_sequences`: how many texts. `stop_strings`: the text ends before
+    the first of them. `seed`: the same seed gives the same text; without one it differs every time.
     """
 
     max_new_tokens: int = 40
@@ -68,7 +68,7 @@ class GenerationSettings:
         if not -10 <= self.length_penalty <= 10:
             raise OptionError(f"length_penalty is {self.length_penalty}; expected -10 to 10; try 1.0")
         if "" in self.stops:
-            raise OptionError("a stop string is empty, so nothing could ever be said; expected text; try '\\n'")
+            raise OptionError("a stop string is empty, so no text could be generated; expected text; try '\\n'")
         check_penalty(self.repetition_penalty)
         warping = self.warping
         if self.num_beams > 1:
@@ -77,22 +77,24 @@ class GenerationSettings:
             raise OptionError("length_penalty and early_stopping belong to beam search; try num_beams=4 with them")
         elif self.greedy and self.num_return_sequences > 1:
             raise OptionError(
-                f"num_return_sequences is {self.num_return_sequences}, but greedy decoding has only one text to give; "
+                f"num_return_sequences is {self.num_return_sequences}, but greedy decoding has a single result; "
                 f"try do_sample=True with a temperature above 0, or num_beams={self.num_return_sequences}"
             )
 
     def _check_search(self, warping: Warping) -> None:
         if self.do_sample:
-            raise OptionError("beam search draws nothing; expected do_sample=False with num_beams; try num_beams=1")
-        for name, unused in {
-            "temperature": warping.temperature in (0, 1),
-            "top_k": warping.top_k is None,
-            "top_p": warping.top_p == 1,
-            "min_p": warping.min_p == 0,
-        }.items():
+            raise OptionError(
+                "do_sample is True with a beam search; expected do_sample=False or num_beams=1; try num_beams=1"
+            )
+        for name, value, unused in (
+            ("temperature", self.temperature, warping.temperature in (0, 1)),
+            ("top_k", self.top_k, warping.top_k is None),
+            ("top_p", self.top_p, warping.top_p == 1),
+            ("min_p", self.min_p, warping.min_p == 0),
+        ):
             if not unused:
                 raise OptionError(
-                    f"{name} is {getattr(self, name)}, but beam search draws nothing; leave it out, or try num_beams=1"
+                    f"{name} is {value}, but a beam search does not sample; leave it out, or try num_beams=1"
                 )
         if self.num_return_sequences > self.num_beams:
             raise OptionError(
@@ -107,7 +109,7 @@ class GenerationSettings:
 
     @property
     def warping(self) -> Warping:
-        """How distributions are bent; greedy where the settings are, in whichever way they say so."""
+        """How distributions are reshaped; greedy if the settings are, by `temperature` or by `do_sample`."""
         return Warping(
             temperature=0.0 if self.do_sample is False and self.num_beams == 1 else self.temperature,
             top_k=self.top_k,
@@ -118,27 +120,27 @@ class GenerationSettings:
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """The stop strings, one or several or none."""
+        """The stop strings as a tuple."""
         return (self.stop_strings,) if isinstance(self.stop_strings, str) else tuple(self.stop_strings or ())
 
 
 @dataclass(frozen=True)
-class Prompted:
-    """A model that has read a prompt, or was given a source: where generation begins.
+class Prompted(Generic[S]):
+    """A model that has read a prompt or was given a source: where generation starts.
 
-    `forbidden` tokens are never said; `until` is the token that ends a text, where the model has one.
+    `forbidden` tokens are never generated; `until` is the token that ends a text, if the model has one.
     """
 
-    model: SequenceModel[Any]
-    tokenizer: Spelling
+    model: SequenceModel[S]
+    tokenizer: Detokenizer
     text: str
     ids: Ids
-    state: Any
+    state: S
     forbidden: Sequence[int] = ()
     until: int | None = None
 
-    def written(self, stops: tuple[str, ...]) -> Written:
-        """What is written on from here."""
+    def writing(self, stops: tuple[str, ...]) -> Written:
+        """The text after the prompt, still empty."""
         return Written(self.tokenizer, stops, self.text[-1:], until=self.until)
 
 
@@ -146,8 +148,8 @@ class Prompted:
 class Generated:
     """A text with what it is made of.
 
-    `tokens` are the new ones, that which completed a stop string included; `log_probs` are theirs under the model, in
-    nats, before temperature or anything else bent them.
+    `tokens` are the new ones, including the one that completed a stop string; `log_probs` are their log probabilities
+    under the model, in nats, before temperature and the like.
     """
 
     text: str
@@ -162,7 +164,7 @@ class Generated:
 
 @dataclass(frozen=True)
 class Piece:
-    """What one draw adds to a row: a token and the text that is certain by it. At the end, text alone."""
+    """What one draw adds to a row: a token and the text that it makes certain. At the end, text alone."""
 
     row: int
     token: int | None
@@ -170,10 +172,10 @@ class Piece:
     text: str
 
 
-def generate(begin: Prompted, settings: GenerationSettings) -> list[Generated]:
+def generate(begin: Prompted[S], settings: GenerationSettings) -> list[Generated]:
     """`num_return_sequences` texts: samples in the order of their rows, beams best first."""
     if settings.num_beams > 1:
-        return _searched(begin, settings)
+        return _search(begin, settings)
     rows = range(settings.num_return_sequences)
     texts = [[begin.text] for _ in rows]
     tokens: list[list[int]] = [[] for _ in rows]
@@ -186,10 +188,10 @@ def generate(begin: Prompted, settings: GenerationSettings) -> list[Generated]:
     return [Generated("".join(texts[row]), tokens[row], log_probs[row]) for row in rows]
 
 
-def pieces(begin: Prompted, settings: GenerationSettings) -> Iterator[Piece]:
-    """What is drawn, as it is drawn, for all rows as one batch; joined, a row's texts follow the prompt."""
+def pieces(begin: Prompted[S], settings: GenerationSettings) -> Iterator[Piece]:
+    """Draw for all rows as one batch and yield each piece at once; joined, the texts of a row follow the prompt."""
     count = settings.num_return_sequences
-    written = [begin.written(settings.stops)] * count
+    written = [begin.writing(settings.stops)] * count
     sampler = Sampler(
         begin.model,
         begin.state,
@@ -213,16 +215,16 @@ def pieces(begin: Prompted, settings: GenerationSettings) -> Iterator[Piece]:
 
 
 def check_stream(settings: GenerationSettings) -> None:
-    """Refuse to stream what cannot be told before it is over, or is more than one text."""
+    """Refuse to stream a beam search, whose text is known only at its end, or several texts."""
     if settings.num_beams > 1:
-        raise OptionError("beam search decides its text at the end, so it cannot be streamed; try generate")
+        raise OptionError("a beam search knows its text only at its end, so it cannot be streamed; try generate")
     if settings.num_return_sequences > 1:
         raise OptionError(
-            f"num_return_sequences is {settings.num_return_sequences}, but one text can be streamed; try generate"
+            f"num_return_sequences is {settings.num_return_sequences}, but only one text can be streamed; try generate"
         )
 
 
-def _searched(begin: Prompted, settings: GenerationSettings) -> list[Generated]:
+def _search(begin: Prompted[S], settings: GenerationSettings) -> list[Generated]:
     search = Search(
         settings.num_beams,
         settings.max_new_tokens,
@@ -231,7 +233,7 @@ def _searched(begin: Prompted, settings: GenerationSettings) -> list[Generated]:
         repetition_penalty=settings.repetition_penalty,
         forbidden=begin.forbidden,
     )
-    texts = beam_search(begin.model, begin.state, begin.written(settings.stops), search, begin.ids)
+    texts = beam_search(begin.model, begin.state, begin.writing(settings.stops), search, begin.ids)
     return [
         Generated(begin.text + best.text + best.written.end(), list(best.tokens), list(best.log_probs))
         for best in texts[: settings.num_return_sequences]

@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.models.base import Ids, SequenceModel
+from thereafter.models.base import Ids, S, SequenceModel
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
 
@@ -27,7 +26,7 @@ _TOKENS_AT_ONCE = 1 << 14
 
 @dataclass(frozen=True)
 class Candidate:
-    """A text as it is scored: its ids, the nats its unknown forms pay, its characters."""
+    """A text to score: its ids, the nats that spelling its unknown forms costs, its number of characters."""
 
     ids: Ids
     spelling_nats: float
@@ -39,13 +38,13 @@ class Candidate:
 
 
 def check_per(per: str) -> None:
-    """Refuse a measure that there is none of."""
+    """Refuse an unknown measure."""
     if per not in PER:
         raise UnknownNameError("measure to rank by", per, PER)
 
 
-def measured(texts: Iterable[str], tokenizer: Tokenizer, spelling: Spelling | None) -> list[Candidate]:
-    """Candidates as the tokenizer reads them; one without a token is refused, for nothing is always likeliest."""
+def read_candidates(texts: Iterable[str], tokenizer: Tokenizer, spelling: Spelling | None) -> list[Candidate]:
+    """Tokenize the candidates. One without tokens is refused: the empty text would always be the likeliest."""
     candidates = []
     for number, text in enumerate(texts, start=1):
         parts = list(tokenizer.measure_stream([text], whole=False))
@@ -58,13 +57,13 @@ def measured(texts: Iterable[str], tokenizer: Tokenizer, spelling: Spelling | No
     return candidates
 
 
-def log_probs(model: SequenceModel[Any], state: Any, candidates: Sequence[Candidate], per: str) -> list[float]:
+def log_probs(model: SequenceModel[S], state: S, candidates: Sequence[Candidate], per: str) -> list[float]:
     """log p of each candidate after a state of one row, whole or by token or character; equal lengths go together."""
     check_per(per)
     by_length: defaultdict[int, list[int]] = defaultdict(list)
     for place, candidate in enumerate(candidates):
         by_length[len(candidate.ids)].append(place)
-    found = [0.0] * len(candidates)
+    totals = [0.0] * len(candidates)
     for length, places in by_length.items():
         rows = max(1, _TOKENS_AT_ONCE // length)
         for begin in range(0, len(places), rows):
@@ -72,5 +71,5 @@ def log_probs(model: SequenceModel[Any], state: Any, candidates: Sequence[Candid
             tokens_BT = np.stack([candidates[place].ids for place in batch])
             logp_BT, _ = model.log_probs(tokens_BT, state.select(np.zeros(len(batch), dtype=np.int64)))
             for place, total in zip(batch, np.asarray(logp_BT).sum(axis=1, dtype=np.float64).tolist(), strict=True):
-                found[place] = total - candidates[place].spelling_nats
-    return [total / candidate.size(per) for total, candidate in zip(found, candidates, strict=True)]
+                totals[place] = total - candidates[place].spelling_nats
+    return [total / candidate.size(per) for total, candidate in zip(totals, candidates, strict=True)]

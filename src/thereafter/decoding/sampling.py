@@ -1,4 +1,4 @@
-"""Drawing tokens: one, one row without end, or several rows as one batch, each row with a generator of its own.
+"""Drawing tokens: a single one, an endless row, or several rows as one batch, each with its own generator.
 
 Shapes: B rows, V words that can be predicted.
 """
@@ -7,30 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, Unpack
 
 import numpy as np
 
-from thereafter.decoding.warping import Floats, Warping
-from thereafter.models.base import Ids, Logs, SequenceModel
+from thereafter.decoding.warping import Floats, Warping, WarpingOptions
+from thereafter.models.base import Ids, Logs, S, SequenceModel
 
 
 def draw(weights_V: Floats, rng: np.random.Generator) -> int:
-    """One token with a probability in proportion to its weight."""
+    """Draw one token, with a probability in proportion to its weight."""
     ends = np.cumsum(weights_V)
     drawn = int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))
     return min(drawn, int(np.flatnonzero(weights_V)[-1]))  # rounding at the very end of the line
 
 
 def choose(
-    logp_V: Logs, rng: np.random.Generator, *, seen: Ids | None = None, forbidden: Sequence[int] = (), **warping: Any
+    logp_V: Logs,
+    rng: np.random.Generator,
+    *,
+    seen: Ids | None = None,
+    forbidden: Sequence[int] = (),
+    **options: Unpack[WarpingOptions],
 ) -> int | None:
     """Draw one token from a warped distribution (see `Warping`); None where nothing is possible."""
-    bent = Warping(**warping)
-    weights_V = bent.weights(logp_V, seen=seen, forbidden=forbidden)
+    warping = Warping(**options)
+    weights_V = warping.weights(logp_V, seen=seen, forbidden=forbidden)
     if weights_V is None:
         return None
-    return int(np.argmax(weights_V)) if bent.temperature == 0 else draw(weights_V, rng)
+    return int(np.argmax(weights_V)) if warping.temperature == 0 else draw(weights_V, rng)
 
 
 def generators(seed: int | None, rows: int) -> list[np.random.Generator]:
@@ -48,17 +53,18 @@ class Draw:
     log_prob: float
 
 
-class Sampler:
-    """Rows that go on from a state, all read by the model as one batch; all from its first row, or from `rows` of it.
+class Sampler(Generic[S]):
+    """Rows that continue a state; the model reads all of them as one batch.
 
-    A row draws from its own generator, so what it says does not depend on how long the others run. Rows that have ended
-    leave the batch once no more than the share `sparse` still runs: where it costs much to move rows, they idle awhile.
+    All start from the first row of the state, or from `rows` of it. Each row draws from its own generator, so its
+    tokens do not depend on how long the others run. Finished rows leave the batch once no more than the share `sparse`
+    of it still runs: where moving rows is expensive, they stay idle for a while.
     """
 
     def __init__(
         self,
-        model: SequenceModel[Any],
-        state: Any,
+        model: SequenceModel[S],
+        state: S,
         rngs: Sequence[np.random.Generator],
         warping: Warping,
         *,
@@ -78,9 +84,9 @@ class Sampler:
         self._seen_BV = np.zeros((len(rngs), model.vocabulary_size), dtype=bool)
         if prompt is not None:
             self._seen_BV[:, prompt] = True
-        self._batch = list(range(len(rngs)))  # which row each line of the batch is
-        self._drawn: dict[int, int] = {}  # what is to be read before the next draw
-        self._idle: set[int] = set()  # rows of the batch that have ended
+        self._batch = list(range(len(rngs)))  # the row that each line of the batch belongs to
+        self._drawn: dict[int, int] = {}  # the tokens to read before the next draw
+        self._idle: set[int] = set()  # rows of the batch that are finished
 
     def draw(self) -> list[Draw]:
         """The next token of every row that still runs; a row where nothing can follow is not among them."""
@@ -112,7 +118,7 @@ class Sampler:
         return token
 
     def _likeliest(self) -> list[int | None]:
-        """The likeliest token of every row at once, ties to the lower id: what `_token` says where nothing is bent."""
+        """The likeliest token of every row at once, ties to the lower id: as `_token` for plain greedy decoding."""
         token_B = self._logp_BV.argmax(axis=1)
         easy_B = np.isfinite(self._logp_BV[np.arange(len(token_B)), token_B])
         if len(self._forbidden):
@@ -131,7 +137,7 @@ class Sampler:
             self._batch, self._logp_BV = [], self._logp_BV[:0]
 
     def _read(self) -> None:
-        """Read what was drawn; rows that ended leave the batch."""
+        """Read the tokens that were drawn; finished rows leave the batch."""
         if len(self._drawn) <= self._sparse * len(self._batch) and len(self._drawn) < len(self._batch):
             lines = [line for line, row in enumerate(self._batch) if row in self._drawn]
             self._state = self._state.select(np.array(lines))
@@ -144,15 +150,15 @@ class Sampler:
 
 
 def continue_from(
-    model: SequenceModel[Any],
-    state: Any,
+    model: SequenceModel[S],
+    state: S,
     rng: np.random.Generator,
     *,
     prompt: Ids | None = None,
     forbidden: Sequence[int] = (),
-    **warping: Any,
+    **options: Unpack[WarpingOptions],
 ) -> Iterator[int]:
-    """Token after token, without end, or until nothing can follow (a model without smoothing at a dead end)."""
-    sampler = Sampler(model, state, [rng], Warping(**warping), prompt=prompt, forbidden=forbidden)
+    """Draw token after token, endlessly or until none is possible (a model without smoothing at a dead end)."""
+    sampler = Sampler(model, state, [rng], Warping(**options), prompt=prompt, forbidden=forbidden)
     while draws := sampler.draw():
         yield draws[0].token

@@ -1,6 +1,6 @@
-"""What a decoder says of each source it was given: the likeliest word at every step, a beam search, or a draw.
+"""The answer of a decoder to each source it was given: greedy, by beam search, or sampled.
 
-All of it is what serves language models: `sampling.Sampler`, `beam.beam_searches`, `generation.pieces`.
+All of it is shared with language models: `sampling.Sampler`, `beam.beam_searches`, `generation.pieces`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from thereafter.decoding.beam import SPARSE, Hypothesis, Search, beam_searches
 from thereafter.decoding.generation import Prompted
 from thereafter.decoding.sampling import Sampler
 from thereafter.decoding.warping import Warping
-from thereafter.decoding.writing import Spelling, UntilToken
+from thereafter.decoding.writing import Detokenizer, UntilToken
 from thereafter.errors import OptionError
+from thereafter.models.decoder import ConditionedState
 from thereafter.models.encoder import Memory
 from thereafter.models.word_decoder import END, WordDecoder
 
 
 @dataclass(frozen=True)
 class AnswerSettings:
-    """How sources are answered.
+    """How answers are decoded.
 
-    `beam`: hypotheses that are followed at once, 1 for the likeliest word at every step; `length_penalty`: see `beam`.
-    `do_sample`: answers are drawn; `temperature`, `top_k`, `top_p`: see `Warping`; `seed`: the same one gives the same
-    answers, none others every time.
+    `beam`: the number of hypotheses, 1 for greedy decoding; `length_penalty`: see `beam`. `do_sample`: answers are
+    sampled; `temperature`, `top_k`, `top_p`: see `Warping`; `seed`: the same seed gives the same answers, without one
+    they differ every time.
     """
 
     beam: int = 1
@@ -43,7 +44,7 @@ class AnswerSettings:
         if self.seed is not None and self.seed < 0:
             raise OptionError(f"seed is {self.seed}; expected 0 or more, or none for another answer every time; try 1")
         if self.do_sample and self.beam > 1:
-            raise OptionError(f"beam is {self.beam}, but a beam search draws nothing; try do_sample=True without it")
+            raise OptionError(f"beam is {self.beam}, but a beam search does not sample; try do_sample=True without it")
         for name, unused in {
             "temperature": self.temperature == 1,
             "top_k": self.top_k is None,
@@ -51,34 +52,34 @@ class AnswerSettings:
             "seed": self.seed is None,
         }.items():
             if not unused and not self.do_sample:
-                raise OptionError(f"{name} is for answers that are drawn, and none is; try do_sample=True with it")
+                raise OptionError(f"{name} is for sampled answers; got do_sample=False; try do_sample=True with it")
 
 
-def answered(
+def decode_answers(
     decoder: WordDecoder,
     memory: Memory,
     settings: AnswerSettings,
     rngs: Sequence[np.random.Generator] | None = None,
 ) -> list[list[int]]:
-    """The answer to every source, as ids without END; drawn ones by the generator of each."""
+    """The answer to every source, as ids without END; sampled ones use the generator of their source."""
     if settings.beam > 1:
-        texts = searched(decoder, memory, settings.beam, settings.length_penalty)
+        texts = search_answers(decoder, memory, settings.beam, settings.length_penalty)
         return [[token for token in best[0].tokens if token != END] for best in texts]
     warping = Warping(temperature=0.0)
     if settings.do_sample:
         warping = Warping(temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p)
-    return drawn(decoder, memory, warping, rngs)
+    return draw_answers(decoder, memory, warping, rngs)
 
 
-def searched(
+def search_answers(
     decoder: WordDecoder, memory: Memory, beam: int = 5, length_penalty: float = 1.0, best: int = 1
 ) -> list[list[Hypothesis]]:
-    """The best answers found to every source, best first, END included where they have come to it."""
+    """The best answers to every source, best first, END included if they reached it."""
     search = Search(
         beam,
         decoder.limit,
         length_penalty=length_penalty,
-        forbidden=_forbidden(decoder),
+        forbidden=_forbidden_tokens(decoder),
         narrowing=True,
         best=best,
     )
@@ -86,20 +87,20 @@ def searched(
     return beam_searches(model, model.start(len(memory)), [UntilToken(END)] * len(memory), search)
 
 
-def drawn(
+def draw_answers(
     decoder: WordDecoder,
     memory: Memory,
     warping: Warping,
     rngs: Sequence[np.random.Generator] | None = None,
 ) -> list[list[int]]:
-    """An answer drawn to every source, as ids without END."""
+    """A sampled answer to every source, as ids without END."""
     model, rows = decoder.given(memory), range(len(memory))
     sampler = Sampler(
         model,
         model.start(len(memory)),
         [np.random.default_rng() for _ in rows] if rngs is None else rngs,
         warping,
-        forbidden=_forbidden(decoder),
+        forbidden=_forbidden_tokens(decoder),
         rows=np.array(rows),
         sparse=SPARSE,
     )
@@ -116,12 +117,12 @@ def drawn(
     return answers
 
 
-def prompted(decoder: WordDecoder, memory: Memory, spelling: Spelling) -> Prompted:
-    """One source as `generation` takes it: its answer can be generated, searched and streamed as any text."""
+def prompt_of(decoder: WordDecoder, memory: Memory, detokenizer: Detokenizer) -> Prompted[ConditionedState]:
+    """One source as the start of `generation`: its answer can be generated, searched and streamed like any text."""
     model = decoder.given(memory)
     ids = np.empty(0, dtype=np.int64)
-    return Prompted(model, spelling, "", ids, model.start(1), _forbidden(decoder), until=END)
+    return Prompted(model, detokenizer, "", ids, model.start(1), _forbidden_tokens(decoder), until=END)
 
 
-def _forbidden(decoder: WordDecoder) -> tuple[int, ...]:
+def _forbidden_tokens(decoder: WordDecoder) -> tuple[int, ...]:
     return () if decoder.unknown is None else (decoder.unknown,)

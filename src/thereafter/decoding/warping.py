@@ -1,4 +1,4 @@
-"""What may be drawn next, and how likely: repetition penalty, temperature, top-k, top-p, min-p, in that order.
+"""Reshaping a distribution before a draw: repetition penalty, temperature, top-k, top-p, min-p, in that order.
 
 The names and the order are those of Hugging Face's `generate`, so that settings carry over.
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,24 @@ _FARTHEST = 1e300
 _MANY = 8  # times as many as are asked for
 
 
+class WarpingOptions(TypedDict, total=False):
+    """The fields of `Warping` as keywords."""
+
+    temperature: float
+    top_k: int | None
+    top_p: float
+    min_p: float
+    repetition_penalty: float
+
+
 @dataclass(frozen=True)
 class Warping:
-    """How a distribution is bent before a token is drawn from it; the defaults leave it as it is.
+    """How a distribution is reshaped before a token is drawn from it; the defaults leave it as it is.
 
     - `repetition_penalty` r: log p of every token that was read or written already becomes r log p, so that r > 1
-      makes repeating less likely (Keskar et al., "CTRL", 2019; an n-gram has no logits, so the logarithms are bent,
-      as Hugging Face's beam search does).
-    - `temperature` t: p^(1/t). 0 leaves the likeliest alone, ties to the lower id.
+      makes repeating less likely (Keskar et al., "CTRL", 2019; an n-gram has no logits, so the penalty is
+      applied to log probabilities, as in Hugging Face's beam search).
+    - `temperature` t: p^(1/t). 0 keeps only the likeliest token, ties to the lower id.
     - `top_k`: the k likeliest, exactly k of them: ties go to the lower id.
     - `top_p`: the fewest of the likeliest whose probabilities reach it (Holtzman et al., "The Curious Case of Neural
       Text Degeneration", 2020).
@@ -56,11 +66,11 @@ class Warping:
         check_penalty(self.repetition_penalty)
 
     def weights(self, logp_V: Logs, *, seen: Ids | None = None, forbidden: Sequence[int] = ()) -> Floats | None:
-        """What each token weighs in the draw [V], the likeliest 1, those cut off 0; None where nothing is possible.
+        """The weight of each token in the draw [V]: 1 for the likeliest, 0 for those cut off; None if none is possible.
 
-        `seen` are the ids that pay the repetition penalty; `forbidden` ones are never drawn and take no place.
+        `seen` are the ids that pay the repetition penalty. `forbidden` ones are never drawn and do not count for top-k.
         """
-        logs = penalised(logp_V, self.repetition_penalty, seen)
+        logs = penalise(logp_V, self.repetition_penalty, seen)
         logs[list(forbidden)] = -np.inf
         best = int(np.argmax(logs))
         if np.isneginf(logs[best]):
@@ -83,30 +93,30 @@ class Warping:
 
 
 def check_penalty(penalty: float) -> None:
-    """Refuse a repetition penalty that is none."""
+    """Refuse a repetition penalty that is not a positive number."""
     if not (np.isfinite(penalty) and penalty > 0):
         raise OptionError(f"repetition_penalty is {penalty}; expected more than 0, 1 for none; try 1.2")
 
 
-def penalised(logp: Logs, penalty: float, seen: Ids | None) -> Floats:
+def penalise(logp: Logs, penalty: float, seen: Ids | None) -> Floats:
     """A copy of log probabilities [..., V] in which those of seen tokens are multiplied by the penalty.
 
-    Where a score is above 0, as no log probability is but a rounded one may be, it is divided, as in the formula. What
-    was possible stays so under any penalty: it stops at a number of which sums are still numbers.
+    A score above 0, which rounding can cause, is divided instead, as in the formula. What was possible stays possible
+    under any penalty: the result is clipped so that sums of it stay finite.
     """
     logs = np.array(logp, dtype=np.float64)
     if penalty != 1 and seen is not None and len(seen):
         scores = logs[..., seen]
         with np.errstate(over="ignore"):
-            bent = np.clip(np.where(scores < 0, scores * penalty, scores / penalty), -_FARTHEST, _FARTHEST)
-        logs[..., seen] = np.where(np.isneginf(scores), scores, bent)
+            scaled = np.clip(np.where(scores < 0, scores * penalty, scores / penalty), -_FARTHEST, _FARTHEST)
+        logs[..., seen] = np.where(np.isneginf(scores), scores, scaled)
     return logs
 
 
-def largest(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
-    """The places of the k largest of a row [V], or of each of several rows [R, V]: largest first, ties by place.
+def largest(scores: NDArray[np.floating], k: int) -> NDArray[np.intp]:
+    """The positions of the k largest of a row [V], or of each of several rows [R, V]: largest first, ties by position.
 
-    It is the head of a stable sort without sorting all.
+    The same as the beginning of a stable sort, without sorting everything.
 
     >>> largest(np.array([0.1, 0.4, 0.1, 0.4]), 3).tolist()
     [1, 3, 0]
@@ -116,17 +126,17 @@ def largest(scores: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
     return _largest_of_row(scores, k) if scores.ndim == 1 else _largest_of_rows(scores, k)
 
 
-def _largest_of_row(scores_V: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
+def _largest_of_row(scores_V: NDArray[np.floating], k: int) -> NDArray[np.intp]:
     least = np.partition(scores_V, len(scores_V) - k)[len(scores_V) - k]
     above = np.flatnonzero(scores_V > least)
     places = np.concatenate([above, np.flatnonzero(scores_V == least)[: k - len(above)]])
     return places[np.argsort(-scores_V[places], kind="stable")]
 
 
-def _largest_of_rows(scores_RV: NDArray[np.floating[Any]], k: int) -> NDArray[np.intp]:
-    """The words of a row are dealt out to piles: what is less than the k-th of their maxima is not among the k largest.
+def _largest_of_rows(scores_RV: NDArray[np.floating], k: int) -> NDArray[np.intp]:
+    """The words of a row are divided into piles: a word below the k-th largest maximum of a pile is not among the k.
 
-    A maximum is found far faster than a place in an order, and of all words only a few more than k are left.
+    Computing maxima is much faster than sorting, and few more than k words are left to sort.
     """
     rows, words = scores_RV.shape
     height = math.isqrt(words // k)
@@ -144,7 +154,7 @@ def _largest_of_rows(scores_RV: NDArray[np.floating[Any]], k: int) -> NDArray[np
 
 
 def _nucleus(weights_V: Floats, top_p: float) -> Floats:
-    """Keep a token where all that is likelier falls short of `top_p`; that is always so for the likeliest."""
+    """Keep a token if all likelier ones together do not reach `top_p`; the likeliest is always kept."""
     places = np.flatnonzero(weights_V)
     ordered = places[np.argsort(-weights_V[places], kind="stable")]
     sums = np.cumsum(weights_V[ordered])

@@ -1,7 +1,7 @@
-"""Tokens to text as they come: a piece is given out when nothing that follows can change it.
+"""Tokens to text while they are generated: a piece of text is returned once no later token can change it.
 
-Two things hold text back. A token of `byte` or `bpe` may be part of a character; and what was written may turn out to
-be the beginning of a stop string, in which case it was never said.
+Two things delay text. A token of `byte` or `bpe` may be only part of a character. And the last characters may be the
+beginning of a stop string, which does not belong to the text.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import Protocol, Self
 _UNFINISHED = "\ufffd"  # how a character of which bytes are missing decodes
 
 
-class Spelling(Protocol):
-    """What turns ids into text: a tokenizer, or a side of a translator."""
+class Detokenizer(Protocol):
+    """Turns ids into text: a tokenizer, or the target side of a translator."""
 
     def continuation(self, prompt: str, ids: Sequence[int], /) -> str:
         """The prompt with the text of ids after it."""
 
 
 class Writing(Protocol):
-    """What a text that grows is written on. A value: a search has many at a time that begin alike."""
+    """The end of a text that grows token by token. A value: many hypotheses of a search share one beginning."""
 
     @property
     def ended(self) -> bool:
-        """Nothing more belongs to the text."""
+        """Whether the text is finished."""
 
     def add(self, token: int) -> tuple[str, Self]:
-        """The text that is certain now, and what is written after it."""
+        """The text that has become certain, and the writing after this token."""
 
     def end(self) -> str:
-        """What was held back, when no more tokens come."""
+        """The text that is still pending, when no more tokens come."""
 
 
 @dataclass(frozen=True)
 class UntilToken:
-    """Tokens up to one that ends them; nothing is spelled out."""
+    """Tokens up to the one that ends them; they are not turned into text."""
 
     token: int
     ended: bool = False
@@ -50,18 +50,18 @@ class UntilToken:
 
 @dataclass(frozen=True)
 class Written:
-    """The end of a text that grows: a value, so that the hypotheses of a search can share one.
+    """The end of a growing text, as text: a value, so that the hypotheses of a search can share one.
 
     >>> from thereafter.text.tokenizers.byte import ByteTokenizer
-    >>> written, said = Written(ByteTokenizer(), stops=("end",)), []
+    >>> written, pieces = Written(ByteTokenizer(), stops=("end",)), []
     >>> for token in "é e end.".encode():
     ...     piece, written = written.add(token)
-    ...     said.append(piece)
-    >>> said, written.ended
+    ...     pieces.append(piece)
+    >>> pieces, written.ended
     (['', 'é', ' ', '', 'e ', '', '', '', ''], True)
     """
 
-    tokenizer: Spelling
+    tokenizer: Detokenizer
     stops: tuple[str, ...] = ()
     last: str = ""
     """The character before the open tokens: `word` puts a space between two words only."""
@@ -69,51 +69,49 @@ class Written:
     """The last tokens, as far back as a character may be unfinished: four at most."""
     text: str = ""
     """The text of the open tokens, as if none came after them."""
-    held: str = ""
-    """Decided text that may begin a stop string."""
+    pending: str = ""
+    """Text that is certain but may be the beginning of a stop string."""
     ended: bool = False
-    """A stop string was written, or the token that ends a text; what is added from here on says nothing."""
+    """A stop string came, or the token that ends a text; tokens after it add no text."""
     until: int | None = None
     """The token that ends a text, where one does."""
 
     def add(self, token: int) -> tuple[str, Written]:
-        """The text that is certain now, and what is written after it."""
         if self.ended:
             return "", self
         if token == self.until:
-            return self.end(), replace(self, held="", ended=True)
-        said = len(self.text.removesuffix(_UNFINISHED))
+            return self.end(), replace(self, pending="", ended=True)
+        complete = len(self.text.removesuffix(_UNFINISHED))
         last = self.text[-1:] or self.last
         alone = self._text(last, (token,))
-        if said < len(self.text):
+        if complete < len(self.text):
             together = self._text(self.last, (*self.open, token))
             if together != self.text + alone:  # a character crosses the border before this token
                 after = replace(self, open=(*self.open, token), text=together)
-                return after._stopped(together.removesuffix(_UNFINISHED)[said:])
+                return after._cut_at_stop(together.removesuffix(_UNFINISHED)[complete:])
         after = replace(self, last=last, open=(token,), text=alone)
-        return after._stopped(self.text[said:] + alone.removesuffix(_UNFINISHED))
+        return after._cut_at_stop(self.text[complete:] + alone.removesuffix(_UNFINISHED))
 
     def end(self) -> str:
-        """What was held back, when no more tokens come."""
         if self.ended:
             return ""
-        piece, after = self._stopped(self.text[len(self.text.removesuffix(_UNFINISHED)) :])
-        return piece if after.ended else piece + after.held
+        piece, after = self._cut_at_stop(self.text[len(self.text.removesuffix(_UNFINISHED)) :])
+        return piece if after.ended else piece + after.pending
 
     def _text(self, last: str, tokens: tuple[int, ...]) -> str:
         return self.tokenizer.continuation(last, tokens)[len(last) :]
 
-    def _stopped(self, decided: str) -> tuple[str, Written]:
-        """Cut where the first stop string begins, or hold back what could become one."""
-        text = self.held + decided
+    def _cut_at_stop(self, decided: str) -> tuple[str, Written]:
+        """Cut the text where the first stop string begins; keep what could still become one as pending."""
+        text = self.pending + decided
         if not self.stops:
             return text, self
-        found = [place for stop in self.stops if (place := text.find(stop)) >= 0]
-        if found:
-            return text[: min(found)], replace(self, held="", ended=True)
+        stops_at = [place for stop in self.stops if (place := text.find(stop)) >= 0]
+        if stops_at:
+            return text[: min(stops_at)], replace(self, pending="", ended=True)
         longest = min(len(text), max(map(len, self.stops)) - 1)
-        keep = next(
+        kept = next(
             (size for size in range(longest, 0, -1) if any(stop.startswith(text[-size:]) for stop in self.stops)), 0
         )
-        cut = len(text) - keep
-        return text[:cut], replace(self, held=text[cut:])
+        cut = len(text) - kept
+        return text[:cut], replace(self, pending=text[cut:])

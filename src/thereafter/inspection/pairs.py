@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter import progress
-from thereafter.decoding.ranking import log_probs, measured
+from thereafter.decoding.ranking import log_probs, read_candidates
 from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.reader import Reader
@@ -101,7 +101,7 @@ def pair_differences(reader: Reader, pairs: Sequence[Pair], *, whole: bool = Tru
         for at in range(0, len(pairs), _AT_ONCE):
             batch = pairs[at : at + _AT_ONCE]
             texts = [text for pair in batch for text in (pair.good, pair.bad)]
-            scored = measured((reader.begin + reader.prepare(text) + end for text in texts), tokenizer, spelling)
+            scored = read_candidates((reader.begin + reader.prepare(text) + end for text in texts), tokenizer, spelling)
             logp = np.array(log_probs(reader.model, start, scored, "sentence")).reshape(-1, 2)
             # two impossible sentences are equally likely, though their difference is no number
             found[at : at + _AT_ONCE] = np.where(logp[:, 0] == logp[:, 1], 0.0, logp[:, 0] - logp[:, 1])

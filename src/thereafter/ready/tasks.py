@@ -3,10 +3,10 @@
 | task | models | on one core |
 |---|---|---|
 | translate | two translators that differ in one thing: one has attention, the other has not | about 80 seconds |
-| tag | a tagger that reads words and their letters | some seconds |
+| tag | a tagger that reads words and their characters | some seconds |
 | classify | a classifier of reviews | some seconds |
 
-They learn from generated examples (`examples.py`), since no corpus can be counted on. Beside each lies the recipe
+They learn from generated examples (`examples.py`), which every machine has. Beside each lies the recipe
 it was made by, as with the other ready models (`models.py`).
 """
 
@@ -15,19 +15,19 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from thereafter.config import Table
 from thereafter.ready import models
 from thereafter.ready.examples import FILES, LONGEST, SHORTEST, VERSION
 from thereafter.storage import write_text
 
 TASKS = "tasks"
-"""Their folder, in that of all ready models."""
+"""Their folder, inside that of all ready models."""
 
 _LEAST = 120  # examples, however short the training is
 _SEEDS = {"train": 0, "valid": 1, "test": 2}
 _SIZES = {"valid": 190, "test": 20 * (LONGEST - SHORTEST + 1)}
-_TRANSLATOR: dict[str, Any] = {
+_TRANSLATOR: Table = {
     "embed": 32,
     "hidden": 64,
     "dropout": 0.0,
@@ -38,7 +38,7 @@ _TRANSLATOR: dict[str, Any] = {
     "epochs": 5.0,
     "rate": 0.008,
 }
-_TAGGER: dict[str, Any] = {
+_TAGGER: Table = {
     "embed": 24,
     "hidden": 24,
     "layers": 1,
@@ -49,7 +49,7 @@ _TAGGER: dict[str, Any] = {
     "epochs": 3.0,
     "rate": 0.01,
 }
-_CLASSIFIER: dict[str, Any] = {
+_CLASSIFIER: Table = {
     "encoder": "gru",
     "embed": 24,
     "hidden": 24,
@@ -67,7 +67,7 @@ class ReadyTask:
     name: str
     task: str
     examples: int
-    options: dict[str, Any] = field(default_factory=dict)
+    options: Table = field(default_factory=dict)
     minutes: float = field(default=0.0, repr=False)
     """How long its training takes, about: no part of the recipe."""
 
@@ -96,13 +96,13 @@ def missing(folder: Path, task: str) -> list[ReadyTask]:
 
 
 def make(one: ReadyTask, folder: Path, scale: float = 1.0) -> None:
-    """Train a ready task model, or go on with it; `scale` makes it learn from fewer examples, for tests."""
+    """Train a ready task model, or resume its training; `scale` takes fewer examples, for tests."""
     from thereafter.task_model import resume_task, train_task
 
     def begin() -> None:
         files = {part: examples(folder, one, part, scale) for part in ("train", "valid")}
         run = folder / TASKS / one.name
-        train_task(one.task, files["train"], valid=files["valid"], out=run, seed=0, device="cpu", **one.options)
+        train_task(one.task, files["train"], {"seed": 0, "device": "cpu", **one.options}, valid=files["valid"], out=run)
 
     models.make_run(one, folder / TASKS, resume_task, begin)
 

@@ -16,7 +16,7 @@ from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
 from thereafter.data.files import Files, Parts
-from thereafter.decoding.sources import AnswerSettings, answered
+from thereafter.decoding.sources import AnswerSettings, decode_answers
 from thereafter.errors import OptionError, SourceError
 from thereafter.evaluation.pairs import Pairs, measure_pairs
 from thereafter.inspection.trace import record
@@ -35,25 +35,25 @@ _SHOWN, _FAINT = 3, 0.05  # places of the source that are named beside a word, a
 
 @dataclass(frozen=True)
 class Aligned:
-    """An answer, and where each of its tokens looked: `weights[t, s]`, a row for each said, a column for each read.
+    """An answer with its attention: `weights[t, s]`, a row for each target token, a column for each source token.
 
-    A row sums to 1; the last of each is the end of the sentence.
+    A row sums to 1. The last row and the last column are the end of the sentence.
     """
 
     answer: str
     source: tuple[str, ...]
-    said: tuple[str, ...]
+    target: tuple[str, ...]
     weights: NDArray[np.float32]
 
     def as_dict(self) -> Table:
         """Plain JSON values."""
         weights = [[round(float(weight), 4) for weight in row] for row in self.weights]
-        return {"answer": self.answer, "source": list(self.source), "said": list(self.said), "weights": weights}
+        return {"answer": self.answer, "source": list(self.source), "said": list(self.target), "weights": weights}
 
     def __str__(self) -> str:
-        width = max(len(form.strip()) for form in self.said)
+        width = max(len(form.strip()) for form in self.target)
         lines = [self.answer]
-        for form, row in zip(self.said, self.weights, strict=True):
+        for form, row in zip(self.target, self.weights, strict=True):
             most = [place for place in np.argsort(-row)[:_SHOWN] if row[place] >= _FAINT]
             looked = ", ".join(f"{self.source[place].strip()} {100 * row[place]:.0f} %" for place in most)
             lines.append(f"  {form.strip():<{width}}  {looked}".rstrip())
@@ -85,12 +85,12 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
 
     def part(self, given: Parts, part: str) -> Files | None:
         """The two files of a part in the chosen languages."""
-        spoken = {name.partition(".")[2]: None for name in given.parts if "." in name}
-        if not spoken:
+        languages = {name.partition(".")[2]: None for name in given.parts if "." in name}
+        if not languages:
             return None
         source, _, target = self.chosen.languages.partition("-")
-        if source not in spoken or target not in spoken or source == target:
-            some = list(spoken)
+        if source not in languages or target not in languages or source == target:
+            some = list(languages)
             raise OptionError(
                 f"languages is {self.chosen.languages!r}; expected two of what {given.name} holds, {', '.join(some)}; "
                 f"try languages='{some[1]}-{some[0]}' (--set languages={some[1]}-{some[0]})"
@@ -164,10 +164,10 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
     ) -> list[str]:
         """Options are those of `AnswerSettings`. What is drawn for a sentence depends on nothing else that is asked."""
         settings = toml.build(AnswerSettings, dict(options), "predict")
-        return [codecs["target"].decode(row) for row in _answered(net, batch, settings)]
+        return [codecs["target"].decode(row) for row in _decode(net, batch, settings)]
 
     def example(self, given: object) -> SentencePair:
-        """A sentence; or a `SentencePair`, whose target is not looked at."""
+        """A sentence; or a `SentencePair`, whose target is ignored."""
         source = given.source if isinstance(given, SentencePair) else str(given)
         if not source.strip():
             raise OptionError("a sentence to translate has no words; expected at least one")
@@ -184,9 +184,9 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
     def explain(
         self, net: Translator, batch: PairBatch, examples: Sequence[SentencePair], codecs: PairCodecs
     ) -> list[Aligned]:
-        """The likeliest word at every step, and where each looked."""
+        """The likeliest word at every step, with its attention over the source."""
         source, target = codecs["source"], codecs["target"]
-        answers = [[*row, END] for row in _answered(net, batch)]
+        answers = [[*row, END] for row in _decode(net, batch)]
         return [
             Aligned(
                 target.decode(answer),
@@ -201,7 +201,7 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
         source, target = codecs["source"], codecs["target"]
         with net.quietly():
             memory = net.encode(batch)
-        (answer,) = answered(net, memory, AnswerSettings())
+        (answer,) = decode_answers(net, memory, AnswerSettings())
         ids = np.array([*answer, END])
         traced = record(net.given(memory), ids, target.forms(ids), target.forms(range(len(target))))
         read = source.forms(source.encode(example.source))
@@ -225,12 +225,12 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
         return (int(source), int(target)) if source.isdigit() and target.isdigit() else (1, 2)
 
 
-def _answered(net: Translator, batch: PairBatch, settings: AnswerSettings | None = None) -> list[list[int]]:
+def _decode(net: Translator, batch: PairBatch, settings: AnswerSettings | None = None) -> list[list[int]]:
     """The answers to a batch as ids without END."""
     settings = settings or AnswerSettings()
     with net.quietly():
         memory = net.encode(batch)
-    return answered(net, memory, settings, _generators(batch, settings.seed) if settings.do_sample else None)
+    return decode_answers(net, memory, settings, _generators(batch, settings.seed) if settings.do_sample else None)
 
 
 def _generators(batch: PairBatch, seed: int | None) -> list[np.random.Generator]:

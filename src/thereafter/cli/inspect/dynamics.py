@@ -29,7 +29,7 @@ def dynamics(
     from thereafter.errors import OptionError
     from thereafter.inspection import dynamics as measure
     from thereafter.kinds import KINDS, listed, recurrent_names
-    from thereafter.language_model import visible
+    from thereafter.terminal import show_progress
 
     if text.startswith("@"):
         from thereafter.text.sources import resolve
@@ -39,7 +39,7 @@ def dynamics(
     kind = KINDS.get(lm.config["model"])
     if kind is None or not kind.recurrent:
         raise OptionError(f"the model {lm.config['model']!r} has no state to follow; try {listed(recurrent_names())}")
-    with visible():
+    with show_progress():
         trace = lm.trace(text, limit=limit, top=1)
     path = measure.trajectory(trace, field)
     shares = ", ".join(f"{share:.0%}" for share in path["share"])
