@@ -1,4 +1,4 @@
-"""Every mistake a user can make, as one tree. Each message says what was got, what was expected, what to try.
+"""All errors raised on purpose, as one tree. Each message says what was got, what was expected and what to try.
 
 ThereafterError
 ├── SourceError           a file, folder, glob or corpus name that leads nowhere or cannot be read
@@ -6,15 +6,15 @@ ThereafterError
 │   └── EmptyCorpusError  a text with nothing in it
 ├── CorpusError           a named corpus that is not here
 │   ├── DownloadError     it could not be fetched
-│   └── ChecksumError     what was found is not what was promised
+│   └── ChecksumError     a file has other content than it must have
 ├── OptionError           a value outside its range
-│   ├── UnknownNameError  a name nothing answers to
+│   ├── UnknownNameError  a name that is not registered
 │   └── ShapeError        a tensor of the wrong shape, type, device or content
-├── TrainingError         a training that cannot go on: numbers that are none, again and again
+├── TrainingError         a training run that cannot continue: losses or gradients that are not finite
 ├── FormatError           a run folder, an ARPA file or a tokenizer file that is not what it claims to be
-├── StorageError          the disk said no
+├── StorageError          writing failed
 ├── BusyError             a run folder that another process is writing
-└── MissingPackageError   an optional package is asked for and not installed
+└── MissingPackageError   an optional package is needed and not installed
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ShapeError(OptionError):
 
 
 class TrainingError(ThereafterError):
-    """Training cannot go on: losses or gradients that are no numbers, whatever was tried."""
+    """Training cannot continue: losses or gradients stayed infinite or NaN, whatever was tried."""
 
 
 class FormatError(ThereafterError):
@@ -88,7 +88,7 @@ class MissingPackageError(ThereafterError, ImportError):
 
 
 def nearest(got: str, names: list[str]) -> str:
-    """A phrase that guesses what was meant: "did you mean 'lstm'?", or the whole list where nothing is near."""
+    """A phrase that guesses what was meant: "did you mean 'lstm'?", or the whole list if no name is close."""
     close = difflib.get_close_matches(got, names, n=3, cutoff=0.6)
     if close:
         return "did you mean " + " or ".join(repr(name) for name in close) + "?"

@@ -1,4 +1,4 @@
-"""Where things are kept on this machine: the user's data folder and the cache."""
+"""Folders on this machine: the user's data folder and the cache."""
 
 from __future__ import annotations
 

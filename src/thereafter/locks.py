@@ -1,9 +1,9 @@
-"""One writer at a time: a lock on a file, which the system takes back when its owner ends, however it ends.
+"""One writer at a time: a lock on a file, which the system releases when its owner ends, however it ends.
 
-The file names its owner, so that whoever is refused can be told who is at work. The lock is the system's, not the file:
-a file that a killed process left behind locks nothing, and the next owner takes it over. On a disk without locks
-everybody gets the lock. A link, a pipe or a device in the place of the file is not followed and not opened: a folder
-that somebody else made could lead to any file, and the owner's name would be written over it.
+The file names its owner, so that an error can say who is writing. The system holds the lock, not the file: a file that
+a killed process left behind locks nothing, and the next owner takes it over. On a disk without locks every process gets
+the lock. A link, a pipe or a device in the place of the file is refused: in a folder that somebody else made it could
+lead to any file, which would be overwritten.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PAUSE = 0.02
 
 @dataclass(frozen=True)
 class Owner:
-    """Who has a lock: the number of the process, its machine, its command, and since when (ISO 8601, UTC)."""
+    """The owner of a lock: its process id, its machine, its command, and since when (ISO 8601, UTC)."""
 
     pid: int = 0
     host: str = ""
@@ -48,7 +48,7 @@ class FileLock:
         self.path, self._file = path, file
 
     def release(self) -> None:
-        """Let go; the file goes away first, while nobody else can have the lock."""
+        """Release the lock; the file is removed first, while nobody else can take the lock."""
         if self._file.closed:
             return
         with suppress(OSError):  # some systems do not remove an open file; it stays, and locks nothing
@@ -65,9 +65,9 @@ class FileLock:
 
 
 def take(path: Path, *, command: str = "", patience: float = _PATIENCE) -> FileLock | None:
-    """The lock of a file, made where it is not there; None where somebody else keeps it longer than `patience` seconds.
+    """Lock a file, which is created if needed; None if another process keeps the lock longer than `patience` seconds.
 
-    `command` is what the owner is doing, for those who are refused.
+    `command` says what the owner is doing, for the error of a process that is refused.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     give_up = time.monotonic() + patience
@@ -92,14 +92,14 @@ def take(path: Path, *, command: str = "", patience: float = _PATIENCE) -> FileL
         try:
             file.truncate(0)
             file.write(json.dumps(asdict(owner)).encode())
-        except OSError:  # a full disk: whoever comes next must not wait for this process to end
+        except OSError:  # a full disk: the next process must not have to wait for this one to end
             lock.release()
             raise
         return lock
 
 
 def owner(path: Path) -> Owner | None:
-    """Who has the lock of a file now; None where nobody has it. Nothing is waited for and nothing is changed."""
+    """The owner of the lock of a file now, None if there is none. It neither waits nor changes anything."""
     try:
         file = _open(path, "rb+", os.O_RDWR)
     except OSError:
@@ -115,7 +115,7 @@ def owner(path: Path) -> Owner | None:
 
 
 def _open(path: Path, mode: str, flags: int) -> IO[bytes]:
-    """Open a lock file, or what is to become one; anything but a plain file is an OSError, at once."""
+    """Open or create a lock file; anything but a plain file is an OSError, at once."""
     if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
         raise OSError(errno.EINVAL, "it is no plain file", str(path))
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
@@ -124,7 +124,7 @@ def _open(path: Path, mode: str, flags: int) -> IO[bytes]:
 
 
 def _read_owner(file: IO[bytes]) -> Owner:
-    """What a lock file says of its owner; nothing where it has not been written yet, or by somebody else."""
+    """The owner that a lock file names; an empty one while it is not written, or not by this program."""
     try:
         file.seek(0)
         facts = json.loads(file.read(4096))
@@ -150,7 +150,7 @@ if sys.platform != "win32":
 else:
     import msvcrt
 
-    _BEHIND = 1 << 30  # a locked byte cannot be read there: one far behind the text is locked
+    _BEHIND = 1 << 30  # a locked byte cannot be read on Windows, so one far after the text is locked
 
     def _lock(file: IO[bytes]) -> None:
         file.seek(_BEHIND)

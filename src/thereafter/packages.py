@@ -1,4 +1,4 @@
-"""The one place where packages beyond numpy and torch are asked for."""
+"""The one place where packages other than numpy and torch are imported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from thereafter.errors import MissingPackageError
 
 
 def installed(package: str) -> bool:
-    """Whether a package could be imported; imports nothing but the parents of a dotted name."""
+    """Whether a package can be imported; imports only the parents of a dotted name."""
     try:
         return find_spec(package) is not None
     except ModuleNotFoundError:  # a dotted name whose parent is missing
@@ -28,7 +28,7 @@ def require(package: str, purpose: str) -> ModuleType:
     except ModuleNotFoundError as missing:
         top = package.partition(".")[0]
         if missing.name is None or missing.name.partition(".")[0] != top:
-            raise  # the package is there; something inside it is not
+            raise  # the package is installed; something it imports is not
         raise MissingPackageError(
             f"{purpose} needs the package {top!r}, which is not installed; try: pip install {top}"
         ) from None

@@ -1,7 +1,7 @@
-"""What can be read of the processor: its name, the instructions that matter here, its caches, and where that is from.
+"""The processor: its name, the instruction sets that matter here, its caches, and where that was read.
 
-Linux shows it in `/proc` and `/sys` (a container may hide either), macOS tells `sysctl`, other systems tell little.
-What could not be read is said, never guessed; the one figure that is needed all the same, `level_2`, is then assumed.
+Linux has it in `/proc` and `/sys` (a container may hide either), macOS in `sysctl`, other systems say little. What
+could not be read is reported, never guessed, with one exception: a size of the L2 cache is needed, so it is assumed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CACHES = Path("sys/devices/system/cpu/cpu0/cache")
 _SYSCTL = ("sysctl", "hw", "machdep.cpu")
 _UNITS = {"K": 10, "M": 20, "G": 30}
 
-# What a feature is called here, and the names it goes by: in Linux' list, in sysctl's.
+# Features by their name here, with their names in the list of Linux and in that of sysctl.
 _X86 = {
     "FMA": ("fma", "fma3"),
     "AVX2": ("avx2",),
@@ -45,8 +45,8 @@ _PARTS = {
 
 @dataclass(frozen=True)
 class Processor:
-    """What was read. `features`: which of those that matter it has, None where nobody tells; `caches`: bytes by name
-    ("L1d", "L1i", "L2", "L3"), of one core's view; `sources`: where features and caches were read."""
+    """What was read. `features`: which of those that matter it has, None if unknown; `caches`: bytes by name ("L1d",
+    "L1i", "L2", "L3"), as one core sees them; `sources`: where features and caches were read."""
 
     architecture: str
     name: str
@@ -56,7 +56,7 @@ class Processor:
 
     @property
     def level_2(self) -> int:
-        """Bytes of the cache that a core has for itself; where nobody tells, those of a usual processor."""
+        """Bytes of the L2 cache; a usual size if it is unknown."""
         return self.caches.get("L2", USUAL_LEVEL_2)
 
     def lines(self) -> dict[str, str]:
@@ -88,7 +88,7 @@ def usable() -> int:
 
 
 def read(root: Path, machine: str, named: str, sysctl: Callable[[], str] | None) -> Processor:
-    """The processor as the files under `root` have it, or `sysctl` tells; `named`: its name where neither has one."""
+    """The processor by the files under `root` or by `sysctl`; `named`: its name if neither has one."""
     architecture = machine or "unknown architecture"
     if sysctl is not None:
         return _from_sysctl(sysctl(), architecture, named)
@@ -96,7 +96,9 @@ def read(root: Path, machine: str, named: str, sysctl: Callable[[], str] | None)
     caches = _linux_caches(root / _CACHES)
     flags = about.get("flags", about.get("features"))
     sources = {"caches": f"/{_CACHES}", "features": "/proc/cpuinfo"}
-    return Processor(architecture, _linux_name(about) or named or architecture, _known(flags, machine), caches, sources)
+    return Processor(
+        architecture, _linux_name(about) or named or architecture, _known_features(flags, machine), caches, sources
+    )
 
 
 def _linux_name(about: Mapping[str, str]) -> str:
@@ -117,9 +119,9 @@ def _linux_caches(folder: Path) -> dict[str, int]:
 
 def _from_sysctl(text: str, architecture: str, named: str) -> Processor:
     about = _fields(text)
-    told = [about.get(f"machdep.cpu.{name}", "") for name in ("features", "leaf7_features")]
-    told += [key.rpartition(".")[2] for key, value in about.items() if key.startswith("hw.optional.") and value == "1"]
-    # processors with two kinds of cores have the figures of the faster ones at level 0
+    flags = [about.get(f"machdep.cpu.{name}", "") for name in ("features", "leaf7_features")]
+    flags += [key.rpartition(".")[2] for key, value in about.items() if key.startswith("hw.optional.") and value == "1"]
+    # processors with two kinds of cores list the faster ones as level 0
     sizes = {
         name: _bytes(about.get(f"hw.perflevel0.{key}", about.get(f"hw.{key}", "")))
         for name, key in (
@@ -129,21 +131,21 @@ def _from_sysctl(text: str, architecture: str, named: str) -> Processor:
             ("L3", "l3cachesize"),
         )
     }
-    features = _known(" ".join(told), architecture)
+    features = _known_features(" ".join(flags), architecture)
     caches = {name: size for name, size in sizes.items() if size}
     name = about.get("machdep.cpu.brand_string", "") or named or architecture
     return Processor(architecture, name, features, caches, {"caches": "sysctl", "features": "sysctl"})
 
 
-def _known(flags: str | None, machine: str) -> dict[str, bool] | None:
-    """Which of the features that matter are among the flags; None where there are no flags, or nobody knows them."""
-    told = set((flags or "").lower().split())
+def _known_features(flags: str | None, machine: str) -> dict[str, bool] | None:
+    """Which of the features that matter are among the flags; None without flags or for other architectures."""
+    present = set((flags or "").lower().split())
     table = _ARM if machine.lower() in ("aarch64", "arm64") else _X86 if machine.lower() in ("x86_64", "amd64") else {}
-    return {name: not told.isdisjoint(names) for name, names in table.items()} if told and table else None
+    return {name: not present.isdisjoint(names) for name, names in table.items()} if present and table else None
 
 
 def _fields(text: str) -> dict[str, str]:
-    """The first value of every key of lines `key : value`, keys in small letters."""
+    """The first value of every key of lines `key : value`, keys in lower case."""
     about: dict[str, str] = {}
     for key, _, value in (line.partition(":") for line in text.splitlines()):
         about.setdefault(key.strip().lower(), value.strip())
@@ -158,7 +160,7 @@ def _text(path: Path) -> str:
 
 
 def _bytes(size: str) -> int:
-    """The bytes of "48K" or "1048576"; 0 of what is no size."""
+    """The bytes of "48K" or "1048576"; 0 if it is not a size."""
     number, unit = (size[:-1], size[-1:].upper()) if size[-1:].upper() in _UNITS else (size, "")
     return int(number) << _UNITS.get(unit, 0) if number.isdecimal() else 0
 

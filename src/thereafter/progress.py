@@ -1,4 +1,4 @@
-"""Progress without printing: the library reports, whoever stands on top decides how to show it.
+"""Progress without printing: the library reports progress, its caller decides how to show it.
 
 >>> with task("tokenizing", total=3) as advance:
 ...     advance(1); advance(2)
@@ -14,7 +14,7 @@ from typing import Protocol
 
 
 class Advance(Protocol):
-    """Moves a bar on by an amount; `status` is what to show beside it, such as the loss ("" leaves what is there)."""
+    """Advances a bar by an amount; `status` is shown beside it, such as the loss ("" keeps the last one)."""
 
     def __call__(self, amount: float, status: str = "") -> None: ...
 
@@ -23,13 +23,13 @@ class Reporter(Protocol):
     """What shows progress: a terminal, a notebook, a web page."""
 
     def begin(self, label: str, total: float | None, unit: str) -> Advance:
-        """Open a bar and return the function that moves it on by an amount."""
+        """Open a bar and return the function that advances it."""
 
     def end(self, label: str) -> None:
         """Close the bar."""
 
     def note(self, message: str) -> None:
-        """Say one line, for instance that something compiles for the first time."""
+        """Show one line, for instance that something compiles for the first time."""
 
 
 class Silent:
@@ -45,12 +45,12 @@ class Silent:
         return None
 
 
-_SILENT = Silent()  # holds nothing, so it may be everyone's default
+_SILENT = Silent()  # without state, so it can be the default of every context
 _reporter: ContextVar[Reporter] = ContextVar("thereafter_reporter", default=_SILENT)
 
 
 def is_shown() -> bool:
-    """Whether somebody shows progress already."""
+    """Whether a reporter shows progress already."""
     return not isinstance(_reporter.get(), Silent)
 
 
@@ -66,7 +66,7 @@ def reporting(reporter: Reporter) -> Iterator[None]:
 
 @contextmanager
 def task(label: str, total: float | None = None, unit: str = "") -> Iterator[Advance]:
-    """A piece of work that may take longer than two seconds; yields the function that reports an advance."""
+    """A piece of work that may take longer than two seconds; yields the function that advances its bar."""
     reporter = _reporter.get()
     advance = reporter.begin(label, total, unit)
     try:
@@ -76,24 +76,24 @@ def task(label: str, total: float | None = None, unit: str = "") -> Iterator[Adv
 
 
 WARNING = "warning: "
-"""What a message begins with that must not be missed; a terminal shows it in colour."""
+"""The beginning of a message that must not be missed; a terminal shows it in colour."""
 
 
 def tell(message: str) -> None:
-    """A note, or a warning where it begins like one."""
+    """Send a note, or a warning if the message begins with `WARNING`."""
     (warn if message.startswith(WARNING) else note)(message)
 
 
 def warn(message: str) -> None:
-    """Tell the user what makes a result worth less than it looks: as a note, or by Python's warnings if nobody shows
-    notes."""
-    spelled = message if message.startswith(WARNING) else WARNING + message
+    """Warn the user of what makes a result worth less than it looks: as a note, or by Python's warnings if no reporter
+    shows notes."""
+    marked = message if message.startswith(WARNING) else WARNING + message
     if is_shown():
-        note(spelled)
+        note(marked)
     else:
-        warnings.warn(spelled.removeprefix(WARNING), stacklevel=2)
+        warnings.warn(marked.removeprefix(WARNING), stacklevel=2)
 
 
 def note(message: str) -> None:
-    """Tell the user one thing worth knowing."""
+    """Send one line to the user."""
     _reporter.get().note(message)

@@ -1,4 +1,4 @@
-"""Names to module paths: nothing is imported before it is used, and a typo never becomes something else.
+"""Objects by name: nothing is imported before it is used, and an unknown name is an error.
 
 >>> pets = Registry("pet", {"counter": "collections:Counter"})
 >>> pets.load("counter").__name__

@@ -1,6 +1,6 @@
-"""Writing so that nothing is lost, and tables that are mapped instead of read.
+"""Writing files so that nothing is lost, and mapping arrays into memory instead of reading them.
 
-The safetensors format is a length, a JSON header and raw arrays, so mapping one needs no package; writing one uses the
+A safetensors file is a length, a JSON header and raw arrays, so mapping one needs no package; writing one uses the
 package itself.
 """
 
@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,11 +41,11 @@ def is_plain(path: Path, *, links: bool = True) -> bool:
 
 
 def open_plain(path: str | os.PathLike[str], *, links: bool = True) -> IO[bytes]:
-    """Open a plain file for reading. Anything else is an OSError, without waiting: a pipe would hang whoever opens it
-    until somebody writes, and some devices do something when they are opened.
+    """Open a plain file for reading. Anything else is an OSError, at once: opening a pipe would block until somebody
+    writes to it, and some devices act when they are opened.
 
-    The look comes first, and again at what was opened: another process may have changed it in between. Without `links`
-    a link is refused as well.
+    The path is checked before it is opened and the open file again: another process may have replaced it in between.
+    Without `links` a link is refused as well.
     """
     _check_plain(os.stat(path, follow_symlinks=links), path)
     flags = os.O_RDONLY
@@ -61,7 +61,7 @@ def open_plain(path: str | os.PathLike[str], *, links: bool = True) -> IO[bytes]
 
 
 def read_plain(path: str | os.PathLike[str], *, links: bool = True) -> bytes:
-    """What is in a plain file, by the rules of `open_plain`."""
+    """The content of a plain file, by the rules of `open_plain`."""
     with open_plain(path, links=links) as file:
         return file.read()
 
@@ -74,28 +74,28 @@ def _check_plain(facts: os.stat_result, path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def replacing(target: Path, *, durable: bool = False) -> Iterator[Path]:
-    """A temporary path beside `target` that takes its place when the block ends well, and else is removed.
+    """A temporary path beside `target`: it replaces `target` when the block succeeds and is removed when it fails.
 
-    `durable`: what is in its place afterwards is on the disk, not only on its way there. A link is followed; what is no
-    plain file, such as a pipe or `/dev/stdout`, is written to as it is.
+    `durable`: the file is flushed to the disk before the block ends. A link is followed; what is no plain file, such as
+    a pipe or `/dev/stdout`, is written to directly.
     """
     try:
         target = target.resolve() if target.is_symlink() else target
-        as_it_is = target.exists() and not target.is_file() and not target.is_dir()
-        if not as_it_is:
+        in_place = target.exists() and not target.is_file() and not target.is_dir()
+        if not in_place:
             target.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
             os.close(handle)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise StorageError(f"cannot write {str(target)[:200]!r}: {reason}; try another folder") from error
-    if as_it_is:
+    if in_place:
         yield target
         return
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())  # mkstemp keeps files to their owner; a run folder is shared as usual
+        temporary.chmod(0o666 & ~_umask())  # mkstemp files are private; a run folder follows the user's umask
         if durable:
             _to_disk(temporary)
         os.replace(temporary, target)
@@ -110,7 +110,7 @@ def replacing(target: Path, *, durable: bool = False) -> Iterator[Path]:
 
 
 def _to_disk(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk. A system that cannot wait for folders does not."""
+    """Flush a file, or the entries of a folder, to the disk; folders only where the system can."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
@@ -124,7 +124,7 @@ def _to_disk(path: Path) -> None:
 
 
 def _umask() -> int:
-    """The mask of new files. The only way to read it is to change it, for every thread: to a stricter one, and back."""
+    """The umask. Reading it means setting it, for all threads: so it is set to a stricter one, and back."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -137,7 +137,11 @@ def write_text(target: Path, text: str, *, durable: bool = False) -> None:
 
 
 def write_arrays(
-    target: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None, *, durable: bool = False
+    target: Path,
+    arrays: Mapping[str, NDArray[np.generic]],
+    facts: Mapping[str, str] | None = None,
+    *,
+    durable: bool = False,
 ) -> None:
     """Write named arrays as a safetensors file, with small texts in its header."""
     save_file = require("safetensors.numpy", "saving a model").save_file
@@ -151,8 +155,8 @@ def write_arrays(
             raise OSError(None, str(error)) from error
 
 
-def map_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Map a safetensors file: arrays that are read from disk as they are touched, and the texts of its header.
+def map_arrays(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
+    """Map a safetensors file: arrays that are read from disk when they are used, and the texts of its header.
 
     Every size is checked and nothing is executed.
     """
@@ -179,7 +183,7 @@ def map_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     reached = 0
     for name, (first, end, _, _) in sorted(places.items(), key=lambda item: item[1][:2]):
         if first != reached:  # the format leaves no hole between arrays, and none may lie over another
-            raise FormatError(f"{path}: the array {name!r} lies where it should not; try training again")
+            raise FormatError(f"{path}: the array {name!r} overlaps another or leaves a gap; try training again")
         reached = end
     if reached != len(data):
         raise FormatError(f"{path} holds {len(data):,} bytes of arrays, expected {reached:,}; try training again")
@@ -190,14 +194,16 @@ def map_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     return arrays, facts if isinstance(facts, dict) else {}
 
 
-def _place(path: Path, name: str, entry: Any) -> tuple[int, int, np.dtype[Any], tuple[int, ...]]:
-    """Where an array begins and ends among the data, its kind and its shape, which must fit each other."""
+def _place(path: Path, name: str, entry: object) -> tuple[int, int, np.dtype[np.generic], tuple[int, ...]]:
+    """Where the data of an array begins and ends, its dtype and its shape, which must fit each other."""
     try:
+        if not isinstance(entry, dict):
+            raise TypeError("it is not a table")
         dtype = np.dtype(_DTYPES[entry["dtype"]])
         shape = tuple(int(axis) for axis in entry["shape"])
         first, end = (int(offset) for offset in entry["data_offsets"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"{path}: the entry {name!r} is damaged ({error}); try training again") from error
     if not 0 <= first <= end or min(shape, default=0) < 0 or end - first != math.prod(shape) * dtype.itemsize:
-        raise FormatError(f"{path}: the array {name!r} does not fit its place; try training again")
+        raise FormatError(f"{path}: the size of the array {name!r} does not match its shape; try training again")
     return first, end, dtype, shape
