@@ -11,7 +11,7 @@ import torch
 from thereafter.cells import CELLS
 from thereafter.cells.lstm import LSTM
 from thereafter.figures.diagrams.cell import cell_figure, cells_figure, draw_cell
-from thereafter.figures.diagrams.context import context_figure, held
+from thereafter.figures.diagrams.context import context_figure, context_of
 from thereafter.figures.diagrams.drawing import Drawing
 from thereafter.figures.diagrams.formulas import formula
 from thereafter.figures.diagrams.network import draw_network, layers_of
@@ -208,9 +208,9 @@ def test_the_window_has_as_many_words_as_its_settings():
 
 
 def test_what_a_model_has_in_sight_comes_from_its_settings():
-    assert held(NgramSettings(order=3))[0] == 2
-    assert held(WindowSettings(window=7))[0] == 7
-    assert held(LstmSettings())[0] is None
+    assert context_of(NgramSettings(order=3))[0] == 2
+    assert context_of(WindowSettings(window=7))[0] == 7
+    assert context_of(LstmSettings())[0] is None
     figure = context_figure(["a", "b", "c"], {"trigram": NgramSettings(order=3)})
     kinds = dict(zip(figure.table["part"], figure.table["kind"], strict=True))
     assert [kinds[f"trigram: {place}"] for place in ("1 a", "2 b", "3 c")] == ["faint", "state", "state"]

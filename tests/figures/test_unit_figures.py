@@ -63,7 +63,7 @@ def test_a_block_of_html_escapes_and_colours(found: Measurement):
 
 
 def test_long_lines_go_on_and_the_number_of_lines_is_kept():
-    letters = units.laid_out(["x"] * 200, np.arange(200.0), np.zeros(200), lines=2)
+    letters = units.lay_out(["x"] * 200, np.arange(200.0), np.zeros(200), lines=2)
     assert [sum(one.line == line for one in letters) for line in (0, 1)] == [units.WIDTH, units.WIDTH]
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.evaluation.agreement import BINS, CONGRUENCE
 from thereafter.figures import style
-from thereafter.figures.figure import Figure
-from thereafter.figures.spread import add_level, add_line, add_mark, by_model, interval, legend_beside, said
+from thereafter.figures.figure import Cell, Figure
+from thereafter.figures.spread import add_level, add_line, add_mark, by_model, interval, join_words, legend_beside
 from thereafter.inspection.measurement import Measurement
 
 
@@ -22,14 +21,16 @@ def accuracy_by_distance(measurements: Sequence[Measurement]) -> Figure:
     bins = [(low, high) for low, high in BINS if low <= reached]
     labels = [str(low) if low == high else f"{low}-{high}" for low, high in bins]
     plot = style.canvas("words between subject and verb", "verbs in the right number")
-    table: dict[str, list[Any]] = {
+    table: dict[str, list[Cell]] = {
         head: [] for head in ("model", "words between", "mean", "least", "most", "sentences")
     }
-    for place, (name, found) in enumerate(groups.items()):
-        shares = np.stack([_binned(one, bins) for one in found])
-        counted = np.array([_inside(found[0], pair).sum() for pair in bins])
+    least: list[float] = []
+    for place, (name, trials) in enumerate(groups.items()):
+        shares = np.stack([_shares(one, bins) for one in trials])
+        counted = np.array([_totals(trials[0], pair).sum() for pair in bins])
         # one training has no spread of its own: what is left is that of a share of so many sentences
-        band = (shares.min(axis=0), shares.max(axis=0)) if len(found) > 1 else interval(shares[0], counted)
+        band = (shares.min(axis=0), shares.max(axis=0)) if len(trials) > 1 else interval(shares[0], counted)
+        least += band[0].tolist()
         add_line(plot, name, labels, shares, place, band)
         table["model"] += [name] * len(bins)
         table["words between"] += labels
@@ -37,13 +38,14 @@ def accuracy_by_distance(measurements: Sequence[Measurement]) -> Figure:
             table[head] += values.tolist()
         table["sentences"] += counted.tolist()
     add_level(plot, 0.5, "guessing")
-    lowest = min(0.45, *(value for value in table["least"] if value == value))
+    lowest = min(0.45, *(value for value in least if value == value))
     plot.update_yaxes(range=[lowest - 0.02, 1.03], tickformat=".0%")
     plot.update_xaxes(type="category")
     legend_beside(plot)
     caption = (
-        f"How often {said(groups)} find the right form of the verb likelier than the wrong one, by its distance from "
-        f"the subject, trained on {said(one.about['trained_on'] for one in measurements)}: "
+        f"How often {join_words(groups)} find the right form of the verb likelier than the wrong one, by its "
+        f"distance from "
+        f"the subject, trained on {join_words(one.about['trained_on'] for one in measurements)}: "
         f"{measurements[0].about['text']}"
         f"{_seeds(groups) or ' (one training each; band: 95 % interval of a share of so many sentences)'}."
     )
@@ -56,14 +58,14 @@ def accuracy_by_congruence(measurements: Sequence[Measurement]) -> Figure:
     names = [name for name in CONGRUENCE.values() if any(name in one["congruence"] for one in measurements)]
     order = [name for name in ("no attractor", "congruent", "incongruent") if name in names]
     plot = style.canvas("the last noun between subject and verb", "verbs in the right number", barmode="group")
-    table: dict[str, list[Any]] = {head: [] for head in ("model", "last noun", "mean", "least", "most")}
+    table: dict[str, list[Cell]] = {head: [] for head in ("model", "last noun", "mean", "least", "most")}
     shown = {
         "no attractor": "there is none",
         "congruent": "has the<br>subject's number",
         "incongruent": "has the<br>other number",
     }
-    for place, (name, found) in enumerate(groups.items()):
-        shares = np.array([[_share(one, "congruence", one["congruence"] == key) for key in order] for one in found])
+    for place, (name, trials) in enumerate(groups.items()):
+        shares = np.array([[_share(one, "congruence", one["congruence"] == key) for key in order] for one in trials])
         spread = [shares.max(axis=0) - shares.mean(axis=0), shares.mean(axis=0) - shares.min(axis=0)]
         error = {"type": "data", "array": spread[0].tolist(), "arrayminus": spread[1].tolist(), "symmetric": False}
         plot.add_bar(
@@ -71,7 +73,7 @@ def accuracy_by_congruence(measurements: Sequence[Measurement]) -> Figure:
             y=shares.mean(axis=0).tolist(),
             name=name,
             marker={"color": style.colour(name, place)},
-            error_y=error if len(found) > 1 else None,
+            error_y=error if len(trials) > 1 else None,
         )
         table["model"] += [name] * len(order)
         table["last noun"] += order
@@ -83,8 +85,9 @@ def accuracy_by_congruence(measurements: Sequence[Measurement]) -> Figure:
     legend_beside(plot)
     plot.update_layout(height=480, margin={"b": 90})
     caption = (
-        f"How often {said(groups)} find the right form of the verb likelier, by the number of the last noun before it, "
-        f"trained on {said(one.about['trained_on'] for one in measurements)}: "
+        f"How often {join_words(groups)} find the right form of the verb likelier, by the number of the last noun "
+        f"before it, "
+        f"trained on {join_words(one.about['trained_on'] for one in measurements)}: "
         f"{measurements[0].about['text']}{_seeds(groups) or ' (one training each)'}."
     )
     return Figure("agreement-by-congruence", "Led astray by the last noun", caption, plot, table)
@@ -97,9 +100,9 @@ def expectation_along(measurements: Sequence[Measurement], *, verb: int | None =
     one, other = first["word"].tolist()[:2]
     read = first["step"].tolist()
     plot = style.canvas("after reading", f"P({one}) / (P({one}) + P({other}))", height=480)
-    table: dict[str, list[Any]] = {head: [] for head in ("model", "after", f"P({one})", f"P({other})", "share")}
-    for place, (name, found) in enumerate(groups.items()):
-        p = np.mean([each["probability"] for each in found], axis=0)
+    table: dict[str, list[Cell]] = {head: [] for head in ("model", "after", f"P({one})", f"P({other})", "share")}
+    for place, (name, trials) in enumerate(groups.items()):
+        p = np.mean([each["probability"] for each in trials], axis=0)
         share = p[:, 0] / np.maximum(p[:, :2].sum(axis=1), np.finfo(np.float64).tiny)
         add_line(plot, name, list(range(len(read))), share[None], place)
         table["model"] += [name] * len(read)
@@ -115,20 +118,21 @@ def expectation_along(measurements: Sequence[Measurement], *, verb: int | None =
     legend_beside(plot)
     plot.update_layout(margin={"b": 120})
     caption = (
-        f"How {said(groups)}, trained on {said([each.about['trained_on'] for each in measurements])}, weigh {one!r} "
+        f"How {join_words(groups)}, trained on {join_words([each.about['trained_on'] for each in measurements])}, "
+        f"weigh {one!r} "
         f"against {other!r} as the next word after each word of “{first.about['text']}”."
     )
     return Figure("expectation", f"“{one}” or “{other}”", caption, plot, table)
 
 
-def _inside(one: Measurement, pair: tuple[int, int]) -> NDArray[np.int64]:
+def _totals(one: Measurement, pair: tuple[int, int]) -> NDArray[np.int64]:
     """The totals of the distances within a bin."""
     distance = one["distance"]
-    found: NDArray[np.int64] = one["total_distance"][(distance >= pair[0]) & (distance <= pair[1])]
-    return found
+    total_D: NDArray[np.int64] = one["total_distance"][(distance >= pair[0]) & (distance <= pair[1])]
+    return total_D
 
 
-def _binned(one: Measurement, bins: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
+def _shares(one: Measurement, bins: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
     distance = one["distance"]
     return np.array([_share(one, "distance", (distance >= low) & (distance <= high)) for low, high in bins])
 

@@ -1,8 +1,6 @@
-"""Pictures of attention: who looks at whom, and the vectors that say where a token stands."""
+"""Figures of attention: attention maps, and positional encodings."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,8 +74,8 @@ def head_maps(trace: Trace, *, model: str, text: str) -> Figure:
     )
 
 
-def positions(table_CH: NDArray[Any], *, kind: str, model: str) -> Figure:
-    """The vectors added to tokens by where they stand, and how alike those of two positions are."""
+def positions(table_CH: NDArray[np.float64], *, kind: str, model: str) -> Figure:
+    """Positional encodings, and the cosine similarity of every two positions."""
     table = np.asarray(table_CH, dtype=np.float64)
     subplots = require("plotly.subplots", "drawing a picture")
     grid = subplots.make_subplots(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from thereafter.figures import style
-from thereafter.figures.figure import Figure
+from thereafter.figures.figure import Cell, Figure
 from thereafter.figures.scene import label, scene, span
 from thereafter.inspection.measurement import Measurement
 from thereafter.packages import require
@@ -17,10 +16,10 @@ _PATH = "Plasma"
 """From early to late."""
 
 
-def trajectory(found: Measurement, *, model: str, name: str = "hidden-trajectory") -> Figure:
+def trajectory(measurement: Measurement, *, model: str, name: str = "hidden-trajectory") -> Figure:
     """The path of a state through its first three principal components, one point a token."""
-    points, words = found["point"], [token.strip() or "¬" for token in found["token"].tolist()]
-    letter = str(found.about["field"]).rpartition(".")[2]
+    points, words = measurement["point"], [token.strip() or "¬" for token in measurement["token"].tolist()]
+    letter = str(measurement.about["field"]).rpartition(".")[2]
     what = {"h": "hidden", "c": "cell"}.get(letter, letter)
     go = require("plotly.graph_objects", "drawing a picture")
     plot = style.canvas(width=860, height=620)
@@ -40,7 +39,7 @@ def trajectory(found: Measurement, *, model: str, name: str = "hidden-trajectory
             },
         )
     )
-    shares = found["share"]
+    shares = measurement["share"]
     names = [f"component {k + 1}" + (f" ({shares[k]:.0%})" if k < len(shares) else "") for k in range(3)]
     scene(plot, names, [span(x), span(y), span(z)], (1.33, -1.44, 0.75))
     label(plot, np.stack([x, y, z], axis=1), [f"{at + 1} {word}" for at, word in enumerate(words)])
@@ -48,18 +47,18 @@ def trajectory(found: Measurement, *, model: str, name: str = "hidden-trajectory
     return Figure(
         name,
         f"Path of the {what} state",
-        f"The {what} state of {model} after each token of “{found.about['text']}” in its first three principal "
-        f"components ({drawn} of the variance); a step moves it by {found['stride'][1:].mean():.0%} of its "
+        f"The {what} state of {model} after each token of “{measurement.about['text']}” in its first three principal "
+        f"components ({drawn} of the variance); a step moves it by {measurement['stride'][1:].mean():.0%} of its "
         "length on average.",
         plot,
         {"token": words, **{f"component {k + 1}": points[:, k].round(5).tolist() for k in range(points.shape[1])}},
     )
 
 
-def senses(found: Measurement, *, model: str) -> Figure:
+def senses(measurement: Measurement, *, model: str) -> Figure:
     """One static vector, many states: a word in two senses."""
     subplots = require("plotly.subplots", "drawing a picture")
-    word, labels = found.about["word"], found["sense"].tolist()
+    word, labels = measurement.about["word"], measurement["sense"].tolist()
     kinds = list(dict.fromkeys(labels))
     order = np.array([at for kind in kinds for at, own in enumerate(labels) if own == kind])
     middles = [float(np.mean([at for at, of in enumerate(order) if labels[of] == kind])) for kind in kinds]
@@ -72,7 +71,7 @@ def senses(found: Measurement, *, model: str) -> Figure:
     for column, field in ((1, "static"), (2, "cosine")):
         bar = {"thickness": 10, "x": 0.55, "xpad": 4, "len": 0.9, "tickvals": [-1, 0, 1], "title": {"text": ""}}
         grid.add_heatmap(
-            z=found[field][np.ix_(order, order)],
+            z=measurement[field][np.ix_(order, order)],
             colorscale=colours,
             zmin=-1,
             zmax=1,
@@ -87,17 +86,17 @@ def senses(found: Measurement, *, model: str) -> Figure:
     for place, kind in enumerate(kinds):
         mine = np.array([label == kind for label in labels])
         grid.add_scatter(
-            x=found["point"][mine, 0],
-            y=found["point"][mine, 1],
+            x=measurement["point"][mine, 0],
+            y=measurement["point"][mine, 1],
             mode="markers",
             name=kind,
-            text=found["context"][mine].tolist(),
+            text=measurement["context"][mine].tolist(),
             marker={"color": style.CYCLE[place], "symbol": ["circle", "diamond", "square", "x"][place % 4], "size": 11},
             row=1,
             col=3,
         )
-    grid.update_xaxes(title_text=f"component 1 ({found['share'][0]:.0%})", row=1, col=3)
-    grid.update_yaxes(title_text=f"component 2 ({found['share'][1]:.0%})", row=1, col=3)
+    grid.update_xaxes(title_text=f"component 1 ({measurement['share'][0]:.0%})", row=1, col=3)
+    grid.update_yaxes(title_text=f"component 2 ({measurement['share'][1]:.0%})", row=1, col=3)
     grid.update_xaxes(linecolor="#444444", ticks="outside")
     grid.update_yaxes(linecolor="#444444", ticks="outside", title_standoff=6)
     grid.update_annotations(font_size=15)
@@ -108,29 +107,30 @@ def senses(found: Measurement, *, model: str) -> Figure:
         "static-contextual",
         "One vector, many states",
         f"“{word}” at the end of {len(labels)} contexts in {len(kinds)} senses ({', '.join(kinds)}) of {model} "
-        f"trained on {found.about['text']}: its vector is the same in all; cosines of the state (less the "
-        f"mean state) average {float(found['within']):.2f} within a sense and {float(found['between']):.2f} between.",
+        f"trained on {measurement.about['text']}: its vector is the same in all; cosines of the state (less the "
+        f"mean state) average {float(measurement['within']):.2f} within a sense and "
+        f"{float(measurement['between']):.2f} between.",
         grid,
         {
             "sense": labels,
-            "context": found["context"].tolist(),
-            "component 1": found["point"][:, 0].round(5).tolist(),
-            "component 2": found["point"][:, 1].round(5).tolist(),
-            "mean cosine with its own sense": _mean_cosine(found, own=True),
-            "mean cosine with the others": _mean_cosine(found, own=False),
+            "context": measurement["context"].tolist(),
+            "component 1": measurement["point"][:, 0].round(5).tolist(),
+            "component 2": measurement["point"][:, 1].round(5).tolist(),
+            "mean cosine with its own sense": _mean_cosine(measurement, own=True),
+            "mean cosine with the others": _mean_cosine(measurement, own=False),
         },
     )
 
 
-def gate_surface(found: Measurement, *, model: str) -> Figure:
+def gate_surface(measurement: Measurement, *, model: str) -> Figure:
     """A gate over the two sums that enter it, and where a text takes it."""
     go = require("plotly.graph_objects", "drawing a picture")
     plot = style.canvas(width=860, height=600)
     plot.add_trace(
         go.Surface(
-            x=found["word_part"],
-            y=found["state_part"],
-            z=found["value"],
+            x=measurement["word_part"],
+            y=measurement["state_part"],
+            z=measurement["value"],
             colorscale=style.AMOUNT,
             cmin=0,
             cmax=1,
@@ -138,45 +138,46 @@ def gate_surface(found: Measurement, *, model: str) -> Figure:
             colorbar={"title": {"text": "gate", "side": "right"}, "thickness": 12, "len": 0.6},
         )
     )
-    words = [token.strip() or "¬" for token in found["token"].tolist()]
+    words = [token.strip() or "¬" for token in measurement["token"].tolist()]
     plot.add_trace(
         go.Scatter3d(
-            x=found["met"][:, 0],
-            y=found["met"][:, 1],
-            z=found["gate"] + 0.015,
+            x=measurement["met"][:, 0],
+            y=measurement["met"][:, 1],
+            z=measurement["gate"] + 0.015,
             mode="markers",
             marker={"size": 4, "color": style.RED},
             showlegend=False,
         )
     )
-    spans = [span(found["word_part"]), span(found["state_part"]), (0.0, 1.05)]
+    spans = [span(measurement["word_part"]), span(measurement["state_part"]), (0.0, 1.05)]
     scene(plot, ["from the word, w·x", "from the state, u·h", "gate"], spans, (-1.33, -1.44, 0.8))
-    label(plot, np.column_stack([found["met"], found["gate"] + 0.015]), words)
+    label(plot, np.column_stack([measurement["met"], measurement["gate"] + 0.015]), words)
     return Figure(
         "gate-surface",
         "A gate over its two inputs",
-        f"The {found.about['name']} of {model}: sigmoid(w·x + u·h {found.about['bias']:+.2f}) with its trained "
-        f"weights; red where “{found.about['text']}” took it, from {found['gate'].min():.2f} to "
-        f"{found['gate'].max():.2f}.",
+        f"The {measurement.about['name']} of {model}: sigmoid(w·x + u·h {measurement.about['bias']:+.2f}) with its "
+        f"trained "
+        f"weights; red where “{measurement.about['text']}” took it, from {measurement['gate'].min():.2f} to "
+        f"{measurement['gate'].max():.2f}.",
         plot,
         {
             "token": words,
-            "from the word": found["met"][:, 0].round(5).tolist(),
-            "from the state": found["met"][:, 1].round(5).tolist(),
-            "gate": found["gate"].round(5).tolist(),
+            "from the word": measurement["met"][:, 0].round(5).tolist(),
+            "from the state": measurement["met"][:, 1].round(5).tolist(),
+            "gate": measurement["gate"].round(5).tolist(),
         },
     )
 
 
-def prediction_surface(found: Measurement, *, model: str) -> Figure:
+def prediction_surface(measurement: Measurement, *, model: str) -> Figure:
     """The likeliest next word and its probability over the plane of two components."""
     go = require("plotly.graph_objects", "drawing a picture")
     plot = style.canvas(width=900, height=640)
-    height = found["likeliest_probability"]
+    height = measurement["likeliest_probability"]
     plot.add_trace(
         go.Surface(
-            x=found["first"],
-            y=found["second"],
+            x=measurement["first"],
+            y=measurement["second"],
             z=height,
             colorscale=style.AMOUNT,
             cmin=0,
@@ -184,10 +185,10 @@ def prediction_surface(found: Measurement, *, model: str) -> Figure:
             colorbar={"title": {"text": "probability", "side": "right"}, "thickness": 12, "len": 0.6},
         )
     )
-    peaks = _peaks(found)
+    peaks = _peaks(measurement)
     tops = (
-        np.array([found["first"][column] for _, column, _ in peaks]),
-        np.array([found["second"][row] for row, _, _ in peaks]),
+        np.array([measurement["first"][column] for _, column, _ in peaks]),
+        np.array([measurement["second"][row] for row, _, _ in peaks]),
         np.array([height[row, column] for row, column, _ in peaks]),
     )
     plot.add_trace(
@@ -200,44 +201,45 @@ def prediction_surface(found: Measurement, *, model: str) -> Figure:
             showlegend=False,
         )
     )
-    shares = found["share"]
+    shares = measurement["share"]
     names = [f"component 1 ({shares[0]:.0%})", f"component 2 ({shares[1]:.0%})", "p of the likeliest word"]
     # seen from where the surface is low, so that it hides little of itself
     right, back = (np.array_split(height.mean(axis=axis), 2) for axis in (0, 1))
     eye = (1.35 if right[0].mean() > right[1].mean() else -1.35, 1.4 if back[0].mean() > back[1].mean() else -1.4, 1.0)
-    scene(plot, names, [span(found["first"]), span(found["second"]), (0.0, 1.05)], eye)
+    scene(plot, names, [span(measurement["first"]), span(measurement["second"]), (0.0, 1.05)], eye)
     label(plot, np.stack(tops, axis=1), [f"“{word.strip() or '¬'}”" for *_, word in peaks])
-    table: dict[str, Sequence[Any]] = {
+    table: dict[str, Sequence[Cell]] = {
         "word": [word for *_, word in peaks],
-        "component 1": [round(float(found["first"][column]), 4) for _, column, _ in peaks],
-        "component 2": [round(float(found["second"][row]), 4) for row, _, _ in peaks],
+        "component 1": [round(float(measurement["first"][column]), 4) for _, column, _ in peaks],
+        "component 2": [round(float(measurement["second"][row]), 4) for row, _, _ in peaks],
         "probability": [round(float(height[row, column]), 5) for row, column, _ in peaks],
     }
     return Figure(
         "prediction-surface",
         "Predictions over the plane of the state",
         f"Probability of the likeliest next word of {model} over the plane of the first two principal components of "
-        f"its state over {len(found['token'])} words of {found.about.get('source', 'text')} ({shares.sum():.0%} of the "
+        f"its state over {len(measurement['token'])} words of {measurement.about.get('source', 'text')} "
+        f"({shares.sum():.0%} of the "
         "variance; the rest is held at its mean). Labels: each word where it is likeliest; ¬ is the end of a line.",
         plot,
         table,
     )
 
 
-def saturation(found: Measurement, *, model: str) -> Figure:
+def saturation(measurement: Measurement, *, model: str) -> Figure:
     """How the values of each gate are spread from shut to open."""
-    edges, width = found["edge"], float(found["edge"][1] - found["edge"][0])
+    edges, width = measurement["edge"], float(measurement["edge"][1] - measurement["edge"][0])
     plot = style.canvas("value of the gate", f"share of the values in a bin of {width:g}", width=820)
-    columns: dict[str, Sequence[Any]] = {"gate value": ((edges[1:] + edges[:-1]) / 2).round(4).tolist()}
-    for place, name in enumerate(found["gate"].tolist()):
+    columns: dict[str, Sequence[Cell]] = {"gate value": ((edges[1:] + edges[:-1]) / 2).round(4).tolist()}
+    for place, name in enumerate(measurement["gate"].tolist()):
         layer, _, gate = name.partition(".")
-        called = f"layer {int(layer[1:]) + 1}, {gate} gate: {found['low'][place]:.0%} under 0.1"
-        shares = found["histogram"][place]
+        called = f"layer {int(layer[1:]) + 1}, {gate} gate: {measurement['low'][place]:.0%} under 0.1"
+        shares = measurement["histogram"][place]
         plot.add_scatter(
             x=edges,
             y=np.append(shares, shares[-1]),
             mode="lines",
-            name=f"{called}, {found['high'][place]:.0%} over 0.9",
+            name=f"{called}, {measurement['high'][place]:.0%} over 0.9",
             line={"color": style.CYCLE[place % len(style.CYCLE)], "width": 2.5, "shape": "hv"},
         )
         columns[name] = shares.round(6).tolist()
@@ -246,19 +248,20 @@ def saturation(found: Measurement, *, model: str) -> Figure:
     return Figure(
         "gate-saturation",
         "How far gates shut and open",
-        f"Gate values of {model} over {found.about['tokens']:,} tokens of {found.about.get('source', 'text')}, "
+        f"Gate values of {model} over {measurement.about['tokens']:,} tokens of "
+        f"{measurement.about.get('source', 'text')}, "
         f"all units: the share in each bin of {width:g} from 0, shut, to 1, open.",
         plot,
         columns,
     )
 
 
-def timescales(found: Measurement, *, model: str) -> Figure:
+def timescales(measurement: Measurement, *, model: str) -> Figure:
     """Units by how long their gate alone keeps a memory."""
     plot = style.canvas("rank of the unit", "steps until 1/e is left", width=760)
-    columns: dict[str, list[Any]] = {"layer": [], "rank": [], "steps": []}
-    for place, layer in enumerate(found["layer"].tolist()):
-        steps = np.sort(found["steps"][place][np.isfinite(found["steps"][place])])[::-1]
+    columns: dict[str, list[Cell]] = {"layer": [], "rank": [], "steps": []}
+    for place, layer in enumerate(measurement["layer"].tolist()):
+        steps = np.sort(measurement["steps"][place][np.isfinite(measurement["steps"][place])])[::-1]
         ranks = np.arange(1, len(steps) + 1)
         colour = style.CYCLE[place]
         plot.add_scatter(x=ranks, y=steps, mode="lines", name=f"layer {layer}", line={"color": colour, "width": 3})
@@ -269,34 +272,34 @@ def timescales(found: Measurement, *, model: str) -> Figure:
     ticks = [m * 10.0**p for p in range(-2, 6) for m in (1, 2, 5)]
     span = [np.log10(levels.min()) - 0.1, np.log10(levels.max()) + 0.1]
     plot.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks], range=span)
-    plot.update_layout(showlegend=len(found["layer"]) > 1)
+    plot.update_layout(showlegend=len(measurement["layer"]) > 1)
     return Figure(
         "timescales",
         "How long units remember",
         f"Steps in which the gate that keeps the memory of a unit of {model} (of an LSTM the forget gate) alone lets "
-        f"it fall to 1/e: −1 / log of the gate's mean over {found.about['tokens']:,} tokens of "
-        f"{found.about.get('source', 'text')}; median {np.median(levels):.1f}.",
+        f"it fall to 1/e: −1 / log of the gate's mean over {measurement.about['tokens']:,} tokens of "
+        f"{measurement.about.get('source', 'text')}; median {np.median(levels):.1f}.",
         plot,
         columns,
     )
 
 
-def _peaks(found: Measurement, most: int = 7) -> list[tuple[int, int, str]]:
+def _peaks(measurement: Measurement, most: int = 7) -> list[tuple[int, int, str]]:
     """Where each word is likeliest, for the words that are the likeliest over the largest parts of the plane."""
-    words, counts = np.unique(found["likeliest"], return_counts=True)
+    words, counts = np.unique(measurement["likeliest"], return_counts=True)
     peaks = []
     for word in words[np.argsort(-counts, kind="stable")][:most]:
-        mine = np.where(found["likeliest"] == word, found["likeliest_probability"], -1.0)
+        mine = np.where(measurement["likeliest"] == word, measurement["likeliest_probability"], -1.0)
         row, column = np.unravel_index(int(mine.argmax()), mine.shape)
         peaks.append((int(row), int(column), str(word)))
     return peaks
 
 
-def _mean_cosine(found: Measurement, *, own: bool) -> list[float]:
-    labels = found["sense"]
+def _mean_cosine(measurement: Measurement, *, own: bool) -> list[float]:
+    labels = measurement["sense"]
     means = []
     for place, sense in enumerate(labels):
         chosen = (labels == sense) == own
         chosen[place] = False
-        means.append(round(float(found["cosine"][place, chosen].mean()), 5))
+        means.append(round(float(measurement["cosine"][place, chosen].mean()), 5))
     return means

@@ -21,7 +21,7 @@ SUFFIXES = (".html", ".png", ".svg", ".csv", ".json")
 
 
 def write(figures: Sequence[Figure], path: Path) -> Path:
-    """Write figures in the format that the ending of `path` names; returns where the first of them lies.
+    """Write figures in the format that the ending of `path` names; returns the path of the first.
 
     Several figures share one page; of the other formats each gets a file of its own, named after `path` and itself:
     `flow.png` becomes `flow-gradient-decay.png` and so on.
@@ -48,7 +48,7 @@ def format_of(path: Path) -> str:
     """The ending of a figure's name; one that names no format is refused."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise OptionError(f"a figure is to be written as {path.name!r}; expected a name that ends in {_listed()}")
+        raise OptionError(f"cannot write a figure as {path.name!r}; expected a name that ends in {_listed()}")
     return suffix
 
 

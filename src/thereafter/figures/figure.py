@@ -1,16 +1,19 @@
-"""A picture as its reader gets it: a plotly figure, one line of caption, and the numbers behind it as a table."""
+"""A figure as its reader gets it: a plot, one line of caption, and the numbers behind it as a table."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from thereafter.errors import OptionError
+from thereafter.figures.plot import Plot
 
-Table = Mapping[str, Sequence[Any]]
+Cell = str | float | None
+"""What a table has in one place: a word, a number, or nothing."""
+Table = Mapping[str, Sequence[Cell]]
 """Columns by name, all of one length."""
 
 
@@ -24,13 +27,21 @@ class Figure:
     name: str
     title: str
     caption: str
-    plot: Any
+    plot: Plot
     table: Table
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.table.items()}
         if len(set(lengths.values())) > 1:
             raise OptionError(f"the columns of {self.name!r} have the lengths {lengths}; expected one length")
+
+    def words(self, column: str) -> list[str]:
+        """A column of the table as words."""
+        return [str(cell) for cell in self.table[column]]
+
+    def numbers(self, column: str) -> list[float]:
+        """A column of the table as numbers; a cell without one is NaN."""
+        return [math.nan if cell is None else float(cell) for cell in self.table[column]]
 
     def csv(self) -> str:
         """The table as comma-separated values."""
@@ -40,6 +51,6 @@ class Figure:
         writer.writerows(zip(*self.table.values(), strict=True))
         return out.getvalue()
 
-    def _repr_mimebundle_(self, *given: Any, **named: Any) -> Any:
+    def _repr_mimebundle_(self, *include: object, **options: object) -> object:
         """In a notebook: the interactive plot."""
-        return self.plot._repr_mimebundle_(*given, **named)
+        return self.plot._repr_mimebundle_(*include, **options)

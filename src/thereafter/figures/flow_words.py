@@ -1,10 +1,9 @@
-"""What captions say of gradient flows: all of it is read off the measured curves, agreeing with a claim or not."""
+"""The captions of gradient flows. Every sentence is read off the measured curves, whether or not it fits a claim."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +12,11 @@ from thereafter.inspection.decay import in_words
 from thereafter.inspection.measurement import Measurement
 
 SAME = 0.02
-"""Curves nearer to each other than this, as a share of the higher one, are said to lie together."""
+"""Curves that differ by less than this share of the higher one are described as equal."""
 
 
 @dataclass(frozen=True)
-class Curve:
+class FlowCurve:
     """One layer's field of one flow: the label in the legend, and its norm by distance over that at distance 1."""
 
     label: str
@@ -26,8 +25,8 @@ class Curve:
     field: int
 
     @property
-    def norm_D(self) -> NDArray[Any]:
-        norm_D: NDArray[Any] = self.flow["norm"][self.layer, :, self.field]
+    def norm_D(self) -> NDArray[np.float64]:
+        norm_D: NDArray[np.float64] = self.flow["norm"][self.layer, :, self.field]
         return norm_D
 
     @property
@@ -36,20 +35,20 @@ class Curve:
         return float(self.norm_D[self.flow["distance"] == 1][0])
 
     @property
-    def share_D(self) -> NDArray[Any]:
+    def share_D(self) -> NDArray[np.float64]:
         return self.norm_D / self.first if self.first > 0 else np.zeros_like(self.norm_D)
 
-    def direct_D(self) -> NDArray[Any] | None:
-        """What comes along the direct path alone, on the same scale; none where this is not a memory that has one."""
+    def direct_D(self) -> NDArray[np.float64] | None:
+        """What comes along the direct path alone, on the same scale; None where this field has no direct path."""
         fields = self.flow["field"].tolist()
         memory = "c" if "c" in fields else "h"
         if "direct" not in self.flow.arrays or fields[self.field] != memory or not self.first > 0:
             return None
-        direct_D: NDArray[Any] = self.flow["direct"][self.layer] / self.first
+        direct_D: NDArray[np.float64] = self.flow["direct"][self.layer] / self.first
         return None if np.isnan(direct_D).any() else direct_D
 
 
-def where_measured(flows: Sequence[Measurement], what: str) -> str:
+def what_was_measured(flows: Sequence[Measurement], what: str) -> str:
     """Which loss, which states or word vectors, how many of them."""
     counts = " or ".join(map(str, sorted({int(flow.about["losses"]) for flow in flows})))
     if not all(at_verb(flow) for flow in flows):
@@ -66,40 +65,42 @@ def at_verb(flow: Measurement) -> bool:
     return flow.about.get("at") == "verb"
 
 
-def learned(flows: Sequence[Measurement]) -> str:
-    """Whether the task was learned, for flows that know."""
+def accuracy_at_verbs(flows: Sequence[Measurement]) -> str:
+    """How often the verb had the right number, for flows that were measured at verbs."""
     known = [f"{flow.about['model']} {in_words(flow.about['right'])}" for flow in flows if "right" in flow.about]
     return f" Verbs with the right number: {', '.join(known)}." if known else ""
 
 
-def first_norms(curves: Sequence[Curve]) -> str:
-    """The absolute norms that the shares are taken of, and what may be compared."""
+def first_norms(curves: Sequence[FlowCurve]) -> str:
+    """The absolute norms one step back, and what can be compared between models."""
     norms = ", ".join(f"{curve.label} {curve.first:.2g}" for curve in curves)
     sizes = " States differ in size and scale between models, so that only shares are compared." * (len(curves) > 1)
     return f" The norm one step back, of which shares are taken: {norms}.{sizes}"
 
 
-def additive(curves: Sequence[Curve]) -> str:
+def direct_path_share(curves: Sequence[FlowCurve]) -> str:
     """How much of the gradient in a memory at the farthest distance came along its gates alone."""
-    told = []
+    shares = []
     for curve in curves:
         if curve.direct_D() is None:
             continue
         gates, share = (float(curve.flow[key][curve.layer, -1]) for key in ("gates", "additive"))
-        told.append(f"{in_words(share)} in {curve.label} (product of gates {gates:.2g}, mean over units)")
-    return f" Of the gradient at the farthest step the direct path (dotted) carries {'; '.join(told)}." if told else ""
+        shares.append(f"{in_words(share)} in {curve.label} (product of gates {gates:.2g}, mean over units)")
+    return (
+        f" Of the gradient at the farthest step the direct path (dotted) carries {'; '.join(shares)}." if shares else ""
+    )
 
 
-def against_first(curves: Sequence[Curve]) -> str:
+def comparison_with_first(curves: Sequence[FlowCurve]) -> str:
     """Where the curves of the other models lie above and below the first one, where it is one model's only curve."""
     first = curves[0]
     others = [curve for curve in curves if curve.flow is not first.flow]
     if not others or any(curve.flow is first.flow for curve in curves[1:]):
         return ""
-    return f" Against {first.label}: {'; '.join(f'{one.label} {_beside(one, first)}' for one in others)}."
+    return f" Against {first.label}: {'; '.join(f'{one.label} {_comparison(one, first)}' for one in others)}."
 
 
-def _beside(one: Curve, other: Curve) -> str:
+def _comparison(one: FlowCurve, other: FlowCurve) -> str:
     """Where one curve lies above another and where below, in words, for the distances both have from 2 on."""
     both = range(2, min(len(one.share_D), len(other.share_D)))
     margin = {d: one.share_D[d] - other.share_D[d] for d in both}

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
-from thereafter.figures.figure import Figure
-from thereafter.figures.flow_words import Curve, additive, against_first, first_norms, learned, where_measured
+from thereafter.figures.figure import Cell, Figure
+from thereafter.figures.flow_words import (
+    FlowCurve,
+    accuracy_at_verbs,
+    comparison_with_first,
+    direct_path_share,
+    first_norms,
+    what_was_measured,
+)
+from thereafter.figures.plot import Plot
 from thereafter.figures.style import AMOUNT, DASHES, GREY, canvas, colour
 from thereafter.inspection.decay import KEPT, SHARE, fit_decay, in_words
 from thereafter.inspection.measurement import Measurement
@@ -33,7 +40,7 @@ def gradient_decay(
     """
     curves = _curves(flows, layer)
     figure = canvas("distance back from the loss (steps)", "gradient, share of distance 1", width=900)
-    columns: dict[str, list[Any]] = {key: [] for key in ("model", "layer", "field", "distance", "norm", "share")}
+    columns: dict[str, list[Cell]] = {key: [] for key in ("model", "layer", "field", "distance", "norm", "share")}
     columns |= {"direct": [], "gates": []}
     verdicts = []
     for place, curve in enumerate(curves):
@@ -42,17 +49,17 @@ def gradient_decay(
         decay = fit_decay(curve.norm_D, flow["distance"])
         line = {"color": colour(model if len(flows) > 1 else "", place), "width": 2.5}
         dash = DASHES[_nth(curves, place) % len(DASHES)]
-        _add(figure, flow, curve.share_D, f"{label}<br>{decay}", line | {"dash": dash})
+        _add_curve(figure, flow, curve.share_D, f"{label}<br>{decay}", line | {"dash": dash})
         verdicts.append(f"{label} {decay}")
         blank_D = np.full(len(curve.norm_D), np.nan)
         direct_D = curve.direct_D()
         if direct_D is not None:
-            _add(figure, flow, direct_D, f"{label}, direct path", line | {"dash": "dot", "width": 1.5})
+            _add_curve(figure, flow, direct_D, f"{label}, direct path", line | {"dash": "dot", "width": 1.5})
         gates_D = blank_D if direct_D is None else flow["gates"][curve.layer]
         values = (model, of, field, flow["distance"], curve.norm_D, curve.share_D)
         for key, value in zip(columns, (*values, blank_D if direct_D is None else direct_D, gates_D), strict=True):
             columns[key] += [value] * len(curve.norm_D) if isinstance(value, str) else value.tolist()
-    if np.isnan(columns["direct"]).all():
+    if all(curve.direct_D() is None for curve in curves):
         del columns["direct"], columns["gates"]
     figure.update_yaxes(type="log", exponentformat="power", dtick=1)
     for share in (SHARE, KEPT):
@@ -64,13 +71,16 @@ def gradient_decay(
     figure.update_layout(legend={"x": 1.07, "y": 1, "tracegroupgap": 6}, margin={"r": 40, "l": 92})
     what = "word vectors" if set(columns["layer"]) == {WORDS} else "states"
     caption = (
-        f"{where_measured(flows, what)}, on {_text(flows)}, as a share of the value one step back: "
-        f"{'; '.join(verdicts)}.{against_first(curves)}{additive(curves)}{first_norms(curves)}{learned(flows)}"
+        f"{what_was_measured(flows, what)}, on {_text(flows)}, as a share of the value one step back: "
+        f"{'; '.join(verdicts)}.{comparison_with_first(curves)}{direct_path_share(curves)}{first_norms(curves)}"
+        f"{accuracy_at_verbs(flows)}"
     )
     return Figure(name, title or "How far a gradient travels back in time", caption, figure, columns)
 
 
-def _add(figure: Any, flow: Measurement, share_D: NDArray[Any], name: str, line: dict[str, Any]) -> None:
+def _add_curve(
+    figure: Plot, flow: Measurement, share_D: NDArray[np.float64], name: str, line: dict[str, object]
+) -> None:
     shown = flow["distance"] >= 1
     y = np.where(share_D[shown] > NOTHING, share_D[shown], np.nan)
     figure.add_scatter(x=flow["distance"][shown], y=y, mode="lines", name=name, line=line)
@@ -78,7 +88,7 @@ def _add(figure: Any, flow: Measurement, share_D: NDArray[Any], name: str, line:
 
 def gradient_depth(flow: Measurement, *, name: str = "gradient-depth") -> Figure:
     """The same norms over time and depth as a heat map, the loss on the right, the top layer above."""
-    rows = [(i, k) for i in range(len(flow["layer"])) for k in range(len(flow["field"])) if _there(flow, i, k)]
+    rows = [(i, k) for i in range(len(flow["layer"])) for k in range(len(flow["field"])) if _has_field(flow, i, k)]
     labels = [f"{flow['layer'][i]} {flow['field'][k]}" for i, k in rows]
     norm_RD = np.stack([flow["norm"][i, :, k] for i, k in rows])
     log_RD = np.log10(np.where(norm_RD > NOTHING, norm_RD, np.nan))
@@ -100,7 +110,7 @@ def gradient_depth(flow: Measurement, *, name: str = "gradient-depth") -> Figure
     figure.update_xaxes(autorange="reversed", showgrid=False)
     figure.update_yaxes(showgrid=False, automargin=True)
     caption = (
-        f"Norm of d loss / d state in {flow.about['model']}, by layer and by steps back, {_measured([flow])}, "
+        f"Norm of d loss / d state in {flow.about['model']}, by layer and by steps back, {_losses([flow])}, "
         f"on {_text([flow])}; the loss is on the right, the word vectors are at the bottom."
     )
     distances = flow["distance"].tolist()
@@ -112,40 +122,40 @@ def gradient_depth(flow: Measurement, *, name: str = "gradient-depth") -> Figure
     return Figure(name, "The gradient over time and depth", caption, figure, table)
 
 
-def jacobian_paths(found: Sequence[Measurement], *, name: str = "jacobian-paths") -> Figure:
+def jacobian_paths(jacobians: Sequence[Measurement], *, name: str = "jacobian-paths") -> Figure:
     """The whole product of Jacobians against the direct path, the product of gates alone."""
     figure = canvas("steps multiplied", "root mean square singular value", width=860)
-    columns: dict[str, list[Any]] = {key: [] for key in ("model", "layer", "path", "steps", "value")}
-    for place, one in enumerate(found):
+    columns: dict[str, list[Cell]] = {key: [] for key in ("model", "layer", "path", "steps", "value")}
+    for place, one in enumerate(jacobians):
         model, i = str(one.about["model"]), len(one["layer"]) - 1
         layer, field = str(one["layer"][i]), one.about["memory"][i]
         for dash, path in zip(DASHES, ("full", "direct"), strict=False):
             value_K = one[path][i]
             if np.isnan(value_K).any():
                 continue
-            said = f"all paths, d{field}/d{field}" if path == "full" else "gates alone"
+            path_name = f"all paths, d{field}/d{field}" if path == "full" else "gates alone"
             line = {"color": colour(model, place), "dash": dash, "width": 2.5}
-            figure.add_scatter(x=one["span"], y=value_K, mode="lines", name=f"{model}, {layer}: {said}", line=line)
+            figure.add_scatter(x=one["span"], y=value_K, mode="lines", name=f"{model}, {layer}: {path_name}", line=line)
             for key, values in zip(columns, (model, layer, path, one["span"], value_K), strict=True):
                 columns[key] += [values] * len(value_K) if isinstance(values, str) else values.tolist()
     figure.update_yaxes(type="log", exponentformat="power", dtick=1)
     figure.update_layout(legend={"x": 1.02, "y": 1}, margin={"l": 92})
-    models = ", ".join(str(one.about["model"]) for one in found)
+    models = ", ".join(str(one.about["model"]) for one in jacobians)
     caption = (
         "Root mean square singular value of the product of one-step Jacobians of the memory (solid) and of the product "
-        f"of its gates alone (dashed), top layer of {models}, along {found[0].about['steps']} "
-        f"steps of {_text(found)}; an rnn has no direct path."
+        f"of its gates alone (dashed), top layer of {models}, along {jacobians[0].about['steps']} "
+        f"steps of {_text(jacobians)}; an rnn has no direct path."
     )
     return Figure(name, "Gradient highways: all paths against the direct one", caption, figure, columns)
 
 
-def jacobian_spectrum(found: Measurement, *, name: str = "jacobian-spectrum") -> Figure:
+def jacobian_spectrum(jacobians: Measurement, *, name: str = "jacobian-spectrum") -> Figure:
     """Largest and median singular value and spectral radius of each one-step Jacobian, along the text; top layer."""
-    i = len(found["layer"]) - 1
-    singular_TS = found["singular"][i]
+    i = len(jacobians["layer"]) - 1
+    singular_TS = jacobians["singular"][i]
     lines = {
         "largest singular value": np.nanmax(singular_TS, axis=1),
-        "spectral radius": found["radius"][i],
+        "spectral radius": jacobians["radius"][i],
         "median singular value": np.nanmedian(singular_TS, axis=1),
     }
     steps = list(range(1, len(singular_TS) + 1))
@@ -157,43 +167,48 @@ def jacobian_spectrum(found: Measurement, *, name: str = "jacobian-spectrum") ->
     figure.update_yaxes(type="log", dtick=1, exponentformat="power")
     figure.update_layout(legend={"x": 1.02, "y": 1}, margin={"l": 92})
     caption = (
-        f"Singular values and spectral radius of each one-step Jacobian of {found.about['model']}, layer "
-        f"{found['layer'][i]}, along {len(steps)} steps of {_text([found])}."
+        f"Singular values and spectral radius of each one-step Jacobian of {jacobians.about['model']}, layer "
+        f"{jacobians['layer'][i]}, along {len(steps)} steps of {_text([jacobians])}."
     )
     table = {"step": steps} | {label: values.tolist() for label, values in lines.items()}
     return Figure(name, "One step's Jacobian along a text", caption, figure, table)
 
 
-def truncation_kept(found: Sequence[Measurement], *, name: str = "truncated-bptt") -> Figure:
+def truncation_kept(truncations: Sequence[Measurement], *, name: str = "truncated-bptt") -> Figure:
     """How much of the full gradient pieces of n steps keep: cosine (solid) and share of the norm."""
     figure = canvas("steps a gradient may travel", "agreement with the full gradient", width=860)
-    columns: dict[str, list[Any]] = {key: [] for key in ("model", "length", "cosine", "share")}
-    for place, one in enumerate(found):
+    columns: dict[str, list[Cell]] = {key: [] for key in ("model", "length", "cosine", "share")}
+    for place, one in enumerate(truncations):
         model, lengths = str(one.about["model"]), one["length"]
-        for dash, (key, said) in zip(DASHES, {"cosine": "cosine", "share": "norm"}.items(), strict=False):
+        for dash, (key, measure) in zip(DASHES, {"cosine": "cosine", "share": "norm"}.items(), strict=False):
             line = {"color": colour(model, place), "dash": dash, "width": 2.5}
             figure.add_scatter(
-                x=lengths, y=one[key][-1], mode="lines+markers", name=f"{model}: {said}", line=line, marker={"size": 7}
+                x=lengths,
+                y=one[key][-1],
+                mode="lines+markers",
+                name=f"{model}: {measure}",
+                line=line,
+                marker={"size": 7},
             )
         columns["model"] += [model] * len(lengths)
         columns["length"] += lengths.tolist()
         for key in ("cosine", "share"):
             columns[key] += one[key][-1].tolist()
-    ticks = sorted({int(length) for one in found for length in one["length"]})
+    ticks = sorted({int(length) for one in truncations for length in one["length"]})
     figure.update_xaxes(type="log", tickvals=ticks, ticktext=[str(tick) for tick in ticks])
     figure.add_hline(y=1, line={"color": GREY, "dash": "dot"})
     figure.update_yaxes(rangemode="tozero")
     figure.update_layout(legend={"x": 1.02, "y": 1})
-    models = ", ".join(str(one.about["model"]) for one in found)
+    models = ", ".join(str(one.about["model"]) for one in truncations)
     caption = (
         "Gradient of the recurrent weights found in pieces of n steps against the one over "
-        f"{found[0].about['steps']} steps: cosine between them (solid) and ratio of their norms (dashed), "
-        f"{models} on {_text(found)}."
+        f"{truncations[0].about['steps']} steps: cosine between them (solid) and ratio of their norms (dashed), "
+        f"{models} on {_text(truncations)}."
     )
     return Figure(name, "What truncated backpropagation keeps", caption, figure, columns)
 
 
-def _curves(flows: Sequence[Measurement], layer: str | None) -> list[Curve]:
+def _curves(flows: Sequence[Measurement], layer: str | None) -> list[FlowCurve]:
     """The curves to draw."""
     if not flows:
         raise OptionError("there is nothing to draw; expected at least one gradient flow")
@@ -208,27 +223,27 @@ def _curves(flows: Sequence[Measurement], layer: str | None) -> list[Curve]:
         for i in range(len(names)) if layer is None else [names.index(layer)]:
             short = names[i] == WORDS and len(flows) > 1
             for k, field in enumerate(flow["field"].tolist()):
-                if _there(flow, i, k):
-                    curves.append(Curve(model if short else f"{model}, {names[i]} {field}", flow, i, k))
+                if _has_field(flow, i, k):
+                    curves.append(FlowCurve(model if short else f"{model}, {names[i]} {field}", flow, i, k))
     return curves
 
 
-def _there(flow: Measurement, i: int, k: int) -> bool:
+def _has_field(flow: Measurement, i: int, k: int) -> bool:
     return not bool(np.isnan(flow["norm"][i, :, k]).any())
 
 
-def _nth(curves: list[Curve], place: int) -> int:
+def _nth(curves: list[FlowCurve], place: int) -> int:
     """Which curve of its own model this is."""
     return sum(1 for curve in curves[:place] if curve.flow is curves[place].flow)
 
 
-def _measured(flows: Sequence[Measurement]) -> str:
+def _losses(flows: Sequence[Measurement]) -> str:
     counts = {int(flow.about["losses"]) for flow in flows}
     return f"mean over {' or '.join(map(str, sorted(counts)))} losses"
 
 
-def _text(found: Sequence[Measurement]) -> str:
+def _text(measurements: Sequence[Measurement]) -> str:
     """Which text, and whether lines were read on end, so that a gradient had to cross their borders."""
-    texts = dict.fromkeys(str(one.about["text"]) for one in found if one.about["text"])
-    alone = {one.about["context"] for one in found} == {"line"}
+    texts = dict.fromkeys(str(one.about["text"]) for one in measurements if one.about["text"])
+    alone = {one.about["context"] for one in measurements} == {"line"}
     return f"{', '.join(texts) or 'a text'} ({'each line alone' if alone else 'read straight on'})"

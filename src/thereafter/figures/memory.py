@@ -1,15 +1,14 @@
-"""Pictures of memory: what is kept over a distance, and how far back a model can be asked."""
+"""Figures of memory: what a model keeps over a distance, and how many steps back it can answer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from thereafter.figures import style
-from thereafter.figures.figure import Figure
-from thereafter.figures.spread import add_level, add_line, add_mark, by_model, legend_beside, said
+from thereafter.figures.figure import Cell, Figure
+from thereafter.figures.spread import add_level, add_line, add_mark, by_model, join_words, legend_beside
 from thereafter.inspection.measurement import Measurement
 
 
@@ -17,28 +16,29 @@ def information_decay(measurements: Sequence[Measurement]) -> Figure:
     """Bits about the subject's number that a linear probe reads from the last layer, by words after the subject."""
     groups = by_model(measurements, "probe-number")
     plot = style.canvas("words after the subject", "bits about the subject's number")
-    table: dict[str, list[Any]] = {name: [] for name in ("model", "distance", "accuracy", "control", "bits")}
+    table: dict[str, list[Cell]] = {name: [] for name in ("model", "distance", "accuracy", "control", "bits")}
     lowest = 0.0
-    for place, (name, found) in enumerate(groups.items()):
-        distance = found[0]["distance"].tolist()
-        bits = np.stack([one["bits"][-1] for one in found])
+    for place, (name, trials) in enumerate(groups.items()):
+        distance = trials[0]["distance"].tolist()
+        bits = np.stack([one["bits"][-1] for one in trials])
         lowest = min(lowest, float(bits.min()))
         add_line(plot, name, distance, bits, place)
         for column, k in enumerate(distance):
-            row = [name, k, *(_mean(found, cell, column) for cell in ("accuracy", "control", "bits"))]
+            row = [name, k, *(_mean(trials, cell, column) for cell in ("accuracy", "control", "bits"))]
             for head, value in zip(table, row, strict=True):
                 table[head].append(value)
     add_level(plot, 1.0, "all there is to know", inside=True)
     plot.update_yaxes(range=[lowest - 0.05, 1.12])
     legend_beside(plot)
-    ends = ", ".join(f"{name} {_mean(found, 'accuracy', -1):.0%}" for name, found in groups.items())
+    ends = ", ".join(f"{name} {_mean(trials, 'accuracy', -1):.0%}" for name, trials in groups.items())
     first = measurements[0]
-    cells = [name for name, found in groups.items() if found[0].about.get("field") == "c"]
-    memory = f" (of {said(cells)} the cell state c)" if cells else ""
+    cells = [name for name, trials in groups.items() if trials[0].about.get("field") == "c"]
+    memory = f" (of {join_words(cells)} the cell state c)" if cells else ""
     caption = (
-        f"How many bits about the subject's number a linear probe reads from the last layer's state of {said(groups)}"
+        f"How many bits about the subject's number a linear probe reads from the last layer's state of "
+        f"{join_words(groups)}"
         f"{memory}, "
-        f"trained on {said([one.about['trained_on'] for one in measurements])}: {first.about['text']}. "
+        f"trained on {join_words([one.about['trained_on'] for one in measurements])}: {first.about['text']}. "
         f"Probe accuracy {first['distance'][-1]} words on: {ends}."
     )
     return Figure("information-decay", "Information kept about the subject", caption, plot, table)
@@ -59,15 +59,15 @@ def accuracy_by_n(
     groups = by_model(measurements, "memory")
     first = measurements[0]
     plot = style.canvas("n (steps to remember over)", "questions answered rightly")
-    table: dict[str, list[Any]] = {head: [] for head in ("model", "n", "accuracy", "chance", "questions")}
-    for place, (label, found) in enumerate(groups.items()):
-        n = found[0]["n"].tolist()
-        add_line(plot, label, n, np.stack([one["accuracy"] for one in found]), place)
+    table: dict[str, list[Cell]] = {head: [] for head in ("model", "n", "accuracy", "chance", "questions")}
+    for place, (label, trials) in enumerate(groups.items()):
+        n = trials[0]["n"].tolist()
+        add_line(plot, label, n, np.stack([one["accuracy"] for one in trials]), place)
         table["model"] += [label] * len(n)
         table["n"] += n
-        table["accuracy"] += np.mean([one["accuracy"] for one in found], axis=0).tolist()
-        table["chance"] += found[0]["chance"].tolist()
-        table["questions"] += found[0]["total"].tolist()
+        table["accuracy"] += np.mean([one["accuracy"] for one in trials], axis=0).tolist()
+        table["chance"] += trials[0]["chance"].tolist()
+        table["questions"] += trials[0]["total"].tolist()
     plot.add_scatter(x=first["n"].tolist(), y=first["chance"].tolist(), name="chance", mode="lines",
                      line={"color": style.GREY, "width": 1.5, "dash": "dot"})  # fmt: skip
     trained = first.about.get("longest")
@@ -76,7 +76,7 @@ def accuracy_by_n(
     plot.update_yaxes(range=[-0.04, 1.14], tickformat=".0%")
     legend_beside(plot, 190)
     caption = (
-        f"{asked or said(groups)} asked {first.about['question']}, by n: mean over {first.about['text']}"
+        f"{asked or join_words(groups)} asked {first.about['question']}, by n: mean over {first.about['text']}"
         + (f", {_seeds(groups)} seeds (band: least to most)" if _seeds(groups) > 1 else "")
         + (f"; {note}" if note else "")
         + "".join(f"; {pair} give the same line" for pair in _alike(groups))
@@ -89,11 +89,11 @@ def word_class_by_layer(measurements: Sequence[Measurement]) -> Figure:
     """How well the class of a word is read from each layer, beside the control task of random classes."""
     groups = by_model(measurements, "probe-class")
     plot = style.canvas("layer", "accuracy of a linear probe", barmode="group")
-    table: dict[str, list[Any]] = {
+    table: dict[str, list[Cell]] = {
         head: [] for head in ("model", "layer", "accuracy", "control", "selectivity", "bits")
     }
-    for name, found in groups.items():
-        one = found[0]
+    for name, trials in groups.items():
+        one = trials[0]
         layers = [_layer(layer) for layer in one["layer"].tolist()]
         several = f"{name}: " if len(groups) > 1 else ""
         for cell, label, tint in (
@@ -121,8 +121,10 @@ def word_class_by_layer(measurements: Sequence[Measurement]) -> Figure:
     )
     plot.update_yaxes(title_standoff=14)
     caption = (
-        f"How well a linear probe reads the class of the word just read from each layer of {said(groups)}, trained on "
-        f"{said([one.about['trained_on'] for one in measurements])}, beside a control task in which every word has a "
+        f"How well a linear probe reads the class of the word just read from each layer of {join_words(groups)}, "
+        f"trained on "
+        f"{join_words([one.about['trained_on'] for one in measurements])}, beside a control task in which every word "
+        f"has a "
         f"class at random: {measurements[0].about['text']}."
     )
     return Figure("word-class-by-layer", "Word class, layer by layer", caption, plot, table)
@@ -135,16 +137,16 @@ def _layer(name: str) -> str:
     return f"layer {int(name.removeprefix('l').removeprefix('block')) + 1}" if name[-1].isdigit() else name
 
 
-def _mean(found: Sequence[Measurement], cell: str, column: int) -> float:
-    return float(np.mean([one[cell][-1, column] for one in found]))
+def _mean(trials: Sequence[Measurement], cell: str, column: int) -> float:
+    return float(np.mean([one[cell][-1, column] for one in trials]))
 
 
 def _alike(groups: dict[str, list[Measurement]]) -> list[str]:
     """Models whose lines hide each other from end to end, "a and b"."""
     lines: dict[tuple[float, ...], list[str]] = {}
-    for name, found in groups.items():
-        lines.setdefault(tuple(np.mean([one["accuracy"] for one in found], axis=0).tolist()), []).append(name)
-    return [said(names) for names in lines.values() if len(names) > 1]
+    for name, trials in groups.items():
+        lines.setdefault(tuple(np.mean([one["accuracy"] for one in trials], axis=0).tolist()), []).append(name)
+    return [join_words(names) for names in lines.values() if len(names) > 1]
 
 
 def _seeds(groups: dict[str, list[Measurement]]) -> int:

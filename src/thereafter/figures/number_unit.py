@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
 from thereafter.figures import style
-from thereafter.figures.figure import Figure
+from thereafter.figures.figure import Cell, Figure
+from thereafter.figures.plot import Plot
 from thereafter.inspection.dynamics import gates_of
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
@@ -41,7 +41,7 @@ def number_along(
     }
     mean = {gate: singular[f"{layer}.{gate}"].mean(axis=1, dtype=np.float64) for gate in own}
     words = _words(singular.tokens, plural.tokens)
-    table: dict[str, Sequence[Any]] = {"word": words}
+    table: dict[str, Sequence[Cell]] = {"word": words}
     table |= {f"{state}, {number}": values.round(5).tolist() for number, values in value.items()}
     for gate, values in own.items():
         table |= {f"{gate} gate, {number}": values[number].round(5).tolist() for number in both}
@@ -63,18 +63,18 @@ def number_along(
 
 
 def _plot(
-    value: dict[str, NDArray[Any]],
-    own: dict[str, dict[str, NDArray[Any]]],
-    mean: dict[str, NDArray[Any]],
+    value: dict[str, NDArray[np.float64]],
+    own: dict[str, dict[str, NDArray[np.float64]]],
+    mean: dict[str, NDArray[np.float64]],
     words: Sequence[str],
     state: str,
     subject: int,
     verb: int,
-) -> Any:
+) -> Plot:
     subplots = require("plotly.subplots", "drawing a picture")
     rows = 1 + len(own)
     share = [0.4, *([0.6 / len(own)] * len(own))] if own else [1.0]
-    grid = subplots.make_subplots(rows, 1, row_heights=share, vertical_spacing=0.04, shared_xaxes=True)
+    grid: Plot = subplots.make_subplots(rows, 1, row_heights=share, vertical_spacing=0.04, shared_xaxes=True)
     width, height = max(640, 190 + 46 * len(words)), 300 + 100 * len(own)
     grid.update_layout(style.canvas(width=width, height=height).layout)
     places = list(range(len(words)))

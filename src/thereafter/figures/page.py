@@ -6,9 +6,10 @@ import base64
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
 
-from thereafter.figures.figure import Figure
+import numpy as np
+
+from thereafter.figures.figure import Cell, Figure
 from thereafter.packages import require
 
 ROWS_SHOWN = 200
@@ -80,7 +81,7 @@ def _numbers(figure: Figure) -> str:
     )
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Cell) -> str:
     shown = plain(value)
     try:
         float(shown)
@@ -89,13 +90,13 @@ def _cell(value: Any) -> str:
     return f"<td>{shown}</td>"
 
 
-def plain(value: Any) -> str:
+def plain(value: object) -> str:
     """A value as its reader wants it: five significant places of a fraction, everything else as it is.
 
     >>> plain(0.123456789), plain(3), plain(2.0), plain("was")
     ('0.12346', '3', '2', 'was')
     """
-    if isinstance(value, float) or (hasattr(value, "dtype") and getattr(value.dtype, "kind", "") == "f"):
+    if isinstance(value, float | np.floating):
         number = float(value)
         return f"{number:.5g}" if math.isfinite(number) else str(number)
     return str(value)

@@ -14,6 +14,7 @@ from typing import Any
 from thereafter import progress
 from thereafter.errors import MissingPackageError
 from thereafter.figures.figure import Figure
+from thereafter.figures.plot import Plot
 from thereafter.figures.style import canvas
 from thereafter.packages import require
 
@@ -56,7 +57,7 @@ async def _drawn(
     return pictures
 
 
-def framed(figure: Figure, picture: bytes, format: str) -> Any:
+def framed(figure: Figure, picture: bytes, format: str) -> Plot:
     """A plotly figure that shows a drawn plot between the figure's title and its caption."""
     width, height = int(figure.plot.layout.width), int(figure.plot.layout.height)
     title = textwrap.wrap(figure.title, max(20, (width - 2 * _SIDE) // 11)) or [""]

@@ -1,12 +1,13 @@
-"""Scenes in three dimensions, and words beside points of them that do not lie on each other."""
+"""3-D scenes, and labels beside their points that do not overlap."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from thereafter.figures.plot import Plot
 
 _CENTRE = np.array([0.0, 0.0, -0.08])
 _MARGIN = 8
@@ -18,7 +19,7 @@ _MOST = 40  # words there is room for
 
 
 def scene(
-    plot: Any, names: Sequence[str], spans: Sequence[tuple[float, float]], eye: tuple[float, float, float]
+    plot: Plot, names: Sequence[str], spans: Sequence[tuple[float, float]], eye: tuple[float, float, float]
 ) -> None:
     """Lay out the scene of a plot: names and spans of x, y and z, seen from `eye` (the scene is a cube of side 1)."""
     axis = {"backgroundcolor": "white", "gridcolor": "#DDDDDD", "showbackground": True, "tickfont": {"size": 13}}
@@ -32,13 +33,13 @@ def scene(
     plot.update_layout(margin={"l": 0, "r": 0, "t": _MARGIN, "b": _MARGIN})
 
 
-def span(values: NDArray[Any]) -> tuple[float, float]:
+def span(values: NDArray[np.float64]) -> tuple[float, float]:
     """From the least value to the largest, with a little room."""
     room = 0.06 * max(float(np.ptp(values)), 1e-9)
     return float(values.min()) - room, float(values.max()) + room
 
 
-def label(plot: Any, points_N3: NDArray[Any], words: Sequence[str], size: int = 13) -> None:
+def label(plot: Plot, points_N3: NDArray[np.float64], words: Sequence[str], size: int = 13) -> None:
     """Words beside points of a scene laid out before, each where it hides no other word and no point if there is room.
 
     As annotations: text of a 3-D trace is cut off by what stands before it. Of many words every second, third, ... is
@@ -75,11 +76,11 @@ def _covered(boxes_N4: NDArray[np.float64], taken_M4: NDArray[np.float64]) -> ND
     """Square pixels that each box (left, top, right, bottom) shares with those taken."""
     low = np.maximum(boxes_N4[:, None, :2], taken_M4[None, :, :2])
     high = np.minimum(boxes_N4[:, None, 2:], taken_M4[None, :, 2:])
-    found: NDArray[np.float64] = np.maximum(high - low, 0.0).prod(axis=2).sum(axis=1)
-    return found
+    area_N: NDArray[np.float64] = np.maximum(high - low, 0.0).prod(axis=2).sum(axis=1)
+    return area_N
 
 
-def _pixels(plot: Any, points_N3: NDArray[np.float64]) -> NDArray[np.float64]:
+def _pixels(plot: Plot, points_N3: NDArray[np.float64]) -> NDArray[np.float64]:
     """Where points of the scene lie in the picture, in pixels from its middle, right and down."""
     laid = plot.layout.scene
     low, high = np.array([laid.xaxis.range, laid.yaxis.range, laid.zaxis.range]).T
@@ -90,8 +91,8 @@ def _pixels(plot: Any, points_N3: NDArray[np.float64]) -> NDArray[np.float64]:
     seen_N3 = (points_N3 - low) / (high - low) - 0.5 - eye
     scale = (plot.layout.height / 2 - _MARGIN) / np.tan(_VIEW / 2)
     across = np.stack([seen_N3 @ right, -(seen_N3 @ np.cross(right, ahead))], axis=1)
-    found: NDArray[np.float64] = scale * across / (seen_N3 @ ahead)[:, None]
-    return found
+    pixels_N2: NDArray[np.float64] = scale * across / (seen_N3 @ ahead)[:, None]
+    return pixels_N2
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -107,5 +108,5 @@ def _ticks(low: float, high: float) -> list[float]:
     return [round(float(t), 9) for t in ticks if low + 0.06 * (high - low) < t < high - 0.04 * (high - low)]
 
 
-def _place(point: Any) -> dict[str, float]:
+def _place(point: Iterable[float]) -> dict[str, float]:
     return dict(zip("xyz", map(float, point), strict=True))

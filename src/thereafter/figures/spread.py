@@ -1,15 +1,16 @@
-"""Lines with their spread: several measurements of one name are trainings that differ in their seed."""
+"""Lines with their spread: several measurements of one model are training runs with different seeds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
 from thereafter.figures import style
+from thereafter.figures.figure import Cell
+from thereafter.figures.plot import Plot
 from thereafter.inspection.measurement import Measurement
 
 
@@ -25,21 +26,21 @@ def by_model(measurements: Sequence[Measurement], *kinds: str) -> dict[str, list
     return groups
 
 
-def said(values: Iterable[Any]) -> str:
-    """Words in a row, each once: "a, b and c".
+def join_words(values: Iterable[object]) -> str:
+    """Words joined for a sentence, each once: "a, b and c".
 
-    >>> said(["rnn", "gru", "rnn", "lstm"])
+    >>> join_words(["rnn", "gru", "rnn", "lstm"])
     'rnn, gru and lstm'
     """
     once = [str(value) for value in dict.fromkeys(values)]
     return once[0] if len(once) == 1 else f"{', '.join(once[:-1])} and {once[-1]}"
 
 
-Values = NDArray[np.floating[Any]]
+Values = NDArray[np.float64]
 
 
 def add_line(
-    plot: Any, name: str, x: Sequence[Any], rows: Values, place: int = 0, band: tuple[Values, Values] | None = None
+    plot: Plot, name: str, x: Sequence[Cell], rows: Values, place: int = 0, band: tuple[Values, Values] | None = None
 ) -> None:
     """The mean of `rows` [seed, x] as a line with marks; the band is from least to most of the seeds, or as given.
 
@@ -63,7 +64,7 @@ def add_line(
     )
 
 
-def interval(share_X: Values, counted_X: NDArray[Any]) -> tuple[Values, Values]:
+def interval(share_X: Values, counted_X: NDArray[np.int64]) -> tuple[Values, Values]:
     """The 95 % interval of shares of so many cases (Wilson 1927), which stays between 0 and 1 and is never of no width.
 
         (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
@@ -80,20 +81,20 @@ def interval(share_X: Values, counted_X: NDArray[Any]) -> tuple[Values, Values]:
     return np.minimum(low_X, share_X), np.maximum(high_X, share_X)
 
 
-def legend_beside(plot: Any, room: int = 130) -> None:
-    """The legend to the right of the axes, in so much room; and air between the numbers of the axis and its name."""
+def legend_beside(plot: Plot, room: int = 130) -> None:
+    """Put the legend to the right of the axes, `room` pixels wide, and leave space before the axis title."""
     plot.update_layout(legend={"x": 1.02, "y": 1, "xanchor": "left"}, margin={"r": room, "l": 92})
     plot.update_yaxes(title_standoff=14)
 
 
-def add_mark(plot: Any, x: float, text: str, y: float, anchor: str = "center") -> None:
+def add_mark(plot: Plot, x: float, text: str, y: float, anchor: str = "center") -> None:
     """A thin vertical line with its name at the height y."""
     plot.add_vline(x=x, line={"color": style.GREY, "width": 1, "dash": "dash"})
     plot.add_annotation(x=x, y=y, text=text, showarrow=False, xanchor=anchor, bgcolor="white", borderpad=3,
                         font={"size": 12, "color": style.GREY})  # fmt: skip
 
 
-def add_level(plot: Any, y: float, text: str, *, inside: bool = False) -> None:
+def add_level(plot: Plot, y: float, text: str, *, inside: bool = False) -> None:
     """A thin horizontal line with its name at its right end, beside the axes unless `inside`."""
     plot.add_hline(y=y, line={"color": style.GREY, "width": 1.5, "dash": "dot"})
     place = {"x": 1, "xanchor": "right", "yanchor": "bottom"} if inside else {"x": 1.01, "xanchor": "left"}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from thereafter.figures.figure import Figure
+from thereafter.figures.figure import Cell, Figure
+from thereafter.figures.plot import Plot
 from thereafter.figures.style import CYCLE, DASHES, FONT, canvas
 from thereafter.inspection.measurement import Measurement
 
@@ -14,19 +13,19 @@ SHOWN = (1e-20, 1e20)
 """What the log axes show; the table has the rest."""
 
 
-def activation_stability(found: Measurement, *, name: str = "activation-stability") -> Figure:
+def activation_stability(measurement: Measurement, *, name: str = "activation-stability") -> Figure:
     """Largest state forward (above), gain of the gradient backward (below), a column a scale."""
-    radii, activations = found["radius"].tolist(), found["activation"].tolist()
+    radii, activations = measurement["radius"].tolist(), measurement["activation"].tolist()
     rows = {"state": ("step", "largest state"), "gradient": ("distance", "gradient gain")}
     figure = _panels(len(rows), radii, width=940, height=640)
-    columns: dict[str, list[Any]] = {key: [] for key in ("activation", "radius", "step", "state", "gradient")}
+    columns: dict[str, list[Cell]] = {key: [] for key in ("activation", "radius", "step", "state", "gradient")}
     for j, radius in enumerate(radii):
         for i, activation in enumerate(activations):
             for row, (key, (axis, _)) in enumerate(rows.items(), start=1):
-                value = found[key][i, j]
+                value = measurement[key][i, j]
                 inside = (value >= SHOWN[0]) & (value <= SHOWN[1])
                 figure.add_scatter(
-                    x=found[axis],
+                    x=measurement[axis],
                     y=np.where(inside, value, np.nan),
                     mode="lines",
                     name=activation,
@@ -41,70 +40,77 @@ def activation_stability(found: Measurement, *, name: str = "activation-stabilit
                     row=row,
                     col=j + 1,
                 )
-            columns["activation"] += [activation] * len(found["step"])
-            columns["radius"] += [radius] * len(found["step"])
-            columns["step"] += found["step"].tolist()
-            columns["state"] += found["state"][i, j].tolist()
-            columns["gradient"] += found["gradient"][i, j].tolist()
+            columns["activation"] += [activation] * len(measurement["step"])
+            columns["radius"] += [radius] * len(measurement["step"])
+            columns["step"] += measurement["step"].tolist()
+            columns["state"] += measurement["state"][i, j].tolist()
+            columns["gradient"] += measurement["gradient"][i, j].tolist()
     for row, (axis, label) in enumerate(rows.values(), start=1):
         figure.update_xaxes(title_text="step" if axis == "step" else "steps back", title_standoff=6, row=row)
         figure.update_yaxes(title_text=label, title_standoff=18, row=row, col=1)
     caption = (
-        f"Largest |h| by step and largest singular value of d h_T / d h_(T-d) in an {found.about['model']} driven by "
-        f"{found.about['text']}, the same matrix and noise for every activation, at spectral radius "
-        f"{', '.join(f'{radius:g}' for radius in radii)}. Over all {len(found['distance']) - 1} steps {_grown(found)}. "
+        f"Largest |h| by step and largest singular value of d h_T / d h_(T-d) in an {measurement.about['model']} "
+        f"driven by "
+        f"{measurement.about['text']}, the same matrix and noise for every activation, at spectral radius "
+        f"{', '.join(f'{radius:g}' for radius in radii)}. Over all {len(measurement['distance']) - 1} steps "
+        f"{_growth(measurement)}. "
         f"A line ends where it leaves {SHOWN[0]:g} to {SHOWN[1]:g}."
     )
     return Figure(name, "Activation functions and stability in a vanilla RNN", caption, figure, columns)
 
 
-def repeated_multiplication(found: Measurement, *, name: str = "repeated-multiplication") -> Figure:
+def repeated_multiplication(measurement: Measurement, *, name: str = "repeated-multiplication") -> Figure:
     """|W^k x|, and the gradient through a linear and a tanh RNN, for eigenvalues below, at and above 1."""
     figure = canvas("multiplications, or steps back", "size, relative to the start", width=860)
     lines = {"linear": "linear RNN's gradient = |W<sup>k</sup> x|", "tanh": "tanh RNN's gradient"}
     lines["lstm"] = "LSTM's gradient along c"
-    columns: dict[str, list[Any]] = {key: [] for key in ("radius", "step", "power", *lines, "gates")}
-    for j, radius in enumerate(found["radius"].tolist()):
-        for dash, (key, said) in zip(DASHES, lines.items(), strict=False):
+    columns: dict[str, list[Cell]] = {key: [] for key in ("radius", "step", "power", *lines, "gates")}
+    for j, radius in enumerate(measurement["radius"].tolist()):
+        for dash, (key, label) in zip(DASHES, lines.items(), strict=False):
             figure.add_scatter(
-                x=found["step"],
-                y=found[key][j],
+                x=measurement["step"],
+                y=measurement[key][j],
                 mode="lines",
-                name=f"{radius:g}: {said}",
+                name=f"{radius:g}: {label}",
                 line={"color": CYCLE[j % len(CYCLE)], "dash": dash, "width": 2.5},
             )
-        columns["radius"] += [radius] * len(found["step"])
-        columns["step"] += found["step"].tolist()
+        columns["radius"] += [radius] * len(measurement["step"])
+        columns["step"] += measurement["step"].tolist()
         for key in ("power", *lines, "gates"):
-            columns[key] += found[key][j].tolist()
+            columns[key] += measurement[key][j].tolist()
     figure.update_yaxes(type="log", dtick=1, exponentformat="power")
     figure.update_layout(legend={"x": 1.02, "y": 1, "title": {"text": "size of all eigenvalues"}}, margin={"l": 92})
     ends = "; ".join(
-        f"{radius:g} leaves {found['linear'][j, -1]:.3g} of a linear gradient, {found['tanh'][j, -1]:.3g} through "
-        f"tanh, {found['lstm'][j, -1]:.3g} along c"
-        for j, radius in enumerate(found["radius"].tolist())
+        f"{radius:g} leaves {measurement['linear'][j, -1]:.3g} of a linear gradient, "
+        f"{measurement['tanh'][j, -1]:.3g} through "
+        f"tanh, {measurement['lstm'][j, -1]:.3g} along c"
+        for j, radius in enumerate(measurement["radius"].tolist())
     )
     caption = (
-        f"Size of W^k x and of d h_T / d h_(T-k) (largest singular value) in an {found.about['model']}, driven by "
-        f"{found.about['text']}; the LSTM has the same matrix in its candidate and its gates kept at f = "
-        f"{found.about['forget']:g}, i = 1 - f, o = 1, so that f^k = {found['gates'][0, -1]:.3g} comes along its gates "
-        f"alone. After {found['step'][-1]} steps {ends}."
+        f"Size of W^k x and of d h_T / d h_(T-k) (largest singular value) in an {measurement.about['model']}, driven "
+        f"by "
+        f"{measurement.about['text']}; the LSTM has the same matrix in its candidate and its gates kept at f = "
+        f"{measurement.about['forget']:g}, i = 1 - f, o = 1, so that f^k = {measurement['gates'][0, -1]:.3g} comes "
+        f"along its gates "
+        f"alone. After {measurement['step'][-1]} steps {ends}."
     )
     return Figure(name, "Eigenvalues and repeated multiplication", caption, figure, columns)
 
 
-def _grown(found: Measurement) -> str:
+def _growth(measurement: Measurement) -> str:
     """Which gradients grew a hundredfold at each radius, in words."""
-    said = []
-    for j, radius in enumerate(found["radius"].tolist()):
+    parts = []
+    for j, radius in enumerate(measurement["radius"].tolist()):
         names = [
-            str(name) for name, last in zip(found["activation"], found["gradient"][:, j, -1], strict=True) if last > 100
+            str(name)
+            for name, last in zip(measurement["activation"], measurement["gradient"][:, j, -1], strict=True)
+            if last > 100
         ]
-        said.append(f"{', '.join(names) or 'none'} at {radius:g}")
-    return f"the gradient grows a hundredfold with {'; '.join(said)}"
+        parts.append(f"{', '.join(names) or 'none'} at {radius:g}")
+    return f"the gradient grows a hundredfold with {'; '.join(parts)}"
 
 
-def _panels(rows: int, radii: list[float], width: int, height: int) -> Any:
+def _panels(rows: int, radii: list[float], width: int, height: int) -> Plot:
     """Small panels in the common look, a column for each spectral radius."""
     figure = canvas(width=width, height=height)
     titles = [f"spectral radius {radius:g}" for radius in radii]

@@ -6,8 +6,7 @@ same colour in every picture.
 
 from __future__ import annotations
 
-from typing import Any
-
+from thereafter.figures.plot import Plot
 from thereafter.kinds import KINDS
 from thereafter.packages import require
 
@@ -41,10 +40,10 @@ def colour(name: str, place: int = 0) -> str:
     return OF_ORDER.get(first, CYCLE[place % len(CYCLE)])
 
 
-def canvas(x: str = "", y: str = "", *, width: int = WIDTH, height: int = HEIGHT, **layout: Any) -> Any:
+def canvas(x: str = "", y: str = "", *, width: int = WIDTH, height: int = HEIGHT, **layout: object) -> Plot:
     """An empty plotly figure in the common look, its axes labelled `x` and `y`."""
     go = require("plotly.graph_objects", "drawing a picture")
-    figure = go.Figure()
+    figure: Plot = go.Figure()
     figure.update_layout(
         width=width,
         height=height,

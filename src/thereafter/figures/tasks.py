@@ -1,15 +1,14 @@
-"""Pictures of tasks beyond the next word: where a translator looks, BLEU by source length, what is taken for what.
+"""Figures of tasks: alignments of a translator, BLEU by source length, confusion matrices.
 
 A task answers with plain values (`tasks/translating.py`, `evaluation/translation.py`, `evaluation/classes.py`). The
 functions `measured_...` put them into measurements, which can be saved, and from which `thereafter figure` draws.
-Shapes: T tokens said, S tokens of the source, K classes, N bins of lengths.
+Shapes: T output tokens, S source tokens, K classes, N bins of lengths.
 """
 
 from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from thereafter.errors import OptionError
 from thereafter.evaluation.translation import LengthBin
 from thereafter.figures import style
-from thereafter.figures.figure import Figure
-from thereafter.figures.spread import by_model, legend_beside, said
+from thereafter.figures.figure import Cell, Figure
+from thereafter.figures.plot import Plot
+from thereafter.figures.spread import by_model, join_words, legend_beside
 from thereafter.inspection.measurement import Measurement
 from thereafter.packages import require
 
@@ -27,20 +27,20 @@ _NUMBERED = 20
 
 
 def measured_alignment(
-    source: Sequence[str], said: Sequence[str], weights_TS: ArrayLike, *, model: str, text: str
+    source: Sequence[str], output: Sequence[str], weights_TS: ArrayLike, *, model: str, text: str
 ) -> Measurement:
-    """Where each token that was said looked: the "alignment" of one sentence. `text` says which it is.
+    """The attention of each output token over the source: the "alignment" of one sentence. `text` names the sentence.
 
     >>> measured_alignment(["ein", "Haus"], ["a", "house"], np.eye(2), model="gru", text="ein Haus").kind
     'alignment'
     """
     weight_TS = np.asarray(weights_TS, dtype=np.float64)
-    if weight_TS.shape != (len(said), len(source)):
+    if weight_TS.shape != (len(output), len(source)):
         raise OptionError(
-            f"the weights have the shape {weight_TS.shape}; expected ({len(said)}, {len(source)}): a row for each "
-            "token said, a column for each token of the source"
+            f"the weights have the shape {weight_TS.shape}; expected ({len(output)}, {len(source)}): a row for each "
+            "output token, a column for each source token"
         )
-    arrays = {"source": np.array(source, dtype=str), "said": np.array(said, dtype=str), "weight": weight_TS}
+    arrays = {"source": np.array(source, dtype=str), "said": np.array(output, dtype=str), "weight": weight_TS}
     axes = {"source": ("source",), "said": ("said",), "weight": ("said", "source")}
     return Measurement("alignment", arrays, axes, {"model": model, "text": text})
 
@@ -51,7 +51,7 @@ def measured_bleu(bins: Sequence[LengthBin], *, model: str, text: str, signature
         raise OptionError(
             "there is no bin of lengths to draw; expected at least one; try measure_translation(sources=...)"
         )
-    arrays: dict[str, NDArray[Any]] = {
+    arrays: dict[str, NDArray[np.float64]] = {
         "bin": np.array([one.name for one in bins]),
         "low": np.array([one.low for one in bins]),
         "sentences": np.array([one.sentences for one in bins]),
@@ -62,7 +62,7 @@ def measured_bleu(bins: Sequence[LengthBin], *, model: str, text: str, signature
 
 
 def measured_confusion(labels: Sequence[str], counts_KK: ArrayLike, *, model: str, text: str) -> Measurement:
-    """How often a class (row) was given another (column): "confusion". `Classes` has both: `labels`, `confusion`."""
+    """How often a class (row) was predicted as another (column): "confusion", of the two fields of `Classes`."""
     count_KK = np.asarray(counts_KK, dtype=np.int64)
     if count_KK.shape != (len(labels), len(labels)) or (count_KK < 0).any():
         raise OptionError(
@@ -79,10 +79,10 @@ def measured_confusion(labels: Sequence[str], counts_KK: ArrayLike, *, model: st
     )
 
 
-def alignment(found: Measurement) -> Figure:
-    """The weight of each token of the source, for each token said: rows are written, columns are looked at."""
-    source, written = (_shown(found[side].tolist()) for side in ("source", "said"))
-    weight_TS = found["weight"]
+def alignment(measurement: Measurement) -> Figure:
+    """Attention weights: a row for each output token, a column for each source token."""
+    source, written = (_visible(measurement[side].tolist()) for side in ("source", "said"))
+    weight_TS = measurement["weight"]
     rows, columns = weight_TS.shape
     plot = style.canvas("source", "said", width=200 + max(300, 40 * columns), height=190 + max(160, 30 * rows))
     _add_matrix(plot, weight_TS, ".2f" if max(rows, columns) <= _NUMBERED else "", "weight", least=0.05)
@@ -91,7 +91,8 @@ def alignment(found: Measurement) -> Figure:
     return Figure(
         "alignment",
         "Where the translator looks",
-        f"Attention of {found.about['model']} while it translates “{found.about['text']}”: each row is a token said "
+        f"Attention of {measurement.about['model']} while it translates “{measurement.about['text']}”: each row is a "
+        f"token said "
         "and sums to 1, each column a token of the source (numbers: weights of 0.05 and more).",
         plot,
         {
@@ -109,9 +110,9 @@ def bleu_by_length(measurements: Sequence[Measurement]) -> Figure:
     names = sorted(bins, key=lambda name: (bins[name], name))
     plot = style.canvas("words of the source (below: sentences)", "BLEU")
     tints = _tints(list(groups))
-    table: dict[str, list[Any]] = {head: [] for head in ("model", "words", "sentences", "BLEU", "least", "most")}
-    for place, (model, found) in enumerate(groups.items()):
-        values = [_in_bin(found, name, "bleu") for name in names]
+    table: dict[str, list[Cell]] = {head: [] for head in ("model", "words", "sentences", "BLEU", "least", "most")}
+    for place, (model, trials) in enumerate(groups.items()):
+        values = [_in_bin(trials, name, "bleu") for name in names]
         line = {"color": tints[place], "width": 3, "dash": style.DASHES[place // len(style.CYCLE) % len(style.DASHES)]}
         error = {
             "type": "data",
@@ -126,13 +127,18 @@ def bleu_by_length(measurements: Sequence[Measurement]) -> Figure:
             mode="lines+markers",
             line=line,
             marker={"size": 10, "symbol": place % 8},
-            error_y=error if len(found) > 1 else None,
+            error_y=error if len(trials) > 1 else None,
         )
         for name, each in zip(names, values, strict=True):
             if each:
-                counted = int(_in_bin(found, name, "sentences")[0])
-                shown = (model, name, counted, *(round(float(of(each)), 3) for of in (np.mean, min, max)))
-                for head, value in zip(table, shown, strict=True):
+                counted = int(_in_bin(trials, name, "sentences")[0])
+                row: tuple[Cell, ...] = (
+                    model,
+                    name,
+                    counted,
+                    *(round(float(of(each)), 3) for of in (np.mean, min, max)),
+                )
+                for head, value in zip(table, row, strict=True):
                     table[head].append(value)
     counts = [{int(count) for count in _in_bin(measurements, name, "sentences")} for name in names]
     below = ["/".join(f"{count:,}" for count in sorted(each)) for each in counts]
@@ -145,15 +151,16 @@ def bleu_by_length(measurements: Sequence[Measurement]) -> Figure:
     most = max(map(len, groups.values()))
     seeds = f", mean of {most} seeds (bars: least to most)" if most > 1 else ", one training each"
     caption = (
-        f"BLEU ({signature}) of {said(groups)} on {said(one.about['text'] for one in measurements)}, by the words of "
+        f"BLEU ({signature}) of {join_words(groups)} on {join_words(one.about['text'] for one in measurements)}, by "
+        f"the words of "
         f"the source{seeds}."
     )
     return Figure("bleu-by-length", "Translations by the length of the source", caption, plot, table)
 
 
-def confusion(found: Measurement) -> Figure:
-    """How often each class was taken for each: numbers are counts, colours the share of the row's class."""
-    labels, count_KK = found["is"].tolist(), found["count"]
+def confusion(measurement: Measurement) -> Figure:
+    """A confusion matrix: numbers are counts, colours the share of the row's class."""
+    labels, count_KK = measurement["is"].tolist(), measurement["count"]
     total_K = count_KK.sum(axis=1)
     share_KK = count_KK / np.maximum(total_K, 1)[:, None]
     many = len(labels)
@@ -165,7 +172,8 @@ def confusion(found: Measurement) -> Figure:
     return Figure(
         "confusion",
         "What is taken for what",
-        f"{found.about['model']} on {found.about['text']}: rows are what is, columns what was given; numbers are "
+        f"{measurement.about['model']} on {measurement.about['text']}: rows are what is, columns what was given; "
+        f"numbers are "
         f"counts, colours shares of a row; {right:,} of {total:,} right ({100 * right / max(1, total):.1f} %).",
         plot,
         {
@@ -178,13 +186,13 @@ def confusion(found: Measurement) -> Figure:
 
 
 def _add_matrix(
-    plot: Any,
-    share_RC: NDArray[Any],
+    plot: Plot,
+    share_RC: NDArray[np.float64],
     form: str,
     title: str,
     *,
     least: float = 0.0,
-    numbers: NDArray[Any] | None = None,
+    numbers: NDArray[np.float64] | None = None,
 ) -> None:
     """A matrix of shares from white to blue; `form` writes the numbers that are not too small, empty writes none."""
     go = require("plotly.graph_objects", "drawing a picture")
@@ -210,8 +218,8 @@ def _add_matrix(
     )
 
 
-def _label(plot: Any, columns: Sequence[str], rows: Sequence[str], *, room: int) -> None:
-    """Names at places, not as categories: a token may come twice; and as text: `</s>` is no markup of the plot."""
+def _label(plot: Plot, columns: Sequence[str], rows: Sequence[str], *, room: int) -> None:
+    """Tick labels at positions, because a token may occur twice, and escaped, because `</s>` is not markup."""
     across, down = ([html.escape(name, quote=False) for name in names] for names in (columns, rows))
     ticks = {"showgrid": False, "tickmode": "array", "tickfont_size": 13}
     plot.update_xaxes(tickvals=list(range(len(columns))), ticktext=across, **ticks)
@@ -225,20 +233,20 @@ def _room(names: Sequence[str]) -> int:
     return 8 * max(map(len, names), default=0)
 
 
-def _shown(tokens: Sequence[str]) -> list[str]:
-    """Tokens without the space that some bring with them; one that is nothing else is shown as a mark."""
+def _visible(tokens: Sequence[str]) -> list[str]:
+    """Tokens without their leading space; a token that is only a space is shown as a mark."""
     return [token.strip() or "␣" for token in tokens]
 
 
 def _tints(names: Sequence[str]) -> list[str]:
     """A colour for each name: that of its kind, but where two are of one kind the next that is free."""
-    found: list[str] = []
+    tints: list[str] = []
     for place, name in enumerate(names):
         tint = style.colour(name, place)
-        found.append(next((one for one in (tint, *style.CYCLE) if one not in found), tint))
-    return found
+        tints.append(next((one for one in (tint, *style.CYCLE) if one not in tints), tint))
+    return tints
 
 
-def _in_bin(found: Sequence[Measurement], name: str, array: str) -> list[float]:
+def _in_bin(measurements: Sequence[Measurement], name: str, array: str) -> list[float]:
     """The values of a bin in all measurements that have it."""
-    return [float(one[array][place]) for one in found for place in np.flatnonzero(one["bin"] == name)]
+    return [float(one[array][place]) for one in measurements for place in np.flatnonzero(one["bin"] == name)]

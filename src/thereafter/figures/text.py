@@ -1,15 +1,14 @@
-"""Pictures of distributions over words: temperature, and how thin counted n-grams lie."""
+"""Figures of distributions over words: temperature, and how sparse n-gram counts are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.figures import style
-from thereafter.figures.figure import Figure
+from thereafter.figures.figure import Cell, Figure
 from thereafter.inspection.measurement import Measurement
 from thereafter.packages import require
 
@@ -17,7 +16,7 @@ _FLOOR = 1e-30  # a probability of 0 stays 0 at every temperature
 
 
 def temperature(
-    probability_V: NDArray[Any],
+    probability_V: NDArray[np.float64],
     tokens: Sequence[str],
     *,
     model: str,
@@ -30,10 +29,10 @@ def temperature(
     best = np.argsort(-p_V, kind="stable")[:shown]
     names = [_visible(tokens[i]) for i in best]
     plot = style.canvas("next token", "probability", barmode="group", width=860)
-    columns: dict[str, Sequence[Any]] = {"token": names}
+    columns: dict[str, Sequence[Cell]] = {"token": names}
     entropies = []
     for place, warmth in enumerate(temperatures):
-        warped = _warped(p_V, warmth)
+        warped = _warp(p_V, warmth)
         entropies.append(float(-(warped * np.log2(np.maximum(warped, _FLOOR))).sum()))
         label = f"T = {warmth:g}, {entropies[-1]:.1f} bits"
         plot.add_bar(x=names, y=warped[best], name=label, marker_color=_HEAT[place % len(_HEAT)])
@@ -50,19 +49,19 @@ def temperature(
     )
 
 
-def sparsity(found: Measurement) -> Figure:
+def sparsity(measurement: Measurement) -> Figure:
     """How many n-grams were counted, of how many possible, and which share of new text's n-grams was among them."""
-    orders = found["order"].tolist()
-    filled = found["counted"] / found["possible"]
+    orders = measurement["order"].tolist()
+    filled = measurement["counted"] / measurement["possible"]
     subplots = require("plotly.subplots", "drawing a picture")
     titles = ("n-grams of new text that were seen", "possible n-grams that were counted")
     plot = subplots.make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.16)
     plot.update_layout(style.canvas(width=900, height=430).layout)
     marks = {"mode": "lines+markers", "line": {"width": 3}, "marker": {"size": 9}, "showlegend": False}
-    percent = [f"{share:.0%}" if share >= 0.1 else f"{share:.2g}" for share in found["seen"]]
+    percent = [f"{share:.0%}" if share >= 0.1 else f"{share:.2g}" for share in measurement["seen"]]
     plot.add_bar(
-        x=orders, y=found["seen"], text=percent, textposition="outside", cliponaxis=False, marker_color=style.BLUE,
-        showlegend=False, row=1, col=1,
+        x=orders, y=measurement["seen"], text=percent, textposition="outside", cliponaxis=False,
+        marker_color=style.BLUE, showlegend=False, row=1, col=1,
     )  # fmt: skip
     plot.add_scatter(x=orders, y=filled, line_color=style.RED, **marks, row=1, col=2)
     lowest = int(np.floor(np.log10(filled.min()))) - 1
@@ -79,15 +78,17 @@ def sparsity(found: Measurement) -> Figure:
     return Figure(
         "ngram-sparsity",
         "n-grams: the longer, the fewer were ever seen",
-        f"A {found.about['model']} model over {found.about['vocabulary']:,} forms, on {found.about['new']:,} tokens of "
-        f"{found.about['text']}: the share of their n-grams that training had seen, and the share of all possible "
+        f"A {measurement.about['model']} model over {measurement.about['vocabulary']:,} forms, on "
+        f"{measurement.about['new']:,} tokens of "
+        f"{measurement.about['text']}: the share of their n-grams that training had seen, and the share of all "
+        f"possible "
         "n-grams that it had counted; forms it does not know count as one, <unk>.",
         plot,
         {
             "order": orders,
-            "counted": found["counted"].tolist(),
-            "possible": [f"{value:.4g}" for value in found["possible"]],
-            "seen in new text": found["seen"].round(5).tolist(),
+            "counted": measurement["counted"].tolist(),
+            "possible": [f"{value:.4g}" for value in measurement["possible"]],
+            "seen in new text": measurement["seen"].round(5).tolist(),
         },
     )
 
@@ -95,12 +96,12 @@ def sparsity(found: Measurement) -> Figure:
 _HEAT = (style.BLUE, style.SKY, style.ORANGE, style.RED)
 
 
-def _warped(p_V: NDArray[np.float64], warmth: float) -> NDArray[np.float64]:
+def _warp(p_V: NDArray[np.float64], warmth: float) -> NDArray[np.float64]:
     with np.errstate(divide="ignore"):
         logs = np.log(p_V) / warmth
     raised = np.exp(logs - logs.max())
-    found: NDArray[np.float64] = raised / raised.sum()
-    return found
+    warped: NDArray[np.float64] = raised / raised.sum()
+    return warped
 
 
 def _visible(token: str) -> str:

@@ -10,13 +10,15 @@ import numpy as np
 
 from thereafter.errors import OptionError
 from thereafter.figures import style
-from thereafter.figures.figure import Figure
+from thereafter.figures.figure import Cell, Figure
 from thereafter.inspection.dynamics import gates_of
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
 from thereafter.packages import require
 
 _STEPS = 40  # words that can be written below a picture
+LogLine = Mapping[str, Any]
+"""A line of `log.jsonl`: "event", and by the event "step", "seen", "loss"."""
 _MARKS = ("circle", "diamond-open", "square-open", "x", "cross")
 
 
@@ -64,7 +66,7 @@ def gates(
     words = [token.strip() or "¬" for token in (trace.tokens if labels is None else labels)]
     grid.update_xaxes(tickvals=places, ticktext=words, tickangle=-50, title_text="word read", row=2, col=1)
     grid.update_layout(margin={"l": 120, "b": 112})
-    columns: dict[str, Sequence[Any]] = {"word": trace.tokens}
+    columns: dict[str, Sequence[Cell]] = {"word": trace.tokens}
     columns |= {one: values.round(5).tolist() for one, values in means.items()} | {f"mean |{memory}|": size.tolist()}
     return Figure(
         name,
@@ -76,46 +78,47 @@ def gates(
     )
 
 
-def gates_by_class(found: Measurement, *, model: str, text: str) -> Figure:
+def gates_by_class(measurement: Measurement, *, model: str, text: str) -> Figure:
     """Mean gates by the class of the word read, with the spread over words."""
-    classes = found["class"].tolist()
+    classes = measurement["class"].tolist()
     plot = style.canvas("class of the word read", "mean gate", barmode="group", width=1000)
-    columns: dict[str, Sequence[Any]] = {"class": classes, "words": found["count"].tolist()}
-    for place, gate in enumerate(found["gate"].tolist()):
+    columns: dict[str, Sequence[Cell]] = {"class": classes, "words": measurement["count"].tolist()}
+    for place, gate in enumerate(measurement["gate"].tolist()):
         label = gate.rpartition(".")[2] + " gate"
         plot.add_bar(
             x=classes,
-            y=found["mean"][place],
-            error_y={"array": found["spread"][place], "thickness": 1.2, "width": 3, "color": "#444444"},
+            y=measurement["mean"][place],
+            error_y={"array": measurement["spread"][place], "thickness": 1.2, "width": 3, "color": "#444444"},
             name=label,
             marker_color=style.CYCLE[place],
         )
-        columns[label] = found["mean"][place].round(5).tolist()
-        columns[f"{label}, spread"] = found["spread"][place].round(5).tolist()
-    top = float((found["mean"] + found["spread"]).max())
+        columns[label] = measurement["mean"][place].round(5).tolist()
+        columns[f"{label}, spread"] = measurement["spread"][place].round(5).tolist()
+    top = float((measurement["mean"] + measurement["spread"]).max())
     plot.update_yaxes(range=[0, min(1.0, top * 1.1)])
     plot.update_layout(legend={"orientation": "h", "x": 0, "y": 1.1}, margin={"t": 48})
     return Figure(
         "gates-by-class",
         "Gates by word class",
         f"Mean over units and words of each gate of {model} when it reads a word of the class, over "
-        f"{found.about['tokens']:,} words of {text}; bars on top are standard deviations between words.",
+        f"{measurement.about['tokens']:,} words of {text}; bars on top are standard deviations between words.",
         plot,
         columns,
     )
 
 
-def training_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]], *, text: str) -> Figure:
+def training_curves(logs: Mapping[str, Sequence[LogLine]], *, text: str) -> Figure:
     """Perplexity of training and validation by tokens seen, from the lines of `log.jsonl`."""
     plot = style.canvas("tokens seen", "perplexity", width=820, height=560)
-    columns: dict[str, list[Any]] = {"model": [], "part": [], "tokens seen": [], "perplexity": []}
+    columns: dict[str, list[Cell]] = {"model": [], "part": [], "tokens seen": []}
+    perplexities: list[float] = []
     for place, (model, lines) in enumerate(logs.items()):
         colour = style.colour(model, place)
         for part, event, dash in (("training", "step", "dot"), ("validation", "validation", "solid")):
-            drawn = [line for line in lines if line.get("event") == event and line.get("loss") is not None]
-            seen = _seen(drawn, lines)
-            level = [float(np.exp(line["loss"])) for line in drawn]
-            if not drawn:
+            lines_shown = [line for line in lines if line.get("event") == event and line.get("loss") is not None]
+            seen = _tokens_seen(lines_shown, lines)
+            level = [float(np.exp(line["loss"])) for line in lines_shown]
+            if not lines_shown:
                 continue
             plot.add_scatter(
                 x=seen,
@@ -125,11 +128,11 @@ def training_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]], *, text: st
                 mode="lines" if event == "step" else "lines+markers",
                 line={"color": colour, "dash": dash, "width": 1.2 if event == "step" else 2},
             )
-            columns["model"] += [model] * len(drawn)
-            columns["part"] += [part] * len(drawn)
+            columns["model"] += [model] * len(lines_shown)
+            columns["part"] += [part] * len(lines_shown)
             columns["tokens seen"] += seen
-            columns["perplexity"] += [round(value, 4) for value in level]
-    levels = [value for value in columns["perplexity"] if value < np.inf]
+            perplexities += [round(value, 4) for value in level]
+    levels = [value for value in perplexities if value < np.inf]
     if not levels:
         raise OptionError("the logs have no steps; expected the log of a neural model's training")
     low, high = np.log10(min(levels)), np.log10(max(levels))
@@ -142,7 +145,7 @@ def training_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]], *, text: st
         f"Perplexity of {', '.join(logs)} on {text} while training: dotted on the batches as they came, solid on "
         "held-out text.",
         plot,
-        columns,
+        columns | {"perplexity": perplexities},
     )
 
 
@@ -189,12 +192,12 @@ def parameter_counts(counts: Mapping[str, tuple[int, int, str]], *, inputs: int,
     )
 
 
-def _seen(drawn: Sequence[Mapping[str, Any]], lines: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Tokens seen at each line; a validation knows its step alone, and the steps round it know their tokens."""
+def _tokens_seen(lines_shown: Sequence[LogLine], lines: Sequence[LogLine]) -> list[int]:
+    """Tokens seen at each line. A validation line has no such number: it is interpolated from the steps around it."""
     known = [(line["step"], line["seen"]) for line in lines if "seen" in line and "step" in line]
     steps, tokens = zip(*known, strict=True) if known else ((0,), (0,))
-    found = np.interp([line["step"] for line in drawn], steps, tokens)
-    return [int(line.get("seen", place)) for line, place in zip(drawn, found, strict=True)]
+    estimates = np.interp([line["step"] for line in lines_shown], steps, tokens)
+    return [int(line.get("seen", place)) for line, place in zip(lines_shown, estimates, strict=True)]
 
 
 def _short(words: Sequence[str]) -> str:

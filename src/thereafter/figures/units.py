@@ -8,7 +8,6 @@ from __future__ import annotations
 import html as markup
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,8 @@ _SHOWN = {"\n": "¬", "\t": "→", " ": " "}
 
 
 @dataclass(frozen=True)
-class Letter:
-    """A character in its place, with the unit's value from -1 to 1, and whether the property holds (or its value)."""
+class Character:
+    """A character with its line and column, the unit's value from -1 to 1, and the property (0 or 1, or its value)."""
 
     line: int
     column: int
@@ -38,19 +37,21 @@ class Letter:
     truth: float
 
 
-def laid_out(tokens: Sequence[str], values: NDArray[Any], truth: NDArray[Any], lines: int = LINES) -> list[Letter]:
+def lay_out(
+    tokens: Sequence[str], values: NDArray[np.float64], truth: NDArray[np.float64], lines: int = LINES
+) -> list[Character]:
     """The characters of tokens in lines of at most `WIDTH`, each with its token's value, scaled to -1 .. 1."""
-    letters = _placed(tokens, values, truth, lines)
-    scaled = scale(np.array([letter.value for letter in letters]))
-    return [replace(letter, value=float(value)) for letter, value in zip(letters, scaled, strict=True)]
+    characters = _place_characters(tokens, values, truth, lines)
+    scaled = scale(np.array([character.value for character in characters]))
+    return [replace(character, value=float(value)) for character, value in zip(characters, scaled, strict=True)]
 
 
-def scale(values: NDArray[Any]) -> NDArray[np.float64]:
+def scale(values: NDArray[np.floating]) -> NDArray[np.float64]:
     """-1 at the 5th percentile, 1 at the 95th, no further."""
     low, high = np.percentile(values, [5, 95])
     middle, half = (low + high) / 2, max((high - low) / 2, 1e-12)
-    found: NDArray[np.float64] = np.clip((np.asarray(values, dtype=np.float64) - middle) / half, -1.0, 1.0)
-    return found
+    scaled: NDArray[np.float64] = np.clip((np.asarray(values, dtype=np.float64) - middle) / half, -1.0, 1.0)
+    return scaled
 
 
 def shade(value: float) -> tuple[int, int, int]:
@@ -66,32 +67,36 @@ def shade(value: float) -> tuple[int, int, int]:
     return red, green, blue
 
 
-def html(found: Measurement, property: str | None = None, *, lines: int = LINES) -> str:
+def html(measurement: Measurement, property: str | None = None, *, lines: int = LINES) -> str:
     """The coloured text of a property's best unit as a block of HTML; where the property holds it is underlined."""
-    row = _row(found, property)
-    letters = laid_out(found["token"][row].tolist(), found["value"][row], found["truth"][row], lines)
+    row = _row(measurement, property)
+    characters = lay_out(
+        measurement["token"][row].tolist(), measurement["value"][row], measurement["truth"][row], lines
+    )
     parts = [f'<pre style="font-family:{_MONO};line-height:1.35;color:#000;background:#fff">']
     line = 0
-    for letter in letters:
-        if letter.line > line:
+    for character in characters:
+        if character.line > line:
             parts.append("\n")
-            line = letter.line
-        mark = ";text-decoration:underline" if found["yes_no"][row] and letter.truth else ""
-        text = markup.escape(_visible(letter.text))
-        parts.append(f'<span style="background:rgb{shade(letter.value)}{mark}">{text}</span>')
+            line = character.line
+        mark = ";text-decoration:underline" if measurement["yes_no"][row] and character.truth else ""
+        text = markup.escape(_visible(character.text))
+        parts.append(f'<span style="background:rgb{shade(character.value)}{mark}">{text}</span>')
     return "".join(parts) + "</pre>"
 
 
-def coloured(found: Measurement, property: str | None = None, *, lines: int = LINES) -> Figure:
+def coloured(measurement: Measurement, property: str | None = None, *, lines: int = LINES) -> Figure:
     """The same as a picture, with the unit's selectivity in the caption."""
-    row = _row(found, property)
-    letters = laid_out(found["token"][row].tolist(), found["value"][row], found["truth"][row], lines)
-    rows = letters[-1].line + 1
+    row = _row(measurement, property)
+    characters = lay_out(
+        measurement["token"][row].tolist(), measurement["value"][row], measurement["truth"][row], lines
+    )
+    rows = characters[-1].line + 1
     value_LC = np.full((rows, WIDTH), np.nan)
     text_LC = np.full((rows, WIDTH), "", dtype=object)
-    for letter in letters:
-        value_LC[letter.line, letter.column] = letter.value
-        text_LC[letter.line, letter.column] = _visible(letter.text)
+    for character in characters:
+        value_LC[character.line, character.column] = character.value
+        text_LC[character.line, character.column] = _visible(character.text)
     go = require("plotly.graph_objects", "drawing a picture")
     plot = style.canvas("column", "line", width=900, height=96 + 19 * rows)
     ends = [[at, f"rgb{shade(2 * at - 1)}"] for at in (0.0, 0.25, 0.5, 0.75, 1.0)]
@@ -111,41 +116,43 @@ def coloured(found: Measurement, property: str | None = None, *, lines: int = LI
             | {"ticktext": ["low", "", "high"]},
         )
     )
-    for line, begin, end in _runs(letters) if found["yes_no"][row] else ():
+    for line, begin, end in _runs(characters) if measurement["yes_no"][row] else ():
         edge = {"color": "#000000", "width": 1.5}
         plot.add_shape(type="line", x0=begin + 0.5, x1=end + 0.5, y0=line + 1.45, y1=line + 1.45, line=edge)
     plot.update_xaxes(showgrid=False, range=[0.5, WIDTH + 0.5])
     plot.update_yaxes(showgrid=False, range=[rows + 0.6, 0.4], tickvals=list(range(1, rows + 1, 3)))
-    name, unit = str(found["property"][row]), str(found["unit"][row, 0])
-    measure = "AUC" if found["yes_no"][row] else "Correlation"
-    meaning = found.about.get("meaning", {}).get(name, name)
-    under = "; underlined where it holds" if found["yes_no"][row] else ""
-    away = "" if found["direction"][row, 0] > 0 else ", low where the property is high"
+    name, unit = str(measurement["property"][row]), str(measurement["unit"][row, 0])
+    measure = "AUC" if measurement["yes_no"][row] else "Correlation"
+    meaning = measurement.about.get("meaning", {}).get(name, name)
+    under = "; underlined where it holds" if measurement["yes_no"][row] else ""
+    away = "" if measurement["direction"][row, 0] > 0 else ", low where the property is high"
     return Figure(
-        f"unit-{name.strip('/')}" if name in found.about.get("meaning", {}) else "unit",
+        f"unit-{name.strip('/')}" if name in measurement.about.get("meaning", {}) else "unit",
         f"A unit that follows: {meaning}",
-        f"State of unit {unit} of {found.about['model']} over held-out text of {found.about.get('text', 'the source')}"
-        f", blue low to red high{under}; ¬ is a line end. {measure} {found['held_out'][row, 0]:.2f} on the half of "
-        f"the text it was not chosen on{away}; the shifted control reaches {found['control'][row]:.2f}.",
+        f"State of unit {unit} of {measurement.about['model']} over held-out text of "
+        f"{measurement.about.get('text', 'the source')}"
+        f", blue low to red high{under}; ¬ is a line end. {measure} {measurement['held_out'][row, 0]:.2f} on the "
+        f"half of "
+        f"the text it was not chosen on{away}; the shifted control reaches {measurement['control'][row]:.2f}.",
         plot,
         {
-            "line": [letter.line + 1 for letter in letters],
-            "column": [letter.column + 1 for letter in letters],
-            "character": [letter.text for letter in letters],
-            "state": [round(letter.value, 4) for letter in letters],
-            "property": [letter.truth for letter in letters],
+            "line": [character.line + 1 for character in characters],
+            "column": [character.column + 1 for character in characters],
+            "character": [character.text for character in characters],
+            "state": [round(character.value, 4) for character in characters],
+            "property": [character.truth for character in characters],
         },
     )
 
 
-def ranking(found: Measurement) -> Figure:
+def ranking(measurement: Measurement) -> Figure:
     """The best unit of each property on held-out text against the control, as bars."""
-    names = found["property"].tolist()
-    score = found["held_out"][:, 0]
+    names = measurement["property"].tolist()
+    score = measurement["held_out"][:, 0]
     # both kinds on one scale: 0 is chance, 1 is perfect
-    units, control = (np.where(found["yes_no"], 2 * part - 1, part) for part in (score, found["control"]))
+    units, control = (np.where(measurement["yes_no"], 2 * part - 1, part) for part in (score, measurement["control"]))
     plot = style.canvas("property", "selectivity (2 AUC − 1, or correlation)", barmode="group", width=980)
-    plot.add_bar(x=names, y=units, name="best unit", marker_color=style.BLUE, text=found["unit"][:, 0].tolist())
+    plot.add_bar(x=names, y=units, name="best unit", marker_color=style.BLUE, text=measurement["unit"][:, 0].tolist())
     plot.add_bar(x=names, y=np.maximum(control, 0.0), name="shifted control", marker_color=style.GREY)
     plot.update_traces(textposition="outside", textangle=0, textfont_size=12, cliponaxis=False)
     plot.update_layout(uniformtext={"minsize": 12, "mode": "show"})
@@ -155,24 +162,26 @@ def ranking(found: Measurement) -> Figure:
     return Figure(
         "unit-ranking",
         "Units that follow the text",
-        f"The best of {found.about['units']:,} state numbers of {found.about['model']} for each property, chosen on "
-        f"one half of {found.about['tokens']:,} held-out tokens of {found.about.get('text', 'the source')} and "
+        f"The best of {measurement.about['units']:,} state numbers of {measurement.about['model']} for each "
+        f"property, chosen on "
+        f"one half of {measurement.about['tokens']:,} held-out tokens of "
+        f"{measurement.about.get('text', 'the source')} and "
         "measured on the other; above a bar the unit, as layer, state (h hidden, c cell) and number; grey: the same "
         "search for the property moved along the text.",
         plot,
         {
             "property": names,
-            "unit": found["unit"][:, 0].tolist(),
-            "measure": ["AUC" if kind else "correlation" for kind in found["yes_no"]],
-            "chosen on": found["chosen"][:, 0].round(4).tolist(),
+            "unit": measurement["unit"][:, 0].tolist(),
+            "measure": ["AUC" if kind else "correlation" for kind in measurement["yes_no"]],
+            "chosen on": measurement["chosen"][:, 0].round(4).tolist(),
             "held out": score.round(4).tolist(),
-            "control": found["control"].round(4).tolist(),
+            "control": measurement["control"].round(4).tolist(),
         },
     )
 
 
-def _row(found: Measurement, property: str | None) -> int:
-    names = found["property"].tolist()
+def _row(measurement: Measurement, property: str | None) -> int:
+    names = measurement["property"].tolist()
     if property is None:
         return 0
     if property not in names:
@@ -180,39 +189,41 @@ def _row(found: Measurement, property: str | None) -> int:
     return int(names.index(property))
 
 
-def _placed(tokens: Sequence[str], values: NDArray[Any], truth: NDArray[Any], lines: int) -> list[Letter]:
-    """The characters in their lines, as many as there is room for, with values as they are."""
+def _place_characters(
+    tokens: Sequence[str], values: NDArray[np.float64], truth: NDArray[np.float64], lines: int
+) -> list[Character]:
+    """The characters with their lines and columns, as many as fit, with their values unscaled."""
     spaced = not any(token[:1].isspace() for token in tokens) and any(len(token) > 1 for token in tokens)
-    letters: list[Letter] = []
+    characters: list[Character] = []
     line = column = 0
     for token, value, true in zip(tokens, values, truth, strict=True):
-        for letter in token + (" " if spaced and token != "\n" else ""):
+        for character in token + (" " if spaced and token != "\n" else ""):
             if column == WIDTH:
                 line, column = line + 1, 0
             if line == lines:
-                return letters
-            letters.append(Letter(line, column, letter, float(value), float(true)))
+                return characters
+            characters.append(Character(line, column, character, float(value), float(true)))
             column += 1
-            if letter == "\n":
+            if character == "\n":
                 line, column = line + 1, 0
-    return letters
+    return characters
 
 
-def _runs(letters: Sequence[Letter]) -> list[tuple[int, int, int]]:
-    """Stretches of one line where the property holds: (line, first column, column behind the last)."""
+def _runs(characters: Sequence[Character]) -> list[tuple[int, int, int]]:
+    """Stretches of one line where the property holds: (line, first column, column after the last)."""
     runs: list[tuple[int, int, int]] = []
-    for letter in letters:
-        if not letter.truth:
+    for character in characters:
+        if not character.truth:
             continue
-        if runs and runs[-1][0] == letter.line and runs[-1][2] == letter.column:
-            runs[-1] = (letter.line, runs[-1][1], letter.column + 1)
+        if runs and runs[-1][0] == character.line and runs[-1][2] == character.column:
+            runs[-1] = (character.line, runs[-1][1], character.column + 1)
         else:
-            runs.append((letter.line, letter.column, letter.column + 1))
+            runs.append((character.line, character.column, character.column + 1))
     return runs
 
 
-def _visible(letter: str) -> str:
-    return _SHOWN.get(letter, letter if letter.isprintable() else "·")
+def _visible(character: str) -> str:
+    return _SHOWN.get(character, character if character.isprintable() else "·")
 
 
 def _rgb(colour: str) -> tuple[int, int, int]:

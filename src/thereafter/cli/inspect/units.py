@@ -86,9 +86,9 @@ def _table(found: Measurement, row: int, name: str) -> None:
 
 def _coloured(found: Measurement, row: int) -> None:
     """Some lines of held-out text on the unit's colours, underlined where the property holds."""
-    from thereafter.figures.units import laid_out, shade
+    from thereafter.figures.units import lay_out, shade
 
-    letters = laid_out(found["token"][row].tolist(), found["value"][row], found["truth"][row], _COLOURED_LINES)
+    letters = lay_out(found["token"][row].tolist(), found["value"][row], found["truth"][row], _COLOURED_LINES)
     out, line = [], 0
     for letter in letters:
         out.append("\x1b[0m\n" * (letter.line - line))

@@ -1,4 +1,4 @@
-"""What each kind of model holds of the words before: which of them, and as what."""
+"""How much context each kind of model has: which of the words before, and in which form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def context_figure(words: Sequence[str], models: Mapping[str, Settings]) -> Figu
     last = len(words) * _COLUMN
     for row, (label, settings) in enumerate(models.items()):
         y = -row * _ROW
-        sight, becomes = held(settings)
+        sight, becomes = context_of(settings)
         drawing.note(-46, y, f"<b>{label}</b>", "right")
         for place, word in enumerate(words):
             seen = sight is None or place >= len(words) - sight
@@ -45,7 +45,7 @@ def context_figure(words: Sequence[str], models: Mapping[str, Settings]) -> Figu
     )
 
 
-def held(settings: Settings) -> tuple[int | None, str]:
+def context_of(settings: Settings) -> tuple[int | None, str]:
     """How many words a model of these settings has in sight (None: all), and what it makes of them."""
     match settings:
         case NgramSettings():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from thereafter.figures import style
 from thereafter.figures.figure import Figure
 
 Point = tuple[float, float]
+Shape = dict[str, object]
+"""A shape or an annotation, as plotly takes it."""
 
 FILLS = {
     "input": "#EDEDED",
@@ -149,8 +150,8 @@ class Drawing:
         plot.update_layout(margin={"l": 0, "r": 0, "t": 0, "b": 0})
         plot.update_xaxes(visible=False, range=(left - spare, right + spare), fixedrange=True)
         plot.update_yaxes(visible=False, range=(bottom - margin, top + margin), fixedrange=True)
-        shapes: list[dict[str, Any]] = []
-        annotations: list[dict[str, Any]] = []
+        shapes: list[Shape] = []
+        annotations: list[Shape] = []
         for box in (box for box in self.boxes.values() if box.kind == "frame"):
             _draw_box(box, shapes, annotations)
         for one in self.arrows:
@@ -171,7 +172,7 @@ class Drawing:
         return dict(zip(("part", "kind", "text", "from", "to"), map(list, columns), strict=True))
 
 
-def _draw_box(box: Box, shapes: list[dict[str, Any]], annotations: list[dict[str, Any]]) -> None:
+def _draw_box(box: Box, shapes: list[Shape], annotations: list[Shape]) -> None:
     edges = {
         "x0": box.x - box.width / 2,
         "x1": box.x + box.width / 2,
@@ -185,7 +186,7 @@ def _draw_box(box: Box, shapes: list[dict[str, Any]], annotations: list[dict[str
     annotations.append({"x": box.x, "y": box.y, "text": box.text, "showarrow": False, "font_size": 13})
 
 
-def _draw_arrow(one: Arrow, shapes: list[dict[str, Any]], annotations: list[dict[str, Any]]) -> None:
+def _draw_arrow(one: Arrow, shapes: list[Shape], annotations: list[Shape]) -> None:
     for (x0, y0), (x1, y1) in zip(one.points[:-2], one.points[1:-1], strict=True):
         line = {"color": one.colour, "width": 1.5, "dash": one.dash}
         shapes.append({"type": "line", "x0": x0, "y0": y0, "x1": x1, "y1": y1, "line": line, "layer": "below"})

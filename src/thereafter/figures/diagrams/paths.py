@@ -1,4 +1,4 @@
-"""The way of a memory through time: what is done to it at every step, and nothing else."""
+"""The path of a memory through time: what each step does to it, and nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 from thereafter.cells.base import Cell
 from thereafter.figures.diagrams.drawing import Drawing
 from thereafter.figures.diagrams.formulas import operation_name
-from thereafter.figures.diagrams.reading import CellReading, Node, read_cell
+from thereafter.figures.diagrams.reading import CellReading, Value, read_cell
 from thereafter.figures.figure import Figure
 
 _STEP, _ROW = 58, 110
@@ -16,26 +16,26 @@ _STEP, _ROW = 58, 110
 def path_figure(cells: dict[str, Cell], *, steps: int = 3) -> Figure:
     """The shortest way from an old memory to the new one in each cell, several steps in a row."""
     drawing = Drawing()
-    said = []
+    descriptions = []
     for row, (label, cell) in enumerate(cells.items()):
         reading = read_cell(cell)
         field = list(reading.states)[-1]  # the cell memory where there is one
         way = shortest_way(reading, field)
-        words = [_done(reading, one) for one in way]
-        said.append(f"{label}: {', '.join(words)}")
+        words = [_describe(reading, one) for one in way]
+        descriptions.append(f"{label}: {', '.join(words)}")
         _chain(drawing, label, field, way, words, steps, -row * _ROW)
     return drawing.figure(
         "memory-highway",
         "The way of a memory through time",
         f"What one step does to the memory on the shortest way from t−1 to t, read off the cells' code, {steps} steps "
-        f"in a row. {'; '.join(said)}. U is a matrix, × and + act unit by unit.",
+        f"in a row. {'; '.join(descriptions)}. U is a matrix, × and + act unit by unit.",
     )
 
 
-def shortest_way(reading: CellReading, field: str) -> list[Node]:
+def shortest_way(reading: CellReading, field: str) -> list[Value]:
     """The operations from the old value of a state field to the new one, in order."""
     source, target = reading.sources[field], reading.states[field]
-    ways: deque[tuple[Node, ...]] = deque([(target,)])
+    ways: deque[tuple[Value, ...]] = deque([(target,)])
     while ways:
         way = ways.popleft()
         if way[-1] == source:
@@ -44,21 +44,21 @@ def shortest_way(reading: CellReading, field: str) -> list[Node]:
     return []
 
 
-def _done(reading: CellReading, node: Node) -> str:
+def _describe(reading: CellReading, node: Value) -> str:
     gates = {gate: name for name, gate in reading.gates.items()}
     if node.operation == "mul":
         return f"× {next((gates[part] for part in node.made_of if part in gates), _plain(reading, node))}"
     return "U" if node.operation == "linear" else operation_name(node)
 
 
-def _plain(reading: CellReading, node: Node) -> str:
+def _plain(reading: CellReading, node: Value) -> str:
     gates = {gate: name for name, gate in reading.gates.items()}
     named = [f"{operation_name(part)}{gates[one]}" for part in node.made_of for one in part.made_of if one in gates]
     return f"({named[0]})" if named else "a factor"
 
 
 def _chain(
-    drawing: Drawing, label: str, field: str, way: list[Node], words: list[str], steps: int, y: float
+    drawing: Drawing, label: str, field: str, way: list[Value], words: list[str], steps: int, y: float
 ) -> None:  # fmt: skip
     x = 0.0
     before = f"{label} {field}0"

@@ -1,4 +1,4 @@
-"""What a cell or a block computes, read off its own code: it runs once and every torch function it calls is noted.
+"""What a cell or a block computes, read off its own code: it runs once, and every torch function it calls is recorded.
 
 So a diagram shows what is computed, and changes when the code does.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,59 +21,63 @@ _SHAPING = {"expand_as", "expand", "view", "reshape", "transpose", "permute", "c
 
 
 @dataclass(frozen=True)
-class Node:
+class Value:
     """A value: the operation that made it and what it was made of. Equal operations on equal values are one value."""
 
     operation: str
-    parts: tuple[Node | float | str, ...] = ()
+    parts: tuple[Value | float | str, ...] = ()
 
     @property
-    def made_of(self) -> tuple[Node, ...]:
-        return tuple(part for part in self.parts if isinstance(part, Node))
+    def made_of(self) -> tuple[Value, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Value))
 
 
-class Reader(TorchFunctionMode):
-    """Inside the block, every value made of the named tensors becomes a `Node`; `node` finds it."""
+class CallRecorder(TorchFunctionMode):
+    """Inside the block, every value made of the named tensors becomes a `Value`; `node` looks it up."""
 
     def __init__(self, named: Mapping[str, Tensor]) -> None:
         super().__init__()
-        self._nodes = {id(tensor): Node("named", (name,)) for name, tensor in named.items()}
-        self._kept: list[Any] = list(named.values())  # an id is a tensor's own only while the tensor lives
+        self._nodes = {id(tensor): Value("named", (name,)) for name, tensor in named.items()}
+        self._alive: list[object] = list(named.values())  # an id is a tensor's own only while the tensor lives
 
-    def node(self, tensor: Tensor) -> Node:
+    def node(self, tensor: Tensor) -> Value:
         return self._nodes[id(tensor)]
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         result = func(*args, **(kwargs or {}))
         operation = _SAME.get(func.__name__, func.__name__)
-        given = [*args, *(kwargs or {}).values()]
+        arguments = [*args, *(kwargs or {}).values()]
         if isinstance(result, Tensor):
-            self._note(result, operation, given, "")
+            self._record(result, operation, arguments, "")
         elif isinstance(result, tuple | list):
             for place, one in enumerate(result):
                 if isinstance(one, Tensor):
-                    self._note(one, operation, given, str(place))
+                    self._record(one, operation, arguments, str(place))
         return result
 
-    def _note(self, result: Tensor, operation: str, given: Sequence[Any], place: str) -> None:
-        parts = tuple(self._parts(given))
-        made_of = [part for part in parts if isinstance(part, Node)]
-        self._kept.append(result)
+    def _record(self, result: Tensor, operation: str, arguments: Sequence[object], place: str) -> None:
+        parts = tuple(self._known_parts(arguments))
+        made_of = [part for part in parts if isinstance(part, Value)]
+        self._alive.append(result)
         if not made_of or id(result) in self._nodes:
             return
         if operation in _SHAPING:
             node = made_of[0]
         elif operation == "part":
-            asked = place or ", ".join(map(str, given[1:]))
-            node = Node("part", (made_of[0], asked))
+            asked = place or ", ".join(map(str, arguments[1:]))
+            node = Value("part", (made_of[0], asked))
         else:
-            node = Node(operation, parts)
+            node = Value(operation, parts)
         self._nodes[id(result)] = node
 
-    def _parts(self, given: Iterable[Any]) -> Iterator[Node | float]:
-        for one in given:
+    def _known_parts(self, arguments: Iterable[object]) -> Iterator[Value | float]:
+        for one in arguments:
             if isinstance(one, Tensor) and id(one) in self._nodes:
                 yield self._nodes[id(one)]
             elif isinstance(one, int | float) and not isinstance(one, bool):
@@ -85,52 +88,52 @@ class Reader(TorchFunctionMode):
 class CellReading:
     """A cell's step: what it reads, its gates by name in the order they are recorded, and the new state by field."""
 
-    sources: dict[str, Node]
-    gates: dict[str, Node]
-    states: dict[str, Node]
-    weights: frozenset[Node]
+    sources: dict[str, Value]
+    gates: dict[str, Value]
+    states: dict[str, Value]
+    weights: frozenset[Value]
 
-    def seen(self, node: Node) -> list[Node]:
-        """The sources, gates and new states a value is made of, not looking behind any of them."""
+    def seen(self, node: Value) -> list[Value]:
+        """The sources, gates and new states that a value is computed from directly."""
         stops = {*self.sources.values(), *self.gates.values(), *self.states.values()} - {node}
-        found: dict[Node, None] = {}
+        stopped_at: dict[Value, None] = {}
 
-        def walk(one: Node) -> None:
+        def walk(one: Value) -> None:
             if one in stops:
-                found[one] = None
+                stopped_at[one] = None
             else:
                 for part in one.made_of:
                     walk(part)
 
         walk(node)
-        return list(found)
+        return list(stopped_at)
 
-    def operations(self) -> list[Node]:
+    def operations(self) -> list[Value]:
         """The steps from gates and old states to the new ones, each after what it is made of."""
         stops = {*self.sources.values(), *self.gates.values(), *self.weights}
-        found: dict[Node, None] = {}
+        steps: dict[Value, None] = {}
 
-        def walk(one: Node) -> None:
-            if one in stops or one in found or not self.seen(one):
+        def walk(one: Value) -> None:
+            if one in stops or one in steps or not self.seen(one):
                 return
             for part in one.made_of:
                 walk(part)
             if one.operation != "part":
-                found[one] = None
+                steps[one] = None
 
         for state in self.states.values():
             walk(state)
-        return list(found)
+        return list(steps)
 
 
 def read_cell(cell: Cell) -> CellReading:
-    """Run one step of a cell on zeros and note what it does."""
+    """Run one step of a cell on zeros and record what it computes."""
     weights = {name: torch.zeros(shape) for name, shape in cell.shapes().items()}
     x_BTI = torch.zeros(1, 1, cell.input_size)
     before = cell.zero_state(1, x_BTI)
     named = {"x": x_BTI} | {f"{name}_old": tensor for name, tensor in before._asdict().items()} | weights
     record: Record = {}
-    with torch.no_grad(), Reader(named) as reader:
+    with torch.no_grad(), CallRecorder(named) as reader:
         z_BG = cell.project(x_BTI, weights)[:, 0]
         _, after = cell.step(z_BG, before, weights, record)
     states = {name: reader.node(tensor) for name, tensor in after._asdict().items()}

@@ -1,4 +1,4 @@
-"""A Transformer: the block in the order its code computes it, and what stands before and behind the blocks."""
+"""A Transformer: the block in the order its code computes it, and what comes before and after the blocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from thereafter.figures.diagrams.drawing import Drawing
-from thereafter.figures.diagrams.reading import Node, Reader
+from thereafter.figures.diagrams.reading import CallRecorder, Value
 from thereafter.figures.figure import Figure
 from thereafter.figures.style import BLUE
 from thereafter.layers.transformer import Block, Sight
@@ -50,7 +50,7 @@ def transformer_figure(settings: TransformerSettings, vocabulary: int) -> Figure
     )
 
 
-Stage = tuple[str, list[Node]]
+Stage = tuple[str, list[Value]]
 
 
 def read_block(settings: TransformerSettings) -> tuple[list[Stage], dict[str, tuple[int, ...]]]:
@@ -64,30 +64,30 @@ def read_block(settings: TransformerSettings) -> tuple[list[Stage], dict[str, tu
         x_BTH = torch.zeros(1, 2, settings.hidden)
         sight = Sight.of([0], 2, torch.device("meta"))
     weights = dict(block.named_parameters())
-    with torch.no_grad(), Reader({"x": x_BTH, **weights}) as reader:
+    with torch.no_grad(), CallRecorder({"x": x_BTH, **weights}) as reader:
         y_BTH, _ = block(x_BTH, None, sight)
     shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
     return _walk(reader.node(y_BTH), reader.node(x_BTH)), shapes
 
 
-def _walk(node: Node, start: Node) -> list[Stage]:
+def _walk(node: Value, start: Value) -> list[Stage]:
     if node == start:
         return []
     if node.operation == "add":
         first, second = node.made_of
-        stream, branch = (first, second) if first in _way(second, None) else (second, first)
-        return [*_walk(stream, start), ("add", _way(branch, stream)[::-1])]
+        stream, branch = (first, second) if first in _branch(second, None) else (second, first)
+        return [*_walk(stream, start), ("add", _branch(branch, stream)[::-1])]
     return [*_walk(node.made_of[0], start), ("then", [node])]
 
 
-def _way(node: Node, stream: Node | None) -> list[Node]:
+def _branch(node: Value, stream: Value | None) -> list[Value]:
     """A branch from its end back to where it leaves the stream."""
-    found: list[Node] = []
+    branch: list[Value] = []
     while node != stream and node.made_of:
         if node.operation != "part" or stream is None:
-            found.append(node)
+            branch.append(node)
         node = node.made_of[0]
-    return found if stream is not None else [*found, node]
+    return branch if stream is not None else [*branch, node]
 
 
 def _block_height(stages: list[Stage]) -> float:
@@ -119,7 +119,7 @@ def _stages(
     return before, y
 
 
-def _word(node: Node, shapes: Mapping[str, tuple[int, ...]], settings: TransformerSettings) -> str:
+def _word(node: Value, shapes: Mapping[str, tuple[int, ...]], settings: TransformerSettings) -> str:
     if node.operation == "linear":
         out, into = shapes[str(node.made_of[1].parts[0])]
         return f"linear, {into} → {out}"
@@ -128,7 +128,7 @@ def _word(node: Node, shapes: Mapping[str, tuple[int, ...]], settings: Transform
     return _WORDS.get(node.operation, node.operation)
 
 
-def _kind(node: Node) -> str:
+def _kind(node: Value) -> str:
     if node.operation == "scaled_dot_product_attention":
         return "gate"
     return "candidate" if node.operation == "linear" else "layer"
