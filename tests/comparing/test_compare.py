@@ -43,7 +43,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(book: Path) -> Comparison:
+def comparison(book: Path) -> Comparison:
     models = "unigram, ngram-3:word,rnn:word,rnn:char"
     return compare(book, models=models, seeds=2, out=book.parent / "all", **SMALL)
 
@@ -132,74 +132,74 @@ def test_parts_of_a_corpus_are_kept(tmp_path: Path):
 # ---- the comparison
 
 
-def test_all_models_are_scored_on_the_same_bytes(found: Comparison, book: Path):
+def test_all_models_are_scored_on_the_same_bytes(comparison: Comparison, book: Path):
     test = (book.parent / "all" / "text" / "test.txt").read_bytes()
     assert b"  " not in test
-    for row in found.rows:
+    for row in comparison.rows:
         assert {trial.score["bytes"] for trial in row.trials} == {len(test)}
-    assert [row.name for row in found.rows] == ["unigram", "ngram-3:word", "rnn:word", "rnn:char"]
-    assert [row.first.tokens for row in found.rows] == ["prose", "word", "word", "char"]
+    assert [row.name for row in comparison.rows] == ["unigram", "ngram-3:word", "rnn:word", "rnn:char"]
+    assert [row.first.tokens for row in comparison.rows] == ["prose", "word", "word", "char"]
 
 
-def test_a_model_loaded_again_has_the_score_of_its_row(found: Comparison, book: Path):
+def test_a_model_loaded_again_has_the_score_of_its_row(comparison: Comparison, book: Path):
     folder = book.parent / "all"
-    for row in found.rows:
+    for row in comparison.rows:
         for trial in row.trials:
             lm = thereafter.load(folder / "runs" / trial.run)
             score = lm.score(folder / "text" / "test.txt")
             assert trial.bits_per_byte == pytest.approx(score.bits_per_byte, rel=1e-6)
             assert trial.perplexity == pytest.approx(score.perplexity, rel=1e-6)
-            size = sum((folder / "runs" / trial.run / name).stat().st_size for name in trials._NEEDED)
+            size = sum((folder / "runs" / trial.run / name).stat().st_size for name in trials.NEEDED)
             assert trial.size == size
 
 
-def test_seeds_are_averaged_and_what_is_not_random_runs_once(found: Comparison):
-    assert [len(row.trials) for row in found.rows] == [1, 1, 2, 2]
-    row = found.row("rnn:char")
+def test_seeds_are_averaged_and_what_is_not_random_runs_once(comparison: Comparison):
+    assert [len(row.trials) for row in comparison.rows] == [1, 1, 2, 2]
+    row = comparison.row("rnn:char")
     values = [trial.bits_per_byte for trial in row.trials]
     assert values[0] != values[1]
     assert row.bits_per_byte.mean == pytest.approx(statistics.fmean(values))
     assert row.bits_per_byte.spread == pytest.approx(statistics.stdev(values))
-    assert found.row("unigram").bits_per_byte.spread is None
+    assert comparison.row("unigram").bits_per_byte.spread is None
 
 
-def test_the_curve_is_in_bits_per_byte_of_the_validation_part(found: Comparison, book: Path):
+def test_the_curve_is_in_bits_per_byte_of_the_validation_part(comparison: Comparison, book: Path):
     folder = book.parent / "all"
     for name in ("rnn:word", "rnn:char"):
-        trial = found.row(name).first
+        trial = comparison.row(name).first
         lm = thereafter.load(folder / "runs" / trial.run)
         assert trial.validation == min(point[2] for point in trial.curve)
         score = lm.score(folder / "text" / "valid.txt")
         assert trial.validation == pytest.approx(score.bits_per_byte, rel=1e-4)
         assert trial.curve[-1][1] == pytest.approx(trial.seen)
         assert [point[0] for point in trial.curve] == sorted(point[0] for point in trial.curve)
-    counted = found.row("unigram").first
+    counted = comparison.row("unigram").first
     assert counted.curve == []
     lm = thereafter.load(folder / "runs" / counted.run)
     assert counted.validation == pytest.approx(lm.score(folder / "text" / "valid.txt").bits_per_byte)
 
 
-def test_the_table_fits_and_says_what_compares(found: Comparison):
-    table = found.table()
+def test_the_table_fits_and_says_what_compares(comparison: Comparison):
+    table = comparison.table()
     assert max(map(len, table.splitlines())) <= 120
     assert "perplexity only rows with the same tokens" in table
-    for row in found.rows:
+    for row in comparison.rows:
         line = next(line for line in table.splitlines() if line.startswith(row.name))
         assert f"{row.bits_per_byte.mean:.4f}" in line
 
 
-def test_everything_is_saved(found: Comparison, book: Path):
+def test_everything_is_saved(comparison: Comparison, book: Path):
     stored = json.loads((book.parent / "all" / "compare.json").read_text())
-    assert [row["name"] for row in stored["rows"]] == [row.name for row in found.rows]
-    assert stored["rows"][3]["bits_per_byte"]["mean"] == found.rows[3].bits_per_byte.mean
+    assert [row["name"] for row in stored["rows"]] == [row.name for row in comparison.rows]
+    assert stored["rows"][3]["bits_per_byte"]["mean"] == comparison.rows[3].bits_per_byte.mean
     assert stored["budget"] == {"tokens_budget": 600}
     assert stored["seeds"] == [0, 1]
     assert "thereafter.compare(" in stored["command"]
-    assert all(trial.seen >= 600 for trial in found.row("rnn:char").trials)
-    assert found.row("rnn:char").first.sample
+    assert all(trial.seen >= 600 for trial in comparison.row("rnn:char").trials)
+    assert comparison.row("rnn:char").first.sample
 
 
-def test_it_goes_on_where_it_was_broken_off(found: Comparison, book: Path, monkeypatch: pytest.MonkeyPatch):
+def test_it_goes_on_where_it_was_broken_off(comparison: Comparison, book: Path, monkeypatch: pytest.MonkeyPatch):
     """Broken off behind the training of the third model, which is then not trained again."""
     folder = book.parent / "broken"
     wanted: dict[str, Any] = {"models": "unigram,ngram-3:word,rnn:word,rnn:char", "seeds": 2, "out": folder, **SMALL}
@@ -227,11 +227,11 @@ def test_it_goes_on_where_it_was_broken_off(found: Comparison, book: Path, monke
     monkeypatch.setattr(protocol, "train", count)
     again = compare(book, **wanted)
     assert began == ["rnn"] * 3  # four neural runs, of which one had been trained
-    assert [row.bits_per_byte for row in again.rows] == [row.bits_per_byte for row in found.rows]
+    assert [row.bits_per_byte for row in again.rows] == [row.bits_per_byte for row in comparison.rows]
     began.clear()
     more = compare(book, **{**wanted, "models": "unigram,rnn:char,ngram-2:word"})
     assert began == ["ngram"]
-    assert more.row("rnn:char").bits_per_byte == found.row("rnn:char").bits_per_byte
+    assert more.row("rnn:char").bits_per_byte == comparison.row("rnn:char").bits_per_byte
 
 
 def test_another_plan_is_refused_or_put_beside(book: Path, tmp_path: Path):
@@ -265,15 +265,15 @@ def test_one_that_fails_does_not_lose_the_others(book: Path, monkeypatch: pytest
         return run(entry, *rest)
 
     monkeypatch.setattr(comparing, "run_trial", fail)
-    found = compare(book, models="rnn,unigram")
-    assert [row.name for row in found.rows] == ["unigram"]
-    assert any("rnn, seed 0 failed: the loss is no number" in note for note in found.notes)
+    comparison = compare(book, models="rnn,unigram")
+    assert [row.name for row in comparison.rows] == ["unigram"]
+    assert any("rnn, seed 0 failed: the loss is no number" in note for note in comparison.notes)
     with pytest.raises(TrainingError, match="no model could be trained"):
         compare(book, models="rnn")
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"seeds": 0}, "try seeds=3"),
         ({"minutes": -1.0}, "minutes is -1.0"),
@@ -282,8 +282,8 @@ def test_one_that_fails_does_not_lose_the_others(book: Path, monkeypatch: pytest
         ({"models": "unigram", "match": "parameters"}, "for neural models"),
     ],
 )
-def test_mistakes_are_found_before_anything_is_trained(book: Path, options: dict[str, Any], said: str):
-    with pytest.raises(OptionError, match=said):
+def test_mistakes_are_found_before_anything_is_trained(book: Path, options: dict[str, Any], message: str):
+    with pytest.raises(OptionError, match=message):
         compare(book, **{"models": "rnn,unigram", **options})
 
 
@@ -292,11 +292,13 @@ def test_mistakes_are_found_before_anything_is_trained(book: Path, options: dict
 
 def test_models_are_matched_in_parameters(book: Path):
     small = {name: value for name, value in SMALL.items() if name not in ("hidden", "layers")}
-    found = compare(book, models="unigram,average,rnn,lstm,transformer", match="100k", **{**small, "tokens_budget": 64})
-    counts = {row.name: row.first.parameters for row in found.rows if row.name != "unigram"}
+    comparison = compare(
+        book, models="unigram,average,rnn,lstm,transformer", match="100k", **{**small, "tokens_budget": 64}
+    )
+    counts = {row.name: row.first.parameters for row in comparison.rows if row.name != "unigram"}
     assert len(counts) == 4
     assert all(abs(count / 100_000 - 1) < 0.1 for count in counts.values()), counts
-    assert any(note.startswith("matched to 100,000 parameters") for note in found.notes)
+    assert any(note.startswith("matched to 100,000 parameters") for note in comparison.notes)
 
 
 def test_the_lstm_is_what_others_are_matched_to():
@@ -336,12 +338,14 @@ def test_agreement_is_judged_where_the_corpus_knows(tmp_path: Path):
     sizes = {"train": 300, "valid": 30, "test": 60}
     files = write_corpus(tmp_path / "corpus", sizes=sizes, max_distance=12)
     texts = Texts("agreement", {name: Source(name, (path,)) for name, path in files.items()}, "word")
-    found = compare(texts, models="unigram,rnn:char", seeds=2, out=tmp_path / "out", **{**SMALL, "tokens_budget": 200})
-    for row in found.rows:
-        assert [one.overall.total for one in row.agreements] == [60] * len(row.trials)
-    line = found.table().split("words between", 1)[1].splitlines()[1]
+    comparison = compare(
+        texts, models="unigram,rnn:char", seeds=2, out=tmp_path / "out", **{**SMALL, "tokens_budget": 200}
+    )
+    for row in comparison.rows:
+        assert [one.overall.total for one in row.probed["agreement"]] == [60] * len(row.trials)
+    line = comparison.table().split("words between", 1)[1].splitlines()[1]
     assert line.split() == ["model", "0", "1-2", "3-5", "6-10", "11-20"]
-    assert found.advice()[-1].startswith("No model has learned")
+    assert comparison.advice()[-1].startswith("No model has learned")
     assert "verbs with the right number" in (tmp_path / "out" / "report.html").read_text()
 
 

@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 import pytest
 
 from thereafter.comparing.advice import advice
-from thereafter.comparing.comparison import Comparison, Figure, Row
-from thereafter.comparing.curves import Axis, Curve, chart
+from thereafter.comparing.comparison import Comparison, MeanSpread, Row
+from thereafter.comparing.curves import Axis, ChartLine, chart
 from thereafter.comparing.tables import amount, figure
-from thereafter.comparing.trials import Trial
+from thereafter.comparing.trial import Trial
 
 ABOUT: dict[str, Any] = {
     "source": "<book>", "detail": "1 file", "sha256": "ab", "budget": {"minutes": 2.0}, "match": None, "options": {},
@@ -37,9 +37,9 @@ def trial(name: str, bits: float, *, seed: int | None = 0, seconds: float = 60.0
     return Trial(name=name, **{**known, **more})
 
 
-def judged(near: float, far: float) -> dict[str, Any]:
+def judged(near: float, far: float, probe: str = "agreement") -> dict[str, Any]:
     distance = {str(words): [100 * (far if words in FAR else near), 100] for words in (*NEAR, *FAR)}
-    return {"distance": distance, "attractors": {"0": [1, 2]}, "congruence": {"congruent": [1, 2]}}
+    return {probe: {"distance": distance, "attractors": {"0": [1, 2]}, "congruence": {"congruent": [1, 2]}}}
 
 
 def compared(*trials: Trial) -> Comparison:
@@ -75,9 +75,9 @@ class Tags(HTMLParser):
 @pytest.fixture
 def whole() -> Comparison:
     return compared(
-        trial("unigram", 3.0, seed=None, agreement=judged(0.5, 0.5)),
-        trial("lstm", 1.5, seed=0, agreement=judged(0.9, 0.8)),
-        trial("lstm", 1.7, seed=1, agreement=judged(0.9, 0.7)),
+        trial("unigram", 3.0, seed=None, probes=judged(0.5, 0.5)),
+        trial("lstm", 1.5, seed=0, probes=judged(0.9, 0.8)),
+        trial("lstm", 1.7, seed=1, probes=judged(0.9, 0.7)),
     )
 
 
@@ -98,10 +98,10 @@ def test_the_page_is_whole_and_needs_nothing(whole: Comparison):
 def test_the_page_says_everything(whole: Comparison):
     tags = Tags()
     tags.feed(whole.html())
-    for said in ("Language models on <book>", "thereafter compare '<book>'", "2020-02-02", "a machine", "python 3"):
-        assert said in tags.text
-    for said in ("0, 1", "2 minutes", "a <note>", "<b>", "& <i>", "1.6000 ±0.1414", "hidden 8", "rate 0.1"):
-        assert said in tags.text
+    for text in ("Language models on <book>", "thereafter compare '<book>'", "2020-02-02", "a machine", "python 3"):
+        assert text in tags.text
+    for text in ("0, 1", "2 minutes", "a <note>", "<b>", "& <i>", "1.6000 ±0.1414", "hidden 8", "rate 0.1"):
+        assert text in tags.text
     for axis in ("seconds of training", "tokens trained on (logarithmic)", "validation bits per byte"):
         assert axis in tags.text
     for axis in ("words between subject and verb", "verbs with the right number", "chance"):
@@ -128,7 +128,7 @@ def test_pictures_are_well_formed_and_show_the_spread(whole: Comparison):
 
 def test_points_lie_where_their_axes_say():
     x, y = Axis("x", 0.0, 10.0), Axis("y", 0.0, 1.0)
-    svg = chart([Curve("one", [(0.0, 0.0), (5.0, 1.0), (10.0, 0.5)])], x, y, "a title")
+    svg = chart([ChartLine("one", [(0.0, 0.0), (5.0, 1.0), (10.0, 0.5)])], x, y, "a title")
     points = re.search(r'<polyline points="([^"]+)"', svg)
     assert points is not None
     (x0, y0), (x1, y1), (x2, y2) = (tuple(map(float, point.split(","))) for point in points.group(1).split())
@@ -146,11 +146,11 @@ def test_axes_have_round_numbers():
     assert Axis("", 900.0, 60_000.0, log=True).ticks() == [1000, 2000, 5000, 10_000, 20_000, 50_000]
     log = Axis("", 1.0, 100.0, log=True)
     assert (log.at(1), log.at(10), log.at(100)) == pytest.approx((0, 0.5, 1))
-    assert Axis("", 0, 1).say(250_000) == "250k"
+    assert Axis("", 0, 1).spell(250_000) == "250k"
 
 
 def test_names_at_the_ends_do_not_cover_each_other():
-    curves = [Curve(f"c{k}", [(0.0, 0.0), (1.0, 0.001 * k)], k) for k in range(9)]
+    curves = [ChartLine(f"c{k}", [(0.0, 0.0), (1.0, 0.001 * k)], k) for k in range(9)]
     svg = chart(curves, Axis("", 0, 1), Axis("", 0, 1), "names")
     places = sorted(float(at) for at in re.findall(r'y="([\d.]+)" fill="#222">c', svg))
     assert len(places) == 9
@@ -173,9 +173,11 @@ def test_seeds_that_overlap_are_level():
 
 def test_the_quick_one_is_named_with_its_price():
     quick = trial("ngram", 1.5, seed=None, seconds=0.5, latency=2e-5)
-    said = advice([compared(quick, trial("lstm", 1.0))])[1]
-    assert said.startswith("Where there is no time to train on <book>, use ngram: 500 ms instead of 60.0 s of training")
-    assert "20 µs a token, for 50.0 % more bits" in said
+    sentence = advice([compared(quick, trial("lstm", 1.0))])[1]
+    assert sentence.startswith(
+        "Where there is no time to train on <book>, use ngram: 500 ms instead of 60.0 s of training"
+    )
+    assert "20 µs a token, for 50.0 % more bits" in sentence
     best = trial("ngram", 0.9, seed=None, seconds=0.5, latency=2e-5)
     assert advice([compared(best, trial("lstm", 1.0))])[1] == (
         "The same ngram takes no time on <book>: 500 ms of training, and answers soonest of the good ones, "
@@ -186,10 +188,10 @@ def test_the_quick_one_is_named_with_its_price():
 
 
 def test_who_remembers_is_named_and_who_guesses_too(whole: Comparison):
-    said = advice([whole])[-1]
-    assert "use lstm: with 20 to 40 words in between (2,100 sentences) its verb is right in 75.0 ±7.1 %" in said
-    assert said.endswith("while unigram can only guess.")
-    lost = compared(trial("lstm", 1.0, agreement=judged(0.9, 0.51)))
+    sentence = advice([whole])[-1]
+    assert "use lstm: with 20 to 40 words in between (2,100 sentences) its verb is right in 75.0 ±7.1 %" in sentence
+    assert sentence.endswith("while unigram can only guess.")
+    lost = compared(trial("lstm", 1.0, probes=judged(0.9, 0.51)))
     assert advice([lost])[-1].startswith("No model has learned")
     assert len(advice([compared(trial("gru", 1.0)), whole])) == 3
 
@@ -198,6 +200,6 @@ def test_numbers_are_short():
     assert [amount(number) for number in (7, 999, 999.6, 12_345, 1_234_567, 2e9, math.nan)] == [
         "7", "999", "1k", "12.3k", "1.23M", "2G", "-"
     ]  # fmt: skip
-    assert figure(Figure(141.186), 2) == "141.2"
-    assert figure(Figure(1.33061, 0.00149), 4) == "1.3306 ±0.0015"
-    assert figure(Figure(math.inf), 2) == "inf"
+    assert figure(MeanSpread(141.186), 2) == "141.2"
+    assert figure(MeanSpread(1.33061, 0.00149), 4) == "1.3306 ±0.0015"
+    assert figure(MeanSpread(math.inf), 2) == "inf"

@@ -14,7 +14,8 @@ import pytest
 import thereafter
 from thereafter.errors import EmptyCorpusError
 from thereafter.evaluation import agreement
-from thereafter.evaluation.agreement import Agreement, Tally, measure_agreement, verdicts
+from thereafter.evaluation.agreement import measure_agreement, verdicts
+from thereafter.evaluation.verdicts import Tally, Verdicts
 from thereafter.models.build import build, settings_of
 from thereafter.text.agreement import Sentence, sentences
 
@@ -69,7 +70,7 @@ def test_a_reader_that_knows_is_always_right_and_its_opposite_never(tokenizer: A
     assert right.overall == Tally(60, 60)
     assert wrong.overall == Tally(0, 60)
     assert {words: tally.total for words, tally in right.distance.items()} == Counter(one.distance for one in TEST)
-    assert {nouns: tally.total for nouns, tally in right.attractors.items()} == Counter(
+    assert {nouns: tally.total for nouns, tally in right.groups["attractors"].items()} == Counter(
         len(one.attractors) for one in TEST
     )
     assert all(tally.accuracy == 1 for tally in right.distance.values())
@@ -79,16 +80,17 @@ def test_a_reader_that_follows_the_last_noun_is_right_where_it_is_congruent(toke
     def pick(one: Sentence) -> str:
         return one.wrong_form if one.congruent is False else one.correct_form
 
-    found = measure_agreement(Reader(tokenizer, by_prefix(pick)), tokenizer, TEST, context="line")
-    assert found.congruence["congruent"].accuracy == 1
-    assert found.congruence["incongruent"].accuracy == 0
-    assert found.congruence["no attractor"].accuracy == 1
-    assert found.congruence["incongruent"].total > 5
+    measured = measure_agreement(Reader(tokenizer, by_prefix(pick)), tokenizer, TEST, context="line")
+    congruence = measured.groups["congruence"]
+    assert congruence["congruent"].accuracy == 1
+    assert congruence["incongruent"].accuracy == 0
+    assert congruence["no attractor"].accuracy == 1
+    assert congruence["incongruent"].total > 5
 
 
 def test_who_cannot_tell_is_half_right(tokenizer: Any):
-    found = measure_agreement(Reader(tokenizer, lambda read: "<unk>"), tokenizer, TEST, context="line")
-    assert found.overall == Tally(30, 60)
+    measured = measure_agreement(Reader(tokenizer, lambda read: "<unk>"), tokenizer, TEST, context="line")
+    assert measured.overall == Tally(30, 60)
 
 
 def test_forms_outside_the_vocabulary_are_ties():
@@ -107,7 +109,7 @@ def test_each_sentence_starts_afresh(tokenizer: Any):
 
 def one_by_one(lm: thereafter.LanguageModel, one: Sentence, begin: str) -> float:
     """The verdict from log p of whole texts: for tokens smaller than words, summed over all ways the word can end."""
-    tokenizer, found = lm.tokenizer, []
+    tokenizer, totals = lm.tokenizer, []
     for text in (one.right, one.wrong):
         ids = tokenizer.encode(begin + text)
         ends: list[list[int]] = [[]]
@@ -117,8 +119,8 @@ def one_by_one(lm: thereafter.LanguageModel, one: Sentence, begin: str) -> float
         for end in ends:
             whole = np.array([[*ids, *end]])
             logs.append(float(np.asarray(lm.model.log_probs(whole, lm.model.start(1))[0], dtype=float).sum()))
-        found.append(np.logaddexp.reduce(logs))
-    return 0.5 if found[0] == found[1] else float(found[0] > found[1])
+        totals.append(np.logaddexp.reduce(logs))
+    return 0.5 if totals[0] == totals[1] else float(totals[0] > totals[1])
 
 
 @pytest.mark.parametrize("tokens", ["word", "prose", "char", "bpe"])
@@ -166,11 +168,12 @@ def test_sentences_are_prepared_as_the_text_was():
 
 
 def test_it_goes_through_json_and_adds_up():
-    found = Agreement({0: Tally(3, 4), 7: Tally(1.5, 3)}, {0: Tally(4.5, 7)}, {"congruent": Tally(4.5, 7)})
-    assert Agreement.from_dict(json.loads(json.dumps(found.as_dict()))) == found
-    assert found.overall == Tally(4.5, 7)
-    assert found.between(1, 40).accuracy == 0.5
-    assert np.isnan(found.between(8, 40).accuracy)
+    groups = {"attractors": {0: Tally(4.5, 7)}, "congruence": {"congruent": Tally(4.5, 7)}}
+    counted = Verdicts({0: Tally(3, 4), 7: Tally(1.5, 3)}, groups)
+    assert Verdicts.from_dict(json.loads(json.dumps(counted.as_dict()))) == counted
+    assert counted.overall == Tally(4.5, 7)
+    assert counted.between(1, 40).accuracy == 0.5
+    assert np.isnan(counted.between(8, 40).accuracy)
 
 
 def test_no_sentences_is_an_error(tokenizer: Any):

@@ -12,7 +12,7 @@ import pytest
 import thereafter
 from thereafter.cli import main
 from thereafter.comparing.comparison import Comparison, Row
-from thereafter.comparing.trials import Trial
+from thereafter.comparing.trial import Trial
 from thereafter.errors import OptionError
 from thereafter.models.base import NOT_NORMALISED
 from thereafter.text.sources import Source
@@ -34,7 +34,7 @@ def raw(book: Path) -> thereafter.LanguageModel:
 
 
 @pytest.fixture(scope="module")
-def found(book: Path) -> Comparison:
+def comparison(book: Path) -> Comparison:
     """Three models on one text, of which only the last gives scores that are no probabilities, and the lowest."""
     plain = thereafter.compare(book, models="unigram,ngram-2", tokens="word")
     other = thereafter.compare(
@@ -74,41 +74,41 @@ def test_divided_by_its_sum_it_is_one_of_many(book: Path) -> None:
     )
 
 
-def test_a_comparison_keeps_it_apart(found: Comparison) -> None:
-    row = found.row("ngram-3")
+def test_a_comparison_keeps_it_apart(comparison: Comparison) -> None:
+    row = comparison.row("ngram-3")
     assert not row.normalised
     assert math.isnan(row.bits_per_byte.mean)
-    line = next(line for line in found.table().splitlines() if line.startswith("ngram-3"))
+    line = next(line for line in comparison.table().splitlines() if line.startswith("ngram-3"))
     assert line.split()[2:4] == ["-", "-"]
-    assert f"ngram-3: {NOT_NORMALISED}" in found.table()
-    advised = found.advice()
+    assert f"ngram-3: {NOT_NORMALISED}" in comparison.table()
+    advised = comparison.advice()
     assert [sentence for sentence in advised if "ngram-3" in sentence] == [
         f"ngram-3: {NOT_NORMALISED}; compared with nothing."
     ]
     assert advised[0].startswith("For the best predictions of")
     assert "use ngram-2" in advised[0]
-    assert NOT_NORMALISED in found.html()
-    stored = json.loads(found.to_json())["rows"][2]
+    assert NOT_NORMALISED in comparison.html()
+    stored = json.loads(comparison.to_json())["rows"][2]
     assert stored["bits_per_byte"]["mean"] is None
     assert stored["reason"] == NOT_NORMALISED
     again = Row("ngram-3", tuple(Trial.from_dict(trial) for trial in stored["trials"]))
     assert math.isnan(again.bits_per_byte.mean)
 
 
-def test_alone_it_is_advised_by_nobody(found: Comparison) -> None:
-    alone = Comparison((found.row("ngram-3"),), found.about)
+def test_alone_it_is_advised_by_nobody(comparison: Comparison) -> None:
+    alone = Comparison((comparison.row("ngram-3"),), comparison.about)
     assert alone.advice() == [f"ngram-3: {NOT_NORMALISED}; compared with nothing."]
     assert NOT_NORMALISED in alone.html()
 
 
-def test_the_studio_shows_it_apart(found: Comparison) -> None:
-    from thereafter.studio.verbs.comparison import told
+def test_the_studio_shows_it_apart(comparison: Comparison) -> None:
+    from thereafter.studio.verbs.comparison import describe
 
-    shown = told(found)
-    assert [(row["name"], row["normalised"]) for row in shown["rows"]][1:] == [("ngram-2", True), ("ngram-3", False)]
-    assert (shown["rows"][2]["bits_per_byte"], shown["rows"][2]["perplexity"], shown["rows"][2]["level"]) == (None,) * 3
-    assert any(NOT_NORMALISED in line for line in shown["legend"])
-    assert not any("use ngram-3" in line for line in shown["advice"])
+    shown = describe(comparison)
+    assert [(row.name, row.normalised) for row in shown.rows][1:] == [("ngram-2", True), ("ngram-3", False)]
+    assert (shown.rows[2].bits_per_byte, shown.rows[2].perplexity, shown.rows[2].level) == (None,) * 3
+    assert any(NOT_NORMALISED in line for line in shown.legend)
+    assert not any("use ngram-3" in line for line in shown.advice)
 
 
 def test_the_commands_say_so(

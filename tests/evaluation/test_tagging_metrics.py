@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.evaluation.tagging import RARE, Tagging, measure_spans, measure_tagging, spans_of
+from thereafter.evaluation.tagging import RARE, TaggingScore, measure_spans, measure_tagging, spans_of
 
 seqeval = pytest.importorskip("seqeval.metrics.sequence_labeling")
 
@@ -119,7 +119,7 @@ def test_spans_are_measured_where_tags_are_those_of_spans() -> None:
 
 
 def test_everything_can_be_written_as_json() -> None:
-    def stored(found: Tagging) -> dict[str, object]:
+    def stored(found: TaggingScore) -> dict[str, object]:
         return json.loads(json.dumps(found.as_dict(), allow_nan=False))
 
     tagged = stored(measure_tagging(GOLD, GIVEN, WORDS, Counter(word for one in WORDS for word in one)))

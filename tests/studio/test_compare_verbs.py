@@ -29,7 +29,7 @@ def texts(ready_folder: Path) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def measured(ready_folder: Path, texts: dict[str, Path]) -> dict[str, comparison.Measured]:
+def measured(ready_folder: Path, texts: dict[str, Path]) -> dict[str, comparison.ComparedModel]:
     names = ("ngram", "gru", "window", "letters")
     return {
         name: comparison.measure(thereafter.load(ready_folder / name), name, ready_folder / name, texts)
@@ -46,15 +46,15 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison]:
 
 
 def test_what_is_measured_is_what_the_library_measures(
-    measured: dict[str, comparison.Measured], ready_folder: Path, texts: dict[str, Path]
+    measured: dict[str, comparison.ComparedModel], ready_folder: Path, texts: dict[str, Path]
 ):
     for name in ("ngram", "gru"):
         lm, trial = thereafter.load(ready_folder / name), measured[name].trial
         score = lm.score(texts["test"])
         assert (trial.perplexity, trial.bits_per_byte) == (score.perplexity, score.bits_per_byte)
         sentences = read_sentences(texts["test"].with_suffix(".jsonl"))
-        found = measure_agreement(lm.model, lm.tokenizer, sentences, context=lm.config["text"]["context"])
-        assert trial.agreement == found.as_dict()
+        verdicts = measure_agreement(lm.model, lm.tokenizer, sentences, context=lm.config["text"]["context"])
+        assert trial.probes == {"agreement": verdicts.as_dict()}
         assert trial.latency > 0
     gru = measured["gru"]
     validations = [line for line in thereafter.load(ready_folder / "gru").log if line["event"] == "validation"]
@@ -66,22 +66,29 @@ def test_what_is_measured_is_what_the_library_measures(
     assert len(measured["ngram"].perplexities) == 1
 
 
-def test_other_tokens_are_marked_apart_and_windows_are_told(measured: dict[str, comparison.Measured]):
-    found = comparison.compared(list(measured.values()))
-    rows = {row["name"]: row for row in found["rows"]}
-    assert {name: row["apart"] for name, row in rows.items()} == dict.fromkeys(measured, False) | {"letters": True}
-    assert {name: row["sees"] for name, row in rows.items()} == {"ngram": 3, "window": 5, "gru": None, "letters": None}
-    assert rows["letters"]["curves"] == []  # it was validated on another text
-    assert rows["ngram"]["level"]["perplexity"] == measured["ngram"].perplexities[0]
-    assert rows["gru"]["level"] is None
-    assert [point["words"] for point in rows["gru"]["agreement"]] == ["0", "1-2", "3-5", "6-10"]
-    assert sum(point["sentences"] for point in rows["gru"]["agreement"]) == ready.COMPARED
-    right, total = (sum(values) for values in zip(*measured["gru"].trial.agreement["distance"].values(), strict=True))  # type: ignore[index]
-    points = rows["gru"]["agreement"]
-    assert sum(point["mean"] * point["sentences"] for point in points) / total == pytest.approx(right / total)
-    assert all(point["least"] <= point["mean"] <= point["most"] for point in points)
-    assert not any("letters" in said for said in found["advice"])
-    json.dumps(found, allow_nan=False)
+def test_other_tokens_are_marked_apart_and_windows_are_shown(measured: dict[str, comparison.ComparedModel]):
+    answer = comparison.comparison_of(list(measured.values()))
+    rows = {row.name: row for row in answer.rows}
+    assert {name: row.apart for name, row in rows.items()} == dict.fromkeys(measured, False) | {"letters": True}
+    assert {name: row.sees for name, row in rows.items()} == {"ngram": 3, "window": 5, "gru": None, "letters": None}
+    assert rows["letters"].curves == []  # it was validated on another text
+    level = rows["ngram"].level
+    assert level is not None
+    assert level.perplexity == measured["ngram"].perplexities[0]
+    assert rows["gru"].level is None
+    points = rows["gru"].agreement
+    assert [point.words for point in points] == ["0", "1-2", "3-5", "6-10"]
+    assert sum(point.sentences for point in points) == ready.COMPARED
+    tallies = measured["gru"].trial.probes["agreement"]["distance"].values()
+    right, total = (sum(values) for values in zip(*tallies, strict=True))
+    assert sum((point.mean or 0) * point.sentences for point in points) / total == pytest.approx(right / total)
+    for point in points:
+        assert point.least is not None
+        assert point.mean is not None
+        assert point.most is not None
+        assert point.least <= point.mean <= point.most
+    assert not any("letters" in sentence for sentence in answer.advice)
+    json.dumps(answer.model_dump(), allow_nan=False)
 
 
 def test_a_damaged_log_and_a_folder_that_is_gone_are_sentences(
@@ -95,24 +102,25 @@ def test_a_damaged_log_and_a_folder_that_is_gone_are_sentences(
         comparison.measure(lm, "window", ready_folder / "window", texts)
 
 
-def test_one_model_alone_needs_no_advice(measured: dict[str, comparison.Measured]):
-    found = comparison.compared([measured["ngram"]])
-    assert (found["advice"], len(found["rows"])) == ([], 1)
+def test_one_model_alone_needs_no_advice(measured: dict[str, comparison.ComparedModel]):
+    answer = comparison.comparison_of([measured["ngram"]])
+    assert (answer.advice, len(answer.rows)) == ([], 1)
 
 
-def test_a_comparison_of_the_library_is_told_as_it_was_found(kept: tuple[Path, Comparison]):
+def test_a_comparison_of_the_library_is_shown_as_it_was_made(kept: tuple[Path, Comparison]):
     runs, made = kept
-    (listed,) = comparison.kept(runs)
-    assert listed == {"name": "small", "source": "text", "models": ["unigram", "ngram-2", "ngram-2:char"]}
-    found = comparison.read_kept(runs, "small")
-    assert [row["name"] for row in found["rows"]] == [row.name for row in made.rows]
-    for told, row in zip(found["rows"], made.rows, strict=True):
-        assert told["bits_per_byte"] == row.bits_per_byte.mean
-        assert told["perplexity"] == row.perplexity.mean
-        assert told["next_ms"] == 1e3 * row.latency
-        assert told["level"] == {"bits": row.first.validation, "perplexity": None}
-    assert [row["apart"] for row in found["rows"]] == [False, False, True]
-    assert found["rows"][1]["sees"] == 1
+    (listed,) = comparison.list_kept(runs)
+    assert listed.model_dump() == {"name": "small", "source": "text", "models": ["unigram", "ngram-2", "ngram-2:char"]}
+    answer = comparison.read_kept(runs, "small")
+    assert [row.name for row in answer.rows] == [row.name for row in made.rows]
+    for shown, row in zip(answer.rows, made.rows, strict=True):
+        assert shown.bits_per_byte == row.bits_per_byte.mean
+        assert shown.perplexity == row.perplexity.mean
+        assert shown.next_ms == 1e3 * row.latency
+        assert shown.level is not None
+        assert shown.level.model_dump() == {"bits": row.first.validation, "perplexity": None}
+    assert [row.apart for row in answer.rows] == [False, False, True]
+    assert answer.rows[1].sees == 1
 
 
 def test_only_what_is_listed_is_opened(kept: tuple[Path, Comparison], tmp_path: Path):
@@ -124,7 +132,7 @@ def test_only_what_is_listed_is_opened(kept: tuple[Path, Comparison], tmp_path: 
     (inside / "file").mkdir(parents=True)
     (inside / "file" / "compare.json").symlink_to(runs / "small" / "compare.json")
     (inside / "folder").symlink_to(runs / "small")
-    assert comparison.kept(inside) == comparison.kept(tmp_path / "nowhere") == []
+    assert comparison.list_kept(inside) == comparison.list_kept(tmp_path / "nowhere") == []
     with pytest.raises(NotThereError):
         comparison.read_kept(inside, "folder")
 
@@ -165,7 +173,7 @@ def test_the_routes_measure_once_and_again_when_the_model_changes(
     measured: list[str] = []
     true = comparison.measure
 
-    def counted(lm: Any, name: str, run: Path, texts: Any) -> comparison.Measured:
+    def counted(lm: Any, name: str, run: Path, texts: Any) -> comparison.ComparedModel:
         measured.append(name)
         return true(lm, name, run, texts)
 

@@ -9,7 +9,7 @@ import pytest
 import thereafter
 from thereafter.data import corpora
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.text.memory import DEFAULT_LINES, TASKS, Dice, Task, lines, task, text_of
+from thereafter.text.memory import DEFAULT_LINES, TASKS, Dice, MemoryTask, lines, task, text_of
 
 EVERY = pytest.mark.parametrize("one", TASKS.values(), ids=list(TASKS))
 
@@ -69,7 +69,7 @@ def test_brackets_are_balanced_and_every_closing_one_is_asked_for():
 
 
 @EVERY
-def test_answers_stand_where_the_places_say(one: Task):
+def test_answers_stand_where_the_places_say(one: MemoryTask):
     for line in lines(one, 30):
         for question in line.questions:
             for place in question.places:
@@ -78,7 +78,7 @@ def test_answers_stand_where_the_places_say(one: Task):
 
 
 @EVERY
-def test_n_is_drawn_evenly_and_the_same_each_time(one: Task):
+def test_n_is_drawn_evenly_and_the_same_each_time(one: MemoryTask):
     drawn = Counter(line.questions[-1].n for line in lines(one, 2000))
     assert drawn.keys() == set(one.spans())
     assert max(drawn.values()) < 2.5 * min(drawn.values())
@@ -90,7 +90,7 @@ def test_n_is_drawn_evenly_and_the_same_each_time(one: Task):
 
 
 @EVERY
-def test_each_is_a_corpus(one: Task):
+def test_each_is_a_corpus(one: MemoryTask):
     found = corpora.locate(one.name)
     assert found.tokens == "word"
     assert list(found.parts) == ["train", "valid", "test"]

@@ -129,7 +129,7 @@ def _score_task(run: str, source: str | None, part: str | None, of_texts: Table,
             raise OptionError(f"--{name} is for language models, and {run} holds the task {model.task.name!r}")
     if source is None:
         raise OptionError(f"{run} holds the task {model.task.name!r} and is scored on examples; expected a SOURCE")
-    from thereafter.comparing.trials import finite
+    from thereafter.comparing.trial import finite
 
     result = model.score(source, part=part or "test")
     typer.echo(json.dumps(finite(result.as_dict()), allow_nan=False) if as_json else result)

@@ -1,1 +1,16 @@
-"""Models compared on one text under one protocol: the trials, the table, the page."""
+"""Models compared under one protocol: the same text, the same budget, several seeds.
+
+    compare             language models on one text: plans, trains what is missing, gives a Comparison
+    entries             the names of models, and which options go to which of them
+    budget              how much each model reads
+    shared_text         the one text that all of them get
+    matching            the same number of parameters for all
+    planning            the folder of a comparison, and what it was begun with
+    trials, trial       one model trained and measured; what is kept of it. timing measures how fast it is
+    rows                the mean and spread over seeds, model by model
+    comparison          what a user gets; tables, advice, report and curves show it
+    machine             the machine and the versions that figures depend on
+    task_trials         the networks of a task, compared in the same way
+
+What a corpus asks about itself (`evaluation.corpus_probe`) is taken as the corpus offers it; no probe is known by name.
+"""

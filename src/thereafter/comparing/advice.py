@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from thereafter.comparing.tables import percent
 
 if TYPE_CHECKING:
-    from thereafter.comparing.rows import Compared, Figure, Row
+    from thereafter.comparing.rows import Compared, MeanSpread, ProbeRows, Row
 
 _NEAR = 1.15
 """A model whose bits per byte are at most this many times the best one's still counts as good."""
@@ -25,25 +25,21 @@ _ERRORS = 5.0
 
 
 def advice(comparisons: Sequence[Compared]) -> list[str]:
-    """The best predictor, the best for the least time, and the best over a distance where agreement was judged.
+    """The best predictor, the best for the least time, and the best over a distance where the corpus asks about one.
 
-    Models whose scores are no probabilities are not among them, and that is said.
+    Models whose scores are no probabilities are not among them, and a sentence says so.
     """
     from thereafter.comparing.rows import left_out
 
     without = list(dict.fromkeys(line for compared in comparisons for line in left_out(compared.rows)))
-    told = [replace(one, rows=tuple(row for row in one.rows if row.normalised)) for one in comparisons]
-    told = [compared for compared in told if compared.rows]
-    if not told:
+    ranked = [replace(one, rows=tuple(row for row in one.rows if row.normalised)) for one in comparisons]
+    ranked = [compared for compared in ranked if compared.rows]
+    if not ranked:
         return without
-    running = [one for one in told if not _judged(one)] or told
-    said = [_best(one) for one in running] + [_quick(one) for one in running]
-    judged = next((one for one in told if _judged(one)), None)
-    return said + ([_far(judged)] if judged is not None else []) + without
-
-
-def _judged(comparison: Compared) -> bool:
-    return any(row.agreements for row in comparison.rows)
+    running = [one for one in ranked if not one.probes()] or ranked
+    sentences = [_best(one) for one in running] + [_quick(one) for one in running]
+    probed = next((probes for one in ranked if (probes := one.probes())), [])
+    return sentences + [_far(one) for one in probed] + without
 
 
 def _best(comparison: Compared) -> str:
@@ -61,7 +57,7 @@ def _best(comparison: Compared) -> str:
     return f"{text}, {100 * (1 - score.mean / other):.1f} % fewer than {ranked[1].name}, the next best."
 
 
-def _doubt(one: Figure, other: Figure) -> float:
+def _doubt(one: MeanSpread, other: MeanSpread) -> float:
     return 2 * math.hypot(one.spread or 0.0, other.spread or 0.0)
 
 
@@ -92,30 +88,36 @@ def _more(row: Row, best: Row) -> str:
     return f"{100 * (row.bits_per_byte.mean / best.bits_per_byte.mean - 1):.1f} %"
 
 
-def _far(comparison: Compared) -> str:
-    """Who still knows the subject's number when the verb comes late."""
-    rows = [row for row in comparison.rows if row.agreements]
-    longest = max(max(found.distance) for row in rows for found in row.agreements)
+def _far(probed: ProbeRows) -> str:
+    """Who still has the right answer when what decides it lies far back."""
+    probe, rows, longest = probed.probe, probed.rows, probed.longest
     begin = math.ceil(_FAR * longest)
-    shares = {row.name: row.agreement(lambda found: found.between(begin, longest)) for row in rows}
-    total = rows[0].agreements[0].between(begin, longest).total
-    error = 0.5 / math.sqrt(max(1, total))
+    shares = {row.name: probed.accuracy(row, lambda verdicts: verdicts.between(begin, longest)) for row in rows}
+    total = probed.results[0].between(begin, longest).total
+    guessed = _guessed(probe.chance, total)
     ranked = sorted(rows, key=lambda row: -shares[row.name].mean)
     best, share = ranked[0], shares[ranked[0].name]
-    where = f"with {begin} to {longest} words in between ({total:,} sentences)"
-    if share.mean < 0.5 + _ERRORS * error:
+    where = f"with {begin} to {longest} {probe.words.span} ({total:,} {probe.words.items})"
+    if share.mean < guessed:
+        chance = "" if probe.chance is None else f", chance is {100 * probe.chance:g}"
         return (
-            f"No model has learned what a word far back asks for {where}: the best, {best.name}, is right in "
-            f"{percent(share)} %, chance is 50; try more time."
+            f"No model has learned {probe.words.lesson} {where}: the best, {best.name}, is right in "
+            f"{percent(share)} %{chance}; try more time."
         )
-    lost = [row for row in ranked if shares[row.name].mean < 0.5 + _ERRORS * error]
-    text = (
-        f"Where words far apart depend on each other, use {best.name}: {where} its verb is right in {percent(share)} %"
-    )
+    lost = [row for row in ranked if shares[row.name].mean < guessed]
+    text = f"{probe.words.purpose}, use {best.name}: {where} {probe.words.answer} is right in {percent(share)} %"
     return text + (f", while {_listed(lost)} can only guess." if lost else f", {_last(ranked, shares)}.")
 
 
-def _last(ranked: Sequence[Row], shares: dict[str, Figure]) -> str:
+def _guessed(chance: float | None, total: int) -> float:
+    """The share below which a model may as well have guessed; a half where guessing is next to never right."""
+    if chance is None:
+        return 0.5
+    error = math.sqrt(chance * (1 - chance)) / math.sqrt(max(1, total))
+    return chance + _ERRORS * error
+
+
+def _last(ranked: Sequence[Row], shares: dict[str, MeanSpread]) -> str:
     last = ranked[-1]
     return f"{last.name}, the last, in {percent(shares[last.name])} %"
 

@@ -6,11 +6,11 @@ learn from than others, and ranks the machine.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from thereafter import config as toml
 from thereafter.comparing.shared_text import SHARES
+from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.text.sources import Texts
 from thereafter.training.kinds import MODELS
@@ -25,17 +25,17 @@ EPOCHS = 30.0
 _CHARACTERS = {"word": 5.5, "prose": 5.0, "bpe": 4.0}  # of a token with the white space before it, about; others have 1
 
 
-def read_budget(given: Mapping[str, Any]) -> dict[str, Any]:
+def read_budget(given: Table) -> Table:
     """The budget that was asked for; empty where none was."""
     budget = {name: given[name] for name in UNITS if given.get(name) is not None}
     toml.build(TrainingSettings, budget, "training")  # refuses what training would refuse, before anything is read
     return budget
 
 
-def default_budget(texts: Texts, tokens: Collection[str], total: int = TOKENS) -> dict[str, Any]:
+def default_budget(texts: Texts, tokens: Collection[str], total: int = TOKENS) -> Table:
     """Epochs, equal for all models: as many as make about `total` of the finest of these tokens, at most `EPOCHS`.
 
-    Not tokens: where some models read words and others letters, the same number of tokens is not the same text.
+    Not tokens: where some models read words and others characters, the same number of tokens is not the same text.
     """
     return {"epochs": min(EPOCHS, float(f"{total / count_tokens(texts, tokens):.2g}"))}
 
@@ -47,7 +47,7 @@ def count_tokens(texts: Texts, tokens: Collection[str]) -> float:
     return max(1.0, length / min(_CHARACTERS.get(name, 1.0) for name in tokens))
 
 
-def described(budget: Mapping[str, Any]) -> str:
+def describe_budget(budget: Table) -> str:
     """A budget in words: "4.2 epochs", "600,000 tokens"."""
     return ", ".join(f"{value:,.12g} {name.removesuffix('_budget')}" for name, value in budget.items())
 
@@ -68,7 +68,7 @@ def read_seeds(seeds: int | Sequence[int] | None, seed: int | None) -> list[int]
     return chosen
 
 
-def refuse_uneven(options: Mapping[str, Any]) -> None:
+def refuse_uneven(options: Table) -> None:
     """Raise where a budget or a seed is given to one kind of model: `lstm.epochs`."""
     for spelled in options:
         table, _, name = spelled.rpartition(".")

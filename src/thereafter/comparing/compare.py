@@ -19,23 +19,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.comparing import matching
-from thereafter.comparing.budget import default_budget, described, read_budget, read_seeds, refuse_uneven
+from thereafter.comparing.budget import default_budget, describe_budget, read_budget, read_seeds, refuse_uneven
 from thereafter.comparing.comparison import Comparison, Row
 from thereafter.comparing.entries import Entry, deal_options, ladder, parse_entries
 from thereafter.comparing.machine import machine, versions
 from thereafter.comparing.planning import planned_folder
 from thereafter.comparing.shared_text import SharedText, fingerprint, is_mixed, share
-from thereafter.comparing.trials import Trial, run_trial
+from thereafter.comparing.trial import Trial
+from thereafter.comparing.trials import run_trial
+from thereafter.config import Table
+from thereafter.data.files import AnySource
 from thereafter.errors import EmptyCorpusError, FormatError, TrainingError
-from thereafter.runs.folder import is_file
+from thereafter.evaluation.corpus_probe import Questions
+from thereafter.evaluation.offered import offered_questions
 from thereafter.storage import write_text
-from thereafter.text.agreement import Sentence, read_sentences
-from thereafter.text.sources import Source, Texts
+from thereafter.text.sources import Texts
 from thereafter.training import protocol
 from thereafter.training.options import TextSettings
 
@@ -43,7 +45,7 @@ _READING = ("tokens", "encoding", "lower", "letters_only")
 
 
 def compare(
-    source: Any = None,
+    source: AnySource | None = None,
     *,
     text: str | None = None,
     models: str | Iterable[str] | None = None,
@@ -58,7 +60,7 @@ def compare(
     base: str | PathLike[str] | None = None,
     encoding: str | None = None,
     command: str | None = None,
-    **options: Any,
+    **options: object,
 ) -> Comparison:
     """Train models on the same text with the same budget and compare them on its test part.
 
@@ -73,10 +75,10 @@ def compare(
     Other options are those of `train`, each for all models that have it, or for one kind where spelled in full:
     `**{"lstm.hidden": 200}`. `command` is how the call is quoted in the report.
     """
-    asked = {"tokens": tokens, "encoding": encoding, **_taken(options, "text", _READING)}
+    asked = {"tokens": tokens, "encoding": encoding, **_take(options, "text", _READING)}
     settings = toml.build(TextSettings, asked, "text")
-    given: dict[str, Any] = {"epochs": epochs, "tokens_budget": tokens_budget, "minutes": minutes, "seed": seed}
-    given |= _taken(options, "training", given)
+    given: Table = {"epochs": epochs, "tokens_budget": tokens_budget, "minutes": minutes, "seed": seed}
+    given |= _take(options, "training", given)
     refuse_uneven(options)
     asked_for, chosen, wanted = read_budget(given), read_seeds(seeds, given["seed"]), matching.read_match(match)
     texts = protocol.find_texts(source, text, settings)
@@ -87,7 +89,7 @@ def compare(
     for entry in entries:
         if entry.kind.trained_in_steps:
             dealt[entry.stem] |= {f"training.{name}": value for name, value in budget.items()}
-    plan: dict[str, Any] = {
+    plan: Table = {
         "source": texts.name,
         "sha256": fingerprint(texts),
         "normalised": is_mixed(kinds),
@@ -104,7 +106,7 @@ def compare(
             progress.note(notes[-1])
         if wanted is not None:
             notes += matching.match_entries(entries, dealt, shared, wanted)
-        trials, failed = _run_all(entries, chosen, dealt, shared, folder, _sentences(texts))
+        trials, failed = _run_all(entries, chosen, dealt, shared, folder, _questions(texts))
         about = {key: plan[key] for key in ("source", "sha256", "budget", "match", "options")}
         about |= {
             "detail": texts.detail,
@@ -115,7 +117,7 @@ def compare(
             "machine": machine(),
             "versions": versions(),
         }
-        rows = tuple(Row(name, tuple(found)) for name, found in trials.items() if found)
+        rows = tuple(Row(name, tuple(several)) for name, several in trials.items() if several)
         kept = None if out is None and base is None else folder
         comparison = Comparison(rows, about, (*notes, *failed), kept)
         if kept is not None:
@@ -128,25 +130,27 @@ def compare(
 def _run_all(
     entries: Sequence[Entry],
     seeds: Sequence[int],
-    dealt: Mapping[str, Mapping[str, Any]],
+    dealt: Mapping[str, Table],
     shared: SharedText,
     folder: Path,
-    sentences: list[Sentence] | None,
+    questions: Mapping[str, Questions],
 ) -> tuple[dict[str, list[Trial]], list[str]]:
-    """All trials, by the names of their models, and what is to be said of those that failed."""
+    """All trials, by the names of their models, and a sentence for each that failed."""
     jobs = [
-        _Job(entry, seed, folder) for entry in entries for seed in (seeds if entry.kind.trained_in_steps else [None])
+        _PlannedTrial(entry, seed, folder)
+        for entry in entries
+        for seed in (seeds if entry.kind.trained_in_steps else [None])
     ]
     trials: dict[str, list[Trial]] = {entry.name: [] for entry in entries}
     failed: list[str] = []
     for number, job in enumerate(jobs, start=1):
-        found = job.known()
-        if found is None:
-            progress.note(f"{number} of {len(jobs)}: {job.said}")
+        trial = job.finished_trial()
+        if trial is None:
+            progress.note(f"{number} of {len(jobs)}: {job.label}")
             try:
-                found = run_trial(job.entry, job.seed, shared, dealt[job.entry.stem], job.run, sentences)
+                trial = run_trial(job.entry, job.seed, shared, dealt[job.entry.stem], job.run, questions)
             except (TrainingError, EmptyCorpusError) as error:
-                failed.append(f"{job.said} failed: {error}")
+                failed.append(f"{job.label} failed: {error}")
                 progress.note(failed[-1])
                 continue
             except KeyboardInterrupt:
@@ -154,13 +158,13 @@ def _run_all(
                     f"stopped; {number - 1} of {len(jobs)} are finished; the same command goes on with the rest"
                 )
                 raise
-            write_text(job.result, json.dumps(found.as_dict(), indent=1) + "\n", durable=True)
-        trials[job.entry.name].append(replace(found, name=job.entry.name))
+            write_text(job.result, json.dumps(trial.as_dict(), indent=1) + "\n", durable=True)
+        trials[job.entry.name].append(replace(trial, name=job.entry.name))
     return trials, failed
 
 
 @dataclass(frozen=True)
-class _Job:
+class _PlannedTrial:
     """One model with one seed, and where it is kept."""
 
     entry: Entry
@@ -172,7 +176,8 @@ class _Job:
         return self.entry.stem if self.seed is None else f"{self.entry.stem}-seed{self.seed}"
 
     @property
-    def said(self) -> str:
+    def label(self) -> str:
+        """What it is called in notes."""
         return self.entry.name if self.seed is None else f"{self.entry.name}, seed {self.seed}"
 
     @property
@@ -183,8 +188,8 @@ class _Job:
     def result(self) -> Path:
         return self.folder / "results" / f"{self.stem}.json"
 
-    def known(self) -> Trial | None:
-        """What came of it, where it has finished before."""
+    def finished_trial(self) -> Trial | None:
+        """What came of it, where it was finished before."""
         try:
             return Trial.from_dict(json.loads(self.result.read_text(encoding="utf-8")))
         except FileNotFoundError:
@@ -193,37 +198,34 @@ class _Job:
             raise FormatError(f"{self.result} cannot be read: {error}; try removing it: it is made again") from error
 
 
-def _sentences(texts: Texts) -> list[Sentence] | None:
-    """What the generator knows of the test sentences, where the text is an agreement corpus: it lies beside them."""
-    test: Source | None = texts.parts.get("test")
-    if test is None or len(test.files) != 1 or not test.files[0].name.startswith("agreement."):
-        return None
-    records = test.files[0].with_suffix(".jsonl")
-    return list(read_sentences(records)) if is_file(records) else None
+def _questions(texts: Texts) -> dict[str, Questions]:
+    """What the corpus asks about its test part, by the name of the probe; nothing where the text is no such corpus."""
+    test = texts.parts.get("test")
+    return {} if test is None else offered_questions(test)
 
 
-def _taken(options: dict[str, Any], table: str, names: Iterable[str]) -> dict[str, Any]:
+def _take(options: Table, table: str, names: Iterable[str]) -> Table:
     """Options that are not for single models, taken out of the others, however they are spelled."""
     spelled = {f"{table}.{name}": name for name in names} | {name: name for name in names}
     return {spelled[name]: options.pop(name) for name in list(options) if name in spelled}
 
 
-def _budget_note(budget: Mapping[str, Any], *, chosen: bool) -> str:
+def _budget_note(budget: Table, *, chosen: bool) -> str:
     why = ", chosen by the size of the text; epochs, tokens_budget or minutes sets another" if chosen else ""
-    return f"each neural model and seed is trained for {described(budget)}{why}"
+    return f"each neural model and seed is trained for {describe_budget(budget)}{why}"
 
 
 def _call(
     source: str,
     entries: Sequence[Entry],
-    budget: Mapping[str, Any],
+    budget: Table,
     seeds: Sequence[int],
     match: str | int | None,
     out: str | PathLike[str] | None,
-    options: Mapping[str, Any],
+    options: Table,
 ) -> str:
     """The call in Python, for those who did not come by the command line."""
-    given: dict[str, Any] = {"models": [entry.name for entry in entries], **budget, "seeds": list(seeds)}
+    given: Table = {"models": [entry.name for entry in entries], **budget, "seeds": list(seeds)}
     given |= {} if match is None else {"match": match}
     given |= {} if out is None else {"out": str(out)}
     words = [repr(source), *(f"{name}={value!r}" for name, value in given.items())]

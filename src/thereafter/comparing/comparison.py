@@ -1,4 +1,4 @@
-"""A comparison as its user holds it: a table, sentences of advice, JSON and a page."""
+"""A comparison as its user gets it: a table, sentences of advice, JSON and a page."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from thereafter.comparing import advice as sentences
 from thereafter.comparing import report, tables
 from thereafter.comparing.rows import Compared
-from thereafter.comparing.rows import Figure as Figure
+from thereafter.comparing.rows import MeanSpread as MeanSpread
 from thereafter.comparing.rows import Row as Row
-from thereafter.comparing.trials import finite
+from thereafter.comparing.trial import finite
+from thereafter.config import Table
 from thereafter.storage import write_text
 
 JSON, REPORT = "compare.json", "report.html"
@@ -36,7 +36,7 @@ class Comparison(Compared):
         """A page that needs nothing but itself."""
         return report.page(self)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """Everything, as plain JSON values."""
         rows = [row.as_dict() for row in self.rows]
         return {"format": FORMAT, **self.about, "notes": list(self.notes), "advice": self.advice(), "rows": rows}

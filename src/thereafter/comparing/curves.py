@@ -1,6 +1,6 @@
 """Curves as SVG, drawn by hand: no library, no script, legible in print and without colour.
 
-A curve is told apart by colour, dash and marker, and its name stands at its end. Colours are those of Okabe and Ito
+A curve is known by colour, dash and marker, and its name stands at its end. Colours are those of Okabe and Ito
 (2008), which colour-blind readers tell apart.
 """
 
@@ -20,7 +20,7 @@ _LABEL = 13.5  # the least distance between two labels
 
 
 @dataclass(frozen=True)
-class Curve:
+class ChartLine:
     """One curve: points in order of x; `spread` is half the height of the band round each point.
 
     A `flat` curve is a level without x, drawn across. `style` picks colour, dash and marker.
@@ -59,13 +59,14 @@ class Axis:
         if self.log:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             several = (1, 2, 5) if self.high / self.low < 1e3 else (1,)
-            found = [factor * 10.0**power for power in powers for factor in several]
-            return [tick for tick in found if self.low * 0.999 <= tick <= self.high * 1.001]
+            ticks = [factor * 10.0**power for power in powers for factor in several]
+            return [tick for tick in ticks if self.low * 0.999 <= tick <= self.high * 1.001]
         step = _round_step((self.high - self.low) / 5)
         first = math.ceil(self.low / step - 1e-9)
         return [step * number for number in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
-    def say(self, value: float) -> str:
+    def spell(self, value: float) -> str:
+        """A value as it stands beside its tick."""
         if self.percent:
             return f"{100 * value:.0f} %"
         if value and abs(value) >= 10_000:
@@ -73,7 +74,7 @@ class Axis:
         return f"{value:.6g}"
 
 
-def chart(curves: Sequence[Curve], x: Axis, y: Axis, title: str, guide: tuple[float, str] | None = None) -> str:
+def chart(curves: Sequence[ChartLine], x: Axis, y: Axis, title: str, guide: tuple[float, str] | None = None) -> str:
     """An SVG of curves over two labelled axes; `guide` is a level worth a dotted line, with its name."""
     inner, high = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
@@ -97,14 +98,14 @@ def chart(curves: Sequence[Curve], x: Axis, y: Axis, title: str, guide: tuple[fl
             f'<line x1="{_LEFT}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}" stroke="#777" stroke-dasharray="2 4"/>'
             f'<text x="{right - 6}" y="{at + 14:.1f}" text-anchor="end" fill="#555">{escape(guide[1])}</text>'
         )
-    ends: list[tuple[float, Curve]] = []
+    ends: list[tuple[float, ChartLine]] = []
     for curve in curves:
         if not curve.points:
             continue
         across = [(x.low, curve.points[0][1]), (x.high, curve.points[0][1])]
         points = [(px(a), py(b)) for a, b in (across if curve.flat else curve.points)]
         bands = [abs(py(y.low + s) - py(y.low)) for s in curve.spread] if len(curve.spread) == len(points) else []
-        parts.append(f'<g clip-path="url(#{clip})">{_drawn(curve, points, bands)}</g>')
+        parts.append(f'<g clip-path="url(#{clip})">{_draw(curve, points, bands)}</g>')
         last, level_at = points[-1][0], min(max(points[-1][1], _TOP), _TOP + high)
         if last < _LEFT + inner - 1:  # from where it stops to its name
             parts.append(_thin(last, level_at, _LEFT + inner, level_at))
@@ -122,13 +123,13 @@ def _grid(x: Axis, y: Axis, px: Callable[[float], float], py: Callable[[float], 
         at = py(tick)
         parts.append(
             f'<line x1="{_LEFT}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}" stroke="#e6e6e6"/>'
-            f'<text x="{_LEFT - 7}" y="{at + 4:.1f}" text-anchor="end" fill="#333">{escape(y.say(tick))}</text>'
+            f'<text x="{_LEFT - 7}" y="{at + 4:.1f}" text-anchor="end" fill="#333">{escape(y.spell(tick))}</text>'
         )
     for tick in x.ticks():
         at = px(tick)
         parts.append(
             f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{bottom}" y2="{bottom + 5}" stroke="#777"/>'
-            f'<text x="{at:.1f}" y="{bottom + 18}" text-anchor="middle" fill="#333">{escape(x.say(tick))}</text>'
+            f'<text x="{at:.1f}" y="{bottom + 18}" text-anchor="middle" fill="#333">{escape(x.spell(tick))}</text>'
         )
     middle = (_LEFT + right) / 2
     parts.append(
@@ -139,7 +140,7 @@ def _grid(x: Axis, y: Axis, px: Callable[[float], float], py: Callable[[float], 
     return parts
 
 
-def _drawn(curve: Curve, points: Sequence[tuple[float, float]], bands: Sequence[float]) -> str:
+def _draw(curve: ChartLine, points: Sequence[tuple[float, float]], bands: Sequence[float]) -> str:
     colour, dash = COLOURS[curve.style % len(COLOURS)], DASHES[curve.style % len(DASHES)]
     parts = []
     if bands:
@@ -174,7 +175,7 @@ def _marker(style: int, a: float, b: float, colour: str, r: float = 3.4) -> str:
     return f'<polygon points="{path}" {fill}/>'
 
 
-def _labels(ends: list[tuple[float, Curve]], right: float) -> list[str]:
+def _labels(ends: list[tuple[float, ChartLine]], right: float) -> list[str]:
     """The names at the ends of the curves, moved apart where they would cover each other."""
     ordered = sorted(ends, key=lambda end: end[0])
     places = [end for end, _ in ordered]
@@ -190,7 +191,7 @@ def _labels(ends: list[tuple[float, Curve]], right: float) -> list[str]:
         colour = COLOURS[curve.style % len(COLOURS)]
         parts.append(
             _thin(right, end, right + 9, place)
-            + _drawn(replace(curve, flat=True), [(right + 9, place), (right + 27, place)], ())
+            + _draw(replace(curve, flat=True), [(right + 9, place), (right + 27, place)], ())
             + ("" if curve.flat else _marker(curve.style, right + 18, place, colour))
             + f'<text x="{right + 32}" y="{place + 4:.1f}" fill="#222">{escape(curve.name)}</text>'
         )

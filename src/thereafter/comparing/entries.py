@@ -6,11 +6,11 @@ Entry(name='ngram-3:char', model='ngram', tokens='char', order=3)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from thereafter import config as toml
+from thereafter.config import Table
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.kinds import KINDS
 from thereafter.text.tokenizers import TOKENIZERS
@@ -75,14 +75,14 @@ def parse_entries(models: str | Iterable[str], tokens: str) -> list[Entry]:
     return list(reversed(entries.values()))
 
 
-def deal_options(entries: Sequence[Entry], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def deal_options(entries: Sequence[Entry], options: Table) -> dict[str, Table]:
     """Options for each entry, by its stem, all spelled in full.
 
     `lstm.hidden` and `lstm.rate` go to the LSTMs, `training.rate` to all that are trained in steps, `text.min_count` to
-    all, and a plain `hidden` to every model that has it. One that goes to none of them is refused. What is said of one
-    kind of model is stronger than what is said of all.
+    all, and a plain `hidden` to every model that has it. One that goes to none of them is refused. An option for
+    one kind of model overrules the same one for all.
     """
-    dealt: dict[str, dict[str, Any]] = {
+    dealt: dict[str, Table] = {
         entry.stem: {} if entry.order is None else {"ngram.order": entry.order} for entry in entries
     }
     for name, value in sorted(options.items(), key=lambda option: option[0].rpartition(".")[0] in MODELS):
@@ -93,11 +93,15 @@ def deal_options(entries: Sequence[Entry], options: Mapping[str, Any]) -> dict[s
             if others or (entry.order is not None and name in ("order", "ngram.order")):
                 continue
             try:
-                found = _sorted(entry.model, name, value)
+                taken_as = _sort_option(entry.model, name, value)
             except OptionError as error:
                 refused = refused or error
                 continue
-            for place, values in (("text", found.text), (entry.model, found.model), ("training", found.training)):
+            for place, values in (
+                ("text", taken_as.text),
+                (entry.model, taken_as.model),
+                ("training", taken_as.training),
+            ):
                 dealt[entry.stem] |= {f"{place}.{key}": given for key, given in values.items()}
             taken = True
         if not taken:
@@ -108,7 +112,7 @@ def deal_options(entries: Sequence[Entry], options: Mapping[str, Any]) -> dict[s
     return dealt
 
 
-def _sorted(model: str, name: str, value: Any) -> Sorted:
+def _sort_option(model: str, name: str, value: object) -> Sorted:
     """Where an option belongs; in `lstm.rate` it is one of training, for LSTMs alone."""
     table, _, plain = name.rpartition(".")
     if table == model and plain in training_settings.names() and not _own(model, plain):

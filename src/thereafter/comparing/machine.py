@@ -14,13 +14,13 @@ _PACKAGES = ("numpy", "torch", "numba", "tokenizers")
 
 def versions() -> dict[str, str]:
     """Versions of this package, of Python, and of the packages that compute."""
-    found = {"thereafter": __version__, "python": platform.python_version()}
+    numbers = {"thereafter": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            numbers[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return numbers
 
 
 def machine() -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from thereafter import config as toml
 from thereafter.comparing.entries import Entry
 from thereafter.comparing.shared_text import SharedText
+from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.models.settings import NeuralSettings, TransformerSettings
 from thereafter.text.encoded import encode_source
@@ -50,31 +50,31 @@ def count_parameters(name: str, vocabulary_size: int, settings: NeuralSettings) 
         return build(name, settings, vocabulary_size=vocabulary_size).parameters_count()
 
 
-def scaled(settings: NeuralSettings, factor: float) -> NeuralSettings:
+def scale(settings: NeuralSettings, factor: float) -> NeuralSettings:
     """The same settings with all widths times a factor, rounded to what such a model can have."""
     unit = 2 * settings.heads if isinstance(settings, TransformerSettings) else 2
 
     def width(size: int) -> int:
         return max(1, round(size * factor / unit)) * unit
 
-    wider: dict[str, Any] = {
+    wider: Table = {
         name: tuple(map(width, value)) if isinstance(value, tuple) else width(value)
         for name, value in settings.widths().items()
     }
     return replace(settings, **wider)
 
 
-def widths(settings: NeuralSettings) -> dict[str, Any]:
+def widths(settings: NeuralSettings) -> Table:
     """The options that give a model the widths of these settings."""
     return {name: value for name, value in settings.widths().items() if value}
 
 
-def matched(settings: NeuralSettings, target: int, count: Callable[[NeuralSettings], int]) -> NeuralSettings:
+def match_settings(settings: NeuralSettings, target: int, count: Callable[[NeuralSettings], int]) -> NeuralSettings:
     """The settings scaled so that `count` comes as near to the target as it can."""
     counted: dict[NeuralSettings, int] = {}
 
     def at(factor: float) -> int:
-        one = scaled(settings, factor)
+        one = scale(settings, factor)
         if one not in counted:
             counted[one] = count(one)
         return counted[one]
@@ -106,25 +106,23 @@ def target_of(match: str | int, counted: Mapping[str, int]) -> int:
     )
 
 
-def match_entries(
-    entries: Sequence[Entry], dealt: dict[str, dict[str, Any]], text: SharedText, match: str | int
-) -> list[str]:
-    """Add to the options of all neural models those that give them as many parameters; what is to be said of it."""
+def match_entries(entries: Sequence[Entry], dealt: dict[str, Table], text: SharedText, match: str | int) -> list[str]:
+    """Add to the options of all neural models those that give them as many parameters; returns a note about it."""
     neural = {entry.stem: entry for entry in entries if entry.kind.trained_in_steps}
     sizes = {stem: _sizes(entry, dealt[stem], text) for stem, entry in neural.items()}
     counts = {stem: partial(count_parameters, neural[stem].model, sizes[stem][1]) for stem in neural}
     target = target_of(match, {stem: count(sizes[stem][0]) for stem, count in counts.items()})
-    said = []
+    sizes_reached = []
     for stem, entry in neural.items():
-        one = matched(sizes[stem][0], target, counts[stem])
+        one = match_settings(sizes[stem][0], target, counts[stem])
         dealt[stem] |= {f"{entry.model}.{name}": value for name, value in widths(one).items()}
-        said.append(f"{entry.name} {counts[stem](one):,}")
-    return [f"matched to {target:,} parameters: " + ", ".join(said)]
+        sizes_reached.append(f"{entry.name} {counts[stem](one):,}")
+    return [f"matched to {target:,} parameters: " + ", ".join(sizes_reached)]
 
 
-def _sizes(entry: Entry, options: Mapping[str, Any], text: SharedText) -> tuple[NeuralSettings, int]:
+def _sizes(entry: Entry, options: Table, text: SharedText) -> tuple[NeuralSettings, int]:
     """The settings a model would have on a text, and its vocabulary."""
-    tables: dict[str, dict[str, Any]] = {"text": {}, entry.model: {}, "training": {}}
+    tables: dict[str, Table] = {"text": {}, entry.model: {}, "training": {}}
     for name, value in options.items():
         table, _, key = name.rpartition(".")
         tables[table][key] = value

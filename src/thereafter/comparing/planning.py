@@ -34,7 +34,7 @@ def planned_folder(out: str | PathLike[str] | None, base: str | PathLike[str] | 
     if other:
         raise OptionError(f"{folder} {other}; try another --out, or what it was begun with")
     with ownership.owning(folder):
-        write_text(folder / PLAN, _spelled(plan) + "\n", durable=True)
+        write_text(folder / PLAN, _to_json(plan) + "\n", durable=True)
         yield folder
 
 
@@ -53,22 +53,22 @@ def _difference(folder: Path, plan: Table) -> str:
         others = [path.name for path in folder.iterdir() if path.name not in _OURS]
         if not is_file(folder / PLAN):
             return "holds other files and no comparison" if others else ""
-        found = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+        begun = json.loads((folder / PLAN).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return ""
     except (OSError, ValueError, RecursionError) as error:
         return f"cannot be used for a comparison: {getattr(error, 'strerror', None) or error}"
-    wanted = json.loads(_spelled(plan))
-    if isinstance(found, dict) and ("task" in found) != ("task" in wanted):
-        return f"holds a comparison of {'networks of a task' if 'task' in found else 'language models'}"
+    wanted = json.loads(_to_json(plan))
+    if isinstance(begun, dict) and ("task" in begun) != ("task" in wanted):
+        return f"holds a comparison of {'networks of a task' if 'task' in begun else 'language models'}"
     for name, value in wanted.items():
-        held = found.get(name) if isinstance(found, dict) else None
-        if held != value:
-            return f"holds a comparison with {name} {held!r}, and this one has {value!r}"
+        planned = begun.get(name) if isinstance(begun, dict) else None
+        if planned != value:
+            return f"holds a comparison with {name} {planned!r}, and this one has {value!r}"
     return ""
 
 
-def _spelled(plan: Table) -> str:
+def _to_json(plan: Table) -> str:
     """A plan as JSON; numbers of numpy as Python's, a path as its name."""
     return json.dumps(
         plan, indent=1, default=lambda value: value.item() if isinstance(value, np.generic) else str(value)

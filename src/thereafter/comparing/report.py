@@ -6,18 +6,19 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from thereafter.comparing import tables
 from thereafter.comparing.advice import advice
-from thereafter.comparing.budget import described
-from thereafter.comparing.curves import Axis, Curve, chart
-from thereafter.evaluation.agreement import Agreement, Tally
+from thereafter.comparing.budget import describe_budget
+from thereafter.comparing.curves import Axis, ChartLine, chart
+from thereafter.config import Table
+from thereafter.evaluation.verdicts import Tally, Verdicts
 
 if TYPE_CHECKING:
-    from thereafter.comparing.rows import Compared, Row
+    from thereafter.comparing.rows import Compared, ProbeRows, Row
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -58,16 +59,18 @@ def page(comparison: Compared) -> str:
         f"<h1>Language models on {name}</h1>",
         f'<p class="quiet">{escape(_summary(comparison))}</p>',
     ]
-    said = advice([comparison])
-    if said:
-        parts.append("<ul>" + "".join(f"<li>{escape(one)}</li>" for one in said) + "</ul>")
+    sentences = advice([comparison])
+    if sentences:
+        parts.append("<ul>" + "".join(f"<li>{escape(one)}</li>" for one in sentences) + "</ul>")
     parts += ["<h2>Scores on the test part</h2>", _score_table(comparison)]
     parts.append('<p class="quiet">' + " ".join(map(escape, tables.legend(comparison))) + "</p>")
-    parts += _agreement(comparison) + _learning(comparison) + _samples(comparison)
-    parts += ["<h2>How it was done</h2>", _listed(_facts(about))]
+    for probed in comparison.probes():
+        parts += _probe(probed, _styles(comparison))
+    parts += _learning(comparison) + _samples(comparison)
+    parts += ["<h2>How it was done</h2>", _definitions(_facts(about))]
     if comparison.notes:
         parts.append("<ul>" + "".join(f"<li>{escape(note)}</li>" for note in comparison.notes) + "</ul>")
-    parts += ["<h2>Settings</h2>", _listed({row.name: _settings(row) for row in comparison.rows})]
+    parts += ["<h2>Settings</h2>", _definitions({row.name: _settings(row) for row in comparison.rows})]
     return "\n".join([*parts, "</body></html>", ""])
 
 
@@ -77,14 +80,14 @@ def _summary(comparison: Compared) -> str:
     seeds = len(about["seeds"])
     return (
         f"{len(comparison.rows)} models on the same text ({sizes} bytes), budget of each neural model: "
-        f"{described(about['budget'])}, {seeds} seed{'s' * (seeds != 1)}."
+        f"{describe_budget(about['budget'])}, {seeds} seed{'s' * (seeds != 1)}."
     )
 
 
 def _score_table(comparison: Compared) -> str:
     rows = comparison.rows
-    compared = [row for row in rows if row.normalised]
-    best = min(compared, key=lambda row: row.bits_per_byte.mean, default=None)
+    normalised = [row for row in rows if row.normalised]
+    best = min(normalised, key=lambda row: row.bits_per_byte.mean, default=None)
     heads, lines = tables.score_table(comparison)
     marks = {(number, 2) for number, row in enumerate(rows) if row is best}
     return _html_table(heads, lines, marks, words=(0, 1))
@@ -111,47 +114,44 @@ def _figure(svg: str, caption: str) -> str:
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def _agreement(comparison: Compared) -> list[str]:
-    rows = [row for row in comparison.rows if row.agreements]
-    if not rows:
-        return []
-    style = _styles(comparison)
-    reached = max(words for row in rows for found in row.agreements for words in found.distance)
-    width = max(1, reached // _POINTS)
-    curves = [_by_distance(row, style[row.name], reached, width) for row in rows]
-    lowest = min(0.45, *(value for curve in curves for _, value in curve.points))
+def _probe(probed: ProbeRows, style: dict[str, int]) -> list[str]:
+    """The section of a probe: accuracy over distance as a picture, then its tables."""
+    words, chance, rows = probed.probe.words, probed.probe.chance, probed.rows
+    width = max(1, probed.longest // _POINTS)
+    curves = [_by_distance(probed, row, style[row.name], width) for row in rows]
+    least = 0.0 if chance is None else chance - 0.05
+    lowest = min(least, *(value for curve in curves for _, value in curve.points))
     svg = chart(
         curves,
-        Axis("words between subject and verb", 0.0, float(reached)),
-        Axis("verbs with the right number", math.floor(20 * lowest) / 20, 1.01, percent=True),
-        "Accuracy of the verb's number by distance",
-        (0.5, "chance"),
+        Axis(words.x_label, 0.0, float(probed.longest)),
+        Axis(words.y_label, math.floor(20 * lowest) / 20, 1.01, percent=True),
+        words.title,
+        None if chance is None else (chance, "chance"),
     )
-    words = "the band is the standard deviation over seeds" if any(len(row.trials) > 1 for row in rows) else "one seed"
+    seeds = "the band is the standard deviation over seeds" if any(len(row.trials) > 1 for row in rows) else "one seed"
     each = "one distance" if width == 1 else f"{width} neighbouring distances"
-    caption = (
-        f"How often the model prefers the verb form that its subject asks for. A point stands for {each}; {words}. "
-        "Every noun's number is drawn by a coin, so who cannot see the subject guesses."
-    )
-    parts = ["<h2>Agreement over a distance</h2>", _figure(svg, caption)]
-    for title, heads, lines in tables.agreement_tables(comparison):
+    caption = f"{words.caption} A point stands for {each}; {seeds}. {words.remark}"
+    parts = [f"<h2>{escape(words.heading)}</h2>", _figure(svg, caption)]
+    for title, heads, lines in tables.probe_tables(probed):
         parts += [f'<p class="quiet">{escape(title)}.</p>', _html_table(heads, lines, set())]
     return parts
 
 
-def _by_distance(row: Row, style: int, longest: int, width: int) -> Curve:
+def _by_distance(probed: ProbeRows, row: Row, style: int, width: int) -> ChartLine:
     points, spread = [], []
+    longest = probed.longest
     for low in range(0, max(longest - width + 2, 1), width):
         high = longest if low + 2 * width - 1 > longest else low + width - 1  # the last takes what is left
-        share = row.agreement(_between(low, high))
+        share = probed.accuracy(row, _between(low, high))
         if math.isfinite(share.mean):
             points.append(((low + high) / 2, share.mean))
             spread.append(share.spread or 0.0)
-    return Curve(row.name, points, style, spread if len(row.agreements) > 1 else ())
+    seeds = len(row.probed[probed.probe.name])
+    return ChartLine(row.name, points, style, spread if seeds > 1 else ())
 
 
-def _between(low: int, high: int) -> Callable[[Agreement], Tally]:
-    return lambda found: found.between(low, high)
+def _between(low: int, high: int) -> Callable[[Verdicts], Tally]:
+    return lambda verdicts: verdicts.between(low, high)
 
 
 def _learning(comparison: Compared) -> list[str]:
@@ -160,9 +160,9 @@ def _learning(comparison: Compared) -> list[str]:
     if not trained:
         return []
     level = [
-        Curve(row.name, [(0.0, row.figure(lambda trial: trial.validation).mean)], style[row.name], flat=True)
+        ChartLine(row.name, [(0.0, row.average(lambda trial: trial.validation).mean)], style[row.name], flat=True)
         for row in comparison.rows
-        if row not in trained and isfinite(row.figure(lambda trial: trial.validation).mean)
+        if row not in trained and isfinite(row.average(lambda trial: trial.validation).mean)
     ]
     parts = ["<h2>Learning</h2>"]
     caption = (
@@ -188,7 +188,7 @@ def _learning(comparison: Compared) -> list[str]:
     return parts
 
 
-def _validation(row: Row, style: int, place: int, unit: float) -> Curve:
+def _validation(row: Row, style: int, place: int, unit: float) -> ChartLine:
     """The mean over seeds where all of them have points, and the standard deviation between them."""
     several = [np.array(trial.curve) for trial in row.trials if trial.curve]
     xs = [one[:, place] / unit for one in several]
@@ -197,7 +197,7 @@ def _validation(row: Row, style: int, place: int, unit: float) -> Curve:
     at = at[np.linspace(0, len(at) - 1, min(len(at), 60)).round().astype(int)]
     values = np.stack([np.interp(at, x, one[:, 2]) for x, one in zip(xs, several, strict=True)])
     spread = values.std(axis=0, ddof=1).tolist() if len(values) > 1 else ()
-    return Curve(row.name, list(zip(at.tolist(), values.mean(axis=0).tolist(), strict=True)), style, spread)
+    return ChartLine(row.name, list(zip(at.tolist(), values.mean(axis=0).tolist(), strict=True)), style, spread)
 
 
 def _styles(comparison: Compared) -> dict[str, int]:
@@ -216,12 +216,12 @@ def _samples(comparison: Compared) -> list[str]:
     return parts
 
 
-def _facts(about: dict[str, Any]) -> dict[str, str]:
+def _facts(about: Table) -> dict[str, str]:
     return {
         "command": str(about["command"]),
         "text": f"{about['source']}: {about['detail']}" if about["detail"] else str(about["source"]),
         "sha256": str(about["sha256"]),
-        "budget": f"{described(about['budget'])} for each neural model and seed",
+        "budget": f"{describe_budget(about['budget'])} for each neural model and seed",
         "seeds": ", ".join(map(str, about["seeds"])),
         "matched": str(about["match"] or "no"),
         "options": ", ".join(f"{name}={value}" for name, value in about["options"].items()) or "none",
@@ -234,18 +234,18 @@ def _facts(about: dict[str, Any]) -> dict[str, str]:
 def _settings(row: Row) -> str:
     """What a model was and how it was trained, without what is off."""
     trial = row.first
-    off: tuple[Any, ...] = (None, "", 0, False, [], ())
+    off: tuple[object, ...] = (None, "", 0, False, [], ())
     own = {name: value for name, value in trial.settings.items() if value not in off}
     trained = {name: trial.training[name] for name in _TRAINING if trial.training.get(name) not in off}
-    words = [f"{name} {_shown(value)}" for name, value in (own | trained).items()]
+    words = [f"{name} {_format(value)}" for name, value in (own | trained).items()]
     return ", ".join([*words, f"{trial.seen:,} tokens trained on"])
 
 
-def _shown(value: Any) -> str:
+def _format(value: object) -> str:
     if isinstance(value, list | tuple):
         return "/".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _listed(named: dict[str, str]) -> str:
-    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(said)}</dd>" for name, said in named.items()) + "</dl>"
+def _definitions(named: dict[str, str]) -> str:
+    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in named.items()) + "</dl>"

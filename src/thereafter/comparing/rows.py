@@ -1,4 +1,4 @@
-"""What a comparison found, before anybody shows it: one row a model, the mean and spread over its seeds."""
+"""The results of a comparison, before anybody shows them: one row a model, the mean and spread over its seeds."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from thereafter.comparing.trials import Trial
+from thereafter.comparing.trial import Trial
+from thereafter.config import Table
 from thereafter.errors import UnknownNameError
-from thereafter.evaluation.agreement import BINS, CONGRUENCE, Agreement, Tally
+from thereafter.evaluation.corpus_probe import Column, CorpusProbe
+from thereafter.evaluation.offered import PROBES
+from thereafter.evaluation.verdicts import Tally, Verdicts
 from thereafter.models.base import NOT_NORMALISED
-
-NOUNS = ((0, 0), (1, 1), (2, 2), (3, 5), (6, 99))
-"""Numbers of nouns between that are shown together, both ends included."""
 
 
 @dataclass(frozen=True)
-class Figure:
+class MeanSpread:
     """The mean over seeds and the standard deviation between them, None where there is one seed."""
 
     mean: float
     spread: float | None = None
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Figure:
-        found = list(values)
-        if not found:
+    def of(cls, values: Iterable[float]) -> MeanSpread:
+        samples = list(values)
+        if not samples:
             return cls(math.nan)
-        finite = len(found) > 1 and all(map(math.isfinite, found))
-        return cls(sum(found) / len(found), statistics.stdev(found) if finite else None)
+        has_spread = len(samples) > 1 and all(map(math.isfinite, samples))
+        return cls(sum(samples) / len(samples), statistics.stdev(samples) if has_spread else None)
 
 
 @dataclass(frozen=True)
@@ -51,21 +50,21 @@ class Row:
         """Whether its scores are probabilities; those of others are compared with nobody's."""
         return all(trial.score.get("normalised", True) for trial in self.trials)
 
-    def figure(self, of: Callable[[Trial], float]) -> Figure:
+    def average(self, of: Callable[[Trial], float]) -> MeanSpread:
         """The mean and spread of any figure of its trials."""
-        return Figure.of(of(trial) for trial in self.trials)
+        return MeanSpread.of(of(trial) for trial in self.trials)
 
     @property
-    def bits_per_byte(self) -> Figure:
-        return self.figure(lambda trial: trial.bits_per_byte)
+    def bits_per_byte(self) -> MeanSpread:
+        return self.average(lambda trial: trial.bits_per_byte)
 
     @property
-    def perplexity(self) -> Figure:
-        return self.figure(lambda trial: trial.perplexity)
+    def perplexity(self) -> MeanSpread:
+        return self.average(lambda trial: trial.perplexity)
 
     @property
     def tokens_per_second(self) -> float:
-        return self.figure(lambda trial: trial.tokens_per_second or math.nan).mean
+        return self.average(lambda trial: trial.tokens_per_second or math.nan).mean
 
     @property
     def latency(self) -> float:
@@ -75,35 +74,38 @@ class Row:
     @property
     def seconds(self) -> float:
         """Seconds of training, of one seed."""
-        return self.figure(lambda trial: trial.seconds).mean
+        return self.average(lambda trial: trial.seconds).mean
 
     @property
     def seen(self) -> float:
         """Tokens it was trained on, each as often as it was read, of one seed."""
-        return self.figure(lambda trial: trial.seen).mean
+        return self.average(lambda trial: trial.seen).mean
 
     @cached_property
-    def agreements(self) -> list[Agreement]:
-        """The verdicts on agreement, one for each seed; none where the text is another."""
-        return [Agreement.from_dict(trial.agreement) for trial in self.trials if trial.agreement is not None]
+    def probed(self) -> dict[str, list[Verdicts]]:
+        """The answers to each probe of the corpus, one for each seed; none where the corpus offers no probe."""
+        results: dict[str, list[Verdicts]] = {}
+        for trial in self.trials:
+            for name, stored in trial.probes.items():
+                results.setdefault(name, []).append(Verdicts.from_dict(stored))
+        return results
 
-    def agreement(self, of: Callable[[Agreement], Tally]) -> Figure:
-        """The mean and spread of an accuracy."""
-        return Figure.of(of(found).accuracy for found in self.agreements)
+    def accuracy(self, probe: str, count: Callable[[Verdicts], Tally]) -> MeanSpread:
+        """The mean and spread of an accuracy: `count` picks the answers that count."""
+        return MeanSpread.of(count(verdicts).accuracy for verdicts in self.probed.get(probe, ()))
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         first = self.first
-        found: dict[str, Any] = {"name": self.name, "model": first.model, "tokens": first.tokens}
-        found |= {"bits_per_byte": asdict(self.bits_per_byte), "perplexity": asdict(self.perplexity)}
+        values: Table = {"name": self.name, "model": first.model, "tokens": first.tokens}
+        values |= {"bits_per_byte": asdict(self.bits_per_byte), "perplexity": asdict(self.perplexity)}
         if not self.normalised:
-            found["reason"] = NOT_NORMALISED
-        found |= {"parameters": first.parameters, "tokens_per_second": self.tokens_per_second}
-        found |= {"latency": self.latency, "size": first.size, "seconds": self.seconds, "seen": self.seen}
-        if self.agreements:
-            found["agreement"] = {
-                label: asdict(self.agreement(of)) for group in agreement_groups([self]) for label, of in group.items()
-            }
-        return found | {"trials": [trial.as_dict() for trial in self.trials]}
+            values["reason"] = NOT_NORMALISED
+        values |= {"parameters": first.parameters, "tokens_per_second": self.tokens_per_second}
+        values |= {"latency": self.latency, "size": first.size, "seconds": self.seconds, "seen": self.seen}
+        for name, results in self.probed.items():
+            columns = _columns(PROBES[name], results)
+            values[name] = {one.label: asdict(self.accuracy(name, one.count)) for one in columns}
+        return values | {"trials": [trial.as_dict() for trial in self.trials]}
 
 
 @dataclass(frozen=True)
@@ -115,52 +117,51 @@ class Compared:
     """
 
     rows: tuple[Row, ...]
-    about: dict[str, Any]
+    about: Table
     notes: tuple[str, ...] = ()
     folder: Path | None = field(default=None, compare=False)
     """Where the runs are, if they were kept: `thereafter.load(folder / "runs" / trial.run)`."""
 
     def row(self, name: str) -> Row:
         """The row of a model, named as it was given."""
-        found = {row.name: row for row in self.rows}
-        if name not in found:
-            raise UnknownNameError("model of this comparison", name, found)
-        return found[name]
+        rows = {row.name: row for row in self.rows}
+        if name not in rows:
+            raise UnknownNameError("model of this comparison", name, rows)
+        return rows[name]
+
+    def probes(self) -> list[ProbeRows]:
+        """The probes that at least one model was asked, each with the rows of these models."""
+        return [
+            ProbeRows(probe, rows)
+            for name, probe in PROBES.items()
+            if (rows := [row for row in self.rows if row.probed.get(name)])
+        ]
 
 
-Group = dict[str, Callable[[Agreement], Tally]]
-"""Columns of an agreement table: what each is called, and which sentences it counts."""
+@dataclass(frozen=True)
+class ProbeRows:
+    """A probe of the corpus, and the rows of the models that were asked."""
+
+    probe: CorpusProbe
+    rows: list[Row]
+
+    @property
+    def results(self) -> list[Verdicts]:
+        """All answers, model by model and seed by seed."""
+        return [verdicts for row in self.rows for verdicts in row.probed[self.probe.name]]
+
+    @property
+    def longest(self) -> int:
+        """The largest distance that was asked about."""
+        return max(verdicts.longest for verdicts in self.results)
+
+    def accuracy(self, row: Row, count: Callable[[Verdicts], Tally]) -> MeanSpread:
+        """The mean and spread of an accuracy of a model."""
+        return row.accuracy(self.probe.name, count)
 
 
-def agreement_groups(rows: Sequence[Row]) -> tuple[Group, Group]:
-    """The columns agreement is shown by: words between the two; nouns between them, and the number of the last."""
-    known = [found for row in rows for found in row.agreements]
-    words = max((key for found in known for key in found.distance), default=0)
-    nouns = max((key for found in known for key in found.attractors), default=0)
-    by_words: Group = {_span(low, high): _by_distance(low, high) for low, high in BINS if low <= words}
-    by_nouns: Group = {"all": lambda found: found.overall}
-    by_nouns |= {
-        f"{_span(low, min(high, nouns))} noun{'s' * (high != 1)}": _by_attractors(low, high)
-        for low, high in NOUNS
-        if low <= nouns
-    }
-    return by_words, by_nouns | {name: _by_congruence(name) for same, name in CONGRUENCE.items() if same is not None}
-
-
-def _span(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low}-{high}"
-
-
-def _by_distance(low: int, high: int) -> Callable[[Agreement], Tally]:
-    return lambda found: found.between(low, high)
-
-
-def _by_attractors(low: int, high: int) -> Callable[[Agreement], Tally]:
-    return lambda found: sum((one for key, one in found.attractors.items() if low <= key <= high), Tally())
-
-
-def _by_congruence(name: str) -> Callable[[Agreement], Tally]:
-    return lambda found: found.congruence.get(name, Tally())
+def _columns(probe: CorpusProbe, results: Sequence[Verdicts]) -> list[Column]:
+    return [column for table in probe.tables(results) for column in table.columns]
 
 
 def left_out(rows: Sequence[Row]) -> list[str]:

@@ -18,7 +18,7 @@ from thereafter.storage import replacing
 from thereafter.text.chunks import WORD_TAIL, recut
 from thereafter.text.sources import Source, Texts
 from thereafter.training.options import TextSettings
-from thereafter.training.split import Cut, split_texts
+from thereafter.training.split import SourceSlice, split_texts
 
 PARTS = ("train", "valid", "test")
 SHARES = (0.90, 0.95)
@@ -56,9 +56,9 @@ def share(texts: Texts, settings: TextSettings, tokens: Collection[str], folder:
         parts = {part: texts.parts[part] for part in PARTS}
         notes.append(f"train, valid and test are parts of {texts.name}")
     elif "test" in texts.parts:
-        cut, said = split_texts(texts, None, hold_out=True)
+        cut, sentences = split_texts(texts, None, hold_out=True)
         parts = {part: cut.parts[part] for part in PARTS}
-        notes += said
+        notes += sentences
     elif "text" in texts.parts:
         parts = cut_in_three(texts.parts["text"])
         notes.append("cut 90 / 5 / 5 at ends of lines")
@@ -70,8 +70,7 @@ def share(texts: Texts, settings: TextSettings, tokens: Collection[str], folder:
     if not mixed and all(part in texts.parts for part in PARTS):
         return SharedText(texts, None, parts, settings, tuple(notes))
     written = {
-        name: _written(source, folder / f"{name}.txt", f"{texts.name} ({name})", mixed)
-        for name, source in parts.items()
+        name: _write(source, folder / f"{name}.txt", f"{texts.name} ({name})", mixed) for name, source in parts.items()
     }
     name = f"{texts.name} (cut)" if not mixed else f"{texts.name} (normalised)"
     return SharedText(
@@ -97,7 +96,7 @@ def cut_in_three(source: Source) -> dict[str, Source]:
             "try a longer text"
         )
     return {
-        name: Cut.of(source, f"{source.name} ({name})", low, high)
+        name: SourceSlice.of(source, f"{source.name} ({name})", low, high)
         for name, low, high in zip(PARTS, bounds[:-1], bounds[1:], strict=True)
     }
 
@@ -126,20 +125,20 @@ def normalised(chunks: Iterable[str]) -> Iterator[str]:
 
 def _line_ends(source: Source, marks: list[int]) -> list[int]:
     """Behind which characters the last lines end that lie before the marks; 0 where none does."""
-    found = [0] * len(marks)
+    ends = [0] * len(marks)
     at = 0
     for chunk in source.chunks():
         for number, mark in enumerate(marks):
             newline = chunk.rfind("\n", 0, max(0, mark - at))
             if newline >= 0:
-                found[number] = at + newline + 1
+                ends[number] = at + newline + 1
         at += len(chunk)
         if at >= marks[-1]:
             break
-    return found
+    return ends
 
 
-def _written(source: Source, path: Path, name: str, normalise: bool) -> Source:
+def _write(source: Source, path: Path, name: str, normalise: bool) -> Source:
     chunks = source.chunks(f"writing {name}")
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         for piece in normalised(chunks) if normalise else chunks:

@@ -8,7 +8,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from thereafter.comparing.rows import Compared, Figure, Group, Row
+    from thereafter.comparing.rows import Compared, MeanSpread, ProbeRows, Row
+    from thereafter.evaluation.corpus_probe import Column
 
 COLUMNS = ("model", "tokens", "bits/byte", "perplexity", "parameters", "train tok/s", "next ms", "size MB", "train s")
 SEEN = "tokens seen"
@@ -19,9 +20,10 @@ _NAME = 20
 
 def table(comparison: Compared) -> str:
     """All tables of a comparison, and what is to be known about them."""
-    parts = [_laid_out(*score_table(comparison)), *legend(comparison)]
-    for title, heads, lines in agreement_tables(comparison):
-        parts += ["", title, _laid_out(heads, lines)]
+    parts = [_lay_out(*score_table(comparison)), *legend(comparison)]
+    for probed in comparison.probes():
+        for title, heads, lines in probe_tables(probed):
+            parts += ["", title, _lay_out(heads, lines)]
     return "\n".join(parts)
 
 
@@ -79,43 +81,40 @@ def legend(comparison: Compared) -> list[str]:
     return lines
 
 
-def agreement_tables(comparison: Compared) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Titles, heads and lines of the tables of agreement; none where the text is another."""
-    from thereafter.comparing.rows import agreement_groups
-
-    rows = [row for row in comparison.rows if row.agreements]
-    if not rows:
-        return []
-    words, nouns = agreement_groups(rows)
-    total = rows[0].agreements[0].overall.total
+def probe_tables(probed: ProbeRows) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Titles, heads and lines of the tables of a probe."""
+    probe, rows = probed.probe, probed.rows
+    about = f"% right of {probed.results[0].overall.total:,} {probe.words.items}"
+    about += "" if probe.chance is None else f", chance {100 * probe.chance:g}"
     return [
-        (f"{title}: % right of {total:,} sentences, chance 50", ["model", *group], _lines(rows, group))
-        for title, group in (
-            ("The verb's number by words between it and its subject", words),
-            ("The same by nouns between them, and by the number of the last of these", nouns),
+        (
+            f"{table.title}: {about}",
+            ["model", *(column.label for column in table.columns)],
+            [_probe_line(probed, row, table.columns) for row in rows],
         )
+        for table in probe.tables(probed.results)
     ]
 
 
-def _lines(rows: Sequence[Row], group: Group) -> list[list[str]]:
-    return [[_short(row.name), *(percent(row.agreement(of)) for of in group.values())] for row in rows]
+def _probe_line(probed: ProbeRows, row: Row, columns: Sequence[Column]) -> list[str]:
+    return [_short(row.name), *(percent(probed.accuracy(row, column.count)) for column in columns)]
 
 
-def figure(found: Figure, digits: int) -> str:
+def figure(value: MeanSpread, digits: int) -> str:
     """A mean with its spread, the digits as many as asked, fewer where the number is large."""
-    if not math.isfinite(found.mean):
-        return "inf" if found.mean > 0 else "-"
-    digits = max(0, digits - max(0, int(math.log10(max(abs(found.mean), 1.0))) - 1))
-    spread = "" if found.spread is None else f" ±{found.spread:.{digits}f}"
-    return f"{found.mean:,.{digits}f}{spread}"
+    if not math.isfinite(value.mean):
+        return "inf" if value.mean > 0 else "-"
+    digits = max(0, digits - max(0, int(math.log10(max(abs(value.mean), 1.0))) - 1))
+    spread = "" if value.spread is None else f" ±{value.spread:.{digits}f}"
+    return f"{value.mean:,.{digits}f}{spread}"
 
 
-def percent(found: Figure) -> str:
+def percent(share: MeanSpread) -> str:
     """A share as per cent, with its spread."""
-    if not math.isfinite(found.mean):
+    if not math.isfinite(share.mean):
         return "-"
-    spread = "" if found.spread is None else f" ±{100 * found.spread:.1f}"
-    return f"{100 * found.mean:.1f}{spread}"
+    spread = "" if share.spread is None else f" ±{100 * share.spread:.1f}"
+    return f"{100 * share.mean:.1f}{spread}"
 
 
 def amount(number: float) -> str:
@@ -132,7 +131,7 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else name[: _NAME - 1] + "…"
 
 
-def _laid_out(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+def _lay_out(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """Columns side by side: the first to the left, numbers to the right, as far apart as the width allows."""
     columns = [list(column) for column in zip_longest(heads, *lines, fillvalue="")]
     widths = [max(map(len, column)) for column in columns]

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from thereafter import config as toml
 from thereafter import progress
@@ -93,7 +92,7 @@ def compare_task(
     seed: int | None = None,
     out: str | PathLike[str] | None = None,
     base: str | PathLike[str] | None = None,
-    **options: Any,
+    **options: object,
 ) -> TaskComparison:
     """Train each network with each seed on the same examples, and measure it on the test part, else on what validates.
 
@@ -136,8 +135,8 @@ def compare_task(
                 fitted = store.resume(place)
             else:
                 fitted = store.train(known, source, valid, settings, training, place)
-            part, measured = _measured(fitted, name, number, source, valid)
-            trials.append(measured)
+            part, result = _measure(fitted, name, number, source, valid)
+            trials.append(result)
         kept = None if out is None and base is None else folder
         comparison = TaskComparison(task, plan["source"], part, tuple(trials), kept)
         if kept is not None:
@@ -162,9 +161,7 @@ def _check_same(folder: Path, settings: object, training: TrainingSettings) -> N
                 )
 
 
-def _measured(
-    fitted: Fitted, name: str, seed: int, source: AnySource, valid: AnySource | None
-) -> tuple[str, TaskTrial]:
+def _measure(fitted: Fitted, name: str, seed: int, source: AnySource, valid: AnySource | None) -> tuple[str, TaskTrial]:
     task, codecs = fitted.task, fitted.codecs
     if finding.has(task, source, "test"):
         part, examples = "test", finding.find(task, source, "test").examples

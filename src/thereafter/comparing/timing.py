@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from thereafter.config import Table
 from thereafter.errors import OptionError
-from thereafter.models.base import Ids, SequenceModel
+from thereafter.models.any_model import AnyModel
+from thereafter.models.base import Ids
 
 STEPS = 256
 _WARM_UP = 32
 
 
-def next_token_latency(model: SequenceModel[Any], tokens: Ids, *, steps: int = STEPS) -> float:
+def next_token_latency(model: AnyModel, tokens: Ids, *, steps: int = STEPS) -> float:
     """The median time of reading one token and predicting the next, in seconds, one row, over tokens of a text.
 
     The first steps are not counted: what is compiled or cached on first use is no part of it.
@@ -34,12 +35,12 @@ def next_token_latency(model: SequenceModel[Any], tokens: Ids, *, steps: int = S
     return statistics.median(taken[_WARM_UP:])
 
 
-def last_line(log: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def last_line(log: Sequence[Table]) -> Table:
     """The line of a log that says what came of the training; empty where it has not ended."""
     return next((line for line in reversed(log) if line.get("event") == "trained"), {})
 
 
-def training_speed(log: Sequence[Mapping[str, Any]]) -> float | None:
+def training_speed(log: Sequence[Table]) -> float | None:
     """Tokens a second by the last line of a training's log; None where it does not say."""
     done = last_line(log)
     if done.get("tokens_per_second"):

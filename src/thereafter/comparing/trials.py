@@ -1,12 +1,15 @@
-"""One model trained once for a comparison: trained or taken up again, scored, timed, judged, and asked to go on."""
+"""A trial of a comparison: one model trained or taken up again, scored, timed, asked what its corpus asks, and sampled.
+
+`make_trial` puts together what was measured. The studio measures models that were trained elsewhere, by the same
+functions.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +17,15 @@ from numpy.typing import NDArray
 from thereafter.comparing import timing
 from thereafter.comparing.entries import Entry
 from thereafter.comparing.shared_text import SharedText
+from thereafter.comparing.trial import Trial
+from thereafter.config import Table
 from thereafter.decoding import generation
-from thereafter.errors import FormatError
-from thereafter.evaluation.agreement import measure_agreement
+from thereafter.evaluation.corpus_probe import Questions
 from thereafter.evaluation.scores import Score, score_text
+from thereafter.evaluation.verdicts import Stored
+from thereafter.inspection.reader import Reader
 from thereafter.runs import ownership
 from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS, is_run
-from thereafter.text.agreement import Sentence
 from thereafter.text.sources import Source
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
@@ -28,111 +33,113 @@ from thereafter.training import protocol, store
 from thereafter.training.kinds import Trained
 from thereafter.training.options import sort_options
 
+NEEDED = (CONFIG, TOKENIZER, WEIGHTS)
+"""The files that using a model takes."""
 _TIMED_TOKENS = 4096
 _PROMPT_WORDS = 4
 _SAMPLE_TOKENS = {"char": 240, "byte": 240}
 _SAMPLE_DEFAULT = 50
 _TEMPERATURE = 0.8
-_NEEDED = (CONFIG, TOKENIZER, WEIGHTS)
+_OF_A_SCORE = ("tokens", "lines", "unknown", "chars", "bytes", "vocabulary", "context", "normalised")
 
 
 @dataclass(frozen=True)
-class Trial:
-    """What came of one model with one seed (None where nothing is random), as plain values.
+class Validation:
+    """What the validation part says of a model: its best bits per byte, and its curve (none without steps).
 
-    `validation` is the bits per byte that chose the weights, `latency` the seconds from token to token, `size` the
-    bytes of the files that using the model takes. `curve` has a point for each validation: seconds of training, tokens
-    trained on, bits per byte.
+    `perplexities`: one for each point of the curve, or the one of a model without steps.
     """
 
-    name: str
-    model: str
-    tokens: str
-    seed: int | None
-    bits_per_byte: float
-    perplexity: float
-    validation: float
-    parameters: int
-    tokens_per_second: float | None
-    latency: float
-    size: int
-    seconds: float
-    seen: int
-    score: dict[str, Any]
-    settings: dict[str, Any]
-    training: dict[str, Any]
-    run: str
-    prompt: str = ""
-    sample: str = ""
+    bits_per_byte: float = math.inf
     curve: list[list[float]] = field(default_factory=list)
-    agreement: dict[str, Any] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: numbers that are none or infinite become null."""
-        return dict(finite(asdict(self)))
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """What `as_dict` gave; FormatError for anything else."""
-        known = {one.name for one in fields(cls)}
-        try:
-            values = {name: stored[name] for name in known}
-            none = math.inf if values["score"].get("normalised", True) else math.nan
-            endless = {name: none for name in ("bits_per_byte", "perplexity", "validation") if values[name] is None}
-            return cls(**{**values, **endless})
-        except (KeyError, TypeError, AttributeError) as error:
-            raise FormatError(f"the result of a comparison is incomplete or damaged ({error!r}); remove it") from error
+    perplexities: tuple[float, ...] = ()
 
 
 def run_trial(
     entry: Entry,
     seed: int | None,
     text: SharedText,
-    options: Mapping[str, Any],
+    options: Table,
     folder: Path,
-    sentences: list[Sentence] | None,
+    questions: Mapping[str, Questions],
 ) -> Trial:
     """Train and measure one model; `folder` is its run folder, and a training broken off there goes on."""
-    trained = _trained(entry, seed, text, options, folder)
-    model, tokenizer = trained.model, trained.tokenizer
-    scores = {
-        name: score_text(model, tokenizer, part.chunks("scoring"), name=part.name, context=trained.context)
-        for name, part in text.parts.items()
-        if name == "test" or (name == "valid" and not entry.kind.trained_in_steps)
-    }
-    score = scores["test"]
+    trained = _train(entry, seed, text, options, folder)
+    test = text.parts["test"]
+    score = _score(trained, test)
+    trial = make_trial(
+        trained,
+        entry.name,
+        folder,
+        score=score,
+        validation=measure_validation(trained, text.parts["valid"]),
+        latency=timing.next_token_latency(trained.model, _first_tokens(trained.tokenizer, test)),
+        probes=ask_all(trained, questions),
+    )
+    prompt, sample = _sample(trained, test)
+    kept = {name: value for name, value in trial.score.items() if name in _OF_A_SCORE}
+    return replace(trial, score=kept, prompt=prompt, sample=sample)
+
+
+def make_trial(
+    trained: Trained,
+    name: str,
+    run: Path,
+    *,
+    score: Score,
+    validation: Validation,
+    latency: float,
+    probes: dict[str, Stored],
+) -> Trial:
+    """All that is compared of a model, from what was measured of it, its configuration, its log and its folder."""
+    kind = str(trained.config["model"])
+    training = trained.config.get("training", {})
     done = timing.last_line(trained.log)
-    curve = validation_curve(trained, text.parts["valid"])
-    settings = trained.config[entry.model]
-    prompt, sample = _sample(trained, text.parts["test"])
     return Trial(
-        name=entry.name,
-        model=entry.model,
-        tokens=tokenizer.name,
-        seed=seed,
+        name=name,
+        model=kind,
+        tokens=trained.tokenizer.name,
+        seed=training.get("seed"),
         bits_per_byte=score.bits_per_byte,
         perplexity=score.perplexity,
-        validation=min((point[2] for point in curve), default=math.inf)
-        if curve
-        else scores.get("valid", score).bits_per_byte,
-        parameters=_parameters(done),
+        validation=validation.bits_per_byte,
+        parameters=trained.model.facts.parameters,
         tokens_per_second=timing.training_speed(trained.log),
-        latency=timing.next_token_latency(model, _first_tokens(tokenizer, text.parts["test"])),
-        size=sum((folder / name).stat().st_size for name in _NEEDED),
-        seconds=float(done.get("seconds_training", 0.0)),
-        seen=int(done.get("seen", done.get("tokens", 0))),
-        score=_described(score),
-        settings=dict(settings),
-        training=dict(trained.config.get("training", {})),
-        run=folder.name,
-        prompt=prompt,
-        sample=sample,
-        curve=curve,
-        agreement=None if sentences is None else _agreement(trained, sentences, text),
+        latency=latency,
+        size=sum((run / file).stat().st_size for file in NEEDED),
+        seconds=float(done.get("seconds_training", math.nan)),
+        seen=int(done["seen"] if "seen" in done else done.get("tokens", 0)),
+        score=score.as_dict(),
+        settings=dict(trained.config[kind]),
+        training=dict(training),
+        run=run.name,
+        curve=validation.curve,
+        probes=probes,
     )
 
 
-def _trained(entry: Entry, seed: int | None, text: SharedText, options: Mapping[str, Any], folder: Path) -> Trained:
+def measure_validation(trained: Trained, valid: Source) -> Validation:
+    """By the log of a training in steps that was validated on this text; any other model is scored on it."""
+    if "training" not in trained.config:
+        level = _score(trained, valid)
+        return Validation(level.bits_per_byte, [], (level.perplexity,))
+    curve = validation_curve(trained, valid)
+    perplexities = tuple(float(line["perplexity"]) for line in _validations(trained.log))
+    return Validation(min((point[2] for point in curve), default=math.inf), curve, perplexities)
+
+
+def ask_all(trained: Trained, questions: Mapping[str, Questions]) -> dict[str, Stored]:
+    """What a model answers to the questions of its corpus, by the name of the probe."""
+    reader = Reader.of(trained.model, trained.tokenizer, trained.config)
+    asked = {name: several.ask(reader) for name, several in questions.items()}
+    return {name: verdicts.as_dict() for name, verdicts in asked.items() if verdicts is not None}
+
+
+def _score(trained: Trained, part: Source) -> Score:
+    return score_text(trained.model, trained.tokenizer, part.chunks("scoring"), name=part.name, context=trained.context)
+
+
+def _train(entry: Entry, seed: int | None, text: SharedText, options: Table, folder: Path) -> Trained:
     if is_run(folder):
         if not entry.kind.trained_in_steps:
             return store.load(folder)
@@ -151,7 +158,7 @@ def _trained(entry: Entry, seed: int | None, text: SharedText, options: Mapping[
 
 def validation_curve(trained: Trained, valid: Source) -> list[list[float]]:
     """Seconds, tokens and bits per byte at each validation of a training; empty for models without any."""
-    lines = [line for line in trained.log if line.get("event") == "validation"]
+    lines = _validations(trained.log)
     if not lines:
         return []
     steps = [(0, 0)] + [(line["step"], line["seen"]) for line in trained.log if line.get("event") == "step"]
@@ -170,6 +177,10 @@ def validation_curve(trained: Trained, valid: Source) -> list[list[float]]:
     ]
 
 
+def _validations(log: Sequence[Table]) -> list[Table]:
+    return [line for line in log if line.get("event") == "validation"]
+
+
 def _charged(tokenizer: Tokenizer, chunks: Iterable[str]) -> tuple[int, float, int]:
     """What turns nats a token into bits per byte: tokens, nats for the spelling of unknown forms, bytes."""
     spelling = Spelling.from_forms(tokenizer.ordinary_forms) if tokenizer.unknown_id is not None else None
@@ -179,17 +190,6 @@ def _charged(tokenizer: Tokenizer, chunks: Iterable[str]) -> tuple[int, float, i
         if spelling is not None and piece.unknown_forms:
             nats += spelling.total(piece.unknown_forms)
     return tokens, nats, size
-
-
-def _agreement(trained: Trained, sentences: list[Sentence], text: SharedText) -> dict[str, Any]:
-    about = text.settings
-
-    def prepare(sentence: str) -> str:
-        return Source.of_text(sentence, lower=about.lower, letters_only=about.letters_only).text()
-
-    asked = prepare if about.lower or about.letters_only else None
-    found = measure_agreement(trained.model, trained.tokenizer, sentences, context=trained.context, prepare=asked)
-    return found.as_dict()
 
 
 def _sample(trained: Trained, test: Source) -> tuple[str, str]:
@@ -215,22 +215,3 @@ def _first_tokens(tokenizer: Tokenizer, source: Source) -> NDArray[np.int32]:
         if sum(map(len, pieces)) >= _TIMED_TOKENS:
             break
     return np.concatenate(pieces)[:_TIMED_TOKENS]
-
-
-def _parameters(done: Mapping[str, Any]) -> int:
-    """What a model has learned, in numbers: those of an n-gram are the probabilities it stores."""
-    return int(done["parameters"]) if "parameters" in done else int(sum(done.get("ngrams", ())))
-
-
-def _described(score: Score) -> dict[str, Any]:
-    names = ("tokens", "lines", "unknown", "chars", "bytes", "vocabulary", "context", "normalised")
-    return {name: value for name, value in score.as_dict().items() if name in names}
-
-
-def finite(value: Any) -> Any:
-    """The same values with None for numbers that JSON cannot say."""
-    if isinstance(value, dict):
-        return {name: finite(held) for name, held in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(held) for held in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -14,95 +14,46 @@ Shapes: B sentences, V words that can be predicted.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Self
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter import progress
 from thereafter.errors import EmptyCorpusError
-from thereafter.models.base import Ids, Logs, SequenceModel
+from thereafter.evaluation.verdicts import Verdicts, count_by
+from thereafter.models.any_model import AnyModel
+from thereafter.models.base import Ids, Logs, SequenceModel, State
 from thereafter.text.agreement import Sentence
 from thereafter.text.tokenizers.base import Tokenizer
+
+S = TypeVar("S", bound=State)
 
 BINS = ((0, 0), (1, 2), (3, 5), (6, 10), (11, 20), (21, 30), (31, 40))
 """Distances that are shown together, both ends included."""
 
+ATTRACTORS, CONGRUENT = "attractors", "congruence"
+"""The further groups of the verdicts, as files have them."""
 CONGRUENCE = {True: "congruent", False: "incongruent", None: "no attractor"}
 NO_NUMBER = "no number"
 _WHOLE_WORDS = ("word", "prose")  # one token is one word: the next token never goes on with it
 _ROWS = 512
-_NUMBERS = 8_000_000  # predictions held at once: rows times vocabulary
-
-
-@dataclass(frozen=True)
-class Tally:
-    """So many right of so many; ties are half right."""
-
-    right: float = 0.0
-    total: int = 0
-
-    @property
-    def accuracy(self) -> float:
-        """The share that is right; not a number where there is none."""
-        return self.right / self.total if self.total else math.nan
-
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(self.right + other.right, self.total + other.total)
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """The verdicts over many sentences: by words between the two, by nouns between them, by the last noun's number."""
-
-    distance: dict[int, Tally]
-    attractors: dict[int, Tally]
-    congruence: dict[str, Tally]
-
-    @property
-    def overall(self) -> Tally:
-        return sum(self.distance.values(), Tally())
-
-    def between(self, low: int, high: int) -> Tally:
-        """Sentences with `low` to `high` words between the two."""
-        return sum((tally for words, tally in self.distance.items() if low <= words <= high), Tally())
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values: right and total of every group."""
-        groups: dict[str, Mapping[Any, Tally]] = {
-            "distance": self.distance,
-            "attractors": self.attractors,
-            "congruence": self.congruence,
-        }
-        return {
-            name: {str(key): [tally.right, tally.total] for key, tally in group.items()}
-            for name, group in groups.items()
-        }
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """What `as_dict` gave."""
-        by = {name: {key: Tally(*pair) for key, pair in stored[name].items()} for name in stored}
-        return cls(
-            {int(key): tally for key, tally in by["distance"].items()},
-            {int(key): tally for key, tally in by["attractors"].items()},
-            by["congruence"],
-        )
+_NUMBERS = 8_000_000  # predictions in memory at once: rows times vocabulary
 
 
 def measure_agreement(
-    model: SequenceModel[Any],
+    model: AnyModel,
     tokenizer: Tokenizer,
     sentences: Iterable[Sentence],
     *,
     context: str,
     prepare: Callable[[str], str] | None = None,
-) -> Agreement:
-    """The verdicts of a model over sentences, each from a fresh start.
+) -> Verdicts:
+    """The verdicts of a model over sentences, each from a fresh start: by words between the two, by nouns between them
+    (`attractors`), and by whether the last of these nouns has the subject's number (`congruence`).
 
     In `stream` context a line end is read first, since that is how lines begin for such a model. `prepare` does to a
     sentence what was done to the training text, where anything was.
@@ -110,18 +61,13 @@ def measure_agreement(
     known = list(sentences)
     if not known:
         raise EmptyCorpusError("there are no sentences to judge agreement by; expected at least one")
-    marks = verdicts(model, tokenizer, known, context=context, prepare=prepare)
-
-    def grouped(keys: Iterable[Any]) -> dict[Any, Tally]:
-        groups: dict[Any, Tally] = {}
-        for key, mark in zip(keys, marks.tolist(), strict=True):
-            groups[key] = groups.get(key, Tally()) + Tally(mark, 1)
-        return groups
-
-    return Agreement(
-        dict(sorted(grouped(one.distance for one in known).items())),
-        dict(sorted(grouped(len(one.attractors) for one in known).items())),
-        dict(sorted(grouped(_congruence(one) for one in known).items())),
+    marks: list[float] = verdicts(model, tokenizer, known, context=context, prepare=prepare).tolist()
+    distance = count_by((one.distance for one in known), marks)
+    attractors = count_by((len(one.attractors) for one in known), marks)
+    congruence = count_by((_congruence(one) for one in known), marks)
+    return Verdicts(
+        dict(sorted(distance.items())),
+        {ATTRACTORS: dict(sorted(attractors.items())), CONGRUENT: dict(sorted(congruence.items()))},
     )
 
 
@@ -133,7 +79,7 @@ def _congruence(sentence: Sentence) -> str:
 
 
 def verdicts(
-    model: SequenceModel[Any],
+    model: AnyModel,
     tokenizer: Tokenizer,
     sentences: Sequence[Sentence],
     *,
@@ -190,7 +136,7 @@ def _batches(pairs: Sequence[_Pair], most: int) -> Iterator[list[int]]:
 
 
 def _log_p(
-    model: SequenceModel[Any], logp_BV: Logs, state: Any, tails: Sequence[Ids], goes_on_V: NDArray[np.bool_] | None
+    model: SequenceModel[S], logp_BV: Logs, state: S, tails: Sequence[Ids], goes_on_V: NDArray[np.bool_] | None
 ) -> NDArray[np.float64]:
     """log p of each row's tail as the end of a word, after the state with the prediction `logp_BV`."""
     length_B = np.array([len(tail) for tail in tails])
@@ -198,21 +144,21 @@ def _log_p(
     tokens_BT = np.zeros((len(tails), longest + 1), dtype=np.int64)
     for row, tail in zip(tokens_BT, tails, strict=True):
         row[: len(tail)] = tail
-    found_B = np.zeros(len(tails))
+    total_B = np.zeros(len(tails))
     for t in range(longest + 1):
         ended_B, more_B = length_B == t, length_B > t
         if goes_on_V is not None and ended_B.any():
             p_BV = np.exp(logp_BV[ended_B].astype(np.float64))
             with np.errstate(divide="ignore"):  # a word that cannot end here has the probability 0
-                found_B[ended_B] += np.log(p_BV[:, ~goes_on_V].sum(axis=1))
+                total_B[ended_B] += np.log(p_BV[:, ~goes_on_V].sum(axis=1))
         if not more_B.any():
             break
-        found_B[more_B] += logp_BV[more_B, tokens_BT[more_B, t]]
+        total_B[more_B] += logp_BV[more_B, tokens_BT[more_B, t]]
         if t + 1 < longest or goes_on_V is not None:
             # rows that have ended read anything: nobody looks at them again
             logp, state = model.step(tokens_BT[:, t], state)
             logp_BV = np.asarray(logp)
-    return found_B
+    return total_B
 
 
 def _inside_words(tokenizer: Tokenizer) -> NDArray[np.bool_]:

@@ -162,7 +162,7 @@ class _Switching:
         if self.tune is not None:
             settings = tuned_cache(found.model, self.tune, settings)
         cached = CacheModel(found.model, settings)
-        said = " and ".join(filter(None, [found.said, cached.settings.said()]))
+        said = " and ".join(filter(None, [found.said, cached.settings.describe()]))
         return Switched(cached, said, caches=(cached.settings,), dynamics=found.dynamics)
 
 

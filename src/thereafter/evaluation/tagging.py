@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from thereafter.errors import OptionError
-from thereafter.evaluation.agreement import Tally
 from thereafter.evaluation.classes import Classes, ClassScore, measure_classes
+from thereafter.evaluation.verdicts import Tally
 
 Tags = Sequence[Sequence[str]]
 
@@ -58,7 +58,7 @@ class Spans:
 
 
 @dataclass(frozen=True)
-class Tagging:
+class TaggingScore:
     """The verdicts over tagged sentences. `unknown`, `known` and `rare` are None where no training words were given."""
 
     tags: Classes
@@ -113,7 +113,7 @@ def measure_tagging(
     predicted: Tags,
     words: Sequence[Sequence[str]] | None = None,
     training: Collection[str] | None = None,
-) -> Tagging:
+) -> TaggingScore:
     """The verdicts over sentences of tags that are and tags that were given.
 
     With `words` and the words of the `training` data, words it knew are told from others; where `training` says how
@@ -130,7 +130,7 @@ def measure_tagging(
     if (words is None) != (training is None):
         raise OptionError("words and training are given one without the other; expected both, or neither")
     if words is None or training is None:
-        return Tagging(tags, whole, spans=spans)
+        return TaggingScore(tags, whole, spans=spans)
     _check(gold, words, "words")
     tallies = {"unknown": Tally(), "known": Tally(), "rare": Tally()}
     verdicts: Counter[tuple[str, bool]] = Counter()
@@ -144,7 +144,7 @@ def measure_tagging(
         if isinstance(training, Mapping) and name == "known" and training[word] <= RARE:
             tallies["rare"] += tally
     rare = tallies["rare"] if isinstance(training, Mapping) else None
-    return Tagging(tags, whole, tallies["unknown"], tallies["known"], rare, spans)
+    return TaggingScore(tags, whole, tallies["unknown"], tallies["known"], rare, spans)
 
 
 def measure_spans(gold: Tags, predicted: Tags) -> Spans:

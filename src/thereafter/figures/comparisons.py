@@ -1,4 +1,4 @@
-"""What `thereafter compare` found about agreement, as measurements: one for each model and seed."""
+"""The agreement results of `thereafter compare` as measurements, one for each model and seed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from thereafter.errors import FormatError
-from thereafter.evaluation.agreement import Agreement
+from thereafter.evaluation.verdicts import Verdicts
 from thereafter.inspection.agreement import from_tallies
 from thereafter.inspection.measurement import Measurement
 
@@ -25,13 +25,15 @@ def agreements(path: Path) -> list[Measurement]:
         stored = json.loads(file.read_text(encoding="utf-8"))
         source = str(stored["source"])
         trials = [trial for row in stored["rows"] for trial in row["trials"] if trial.get("agreement")]
-        found = []
+        measurements = []
         for trial in trials:
-            tallies = Agreement.from_dict(trial["agreement"])
-            asked = f"{tallies.overall.total:,} test sentences of {source}"
-            found.append(from_tallies(tallies, {"model": str(trial["name"]), "trained_on": source, "text": asked}))
+            tallies = Verdicts.from_dict(trial["agreement"])
+            text = f"{tallies.overall.total:,} test sentences of {source}"
+            measurements.append(
+                from_tallies(tallies, {"model": str(trial["name"]), "trained_on": source, "text": text})
+            )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise FormatError(f"{file} is not a comparison ({error}); expected what thereafter compare writes") from error
-    if not found:
-        raise FormatError(f"{file} says nothing about agreement; expected that of: thereafter compare agreement")
-    return found
+    if not measurements:
+        raise FormatError(f"{file} has no agreement results; expected the folder of: thereafter compare agreement")
+    return measurements

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.evaluation.agreement import Agreement, Tally, measure_agreement
+from thereafter.evaluation.agreement import measure_agreement
+from thereafter.evaluation.verdicts import Verdicts
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.reader import Reader
 from thereafter.text.agreement import Sentence
@@ -31,15 +32,16 @@ def agreement(reader: Reader, sentences: Iterable[Sentence], corpus: str = "agre
     return from_tallies(tallies, about, "agreement" if corpus == "agreement" else DEPENDENCY)
 
 
-def from_tallies(found: Agreement, about: Mapping[str, Any], kind: str = "agreement") -> Measurement:
+def from_tallies(verdicts: Verdicts, about: Mapping[str, Any], kind: str = "agreement") -> Measurement:
     """Verdicts that were counted already, such as those of a comparison, as a measurement.
 
     For each of `distance`, `attractors`, `congruence`: the groups under that name, and `right_` and `total_` of it.
     """
     arrays: dict[str, NDArray[Any]] = {}
     axes: dict[str, tuple[str, ...]] = {}
+    groups = verdicts.all_groups()
     for name in GROUPS:
-        tallies: dict[Any, Tally] = getattr(found, name)
+        tallies = groups[name]
         arrays |= {
             name: np.array(list(tallies)),
             f"right_{name}": np.array([tally.right for tally in tallies.values()], dtype=np.float64),

@@ -24,7 +24,7 @@ from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.reader import Reader
 from thereafter.models.base import Logs
-from thereafter.text.memory import Dice, Line, Place, Question, Task
+from thereafter.text.memory import AnswerPlace, Dice, Line, MemoryTask, Question
 
 COUNT = 100
 _ROWS = 512
@@ -32,7 +32,7 @@ _ROWS = 512
 
 def memory(
     reader: Reader,
-    task: Task,
+    task: MemoryTask,
     spans: Sequence[int] | None = None,
     *,
     count: int = COUNT,
@@ -100,18 +100,18 @@ def answers(reader: Reader, lines: Sequence[Line]) -> Iterator[tuple[Question, f
                 advance(len(batch))
 
 
-def _shares(reader: Reader, batch: Sequence[Line]) -> dict[tuple[int, Place], float]:
+def _shares(reader: Reader, batch: Sequence[Line]) -> dict[tuple[int, AnswerPlace], float]:
     """For each row and place of a batch, the share by which it is right."""
     for word in {word for line in batch for word in line.words}:
         reader.word(word)  # a model that does not know the words is refused, not found to be bad
     tokens_BT = np.stack([reader.ids(line.text) for line in batch])
     first = tokens_BT.shape[1] - len(batch[0].words)  # the line end that a stream begins with
-    asked: defaultdict[int, list[tuple[int, Place]]] = defaultdict(list)
+    asked: defaultdict[int, list[tuple[int, AnswerPlace]]] = defaultdict(list)
     for row, line in enumerate(batch):
         for question in line.questions:
             for place in question.places:
                 asked[place.at + first].append((row, place))
-    found: dict[tuple[int, Place], float] = {}
+    found: dict[tuple[int, AnswerPlace], float] = {}
     state = reader.model.start(len(batch))
     logp_BV = np.asarray(reader.model.predict(state))
     for step in range(max(asked) + 1):

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
-from thereafter.evaluation.tagging import Tagging as TaggingScore
-from thereafter.evaluation.tagging import measure_tagging
+from thereafter.evaluation.tagging import TaggingScore, measure_tagging
 from thereafter.models.tagger import TagBatch, Tagger, TaggerSettings
 from thereafter.tasks.explaining import TagsExplained
 from thereafter.tasks.lexicon import PAD, Lexicon, padded
@@ -70,7 +69,7 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
 
     def batch(self, examples: Sequence[TaggedSentence], codecs: TagCodecs) -> TagBatch:
         distinct = {word: place for place, word in enumerate(dict.fromkeys(w for one in examples for w in one.words))}
-        # what pads a row is spelled too, by the padding letter: a word must have at least one
+        # padding is spelled too, by the padding character: a word must have at least one
         spellings = [codecs["letters"].encode(word) for word in distinct] + [codecs["letters"].encode([PAD])]
         words = padded([codecs["words"].encode(word.lower() for word in one.words) for one in examples])
         spelled = padded([np.array([distinct[word] for word in one.words]) for one in examples], fill=len(distinct))
@@ -117,7 +116,7 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
         return Shown(list(example.words), list(tags), {"p": (("step", "tag"), p_TK)}, {"answer": answer})
 
     def example(self, given: object) -> TaggedSentence:
-        """A sentence as a text whose words stand apart; or a `TaggedSentence`, whose tags are not looked at."""
+        """A sentence with spaces between its words; or a `TaggedSentence`, whose tags are ignored."""
         words = given.words if isinstance(given, TaggedSentence) else str(given).split()
         if not words:
             raise OptionError("a sentence to tag has no words; expected at least one; try 'the cat sat'")

@@ -11,15 +11,15 @@ from fastapi import Response
 from pydantic import Field
 
 from thereafter.serving.errors import NotThereError
-from thereafter.serving.schema import Answer, Asked, ModelName
+from thereafter.serving.schema import Asked, ModelName
 from thereafter.serving.shelf import READY, RUNS
+from thereafter.studio.answers.comparison import ComparisonAnswer, CurveOfAnswer, KeptAnswer
 from thereafter.studio.routes.common import LoadedStudio, TheVisitor, Visitor, as_json, make_router, reply
-from thereafter.studio.routes.training import CurveAnswer
 from thereafter.studio.studio import Studio
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
-    from thereafter.studio.verbs.comparison import Measured
+    from thereafter.studio.verbs.comparison import ComparedModel
 
 router = make_router()
 _FILES = ("weights.safetensors", "log.jsonl")
@@ -30,17 +30,17 @@ class Known:
     """What was measured, by the folder of the model, for as long as its files stay as they are."""
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[Stamp, Measured]] = {}
+        self._by_folder: dict[str, tuple[Stamp, ComparedModel]] = {}
         self._lock = threading.Lock()
 
-    def get(self, run: Path) -> Measured | None:
+    def get(self, run: Path) -> ComparedModel | None:
         with self._lock:
-            stamp, measured = self._found.get(str(run.absolute()), (None, None))
+            stamp, measured = self._by_folder.get(str(run.absolute()), (None, None))
         return measured if stamp == _stamp(run) else None
 
-    def keep(self, run: Path, stamp: Stamp, measured: Measured) -> None:
+    def keep(self, run: Path, stamp: Stamp, measured: ComparedModel) -> None:
         with self._lock:
-            self._found[str(run.absolute())] = stamp, measured
+            self._by_folder[str(run.absolute())] = stamp, measured
 
 
 _known = Known()
@@ -64,97 +64,19 @@ class CurvesAsked(Asked):
     models: Several
 
 
-class PointAnswer(Answer):
-    """Verbs in the right number, with so many words between subject and verb; `least` to `most` is the interval."""
-
-    words: str
-    mean: float | None
-    least: float | None
-    most: float | None
-    sentences: int
-
-
-class RunCurveAnswer(Answer):
-    """A point for each validation; `perplexity` is empty where only bits per byte are known."""
-
-    seconds: list[float | None]
-    tokens: list[float | None]
-    bits: list[float | None]
-    perplexity: list[float | None]
-
-
-class LevelAnswer(Answer):
-    """The validation of a model that is not trained in steps."""
-
-    bits: float | None
-    perplexity: float | None
-
-
-class RowAnswer(Answer):
-    """A model of a comparison: means over its seeds, and their standard deviations where there are several.
-
-    `sees`: words back that it can see, where that is fixed. `apart`: its tokens are others than those of most rows, so
-    that only its bits per byte compare. `normalised`: whether its scores are probabilities; else it has neither figure.
-    """
-
-    name: str
-    kind: str
-    tokens: str
-    apart: bool
-    normalised: bool
-    bits_per_byte: float | None
-    bits_per_byte_spread: float | None
-    perplexity: float | None
-    perplexity_spread: float | None
-    parameters: int
-    tokens_per_second: float | None
-    next_ms: float | None
-    megabytes: float | None
-    seconds: float | None
-    seeds: int
-    sees: int | None
-    curves: list[RunCurveAnswer]
-    level: LevelAnswer | None
-    agreement: list[PointAnswer]
-
-
-class ComparisonAnswer(Answer):
-    """`advice`: which model to use when. `legend`: what the figures mean."""
-
-    source: str
-    rows: list[RowAnswer]
-    advice: list[str]
-    legend: list[str]
-    notes: list[str]
-
-
-class KeptAnswer(Answer):
-    """A comparison in the runs folder, as `thereafter compare --out` wrote it."""
-
-    name: str
-    source: str
-    models: list[str]
-
-
-class CurveOfAnswer(CurveAnswer):
-    """The curves of a model by its log."""
-
-    model: str
-    label: str
-    kind: str
-
-
 @router.post("/compare", response_model=ComparisonAnswer)
 async def compare(asked: CompareAsked, visitor: TheVisitor) -> Response:
     """Models measured on the same test sentences; what was measured before is not measured again."""
     names = dict.fromkeys(asked.models)
     to_measure = names if asked.measure is None else asked.measure
-    answers = [await (_measured(visitor, name) if name in to_measure else _known_of(visitor, name)) for name in names]
+    answers = [
+        await (_measure_once(visitor, name) if name in to_measure else _known_of(visitor, name)) for name in names
+    ]
 
     def work() -> bytes:
-        from thereafter.studio.verbs.comparison import compared
+        from thereafter.studio.verbs.comparison import comparison_of
 
-        return as_json(ComparisonAnswer(**compared([one for one in answers if one is not None])))
+        return as_json(comparison_of([one for one in answers if one is not None]))
 
     return reply(await visitor.apart("comparison", work))
 
@@ -162,9 +84,9 @@ async def compare(asked: CompareAsked, visitor: TheVisitor) -> Response:
 @router.get("/comparisons")
 def comparisons(studio: LoadedStudio) -> list[KeptAnswer]:
     """The comparisons in the runs folder."""
-    from thereafter.studio.verbs.comparison import kept
+    from thereafter.studio.verbs.comparison import list_kept
 
-    return [KeptAnswer(**one) for one in kept(studio.shelf.folders[RUNS])]
+    return list_kept(studio.shelf.folders[RUNS])
 
 
 @router.get("/comparisons/{name}")
@@ -172,7 +94,7 @@ def comparison(name: ComparisonName, studio: LoadedStudio) -> ComparisonAnswer:
     """One of the comparisons in the runs folder."""
     from thereafter.studio.verbs.comparison import read_kept
 
-    return ComparisonAnswer(**read_kept(studio.shelf.folders[RUNS], name))
+    return read_kept(studio.shelf.folders[RUNS], name)
 
 
 @router.post("/curves")
@@ -183,37 +105,37 @@ def curves(asked: CurvesAsked, studio: LoadedStudio) -> list[CurveOfAnswer]:
     cards = {card.name: card for card in studio.shelf.cards()}
     answers = []
     for name in dict.fromkeys(asked.models):
-        found = curve(studio.shelf.place(name))
-        answers.append(CurveOfAnswer(model=name, label=cards[name].label, kind=cards[name].kind, **found))
+        points = curve(studio.shelf.place(name))
+        answers.append(CurveOfAnswer(model=name, label=cards[name].label, kind=cards[name].kind, **points.model_dump()))
     return answers
 
 
-async def _measured(visitor: Visitor, name: str) -> Measured:
+async def _measure_once(visitor: Visitor, name: str) -> ComparedModel:
     """What was measured of a model before, or is now. What is known is not waited for until the model is free."""
     known = await visitor.apart(f"known of {name}", lambda: _known.get(visitor.studio.shelf.place(name)))
     return await visitor.ask(name, lambda lm: _measure(visitor.studio, name, lm)) if known is None else known
 
 
-async def _known_of(visitor: Visitor, name: str) -> Measured | None:
+async def _known_of(visitor: Visitor, name: str) -> ComparedModel | None:
     """What was measured of a model before, here or where it was made."""
 
-    def look_up() -> Measured | None:
+    def look_up() -> ComparedModel | None:
         try:
             return _known.get(visitor.studio.shelf.place(name)) or _shipped(visitor.studio, name)
         except NotThereError:
-            return None  # whoever asks to have it measured is told
+            return None  # whoever asks to have it measured gets the error
 
     return await visitor.apart(f"known of {name}", look_up)
 
 
-def _shipped(studio: Studio, name: str) -> Measured | None:
+def _shipped(studio: Studio, name: str) -> ComparedModel | None:
     """What ships with a ready model. What a run of the user says of itself is not believed."""
     from thereafter.studio.verbs.comparison import read_shipped
 
     return read_shipped(studio.shelf.place(name)) if name.startswith(READY) else None
 
 
-def _measure(studio: Studio, name: str, lm: LanguageModel) -> Measured:
+def _measure(studio: Studio, name: str, lm: LanguageModel) -> ComparedModel:
     from thereafter.ready import models as ready
     from thereafter.studio.verbs.comparison import measure
 
@@ -234,8 +156,8 @@ def _stamp(run: Path) -> Stamp:
     facts = []
     for name in _FILES:
         try:
-            found = (run / name).stat()
-            facts.append((found.st_mtime_ns, found.st_size))
+            status = (run / name).stat()
+            facts.append((status.st_mtime_ns, status.st_size))
         except OSError:
             facts.append((0, 0))
     return tuple(facts)

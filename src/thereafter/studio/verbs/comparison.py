@@ -1,6 +1,6 @@
 """The verb `compare`: models measured on the same sentences, and comparisons that `thereafter compare` has written.
 
-Both are a `Comparison` of the library, so both are told by the same function: rows, curves, agreement by distance.
+Both are a `Comparison` of the library, so one function describes both: rows, curves, agreement by distance.
 """
 
 from __future__ import annotations
@@ -12,49 +12,58 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from thereafter.comparing import tables, timing
 from thereafter.comparing.comparison import JSON, Comparison, Row
-from thereafter.comparing.trials import Trial, finite, validation_curve
+from thereafter.comparing.trial import Trial
+from thereafter.comparing.trials import Validation, ask_all, make_trial, measure_validation
+from thereafter.config import Table
 from thereafter.errors import FormatError
-from thereafter.evaluation.agreement import measure_agreement
+from thereafter.evaluation.offered import offered_questions
 from thereafter.figures.agreement import accuracy_by_distance
 from thereafter.inspection.agreement import from_tallies
-from thereafter.inspection.reader import Reader
 from thereafter.language_model import LanguageModel
-from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS
 from thereafter.serving.errors import NotThereError
 from thereafter.storage import open_plain
-from thereafter.text.agreement import read_sentences
+from thereafter.studio.answers.comparison import (
+    ComparisonAnswer,
+    KeptAnswer,
+    LevelAnswer,
+    PointAnswer,
+    RowAnswer,
+    RunCurveAnswer,
+)
+from thereafter.studio.verbs.numbers import number
 from thereafter.text.sources import Source
 from thereafter.training.kinds import Trained
 
 SOURCE = "the test sentences"
+AGREEMENT = "agreement"
+"""The probe whose answers the panel shows by distance."""
 SHIPPED = "compared.json"
 """Beside a ready model that ships: what was measured of it when it was made."""
 _TIMED_CHARACTERS = 20_000
 _LARGEST = 64_000_000  # bytes of a file that a comparison is read from
-_NEEDED = (CONFIG, TOKENIZER, WEIGHTS)
 _DAMAGE = (FormatError, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
 """What comes of reading a file as a comparison that is none."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class ComparedModel:
     """A model's figures, and its validation perplexities: one a point of its curve, one alone where it has no steps."""
 
     trial: Trial
     perplexities: tuple[float, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """For JSON, without what is another on every machine: the speed, and where the text lies."""
         score = self.trial.score | {"name": SOURCE}
         trial = replace(self.trial, latency=math.nan, score=score)
         return {"trial": trial.as_dict(), "perplexities": list(self.perplexities)}
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Self:
+    def from_dict(cls, stored: Table) -> Self:
         """What `as_dict` gave; `timed` adds the speed."""
         trial = Trial.from_dict(stored["trial"])
         return cls(replace(trial, latency=math.nan), tuple(map(float, stored["perplexities"])))
@@ -64,80 +73,46 @@ class Measured:
         return replace(self, trial=replace(self.trial, latency=_latency(lm, texts)))
 
 
-def read_shipped(run: Path) -> Measured | None:
+def read_shipped(run: Path) -> ComparedModel | None:
     """What ships with a ready model, so that nobody waits for it: all but the speed. None where nothing ships."""
     try:
-        return Measured.from_dict(json.loads((run / SHIPPED).read_text(encoding="utf-8")))
+        return ComparedModel.from_dict(json.loads((run / SHIPPED).read_text(encoding="utf-8")))
     except (OSError, *_DAMAGE):
         return None  # it is measured
 
 
-def measure(lm: LanguageModel, name: str, run: Path, texts: Mapping[str, Path]) -> Measured:
+def measure(lm: LanguageModel, name: str, run: Path, texts: Mapping[str, Path]) -> ComparedModel:
     """All that is compared of a model: score, speed, size and agreement on the test part of `texts`, and its curve."""
+    trained = Trained(lm.model, lm.tokenizer, lm.config, lm.log)
     score = lm.score(texts["test"])
-    reader = Reader.of(lm.model, lm.tokenizer, lm.config)
-    sentences = read_sentences(texts["test"].with_suffix(".jsonl"))
-    agreement = measure_agreement(
-        reader.model, reader.tokenizer, sentences, context=reader.context, prepare=reader.prepare
-    )
+    probes = ask_all(trained, offered_questions(Source(texts["test"].name, (texts["test"],))))
     latency = _latency(lm, texts)
-    kind = str(lm.config["model"])
     try:
-        done = timing.last_line(lm.log)
-        curve, perplexities, validation = _validations(lm, texts["valid"])
-        trial = Trial(
-            name=name,
-            model=kind,
-            tokens=lm.tokenizer.name,
-            seed=lm.config.get("training", {}).get("seed"),
-            bits_per_byte=score.bits_per_byte,
-            perplexity=score.perplexity,
-            validation=validation,
-            parameters=lm.model.facts.parameters,
-            tokens_per_second=timing.training_speed(lm.log),
-            latency=latency,
-            size=sum((run / file).stat().st_size for file in _NEEDED),
-            seconds=float(done.get("seconds_training", math.nan)),
-            seen=int(done.get("seen", done.get("tokens", 0))),
-            score=score.as_dict(),
-            settings=dict(lm.config[kind]),
-            training=dict(lm.config.get("training", {})),
-            run=run.name,
-            curve=curve,
-            agreement=agreement.as_dict(),
-        )
+        validation = _validation(trained, texts["valid"])
+        trial = make_trial(trained, name, run, score=score, validation=validation, latency=latency, probes=probes)
     except OSError as error:
         raise NotThereError(f"the run {run.name!r} is no longer there; pick another") from error
     except _DAMAGE as error:
         raise FormatError(f"the log of {run.name!r} is damaged ({error!r}); expected what training writes") from error
-    return Measured(trial, tuple(perplexities))
+    return ComparedModel(trial, validation.perplexities)
 
 
-def _validations(lm: LanguageModel, path: Path) -> tuple[list[list[float]], list[float], float]:
-    """The curve of a run by its own log, the perplexities of its points, and the best bits per byte.
-
-    A run that was validated on another text has none. A model without steps has one level, which is measured here.
-    """
+def _validation(trained: Trained, path: Path) -> Validation:
+    """Nothing is known of a run that was validated on another text."""
     valid = Source(path.name, (path,))
-    if "training" not in lm.config:
-        level = lm.score(valid)
-        return [], [level.perplexity], level.bits_per_byte
-    if lm.config["source"].get("valid_sha256") != valid.fingerprint():
-        return [], [], math.inf
-    curve = validation_curve(Trained(lm.model, lm.tokenizer, lm.config, lm.log), valid)
-    perplexities = [float(line["perplexity"]) for line in lm.log if line.get("event") == "validation"]
-    return curve, perplexities, min((point[2] for point in curve), default=math.inf)
+    elsewhere = "training" in trained.config and trained.config["source"].get("valid_sha256") != valid.fingerprint()
+    return Validation() if elsewhere else measure_validation(trained, valid)
 
 
-def compared(measured: Sequence[Measured]) -> dict[str, Any]:
-    """What `told` says of models that were measured one by one."""
-    rows = tuple(Row(one.trial.name, (one.trial,)) for one in measured)
-    perplexities = {one.trial.name: one.perplexities for one in measured}
-    return told(Comparison(rows, {"source": SOURCE}), perplexities)
+def comparison_of(models: Sequence[ComparedModel]) -> ComparisonAnswer:
+    """Models that were measured one by one, side by side."""
+    rows = tuple(Row(one.trial.name, (one.trial,)) for one in models)
+    perplexities = {one.trial.name: one.perplexities for one in models}
+    return describe(Comparison(rows, {"source": SOURCE}), perplexities)
 
 
-def told(comparison: Comparison, perplexities: Mapping[str, Sequence[float]] | None = None) -> dict[str, Any]:
-    """A comparison as plain values: `rows` with figures, curves and agreement; `advice` and `legend` in sentences.
+def describe(comparison: Comparison, perplexities: Mapping[str, Sequence[float]] | None = None) -> ComparisonAnswer:
+    """A comparison for the page: `rows` with figures, curves and agreement; `advice` and `legend` in sentences.
 
     Perplexity compares only rows with the same tokens: those that have others than most are marked `apart`, and the
     advice is about the rest. There is none as long as the speed of one is not known.
@@ -148,38 +123,33 @@ def told(comparison: Comparison, perplexities: Mapping[str, Sequence[float]] | N
     timed = all(math.isfinite(row.latency) for row in alike)
     agreement = _agreement_points(comparison.rows)
     rows = [
-        _row(row, (perplexities or {}).get(row.name, ()))
-        | {"apart": row not in alike, "agreement": agreement.get(row.name, [])}
+        _row(row, (perplexities or {}).get(row.name, ()), apart=row not in alike, agreement=agreement.get(row.name, []))
         for row in comparison.rows
     ]
-    return dict(
-        finite(
-            {
-                "source": str(comparison.about["source"]),
-                "rows": rows,
-                "advice": replace(comparison, rows=alike).advice() if timed and len(alike) > 1 else [],
-                "legend": tables.legend(comparison) if rows else [],
-                "notes": list(map(str, comparison.notes)),
-            }
-        )
+    return ComparisonAnswer(
+        source=str(comparison.about["source"]),
+        rows=rows,
+        advice=replace(comparison, rows=alike).advice() if timed and len(alike) > 1 else [],
+        legend=tables.legend(comparison) if rows else [],
+        notes=list(map(str, comparison.notes)),
     )
 
 
-def kept(folder: Path) -> list[dict[str, Any]]:
+def list_kept(folder: Path) -> list[KeptAnswer]:
     """The comparisons in a folder by name, with what they are about; links are not followed."""
-    found = []
+    answers = []
     for path in _comparisons(folder):
         try:
             stored = _stored(path)
             names = [str(row["name"]) for row in stored["rows"]]
-            found.append({"name": path.name, "source": str(stored["source"]), "models": names})
+            answers.append(KeptAnswer(name=path.name, source=str(stored["source"]), models=names))
         except _DAMAGE:
             continue  # a folder somebody else wrote may hold anything; it is not offered, and that is all
-    return found
+    return answers
 
 
-def read_kept(folder: Path, name: str) -> dict[str, Any]:
-    """What `told` says of the comparison of that name; one that is not listed is refused, whatever it looks like."""
+def read_kept(folder: Path, name: str) -> ComparisonAnswer:
+    """The comparison of that name; one that is not listed is refused, whatever it looks like."""
     path = next((path for path in _comparisons(folder) if path.name == name), None)
     if path is None:
         raise NotThereError(f"there is no comparison {name!r} (any more); pick one of the list")
@@ -188,47 +158,49 @@ def read_kept(folder: Path, name: str) -> dict[str, Any]:
         rows = tuple(
             Row(str(row["name"]), tuple(Trial.from_dict(trial) for trial in row["trials"])) for row in stored["rows"]
         )
-        return told(Comparison(rows, {"source": str(stored["source"])}, tuple(stored.get("notes", ()))))
+        return describe(Comparison(rows, {"source": str(stored["source"])}, tuple(stored.get("notes", ()))))
     except _DAMAGE as error:
         raise FormatError(
             f"{path.name}/{JSON} is not a comparison ({error}); expected what thereafter compare writes"
         ) from error
 
 
-def _row(row: Row, perplexities: Sequence[float]) -> dict[str, Any]:
+def _row(row: Row, perplexities: Sequence[float], *, apart: bool, agreement: list[PointAnswer]) -> RowAnswer:
     first = row.first
-    return {
-        "name": row.name,
-        "kind": first.model,
-        "tokens": first.tokens,
-        "normalised": row.normalised,
-        "bits_per_byte": row.bits_per_byte.mean,
-        "bits_per_byte_spread": row.bits_per_byte.spread,
-        "perplexity": row.perplexity.mean,
-        "perplexity_spread": row.perplexity.spread,
-        "parameters": first.parameters,
-        "tokens_per_second": row.tokens_per_second,
-        "next_ms": 1e3 * row.latency,
-        "megabytes": first.size / 1e6,
-        "seconds": row.seconds,
-        "seeds": len(row.trials),
-        "sees": _sees(first),
-        "curves": [_curve(trial, perplexities) for trial in row.trials if trial.curve],
-        "level": None if any(trial.curve for trial in row.trials) else _level(row, perplexities),
-    }
+    return RowAnswer(
+        name=row.name,
+        kind=first.model,
+        tokens=first.tokens,
+        apart=apart,
+        normalised=row.normalised,
+        bits_per_byte=number(row.bits_per_byte.mean),
+        bits_per_byte_spread=_number_or_none(row.bits_per_byte.spread),
+        perplexity=number(row.perplexity.mean),
+        perplexity_spread=_number_or_none(row.perplexity.spread),
+        parameters=first.parameters,
+        tokens_per_second=number(row.tokens_per_second),
+        next_ms=number(1e3 * row.latency),
+        megabytes=number(first.size / 1e6),
+        seconds=number(row.seconds),
+        seeds=len(row.trials),
+        sees=_sees(first),
+        curves=[_curve(trial, perplexities) for trial in row.trials if trial.curve],
+        level=None if any(trial.curve for trial in row.trials) else _level(row, perplexities),
+        agreement=agreement,
+    )
 
 
-def _curve(trial: Trial, perplexities: Sequence[float]) -> dict[str, Any]:
-    seconds, tokens, bits = (list(column) for column in zip(*trial.curve, strict=True))
-    return {"seconds": seconds, "tokens": tokens, "bits": bits, "perplexity": list(perplexities)}
+def _curve(trial: Trial, perplexities: Sequence[float]) -> RunCurveAnswer:
+    seconds, tokens, bits = ([_number_or_none(value) for value in column] for column in zip(*trial.curve, strict=True))
+    return RunCurveAnswer(seconds=seconds, tokens=tokens, bits=bits, perplexity=list(map(number, perplexities)))
 
 
-def _level(row: Row, perplexities: Sequence[float]) -> dict[str, Any] | None:
+def _level(row: Row, perplexities: Sequence[float]) -> LevelAnswer | None:
     """Where a model that is not trained in steps lies among the curves."""
-    bits = row.figure(lambda trial: trial.validation).mean
+    bits = row.average(lambda trial: trial.validation).mean
     if not math.isfinite(bits):
         return None
-    return {"bits": bits, "perplexity": perplexities[0] if perplexities else None}
+    return LevelAnswer(bits=bits, perplexity=number(perplexities[0]) if perplexities else None)
 
 
 def _sees(trial: Trial) -> int | None:
@@ -239,25 +211,44 @@ def _sees(trial: Trial) -> int | None:
     return window if isinstance(window, int) else None
 
 
-def _tokens(row: Row) -> tuple[str, Any]:
+def _tokens(row: Row) -> tuple[str, int | None]:
     """What must be the same for two perplexities to compare."""
     return row.first.tokens, row.first.score.get("vocabulary")
 
 
-def _agreement_points(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
+def _agreement_points(rows: Sequence[Row]) -> dict[str, list[PointAnswer]]:
     """Accuracy by the words between subject and verb, for each model; nothing where the text is another."""
-    about = {"trained_on": "", "text": ""}
-    found = [from_tallies(one, about | {"model": row.name}) for row in rows for one in row.agreements]
-    if not found:
+    measurements = [
+        from_tallies(verdicts, {"trained_on": "", "text": "", "model": row.name})
+        for row in rows
+        for verdicts in row.probed.get(AGREEMENT, ())
+    ]
+    if not measurements:
         return {}
-    reached = max(int(one["distance"].max()) for one in found)
-    table = accuracy_by_distance(found).table
-    points: dict[str, list[dict[str, Any]]] = {}
+    reached = max(int(one["distance"].max()) for one in measurements)
+    table = accuracy_by_distance(measurements).table
+    points: dict[str, list[PointAnswer]] = {}
     columns = ("model", "words between", "mean", "least", "most", "sentences")
     for model, words, mean, least, most, sentences in zip(*(table[name] for name in columns), strict=True):
-        point = {"words": _bin(words, reached), "mean": mean, "least": least, "most": most, "sentences": sentences}
+        point = PointAnswer(
+            words=_bin(str(words), reached),
+            mean=_cell(mean),
+            least=_cell(least),
+            most=_cell(most),
+            sentences=round(_cell(sentences) or 0),
+        )
         points.setdefault(str(model), []).append(point)
     return points
+
+
+def _cell(value: str | float | None) -> float | None:
+    """A number of a figure's table."""
+    return None if isinstance(value, str) else _number_or_none(value)
+
+
+def _number_or_none(value: float | None) -> float | None:
+    """A number for JSON; one that was null in a file stays so."""
+    return None if value is None else number(value)
 
 
 def _bin(words: str, reached: int) -> str:
@@ -284,7 +275,7 @@ def _comparisons(folder: Path) -> list[Path]:
         return []
 
 
-def _stored(path: Path) -> dict[str, Any]:
+def _stored(path: Path) -> Table:
     try:
         with open_plain(path / JSON, links=False) as file:
             size = os.fstat(file.fileno()).st_size

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from thereafter.text.agreement import words
 from thereafter.text.agreement.dice import Dice
-from thereafter.text.agreement.lexicon import Lexicon, Noun, NounClass, Verb
+from thereafter.text.agreement.lexicon import AgreementLexicon, Noun, NounClass, Verb
 
 _DEEPEST = 2  # object relatives inside object relatives: people lose the thread at three
 _LONGEST_VERB = 4  # `might often have slept`
@@ -24,7 +24,7 @@ _LONGEST_VERB = 4  # `might often have slept`
 class Phrases:
     """One sentence in the making: its words so far and the nouns among them."""
 
-    def __init__(self, dice: Dice, lexicon: Lexicon) -> None:
+    def __init__(self, dice: Dice, lexicon: AgreementLexicon) -> None:
         self.dice = dice
         self.lexicon = lexicon
         self.words: list[str] = []

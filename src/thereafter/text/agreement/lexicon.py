@@ -42,7 +42,7 @@ class Verb(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lexicon:
+class AgreementLexicon:
     """All open-class words, sorted by what can sensibly be said with them."""
 
     nouns: dict[NounClass, tuple[Noun, ...]]
@@ -128,13 +128,13 @@ def _verbs(entries: str) -> tuple[Verb, ...]:
 
 
 @cache
-def lexicon() -> Lexicon:
+def lexicon() -> AgreementLexicon:
     """The one lexicon, made when first asked for."""
     any_adjective = tuple(words.ADJECTIVES.split())
     living_adjective = (*any_adjective, *words.LIVING_ADJECTIVES.split())
     living_state = tuple(words.LIVING_STATES.split())
     living_manner = tuple(words.MANNER.split())
-    return Lexicon(
+    return AgreementLexicon(
         nouns={
             "person": _nouns(words.PEOPLE, "person")
             + _nouns(words.MEN, "person", "himself")

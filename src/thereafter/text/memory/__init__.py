@@ -9,18 +9,18 @@ Three tasks of growing demand: keep one symbol (`remember-first`), count (`count
 
 from thereafter.text.agreement.dice import Dice
 from thereafter.text.memory.generator import DEFAULT_LINES, DEFAULT_SEED, lines, text_of
-from thereafter.text.memory.line import Line, Place, Question
-from thereafter.text.memory.tasks import TASKS, Task, task
+from thereafter.text.memory.line import AnswerPlace, Line, Question
+from thereafter.text.memory.tasks import TASKS, MemoryTask, task
 
 __all__ = [
     "DEFAULT_LINES",
     "DEFAULT_SEED",
     "TASKS",
+    "AnswerPlace",
     "Dice",
     "Line",
-    "Place",
+    "MemoryTask",
     "Question",
-    "Task",
     "lines",
     "task",
     "text_of",

@@ -8,14 +8,14 @@ from types import MappingProxyType
 from thereafter.errors import OptionError
 from thereafter.text.agreement.dice import Dice
 from thereafter.text.memory.line import Line
-from thereafter.text.memory.tasks import Task
+from thereafter.text.memory.tasks import MemoryTask
 
 DEFAULT_SEED = 1
 DEFAULT_LINES = MappingProxyType({"train": 8_000, "valid": 500, "test": 1_000})
 
 
 def lines(
-    task: Task,
+    task: MemoryTask,
     count: int,
     seed: int = DEFAULT_SEED,
     part: str = "train",
@@ -38,7 +38,7 @@ def lines(
 
 
 def text_of(
-    task: Task,
+    task: MemoryTask,
     part: str = "train",
     *,
     count: int | None = None,

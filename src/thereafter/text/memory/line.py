@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AnswerPlace:
     """Before word `at` of the line, `answer` must be likelier than each of `others`."""
 
     at: int
@@ -19,12 +19,12 @@ class Place:
 class Question:
     """What must be remembered over n steps; answered where it is answered at every place.
 
-    >>> Question(3, (Place(4, "a", ("b", "c", "d")),)).chance
+    >>> Question(3, (AnswerPlace(4, "a", ("b", "c", "d")),)).chance
     0.25
     """
 
     n: int
-    places: tuple[Place, ...]
+    places: tuple[AnswerPlace, ...]
 
     @property
     def chance(self) -> float:

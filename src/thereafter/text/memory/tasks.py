@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.text.agreement.dice import Dice
-from thereafter.text.memory.line import Line, Place, Question
+from thereafter.text.memory.line import AnswerPlace, Line, Question
 
 SYMBOLS = ("a", "b", "c", "d")
 FILLERS = ("x", "y", "z")
@@ -20,7 +20,7 @@ PAIRS = (("(", ")"), ("[", "]"))
 
 
 @dataclass(frozen=True)
-class Task:
+class MemoryTask:
     """A way to make lines: `make` for n steps, of which there are `shortest`, `shortest + stride`, ... `longest`.
 
     `longest` is what the corpus of that name holds; a line may be asked for with any n beyond it.
@@ -48,7 +48,7 @@ class Task:
         return range(low, (self.longest if longest is None else longest) + 1, self.stride)
 
 
-def task(name: str) -> Task:
+def task(name: str) -> MemoryTask:
     """The task of that name; UnknownNameError with the nearest ones for any other."""
     if name not in TASKS:
         raise UnknownNameError("memory task", name, TASKS)
@@ -64,7 +64,7 @@ def remember_first(dice: Dice, n: int) -> Line:
     first = dice.pick(SYMBOLS)
     noise = tuple(dice.pick(FILLERS) for _ in range(n - 1))
     others = tuple(symbol for symbol in SYMBOLS if symbol != first)
-    return Line((first, *noise, CUE, first), (Question(n, (Place(n + 1, first, others),)),))
+    return Line((first, *noise, CUE, first), (Question(n, (AnswerPlace(n + 1, first, others),)),))
 
 
 def count_and_fire(dice: Dice, n: int) -> Line:
@@ -74,8 +74,8 @@ def count_and_fire(dice: Dice, n: int) -> Line:
     context-sensitive languages). Every word after the first `b` is asked for, and all must be right.
     """
     words = (COUNTED,) * n + (ECHOED,) * n + (FIRE,)
-    waits = tuple(Place(at, ECHOED, (FIRE,)) for at in range(n + 1, 2 * n))
-    return Line(words, (Question(n, (*waits, Place(2 * n, FIRE, (ECHOED,)))),))
+    waits = tuple(AnswerPlace(at, ECHOED, (FIRE,)) for at in range(n + 1, 2 * n))
+    return Line(words, (Question(n, (*waits, AnswerPlace(2 * n, FIRE, (ECHOED,)))),))
 
 
 def balanced_brackets(dice: Dice, n: int) -> Line:
@@ -98,7 +98,7 @@ def _pair(dice: Dice, inside: int, words: list[str], questions: list[Question]) 
         what, size = waiting.pop()
         if what != "open":
             others = tuple(closer for _, closer in PAIRS if closer != what)
-            questions.append(Question(size, (Place(len(words), what, others),)))
+            questions.append(Question(size, (AnswerPlace(len(words), what, others),)))
             words.append(what)
             continue
         opener, closer = dice.pick(PAIRS)
@@ -114,7 +114,7 @@ def _pair(dice: Dice, inside: int, words: list[str], questions: list[Question]) 
 TASKS = {
     one.name: one
     for one in (
-        Task(
+        MemoryTask(
             "remember-first",
             "A symbol, n words of noise, and the symbol again",
             "which symbol came first, n words ago",
@@ -122,7 +122,7 @@ TASKS = {
             shortest=1,
             longest=30,
         ),
-        Task(
+        MemoryTask(
             "count-and-fire",
             "n times a, n times b, and a mark that comes exactly then",
             "when to fire: after exactly as many words as were counted, n",
@@ -130,7 +130,7 @@ TASKS = {
             shortest=1,
             longest=20,
         ),
-        Task(
+        MemoryTask(
             "balanced-brackets",
             "Round and square brackets, every one closed by its own kind",
             "which bracket is open, n words back",
