@@ -98,6 +98,41 @@ print(sorted({name.partition(".")[2] for name in seen.arrays if "." in name}), l
     assert "'forget'" in run(installed, "-c", script, cwd=tmp_path)
 
 
+def test_every_instrument_for_recurrent_models_takes_it(installed: Path):
+    script = """
+import numpy as np, torch
+from thereafter.inspection import gradients, jacobians, streaming, surface, truncation, units
+from thereafter.inspection.applies import with_units
+from thereafter.inspection.properties import of_regex
+from thereafter.models.build import build, settings_of
+from thereafter.text.tokenizers import TOKENIZERS
+torch.manual_seed(0)
+text = "the cat sat on the mat and the dog sat on the cat " * 60
+tokenizer = TOKENIZERS.load("char").fit(lambda: iter([text]))
+settings = settings_of("my-mogrifier")(hidden=6, layers=2)
+model = build("my-mogrifier", settings, vocabulary_size=len(tokenizer.vocabulary))
+ids = tokenizer.encode(text)
+flow = gradients.gradient_flow(model, ids, distance=5)
+print(flow["layer"].tolist(), flow["field"].tolist(), bool((flow["norm"][1:, :, 1:] > 0).all()))
+last = gradients.last_loss(model, ids[:9])
+print(bool(np.isfinite(last["gates"][1:]).all()), last["share"][-1])
+print(jacobians.jacobians(model, ids, steps=4).about["memory"])
+print(truncation.truncation_effect(model, ids, lengths=(2,), steps=8)["share"][:, -1].tolist())
+print(sorted(next(streaming.stream_states(model, ids[:50], rows=1)).fields))
+print(units.search(model, tokenizer, text, [of_regex("cat")], top=2)["unit"].shape)
+print(list(with_units(model).cells))
+try:
+    surface.gate_surface(model, tokenizer, "the cat")
+except Exception as error:
+    print(error)
+"""
+    flow, last, memory, share, fields, best, layers, sentence = run(installed, "-c", script).splitlines()
+    assert flow == "['words', 'l0', 'l1'] ['x', 'h', 'c'] True"
+    assert (last, memory, share) == ("True 1.0", "['c', 'c']", "[1.0, 1.0, 1.0]")
+    assert (fields, best, layers) == ("['l0.c', 'l0.h', 'l1.c', 'l1.h']", "(1, 2)", "['l0', 'l1']")
+    assert "has no gate 'forget' that is a sigmoid of two sums" in sentence  # x and h gate each other first
+
+
 def test_what_knows_only_the_built_in_cells_does_not_take_it_for_one(installed: Path):
     script = """
 import sys

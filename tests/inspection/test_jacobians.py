@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from thereafter.errors import OptionError
+from thereafter.inspection.applies import still_copy
 from thereafter.inspection.jacobians import jacobian_decays, jacobians, layer_jacobians, product
-from thereafter.inspection.nodes import still_copy
-from thereafter.inspection.unrolling import run_layers
 from thereafter.kernels.scan import unroll
 from thereafter.models.build import build, settings_of
 from thereafter.models.recurrent import RecurrentModel
@@ -50,13 +49,13 @@ def tokens(count: int) -> np.ndarray:
 @EVERY
 def test_products_equal_autograd(kind: str, options: dict[str, Any]) -> None:
     still = still_copy(made(kind, **options))
-    x_BTI = still.embedding(torch.from_numpy(tokens(9))[None])
-    layers, features = run_layers(still, x_BTI)
-    torch.testing.assert_close(features, still.layers(x_BTI)[0])  # the plain loop is the model
+    ids = torch.from_numpy(tokens(9))[None]
+    look = still.look(ids, still.fresh(1), nodes=True)
+    torch.testing.assert_close(look.features_BTH, still.encode(ids, still.fresh(1))[0])  # the plain loop is the model
     first, last = 2, 7
-    x = x_BTI
-    for number, layer in enumerate(layers):
-        found = product(layer_jacobians(layer), last, last - first)
+    x = look.layers["words"].arrays["x"]
+    for number, layer in enumerate(look.layers[name].steps for name in still.cells):
+        jacobian = product(layer_jacobians(layer), last, last - first)
         sizes = list(layer.cell.state_sizes().values())
 
         def later(state_S: Tensor, layer: Any = layer, x: Tensor = x, sizes: list[int] = sizes) -> Tensor:
@@ -67,8 +66,8 @@ def test_products_equal_autograd(kind: str, options: dict[str, Any]) -> None:
 
         start_S = torch.cat([part[0] for part in layer.states[first + 1]])
         truth = torch.autograd.functional.jacobian(later, start_S)
-        torch.testing.assert_close(found, truth, rtol=0, atol=1e-6)
-        torch.testing.assert_close(found, truth, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(jacobian, truth, rtol=0, atol=1e-6)
+        torch.testing.assert_close(jacobian, truth, rtol=1e-9, atol=1e-12)
         y = torch.stack([state.h for state in layer.states[1:]], dim=1)
         x = x + y if number and options.get("connect") else y
 
@@ -127,5 +126,5 @@ def test_what_is_measured() -> None:
 
 def test_models_without_a_recurrent_state() -> None:
     settings = settings_of("transformer")(hidden=8, layers=1, heads=2, context=16)
-    with pytest.raises(OptionError, match="need a recurrent model and got 'transformer'"):
+    with pytest.raises(OptionError, match="needs a recurrent model and got 'transformer'"):
         jacobians(build("transformer", settings, vocabulary_size=V), tokens(30))

@@ -79,7 +79,7 @@ def test_the_search_is_the_same_as_a_plain_count(lm):
     found = search(lm.model, lm.tokenizer, text, [properties.named("speech"), properties.named("boundary")], top=4)
     ids = lm.tokenizer.encode(text)
     half = len(ids) // 2
-    pieces = list(streaming.read_states(lm.model, ids[half:]))
+    pieces = list(streaming.stream_states(lm.model, ids[half:]))
     places = np.concatenate([piece.places_N for piece in pieces])
     truth = properties.speech(text)[half:][places]
     field, unit = found["unit"][0, 0].removesuffix("]").split("[")
@@ -118,11 +118,11 @@ def test_streamed_states_are_those_of_a_trace(kind: str, tokens: str):
     text = written(40, 3)
     trace = lm.trace(text)
     ids = lm.tokenizer.encode(text)[: len(trace.tokens)]
-    (piece,) = streaming.read_states(lm.model, ids, rows=1, gates=True)
+    (piece,) = streaming.stream_states(lm.model, ids, rows=1, gates=True)
     assert piece.places_N.tolist() == list(range(len(ids)))
     for name, array in piece.fields.items():
         np.testing.assert_allclose(array, trace[name], atol=1e-5)
-    several = list(streaming.read_states(lm.model, ids, rows=3, warm=len(ids)))
+    several = list(streaming.stream_states(lm.model, ids, rows=3, warm=len(ids)))
     places = np.concatenate([one.places_N for one in several])
     order = np.argsort(places)
     assert places[order].tolist() == list(range(len(ids)))

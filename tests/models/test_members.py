@@ -130,7 +130,7 @@ class NoStart(NoBody):
     fresh = NeuralModel.fresh  # type: ignore[assignment]
 
     def encode(
-        self, tokens_BT: Tensor, state: NeuralState, record: Any = None
+        self, tokens_BT: Tensor, state: NeuralState, observer: Any = None
     ) -> tuple[Tensor, Tensor | None, NeuralState]:
         return torch.zeros(*tokens_BT.shape, 1), None, state
 

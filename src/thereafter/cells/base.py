@@ -45,6 +45,13 @@ class HCState(NamedTuple):
 State = HState | HCState
 
 
+class MemoryGate(NamedTuple):
+    """The gate by which a step multiplies the memory: by the gate itself where it keeps, else by 1 - gate."""
+
+    name: str
+    keeps: bool = True
+
+
 class Cell(ABC):
     """One step of a recurrent network.
 
@@ -83,6 +90,14 @@ class Cell(ABC):
     def blocks(self) -> tuple[str, ...]:
         """The gates that have weights of their own."""
         return self.gates
+
+    @property
+    def memory_gate(self) -> MemoryGate | None:
+        """What multiplies the last field of the state and nothing else; None where a matrix always comes between.
+
+        Its name is one of those in a step's record.
+        """
+        return MemoryGate("forget") if "forget" in self.gates else None
 
     def state_sizes(self) -> dict[str, int]:
         """The size of each state field."""

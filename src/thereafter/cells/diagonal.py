@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from thereafter.cells.base import Record, Weights
+from thereafter.cells.base import MemoryGate, Record, Weights
 from thereafter.cells.minimal import LinearCell
 
 
@@ -24,6 +24,10 @@ class Diagonal(LinearCell):
 
     name: ClassVar[str] = "diagonal"
     gates: ClassVar[tuple[str, ...]] = ("input",)
+
+    @property
+    def memory_gate(self) -> MemoryGate:
+        return MemoryGate("decay")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return super().shapes() | {"log_rate": (self.hidden_size,)}

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from thereafter.cells.base import Cell, HState, Record, Weights, normalise, split
+from thereafter.cells.base import Cell, HState, MemoryGate, Record, Weights, normalise, split
 from thereafter.errors import OptionError
 
 
@@ -48,6 +48,10 @@ class GRU(Cell):
         self.reset = reset
         self.update = update
         self.update_bias = update_bias
+
+    @property
+    def memory_gate(self) -> MemoryGate:
+        return MemoryGate("update", keeps=self.update == "old")
 
     def initialise(self, weights: dict[str, Tensor]) -> None:
         super().initialise(weights)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from thereafter.cells.base import Cell, HState, Record, Weights, split
+from thereafter.cells.base import Cell, HState, MemoryGate, Record, Weights, split
 from thereafter.errors import OptionError
 
 
@@ -51,6 +51,10 @@ class MinGRU(LinearCell):
 
     name: ClassVar[str] = "mingru"
     gates: ClassVar[tuple[str, ...]] = ("update", "new")
+
+    @property
+    def memory_gate(self) -> MemoryGate:
+        return MemoryGate("update", keeps=False)
 
     def coefficients(self, z_BTG: Tensor, weights: Weights, record: Record | None = None) -> tuple[Tensor, Tensor]:
         update, new = split(z_BTG, 2)

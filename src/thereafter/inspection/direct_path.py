@@ -1,7 +1,7 @@
 """The direct path of a memory: how much of a gradient comes along its gates alone.
 
 The memory s is c in an LSTM, h in a GRU, minGRU or minLSTM. A step multiplies it by a gate (f in an LSTM, the share of
-the old state in the others) and adds something, so that on the way back one path does nothing but multiply:
+the old state in the others) and adds something, so that in the backward pass one path does nothing but multiply:
 
     s_t = gate_t * s_{t-1} + ...      direct(k) = d loss / d s_T * gate_T * gate_{T-1} * ... * gate_{T-k+1}
 
@@ -13,19 +13,18 @@ Shapes: B rows, T steps, S size of the memory, D distances back from the loss.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from thereafter.inspection.nodes import Node
+from thereafter.inspection.gradient_nodes import GradientNode
 
 
 def direct_paths(
-    nodes: Sequence[Node], gradients: Sequence[Tensor], at: tuple[Tensor, Tensor]
-) -> dict[str, NDArray[Any]]:
+    nodes: Sequence[GradientNode], gradients: Sequence[Tensor], at: tuple[Tensor, Tensor]
+) -> dict[str, NDArray[np.float64]]:
     """`gates`, `direct` and `additive`, each [layer, distance]; NaN where a layer has no direct path.
 
     `gates`: the product of gates, mean over units and rows. `direct`: the norm of what comes along the direct path
@@ -36,10 +35,9 @@ def direct_paths(
     layers = list(dict.fromkeys(node.layer for node in nodes))
     paths = {key: np.full((len(layers), at[1].shape[1]), np.nan) for key in ("gates", "direct", "additive")}
     for node, whole_BDS in zip(nodes, gradients, strict=True):
-        if node.gates is None:
+        if node.kept_BTM is None:
             continue
-        gate_BTS = torch.stack(node.gates, dim=1).detach()
-        for key, values_D in _along(gate_BTS[at], whole_BDS).items():
+        for key, values_D in _along(node.kept_BTM.detach()[at], whole_BDS).items():
             paths[key][layers.index(node.layer)] = values_D.cpu().numpy()
     return paths
 

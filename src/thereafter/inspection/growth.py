@@ -19,11 +19,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from thereafter import progress
 from thereafter.errors import OptionError
+from thereafter.inspection.applies import neural
 from thereafter.inspection.held import held_for_backward
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.text_rows import neural
 from thereafter.models.neural import NeuralModel
-from thereafter.models.settings import TransformerSettings
 
 GROWTH = "growth"
 
@@ -88,11 +87,10 @@ def _finish(device: torch.device) -> None:
 
 
 def _check_room(name: str, model: NeuralModel, steps: int) -> None:
-    settings = model.settings
-    if isinstance(settings, TransformerSettings) and settings.context < steps:
+    most = model.most_at_once
+    if most is not None and most < steps:
         raise OptionError(
-            f"{name} has a context of {settings.context} tokens; expected at least {steps}, the longest length; "
-            "try shorter lengths"
+            f"{name} has a context of {most} tokens; expected at least {steps}, the longest length; try shorter lengths"
         )
 
 

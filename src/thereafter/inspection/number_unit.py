@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from thereafter import progress
 from thereafter.errors import OptionError
+from thereafter.inspection.applies import with_units
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.reader import Reader
-from thereafter.inspection.streaming import recurrent
 from thereafter.inspection.units import selectivity
-from thereafter.models.recurrent import RecurrentModel
+from thereafter.models.neural import NeuralModel
 from thereafter.text.agreement import Sentence
 
 TOP = 10
@@ -61,7 +61,7 @@ def number_unit(
     `singular` and `plural`, its mean on the second half. `control` [shuffle] is the held-out AUC of the best unit for
     numbers dealt out at random.
     """
-    model = recurrent(reader.model)
+    model = with_units(reader.model)
     fields = model.fields if field is None else (field,)
     if not set(fields) <= set(model.fields):
         raise OptionError(f"the model {reader.name!r} has no state {field!r}; expected {' or '.join(model.fields)}")
@@ -132,7 +132,7 @@ def _shuffled(places: _Places, draw: np.random.Generator) -> NDArray[np.bool_]:
 
 
 def _read(
-    model: RecurrentModel, wanted: Sequence[str], reader: Reader, known: Sequence[Sentence], advance: progress.Advance
+    model: NeuralModel, wanted: Sequence[str], reader: Reader, known: Sequence[Sentence], advance: progress.Advance
 ) -> _Places:
     """The states after each word strictly between subject and verb, sentence after sentence."""
     states: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(known)
@@ -144,7 +144,9 @@ def _read(
             tokens_BT = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
             for row, ids in enumerate(rows):
                 tokens_BT[row, : len(ids)] = ids
-            fields = _fields(model, wanted, tokens_BT)
+            look = model.look(model.checked(tokens_BT), model.begin(len(rows)))
+            units = [f"{layer}.{field}" for layer in model.cells for field in wanted]
+            fields = {unit: look.arrays[unit].float().cpu().numpy() for unit in units}
             names = [f"{field}[{unit}]" for field, array in fields.items() for unit in range(array.shape[-1])]
             every_BTU = np.concatenate(list(fields.values()), axis=-1)
             for row, at in enumerate(batch):
@@ -174,21 +176,6 @@ def _batches(known: Sequence[Sentence]) -> Iterator[list[int]]:
     order = sorted(range(len(known)), key=lambda at: known[at].closer)
     for begin in range(0, len(order), _ROWS):
         yield order[begin : begin + _ROWS]
-
-
-def _fields(
-    model: RecurrentModel, wanted: Sequence[str], tokens_BT: NDArray[np.int64]
-) -> dict[str, NDArray[np.float32]]:
-    """The wanted states of every layer, [B, T, units] each."""
-    memory = model.begin(len(tokens_BT)).memory
-    columns = [tuple(memory[f"{field}_{lane.name}"] for lane in model.layers.lanes) for field in model.fields]
-    start = columns[0] if len(columns) == 1 else tuple(columns)
-    traced = model.layers.trace(model.embedding(model.checked(tokens_BT)), start)
-    return {
-        f"{lane}.{field}": record[field].float().cpu().numpy()
-        for lane, record in traced.records.items()
-        for field in wanted
-    }
 
 
 def _check(first: Sequence[Sentence], second: Sequence[Sentence]) -> None:

@@ -6,18 +6,18 @@ Shapes: T steps, H features, G grid lines, W words, U units.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
+from thereafter.inspection.applies import neural, with_units
 from thereafter.inspection.dynamics import principal
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.neighbours import find_token
-from thereafter.inspection.streaming import recurrent
-from thereafter.models.base import SequenceModel
+from thereafter.models.base import Ids
+from thereafter.models.look import LayerLook
 from thereafter.models.neural import NeuralModel
 from thereafter.text.tokenizers.base import Tokenizer
 
@@ -26,7 +26,7 @@ _MARGIN = 0.12  # beyond the outermost states, as a share of the plane's width
 
 
 def prediction_surface(
-    model: SequenceModel[Any], tokenizer: Tokenizer, text: str, words: Sequence[str] = (), *, grid: int = GRID
+    model: object, tokenizer: Tokenizer, text: str, words: Sequence[str] = (), *, grid: int = GRID
 ) -> Measurement:
     """p(word | f) over the plane of the first two principal components of the features f met in a text.
 
@@ -36,10 +36,9 @@ def prediction_surface(
     the tokens asked about; without any, the four likeliest over the plane. Returns `probability` [word, second, first],
     the grid `first`, `second`, the likeliest token at each place, and where the text's states lie: `point` [step, 2].
     """
-    if not isinstance(model, NeuralModel):
-        raise OptionError(f"{type(model).__name__} has no hidden state; expected a neural model")
+    network = neural(model, "a plane of states")
     ids = tokenizer.encode(text)
-    features_TH = _features(model, ids)
+    features_TH = _features(network, ids)
     plane = principal(features_TH, 2)
     points_T2 = plane.project(features_TH)
     low, high = points_T2.min(axis=0), points_T2.max(axis=0)
@@ -47,9 +46,9 @@ def prediction_surface(
     lines = [np.linspace(low[k] - edge[k], high[k] + edge[k], grid) for k in range(2)]
     second, first = np.meshgrid(lines[1], lines[0], indexing="ij")
     lifted = plane.lift(np.stack([first.ravel(), second.ravel()], axis=1))
-    with model.quietly():
-        features = torch.from_numpy(lifted).to(model.device, model.embedding.weight.dtype)
-        p_NV = model.head.log_prob(features).double().exp().cpu().numpy()
+    with network.quietly():
+        features = torch.from_numpy(lifted).to(network.device, network.embedding.weight.dtype)
+        p_NV = network.head.log_prob(features).double().exp().cpu().numpy()
     asked = [find_token(word, tokenizer) for word in words]
     if not asked:
         asked = np.argsort(-p_NV.max(axis=0), kind="stable")[:4].tolist()
@@ -83,7 +82,7 @@ def prediction_surface(
 
 
 def gate_surface(
-    model: SequenceModel[Any],
+    model: object,
     tokenizer: Tokenizer,
     text: str,
     gate: str = "forget",
@@ -100,38 +99,17 @@ def gate_surface(
     the text. Returns `value` [state, word] over the grid `word_part`, `state_part`, the text's own `met` [step, 2] and
     `gate` [step], each the sigmoid of its place. For the LSTM's gates and a GRU's reset and update.
     """
-    cells = recurrent(model)
-    lane = cells.layers.lanes[layer]
-    cell, weights = lane.cell, cells.layers.lane_weights(lane)
-    if (
-        gate not in cell.blocks
-        or gate in ("cell", "new", "hidden")
-        or cell.layer_norm
-        or "weight_hh" not in weights
-        or not cell.hoists
-    ):
-        raise OptionError(f"the cell {cell.name!r} has no gate {gate!r} that is a sigmoid of two sums; try 'forget'")
+    network = with_units(model)
     ids = tokenizer.encode(text)
-    with cells.quietly():
-        tokens_1T = cells.checked(ids.reshape(1, -1))
-        state = cells.begin(1)
-        before_1U = state.memory[f"h_{lane.name}"]
-        columns = [tuple(state.memory[f"{f}_{one.name}"] for one in cells.layers.lanes) for f in cells.fields]
-        x_1TE = cells.embedding(tokens_1T)
-        traced = cells.layers.trace(x_1TE, columns[0] if len(columns) == 1 else tuple(columns))
-        read = x_1TE[0] if layer == 0 else traced.records[f"l{layer - 1}"]["h"][0]
-        h_TU = traced.records[lane.name]["h"][0]
-        past_TU = torch.cat([before_1U, h_TU[:-1]])
-        rows = cell.rows(gate)
-        a_TU = read @ weights["weight_ih"][rows].T
-        b_TU = past_TU @ weights["weight_hh"][rows].T
-        bias_U = sum((weights[name][rows] for name in ("bias_ih", "bias_hh") if name in weights), torch.zeros(1))
-        values_TU = torch.sigmoid(a_TU + b_TU + bias_U).double().cpu().numpy()
+    with network.quietly():
+        look = network.look(network.checked(ids.reshape(1, -1)), network.begin(1), nodes=True)
+        name, cell = list(network.cells.items())[layer]
+        a_TU, b_TU, bias_U, values_TU = _gate_sums(look.layers[name], gate, cell.name)
     chosen = int(values_TU.std(axis=0).argmax()) if unit is None else unit
     if not 0 <= chosen < values_TU.shape[1]:
         raise OptionError(f"unit is {unit}; expected 0 to {values_TU.shape[1] - 1}")
-    bias = float(bias_U.expand(values_TU.shape[1])[chosen])
-    met_T2 = np.stack([a_TU[:, chosen].double().cpu().numpy(), b_TU[:, chosen].double().cpu().numpy()], axis=1)
+    bias = float(bias_U[chosen])
+    met_T2 = np.stack([a_TU[:, chosen], b_TU[:, chosen]], axis=1)
     reach = np.maximum(np.abs(met_T2).max(axis=0) * 1.1, 1.0)
     lines = [np.linspace(-reach[k], reach[k], grid) for k in range(2)]
     value = 1 / (1 + np.exp(-(lines[0][None, :] + lines[1][:, None] + bias)))
@@ -162,13 +140,28 @@ def gate_surface(
     )
 
 
-def _features(model: NeuralModel, ids: NDArray[Any]) -> NDArray[np.float64]:
+def _gate_sums(
+    layer: LayerLook, gate: str, cell: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """What a gate takes from the input and from the state at each step, [T, U] each, its bias [U] and its values."""
+    sums = None if layer.steps is None else layer.steps.gate_sums(gate)
+    if sums is not None and gate in layer.arrays:
+        value_BTU = torch.sigmoid(sums.input_BTU + sums.state_BTU + sums.bias_U)
+        # peepholes and layer norm are no part of these sums, and a candidate is no sigmoid
+        if torch.allclose(value_BTU, layer.arrays[gate], rtol=1e-3, atol=1e-4):
+            a_TU, b_TU, value_TU = (part[0] for part in (sums.input_BTU, sums.state_BTU, value_BTU))
+            arrays = [part.double().cpu().numpy() for part in (a_TU, b_TU, sums.bias_U, value_TU)]
+            return arrays[0], arrays[1], arrays[2], arrays[3]
+    raise OptionError(f"the cell {cell!r} has no gate {gate!r} that is a sigmoid of two sums; try 'forget'")
+
+
+def _features(model: NeuralModel, ids: Ids) -> NDArray[np.float64]:
     """What the head sees after each token, [T, H]."""
     if len(ids) < 3:
         raise OptionError(f"the text has {len(ids)} tokens; expected at least 3")
-    found = []
+    features = []
     state = model.start(1)
     for token in ids.tolist():
         state = model.read(np.array([[token]]), state)
-        found.append(model.known(state)[0].double().cpu().numpy())
-    return np.stack(found)
+        features.append(model.known(state)[0].double().cpu().numpy())
+    return np.stack(features)

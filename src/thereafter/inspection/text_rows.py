@@ -6,18 +6,14 @@ Shapes: B rows, T steps.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter.errors import OptionError
+from thereafter.models.base import Ids
 from thereafter.models.neural import NeuralModel
-from thereafter.models.settings import TransformerSettings
-
-Ids = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
@@ -33,22 +29,10 @@ class TextRows:
         return self.inputs_BT.shape[1]
 
 
-def neural(model: object, purpose: str) -> NeuralModel:
-    """The model itself where it has gradients; else an error that says which have."""
-    if isinstance(model, NeuralModel):
-        return model
-    from thereafter.models.build import NEURAL
-
-    raise OptionError(
-        f"only a neural model has {purpose}; got {type(model).__name__.removesuffix('Model').lower()}; "
-        f"try a run of: {', '.join(NEURAL)}"
-    )
-
-
 def longest(model: NeuralModel, ids: Ids) -> int:
     """How many tokens the model can see in one go: of the text, of a line where lines stand alone, of its context."""
     most = max(map(len, _pieces(model, ids)), default=0)
-    return min(most, model.settings.context) if isinstance(model.settings, TransformerSettings) else most
+    return min(most, model.most_at_once or most)
 
 
 def cut_rows(model: NeuralModel, ids: Ids, *, least: int, most: int, rows: int) -> TextRows:
@@ -63,8 +47,7 @@ def cut_rows(model: NeuralModel, ids: Ids, *, least: int, most: int, rows: int) 
             f"the longest {what} the model can see at once has {seen} tokens; expected at least {least}; "
             "try a longer text, or fewer steps back"
         )
-    if isinstance(model.settings, TransformerSettings):
-        most = min(most, model.settings.context)
+    most = min(most, model.most_at_once or most)
     pieces = [piece for piece in _pieces(model, ids) if len(piece) >= least]
     if np.ndim(ids) == 1 and model.restart is None:
         size = min(most, len(pieces[0]))

@@ -1,7 +1,7 @@
 """What truncated backpropagation through time keeps of the gradient.
 
 The text is worked through in pieces of n steps; the state is carried from piece to piece, its gradient is not, as in
-training. With g the gradient of the recurrent weights over the whole text and g_n the one found in pieces:
+training. With g the gradient of the recurrent weights over the whole text and g_n the one taken in pieces:
 
     share(n) = |g_n| / |g|,    cosine(n) = g_n . g / (|g_n| |g|)
 
@@ -18,11 +18,11 @@ from torch import Tensor
 
 from thereafter import progress
 from thereafter.errors import OptionError
-from thereafter.inspection.gradients import model_name
+from thereafter.inspection.applies import model_name, recurrent, still_copy
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.nodes import still_copy
-from thereafter.inspection.text_rows import Ids, TextRows, cut_rows, longest, neural
-from thereafter.models.recurrent import RecurrentModel
+from thereafter.inspection.text_rows import TextRows, cut_rows, longest
+from thereafter.models.base import Ids
+from thereafter.models.neural import NeuralModel
 
 TRUNCATION = "truncation"
 LENGTHS = (1, 2, 5, 10, 20, 40, 80)
@@ -44,28 +44,26 @@ def truncation_effect(
     Over `rows` rows of at most `steps` tokens (160, or as long as the text or its lines are). Arrays: `share` and
     `cosine` [layer, length]; the last layer is "all". Layers without a recurrent matrix count their input matrix.
     """
-    original = neural(model, "truncation")
-    if not isinstance(original, RecurrentModel):
-        raise OptionError(f"truncation needs a recurrent model and got {model_name(model)!r}; try rnn, gru or lstm")
+    original = recurrent(model, "truncation")
     if not lengths or min(lengths) < 1:
         raise OptionError(f"lengths are {list(lengths)}; expected steps, 1 or more each; try lengths=(5, 20, 80)")
     whole = min(longest(original, ids), steps or STEPS)
     # where lines stand alone few are as long as the longest
     text_rows = cut_rows(original, ids, least=(whole + 1) // 2, most=whole, rows=rows)
     still = still_copy(original).requires_grad_()
-    names = _recurrent_weights(still)
+    weights = still.recurrent_weights
     tried = sorted({n for n in lengths if n < whole} | {whole})
     with progress.task("truncation", total=len(tried)) as advance:
-        found = []
+        gradients = []
         for n in tried:
-            found.append(_in_pieces(still, text_rows, n, list(names.values())))
+            gradients.append(_in_pieces(still, text_rows, n, list(weights.values())))
             advance(1)
-    pairs = [[_compared(part, full) for part, full in zip(g, found[-1], strict=True)] for g in found]
-    joined = [torch.cat(g) for g in found]
+    pairs = [[_compare(part, full) for part, full in zip(g, gradients[-1], strict=True)] for g in gradients]
+    joined = [torch.cat(g) for g in gradients]
     for row, g in zip(pairs, joined, strict=True):
-        row.append(_compared(g, joined[-1]))
+        row.append(_compare(g, joined[-1]))
     both = np.array(pairs).transpose(2, 1, 0)
-    arrays = {"share": both[0], "cosine": both[1], "layer": np.array([*names, "all"]), "length": np.array(tried)}
+    arrays = {"share": both[0], "cosine": both[1], "layer": np.array([*weights, "all"]), "length": np.array(tried)}
     axes: dict[str, tuple[str, ...]] = dict.fromkeys(("share", "cosine"), ("layer", "length"))
     axes |= {"layer": ("layer",), "length": ("length",)}
     about = {"model": name or model_name(model), "text": text, "steps": whole, "rows": len(text_rows.mask_BT)}
@@ -73,16 +71,8 @@ def truncation_effect(
     return Measurement(TRUNCATION, arrays, axes, about)
 
 
-def _recurrent_weights(model: RecurrentModel) -> dict[str, Tensor]:
-    named = {}
-    for lane in model.layers.lanes:
-        weights = model.layers.lane_weights(lane)
-        named[lane.name] = weights.get("weight_hh", weights["weight_ih"])
-    return named
-
-
-def _in_pieces(model: RecurrentModel, rows: TextRows, size: int, weights: list[Tensor]) -> list[Tensor]:
-    """The gradient of the whole text's loss in each weight, found in pieces of `size` steps, each a flat vector."""
+def _in_pieces(model: NeuralModel, rows: TextRows, size: int, weights: list[Tensor]) -> list[Tensor]:
+    """The gradient of the whole text's loss in each weight, taken in pieces of `size` steps, each a flat vector."""
     total = [torch.zeros_like(weight) for weight in weights]
     state = model.fresh(len(rows.mask_BT))
     for begin in range(0, rows.steps, size):
@@ -95,7 +85,7 @@ def _in_pieces(model: RecurrentModel, rows: TextRows, size: int, weights: list[T
     return [gradient.flatten() for gradient in total]
 
 
-def _compared(part: Tensor, full: Tensor) -> tuple[float, float]:
+def _compare(part: Tensor, full: Tensor) -> tuple[float, float]:
     """Share and cosine; a gradient of zeros keeps nothing and points nowhere."""
     long, most = float(part.norm()), float(full.norm())
     return (long / most, float(part @ full) / (long * most)) if long * most > 0 else (0.0, 0.0)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.properties import Property, token_ends
-from thereafter.inspection.streaming import read_states
+from thereafter.inspection.streaming import stream_states
 from thereafter.models.base import SequenceModel
 from thereafter.progress import task
 from thereafter.text.tokenizers.base import Tokenizer
@@ -182,7 +182,7 @@ def _read(
     """All units at places spread over the text, or the wanted units at all places."""
     every = 1 if wanted is not None else max(1, -(-len(ids) // SAMPLE))
     places, parts, names = [], [], list(wanted or [])
-    for piece in read_states(model, ids, gates=gates, label=label):
+    for piece in stream_states(model, ids, gates=gates, label=label):
         kept = piece.places_N % every == 0
         places.append(piece.places_N[kept])
         if wanted is None:

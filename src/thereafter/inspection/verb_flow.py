@@ -22,12 +22,12 @@ from torch import Tensor
 
 from thereafter.errors import OptionError
 from thereafter.evaluation.agreement import verdicts
+from thereafter.inspection.applies import neural, still_copy
 from thereafter.inspection.direct_path import direct_paths
-from thereafter.inspection.gradients import flow_of, gradients_of
+from thereafter.inspection.gradient_nodes import gradients_of, run
+from thereafter.inspection.gradients import flow_of
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.nodes import run, still_copy
 from thereafter.inspection.reader import Reader
-from thereafter.inspection.text_rows import neural
 from thereafter.models.neural import NeuralModel
 from thereafter.text.agreement import LONGEST, Sentence
 from thereafter.text.agreement import sentences as new_sentences
@@ -56,10 +56,10 @@ def verb_flow(
     chosen = _known(reader, _chosen(sentences, distance, count))
     inputs_BT, verb_B, place_B = _rows(reader, original, chosen)
     still = still_copy(original)
-    nodes, f_BTH = run(still, inputs_BT)
+    nodes, look = run(still, inputs_BT)
     row_B = torch.arange(len(chosen), device=inputs_BT.device)
     with torch.enable_grad():
-        loss = still.head.nll(f_BTH[row_B, place_B], verb_B).sum()
+        loss = still.head.nll(look.features_BTH[row_B, place_B], verb_B).sum()
     back_BD = place_B.unsqueeze(1) - torch.arange(distance + 1, device=inputs_BT.device)
     at = (row_B.unsqueeze(1), back_BD)
     g_BDS = [whole_BTS[at] for whole_BTS in gradients_of(loss, nodes)]

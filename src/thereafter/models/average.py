@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter.layers.embedding import Embedding
-from thereafter.models.network import Record, TextFacts
+from thereafter.models.look import Observer
+from thereafter.models.network import TextFacts
 from thereafter.models.settings import AverageSettings
 from thereafter.models.state import NeuralState
 from thereafter.models.window import LastTokens
@@ -35,16 +36,18 @@ class AverageModel(LastTokens):
         self.head = self._make_head(size, tied=settings.tied)
 
     def encode(
-        self, tokens_BT: Tensor, state: NeuralState, record: Record | None = None
+        self, tokens_BT: Tensor, state: NeuralState, observer: Observer | None = None
     ) -> tuple[Tensor, Tensor | None, NeuralState]:
         seen_BS, after = self._seen(tokens_BT, state)
         there_BS = seen_BS >= 0
         x_BSE, table = self.embedding.lookup(seen_BS.clamp(min=0))
+        if observer is not None:
+            x_BSE = observer.words(x_BSE)
         x_BSE = x_BSE * there_BS.unsqueeze(-1)
         window = self.settings.window
         mean_BTE = F.avg_pool1d(x_BSE.transpose(1, 2), window, stride=1).transpose(1, 2)
         share_BT = F.avg_pool1d(there_BS.to(x_BSE.dtype), window, stride=1)
         h_BTE = mean_BTE / share_BT.unsqueeze(-1)
-        if record is not None:
-            record["mean"] = (("step", "unit"), h_BTE[0])
+        if observer is not None:
+            observer.show("mean", ("step", "unit"), h_BTE[0])
         return h_BTE, table if self.settings.tied else None, after

@@ -13,11 +13,9 @@ from torch import Tensor
 
 from thereafter.layers.heads import WordHead
 from thereafter.models.base import Ids
+from thereafter.models.look import Look, Observer
 from thereafter.models.quiet import Quietly
 from thereafter.models.state import NeuralState
-
-Record = dict[str, tuple[tuple[str, ...], Tensor]]
-"""What a body shows of one row: `{field: (axis names, tensor)}`, first axis "step"."""
 
 
 class TextFacts(TypedDict):
@@ -51,9 +49,12 @@ class Network(Protocol):
         """The state of rows that have read `<s>` and nothing else."""
 
     def encode(
-        self, tokens_BT: Tensor, state: NeuralState, record: Record | None = None
+        self, tokens_BT: Tensor, state: NeuralState, observer: Observer | None = None
     ) -> tuple[Tensor, Tensor | None, NeuralState]:
         """Features before the last dropout, the word vectors' matrix for a tied head (or None), the new state."""
+
+    def look(self, tokens_BT: Tensor, state: NeuralState, *, attention: bool = False) -> Look:
+        """What it does with the tokens, layer by layer."""
 
     def advance(self, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
         """Features after each token, and the state with the last of them."""

@@ -9,7 +9,7 @@ A kind of model says two things: `fresh`, the state that has read nothing; `enco
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from thereafter.cells.base import Cell
 from thereafter.errors import OptionError
 from thereafter.layers.adaptive import AdaptiveSoftmax
 from thereafter.layers.counting import count_parameters
@@ -26,7 +27,7 @@ from thereafter.layers.readers import Reader
 from thereafter.layers.softmax import Softmax
 from thereafter.models import features as looking
 from thereafter.models.base import Fields, Floats, Ids, ModelFacts, SequenceModel, checked_tokens
-from thereafter.models.network import Record
+from thereafter.models.look import Look, Observer, memory_name
 from thereafter.models.quiet import Askers, Evaluating, Quietly
 from thereafter.models.scoring import past_line_ends, recorded, score
 from thereafter.models.settings import NeuralSettings
@@ -77,9 +78,12 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
 
     @abstractmethod
     def encode(
-        self, tokens_BT: Tensor, state: NeuralState, record: Record | None = None
+        self, tokens_BT: Tensor, state: NeuralState, observer: Observer | None = None
     ) -> tuple[Tensor, Tensor | None, NeuralState]:
-        """Features before the last dropout, the word vectors' matrix for a tied head (or None), the new state."""
+        """Features before the last dropout, the word vectors' matrix for a tied head (or None), the new state.
+
+        Whoever looks is shown the word vectors, and the layers if there are any: see `look.Observer`.
+        """
 
     def _dropped(self, h_BTH: Tensor) -> Tensor:
         """The dropout between the features and the head."""
@@ -88,6 +92,50 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
     def stack(self, states: Sequence[NeuralState]) -> NeuralState:
         """The rows of several states one below the other."""
         return stacked(states)
+
+    # ---- what instruments ask of every kind
+
+    fields: tuple[str, ...] = ()
+    """The states its layers carry from token to token, such as h and c; none where it does not recur."""
+
+    @property
+    def cells(self) -> Mapping[str, Cell]:
+        """The cells of its recurrent layers by the names of the layers; none where it does not recur."""
+        return {}
+
+    @property
+    def recurrent_weights(self) -> Mapping[str, Tensor]:
+        """The matrix by which each recurrent layer reads its last state, its input matrix where it has none."""
+        return {}
+
+    @property
+    def most_at_once(self) -> int | None:
+        """How many tokens it can see at once, where that has an end."""
+        return None
+
+    def carried(self, state: NeuralState) -> dict[str, Tensor]:
+        """The states of its recurrent layers in a state, [B, size] each, by their names in a trace: "l0.h"."""
+        memory = state.memory
+        return {f"{name}.{field}": memory[memory_name(name, field)] for name in self.cells for field in self.fields}
+
+    def look(
+        self,
+        tokens_BT: Tensor,
+        state: NeuralState,
+        *,
+        nodes: bool = False,
+        attention: bool = False,
+        reset_BT: Tensor | None = None,
+    ) -> Look:
+        """What it does with the tokens, layer by layer; the arguments are those of `look.Observer`.
+
+        Dropout and gradients are as they stand: whoever wants none is in `quietly`.
+        """
+        if reset_BT is not None and not self.fields:
+            raise OptionError(f"{type(self).__name__} carries no state from token to token; try it without reset_BT")
+        observer = Observer(nodes=nodes, attention=attention, reset_BT=reset_BT)
+        f_BTH, _, after = self.encode(tokens_BT, state, observer)
+        return observer.look(f_BTH, after)
 
     # ---- for training, over tensors
 

@@ -10,10 +10,12 @@ from typing import ClassVar, Self, Unpack
 import torch
 from torch import Tensor
 
+from thereafter.cells.base import Cell
 from thereafter.layers.dropout import locked
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.recurrent import Recurrent
-from thereafter.models.network import Record, TextFacts
+from thereafter.models.look import Observer, memory_name
+from thereafter.models.network import TextFacts
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import RecurrentSettings
 from thereafter.models.state import NeuralState
@@ -63,37 +65,42 @@ class RecurrentModel(NeuralModel):
         memory = {}
         for lane in self.layers.lanes:
             for field, part in zip(self.fields, lane.cell.zero_state(batch, self.embedding.weight), strict=True):
-                memory[f"{field}_{lane.name}"] = part
+                memory[memory_name(lane.name, field)] = part
         return NeuralState(memory)
 
     def encode(
-        self, tokens_BT: Tensor, state: NeuralState, record: Record | None = None
+        self, tokens_BT: Tensor, state: NeuralState, observer: Observer | None = None
     ) -> tuple[Tensor, Tensor | None, NeuralState]:
         tied = self.settings.tied and torch.is_grad_enabled()
         x_BTE, table = self.embedding.lookup(tokens_BT) if tied else (self.embedding(tokens_BT), None)
-        columns = [tuple(state.memory[f"{field}_{lane.name}"] for lane in self.layers.lanes) for field in self.fields]
+        names = [[memory_name(lane.name, field) for lane in self.layers.lanes] for field in self.fields]
+        columns = [tuple(state.memory[name] for name in column) for column in names]
         before = columns[0] if len(columns) == 1 else tuple(columns)
-        if record is not None:
-            traced = self.layers.trace(x_BTE, before)
-            h_BTH, after = traced.output, traced.state
-            for lane, arrays in traced.records.items():
-                record |= {f"{lane}.{name}": (("step", "unit"), array[0]) for name, array in arrays.items()}
+        if observer is not None:
+            h_BTH, after = observer.run(self.layers, observer.words(x_BTE), before)
         elif self._may_stream(tokens_BT):
             h_BTH, after = self._streams.read(self.layers, x_BTE, before)
         else:
             h_BTH, after = self.layers(x_BTE, before)
         columns = [after] if len(self.fields) == 1 else list(after)
-        memory = {
-            f"{field}_{lane.name}": part
-            for field, column in zip(self.fields, columns, strict=True)
-            for lane, part in zip(self.layers.lanes, column, strict=True)
-        }
+        memory: dict[str, Tensor] = {}
+        for column, parts in zip(names, columns, strict=True):
+            memory |= zip(column, parts, strict=True)
         return h_BTH, table, NeuralState(memory)
 
     def _may_stream(self, tokens_BT: Tensor) -> bool:
         """A few tokens on a CPU, with no gradient and no noise, go through buffers made once."""
         short = 1 <= tokens_BT.shape[1] <= STEPS_STREAMED and self.device.type == "cpu"
         return short and not self.training and not torch.is_grad_enabled()
+
+    @property
+    def cells(self) -> dict[str, Cell]:
+        return {lane.name: lane.cell for lane in self.layers.lanes}
+
+    @property
+    def recurrent_weights(self) -> dict[str, Tensor]:
+        weights = {lane.name: self.layers.lane_weights(lane) for lane in self.layers.lanes}
+        return {name: own.get("weight_hh", own["weight_ih"]) for name, own in weights.items()}
 
     def train(self, mode: bool = True) -> Self:
         """As `NeuralModel`'s."""

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from thereafter.models.base import Fields
 from thereafter.models.lines import Span, by_length, cut, padded
-from thereafter.models.network import Network, Record
+from thereafter.models.look import Shown
+from thereafter.models.network import Network
 from thereafter.models.state import NeuralState
 
 TOKENS_AT_ONCE = 4096
@@ -99,14 +100,15 @@ def recorded(model: Network, tokens_1T: Tensor, state: NeuralState) -> Fields:
     ends: list[int] = []
     if model.restart is not None:
         ends = torch.eq(tokens_1T[0], model.restart).nonzero().flatten().tolist()
-    pieces: list[Record] = []
+    pieces: list[Shown] = []
     for begin, end in zip([0, *ends], [*ends, tokens_1T.shape[1]], strict=True):
         piece_1T, before = tokens_1T[:, begin:end].clone(), state
         if begin in ends[:1] or begin > 0:
             piece_1T[:, :1], before = model.vocabulary_size, model.fresh(1)
         if end > begin:
-            pieces.append({})
-            model.encode(piece_1T, before, pieces[-1])
+            look = model.look(piece_1T, before, attention=True)
+            units: Shown = {name: (("step", "unit"), array_1TS[0]) for name, array_1TS in look.arrays.items()}
+            pieces.append(units | look.shown)
     shown: Fields = {}
     for name, (axes, _) in pieces[0].items() if pieces else ():
         shown[name] = (axes, _joined([piece[name][1].cpu().numpy() for piece in pieces]))

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.positions import Positions
 from thereafter.layers.transformer import Block, Sight
-from thereafter.models.network import Record, TextFacts
+from thereafter.models.look import Observer
+from thereafter.models.network import TextFacts
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import TransformerSettings
 from thereafter.models.state import NeuralState, stacked
@@ -61,35 +62,45 @@ class TransformerModel(NeuralModel):
             memory[name] = self.embedding.weight.new_zeros(batch, heads, 0, self.settings.hidden // heads)
         return NeuralState(memory)
 
+    @property
+    def most_at_once(self) -> int:
+        return self.settings.context
+
     def stack(self, states: Sequence[NeuralState]) -> NeuralState:
         width = max(state.memory["tokens"].shape[1] for state in states)
         return stacked([NeuralState(_widened(state.memory, width), state.features_BH) for state in states])
 
     def encode(
-        self, tokens_BT: Tensor, state: NeuralState, record: Record | None = None
+        self, tokens_BT: Tensor, state: NeuralState, observer: Observer | None = None
     ) -> tuple[Tensor, Tensor | None, NeuralState]:
         memory, steps, done = dict(state.memory), tokens_BT.shape[1], 0
         parts: list[Tensor] = []
         table: Tensor | None = None
-        shown: list[Tensor] | None = None if record is None else []
+        shown: list[Tensor] | None = [] if observer is not None and observer.attention else None
         while done < steps:
             memory = self._make_room(memory)
             room = self.settings.context - max(memory["held"].tolist(), default=0)
             piece = tokens_BT[:, done : done + room]
-            h_BTH, table, memory = self._attend(piece, memory, shown)
+            h_BTH, table, memory = self._attend(piece, memory, observer, shown)
             parts.append(h_BTH)
             done += piece.shape[1]
-        if record is not None and shown is not None:
-            record["attention"] = (("step", "layer", "head", "back"), _joined_backwards(shown))
+        if observer is not None and shown is not None:
+            observer.show("attention", ("step", "layer", "head", "back"), _joined_backwards(shown))
         h_BTH = torch.cat(parts, dim=1) if len(parts) != 1 else parts[0]
         return h_BTH, table if self.settings.tied else None, NeuralState(memory)
 
     def _attend(
-        self, tokens_BT: Tensor, memory: Memory, shown: list[Tensor] | None = None
+        self,
+        tokens_BT: Tensor,
+        memory: Memory,
+        observer: Observer | None = None,
+        shown: list[Tensor] | None = None,
     ) -> tuple[Tensor, Tensor, Memory]:
         """Tokens for which there is room in every row."""
         sight = Sight.of(memory["held"].tolist(), tokens_BT.shape[1], self.device)
         x_BTH, table = self.embedding.lookup(tokens_BT)
+        if observer is not None:
+            x_BTH = observer.words(x_BTH)
         x_BTH = x_BTH * math.sqrt(self.settings.hidden) + self.positions(sight.position_BT)
         x_BTH = F.dropout(x_BTH, self.settings.dropout, self.training)
         weights: list[Tensor] | None = None if shown is None else []
@@ -99,6 +110,8 @@ class TransformerModel(NeuralModel):
             names = (f"keys_{number}", f"values_{number}")
             x_BTH, kept = block(x_BTH, (memory[names[0]], memory[names[1]]), sight, weights)
             after |= dict(zip(names, kept, strict=True))
+            if observer is not None:
+                observer.stream(f"block {number}", x_BTH)
         if shown is not None and weights is not None:
             shown.append(_backwards(torch.stack(weights)[:, 0], int(memory["held"][0])))
         return self.norm(x_BTH), table, after

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.layers.embedding import Embedding
-from thereafter.models.network import Record, TextFacts
+from thereafter.models.look import Observer
+from thereafter.models.network import TextFacts
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import AverageSettings, WindowSettings
 from thereafter.models.state import NeuralState
@@ -71,12 +72,14 @@ class WindowModel(LastTokens):
         self.head = self._make_head(settings.hidden + (window * size if settings.direct else 0), tied=False)
 
     def encode(
-        self, tokens_BT: Tensor, state: NeuralState, record: Record | None = None
+        self, tokens_BT: Tensor, state: NeuralState, observer: Observer | None = None
     ) -> tuple[Tensor, None, NeuralState]:
         seen_BS, after = self._seen(tokens_BT, state)
-        x_BSE = self.embedding(seen_BS)
+        x_BSE: Tensor = self.embedding(seen_BS)
+        if observer is not None:
+            x_BSE = observer.words(x_BSE)
         x_BTX = x_BSE.unfold(1, self.settings.window, 1).transpose(2, 3).flatten(2)
         h_BTH = torch.tanh(self.hidden(x_BTX))
-        if record is not None:
-            record["hidden"] = (("step", "unit"), h_BTH[0])
+        if observer is not None:
+            observer.show("hidden", ("step", "unit"), h_BTH[0])
         return (torch.cat([h_BTH, x_BTX], dim=-1) if self.settings.direct else h_BTH), None, after

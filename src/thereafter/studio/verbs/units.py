@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from thereafter.data import corpora
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.figures.units import scale
+from thereafter.inspection.applies import with_units
 from thereafter.inspection.excerpt import PARTS
 from thereafter.inspection.properties import PROPERTIES, Property, named, token_ends
-from thereafter.inspection.streaming import read_states, recurrent
+from thereafter.inspection.streaming import stream_states
 from thereafter.inspection.units import search
 from thereafter.language_model import LanguageModel
-from thereafter.models.recurrent import RecurrentModel
+from thereafter.models.neural import NeuralModel
 from thereafter.studio.answers.units import PropertyAnswer, RankedUnitAnswer, RankingAnswer, ShownAnswer
 from thereafter.studio.verbs.numbers import number, numbers
 from thereafter.text.sources import Source, resolve
@@ -41,13 +42,13 @@ def properties() -> list[PropertyAnswer]:
     ]
 
 
-def separate(lm: LanguageModel) -> RecurrentModel:
+def separate(lm: LanguageModel) -> NeuralModel:
     """A copy of the model that can be read with for seconds while others ask the model itself."""
-    return deepcopy(recurrent(lm.model))
+    return deepcopy(with_units(lm.model))
 
 
 def rank_units(
-    model: RecurrentModel, tokenizer: Tokenizer, text: str, property: str, top: int, *, source: str = ""
+    model: NeuralModel, tokenizer: Tokenizer, text: str, property: str, top: int, *, source: str = ""
 ) -> RankingAnswer:
     """The `top` units that follow a property of a text best: chosen on its first half, measured on its second.
 
@@ -75,7 +76,7 @@ def show_unit(
 
     Tokens are shown as they stand in the text. Shades go from the 5th to the 95th percentile of the values.
     """
-    recurrent(lm.model)
+    with_units(lm.model)
     follows = None if property is None else named(property)
     source = "the text given"
     if text is None:
@@ -154,7 +155,7 @@ def sample(text: str, follows: Property) -> str:
 
 def _states(lm: LanguageModel, ids: NDArray[np.integer]) -> dict[str, NDArray[np.float32]]:
     """Every layer's state fields, [T, U] each: one row is the text as a trace reads it."""
-    pieces = list(read_states(lm.model, ids, rows=1))
+    pieces = list(stream_states(lm.model, ids, rows=1))
     return {field: np.concatenate([piece.fields[field] for piece in pieces]) for field in pieces[0].fields}
 
 
