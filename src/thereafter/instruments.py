@@ -49,27 +49,27 @@ def gradients(
         reader = Reader.of(lm.model, lm.tokenizer, lm.config, options.pop("name", None))
         with show_progress():
             return verb_flow(reader, **options)
-    ids, said = _excerpt(lm, text, source)
+    ids, caption = _excerpt(lm, text, source)
     with show_progress():
-        return gradient_flow(lm.model, ids, text=said, **({"name": _kind(lm)} | options))
+        return gradient_flow(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
 
 
 def jacobians(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
     """One-step Jacobians of a recurrent model, their products and the direct path: `inspection.jacobians.jacobians`."""
     from thereafter.inspection.jacobians import jacobians as measured
 
-    ids, said = _excerpt(lm, text, source)
+    ids, caption = _excerpt(lm, text, source)
     with show_progress():
-        return measured(lm.model, ids, text=said, **({"name": _kind(lm)} | options))
+        return measured(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
 
 
 def truncation(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
     """What cutting gradients after n steps leaves of them: `inspection.truncation.truncation_effect`."""
     from thereafter.inspection.truncation import truncation_effect
 
-    ids, said = _excerpt(lm, text, source)
+    ids, caption = _excerpt(lm, text, source)
     with show_progress():
-        return truncation_effect(lm.model, ids, text=said, **({"name": _kind(lm)} | options))
+        return truncation_effect(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
 
 
 def units(

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from thereafter.errors import OptionError
+from thereafter.inspection.backward_memory import kept_for_backward
 from thereafter.inspection.bptt_memory import bptt_memory
 from thereafter.inspection.growth import growth
-from thereafter.inspection.held import held_for_backward
 from thereafter.models.build import build, settings_of
 from thereafter.models.neural import NeuralModel
 
@@ -58,12 +58,12 @@ def test_mistakes() -> None:
         growth({"rnn": made("rnn")}, ())
 
 
-def test_held_memory_is_counted_once_and_weights_not_at_all() -> None:
+def test_kept_memory_is_counted_once_and_weights_not_at_all() -> None:
     x = torch.ones(10, requires_grad=True)
-    with held_for_backward([x]) as held:
+    with kept_for_backward([x]) as kept:
         y = torch.tanh(x)
         z = y * y * x
-    assert held.bytes == 2 * 40  # y, and y * y
+    assert kept.bytes == 2 * 40  # y, and y * y
     z.sum().backward()
     assert x.grad is not None
 

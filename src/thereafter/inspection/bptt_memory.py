@@ -1,7 +1,7 @@
 """What backpropagation through time has to remember, by length of the sequence and of the pieces it is cut into.
 
-Counted twice: the hidden states our own backpropagation keeps (`layers.bptt`), which is all an RNN's way back needs;
-and what autograd keeps of the same steps run by the plain loop.
+Counted twice: the hidden states our own backpropagation keeps (`layers.bptt`), which is all the backward pass of an RNN
+needs; and what autograd keeps of the same steps run by the plain loop.
 """
 
 from __future__ import annotations

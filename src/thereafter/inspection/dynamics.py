@@ -34,13 +34,13 @@ class Plane:
 
     def project(self, points_TU: NDArray[Any]) -> NDArray[np.float64]:
         """Coordinates along the axes, [T, K]."""
-        found: NDArray[np.float64] = (np.asarray(points_TU, dtype=np.float64) - self.mean_U) @ self.axes_KU.T
-        return found
+        coordinates_TK: NDArray[np.float64] = (np.asarray(points_TU, np.float64) - self.mean_U) @ self.axes_KU.T
+        return coordinates_TK
 
     def lift(self, coordinates_TK: NDArray[Any]) -> NDArray[np.float64]:
         """The points of the plane that have these coordinates, [T, U]."""
-        found: NDArray[np.float64] = self.mean_U + np.asarray(coordinates_TK, dtype=np.float64) @ self.axes_KU
-        return found
+        points_TU: NDArray[np.float64] = self.mean_U + np.asarray(coordinates_TK, dtype=np.float64) @ self.axes_KU
+        return points_TU
 
 
 def principal(points_TU: NDArray[Any], components: int = 3) -> Plane:
@@ -130,21 +130,21 @@ def timescales(trace: Trace) -> Measurement:
     (which keeps the old state where it is 1), and 1 - update of a minGRU. A unit that keeps all has no
     end: infinity.
     """
-    found = []
+    by_layer = []
     layers = sorted({name.split(".")[0] for name in trace.arrays if "." in name})
     for layer in layers:
         kept_TU = _kept(trace, layer)
         if kept_TU is not None:
             kept_U = np.clip(kept_TU.mean(axis=0, dtype=np.float64), np.finfo(np.float64).tiny, 1.0)
             with np.errstate(divide="ignore"):
-                found.append((layer, 1.0 / np.abs(np.log(kept_U))))
-    if not found:
+                by_layer.append((layer, 1.0 / np.abs(np.log(kept_U))))
+    if not by_layer:
         raise OptionError("the trace has no gate that keeps a memory; expected that of an lstm, gru or a minimal one")
-    units = max(len(tau) for _, tau in found)
-    steps = np.stack([np.pad(tau, (0, units - len(tau)), constant_values=np.nan) for _, tau in found])
+    units = max(len(tau) for _, tau in by_layer)
+    steps = np.stack([np.pad(tau, (0, units - len(tau)), constant_values=np.nan) for _, tau in by_layer])
     return Measurement(
         "timescales",
-        {"layer": np.array([layer for layer, _ in found]), "steps": steps},
+        {"layer": np.array([layer for layer, _ in by_layer]), "steps": steps},
         {"layer": ("layer",), "steps": ("layer", "unit")},
         {"text": _text(trace), "tokens": len(trace.tokens), **trace.about},
     )
@@ -187,11 +187,11 @@ def by_class(traces: Sequence[Trace], classes: Sequence[Sequence[str]], layer: s
 
 def gates_of(trace: Trace) -> list[str]:
     """The gates a trace has, such as `l0.forget`."""
-    found = [name for name in trace.arrays if name.rpartition(".")[2] in GATES and "." in name]
-    if not found:
+    names = [name for name in trace.arrays if name.rpartition(".")[2] in GATES and "." in name]
+    if not names:
         gated = [name for name, kind in KINDS.items() if kind.gated]
         raise OptionError(f"the trace has no gates; expected that of a model with gates: {listed(gated)}")
-    return found
+    return names
 
 
 def field_of(trace: Trace, field: str) -> NDArray[Any]:
@@ -213,10 +213,10 @@ def _kept(trace: Trace, layer: str) -> NDArray[Any] | None:
 
 def _text(trace: Trace) -> str:
     """The beginning of the text, for a caption."""
-    glue = "" if any(token[:1].isspace() for token in trace.tokens[1:]) or _letters(trace) else " "
+    glue = "" if any(token[:1].isspace() for token in trace.tokens[1:]) or _is_of_characters(trace) else " "
     text = " ".join(glue.join(trace.tokens[:60]).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _letters(trace: Trace) -> bool:
+def _is_of_characters(trace: Trace) -> bool:
     return all(len(token) <= 1 for token in trace.tokens)

@@ -29,14 +29,14 @@ def excerpt(
     `lower` and `letters_only` as the model's own text was read.
     """
     if text is not None and source is None:
-        chosen, said = Source.of_text(text, lower=lower, letters_only=letters_only), _short(text)
+        chosen, caption = Source.of_text(text, lower=lower, letters_only=letters_only), _short(text)
     elif source is None or text is not None:
         got = "neither" if source is None else "both"
         raise SourceError(f"got {got} of a text and a source; expected one; try --text 'the cat sat on the mat'")
     else:
         texts = resolve(source, lower=lower, letters_only=letters_only)
         part = next((name for name in PARTS if name in texts.parts), next(iter(texts.parts)))
-        chosen, said = texts.parts[part], f"{texts.name}, {part} part" if part != "text" else texts.name
+        chosen, caption = texts.parts[part], f"{texts.name}, {part} part" if part != "text" else texts.name
     read = ""
     for chunk in chosen.chunks():
         read += chunk
@@ -44,8 +44,8 @@ def excerpt(
             break
     ids = tokenizer.encode(read[:characters])
     if not len(ids):
-        raise EmptyCorpusError(f"{said} holds no tokens; expected at least a few words")
-    return ids, said
+        raise EmptyCorpusError(f"{caption} has no tokens; expected at least a few words")
+    return ids, caption
 
 
 def _short(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Time and memory of one pass forward and back by the length of the sequence, measured.
+"""Time and memory of one forward and backward pass by the length of the sequence, measured.
 
-Time is the least of several passes. Memory is what autograd holds for the way back, counted on the tensors themselves
-(`held_for_backward`: every piece once, weights not). The state is what a model carries on to the next
-token: a fixed size in a recurrent net, keys and values of all tokens in a Transformer.
+Time is the least of several passes. Memory is what autograd keeps for the backward pass, counted on the tensors
+themselves (`kept_for_backward`: every piece once, weights not). The state is what a model carries on to the next token:
+a fixed size in a recurrent net, keys and values of all tokens in a Transformer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from thereafter import progress
 from thereafter.errors import OptionError
 from thereafter.inspection.applies import neural
-from thereafter.inspection.held import held_for_backward
+from thereafter.inspection.backward_memory import kept_for_backward
 from thereafter.inspection.measurement import Measurement
 from thereafter.models.neural import NeuralModel
 
@@ -36,10 +36,10 @@ def growth(
     plain_attention: Sequence[str] = (),
     seed: int = 0,
 ) -> Measurement:
-    """Seconds, bytes held for the way back, and bytes of the state after it, for every model and length.
+    """Seconds, bytes kept for the backward pass, and bytes of the state after it, for every model and length.
 
     The tokens are drawn at random: neither time nor memory depends on them. Models named in `plain_attention` keep the
-    matrix of attention weights, as the formula is written; otherwise torch may use a way that never holds it.
+    matrix of attention weights, as the formula is written; otherwise torch may use a way that never stores it.
     Arrays: `seconds`, `saved`, `state` [model, length].
     """
     if not lengths or min(lengths) < 1 or batch < 1 or repeats < 1:
@@ -54,7 +54,7 @@ def growth(
                 drawn = torch.Generator().manual_seed(seed)
                 tokens = torch.randint(copy.vocabulary_size, (batch, steps + 1), generator=drawn).to(copy.device)
                 with _attention(plain=name in plain_attention):
-                    seconds, saved, state = _measured(copy, tokens, repeats)
+                    seconds, saved, state = _measure(copy, tokens, repeats)
                 for key, value in zip(("seconds", "saved", "state"), (seconds, saved, state), strict=True):
                     arrays[key][row, column] = value
                 advance(steps)
@@ -65,7 +65,7 @@ def growth(
     return Measurement(GROWTH, arrays | labels, axes, about)
 
 
-def _measured(model: NeuralModel, tokens_BT: Tensor, repeats: int) -> tuple[float, int, int]:
+def _measure(model: NeuralModel, tokens_BT: Tensor, repeats: int) -> tuple[float, int, int]:
     inputs, targets = tokens_BT[:, :-1], tokens_BT[:, 1:]
     times = []
     for _ in range(repeats):
@@ -75,13 +75,13 @@ def _measured(model: NeuralModel, tokens_BT: Tensor, repeats: int) -> tuple[floa
         _finish(model.device)
         times.append(time.perf_counter() - began)
         model.zero_grad(set_to_none=True)
-    with held_for_backward([*model.parameters(), *model.buffers(), tokens_BT]) as held:
+    with kept_for_backward([*model.parameters(), *model.buffers(), tokens_BT]) as kept:
         nats, _, after = model.loss(inputs, targets, model.fresh(len(inputs)))
-    return min(times), held.bytes, sum(part.nbytes for part in after.memory.values())
+    return min(times), kept.bytes, sum(part.nbytes for part in after.memory.values())
 
 
 def _finish(device: torch.device) -> None:
-    """Wait for a device that works behind our back."""
+    """Wait for a device that computes by itself."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

@@ -1,4 +1,4 @@
-"""A measurement: what an instrument found, as named arrays. Pictures and tables are made of it, not of a live model."""
+"""A measurement: the figures of an instrument as named arrays. Pictures and tables are made of these."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Measurement:
     says of which model and text, in words for a caption, and the settings.
 
     >>> import numpy as np
-    >>> found = Measurement("decay", {"norm": np.ones(3)}, {"norm": ("distance",)}, {"model": "rnn"})
-    >>> found["norm"].shape, found.about["model"]
+    >>> decay = Measurement("decay", {"norm": np.ones(3)}, {"norm": ("distance",)}, {"model": "rnn"})
+    >>> decay["norm"].shape, decay.about["model"]
     ((3,), 'rnn')
     """
 

@@ -69,13 +69,13 @@ def memory(
     return Measurement("memory", arrays, dict.fromkeys(arrays, ("n",)), about)
 
 
-def remembered(found: Measurement) -> str:
+def remembered(measured: Measurement) -> str:
     """A plain verdict: up to which n the model is right, and what it does beyond.
 
     Right is at least half of the way from chance to always.
     """
-    good = found["accuracy"] >= (1 + found["chance"]) / 2
-    n = found["n"].tolist()
+    good = measured["accuracy"] >= (1 + measured["chance"]) / 2
+    n = measured["n"].tolist()
     if good.all():
         return f"remembers over all of the {n[-1]} steps asked for"
     if not good[0]:
@@ -111,17 +111,17 @@ def _shares(reader: Reader, batch: Sequence[Line]) -> dict[tuple[int, AnswerPlac
         for question in line.questions:
             for place in question.places:
                 asked[place.at + first].append((row, place))
-    found: dict[tuple[int, AnswerPlace], float] = {}
+    shares: dict[tuple[int, AnswerPlace], float] = {}
     state = reader.model.start(len(batch))
     logp_BV = np.asarray(reader.model.predict(state))
     for step in range(max(asked) + 1):
         for row, place in asked.get(step, ()):
             forms = [reader.word(form) for form in (place.answer, *place.others)]
-            found[row, place] = _share(logp_BV[row, forms])
+            shares[row, place] = _share(logp_BV[row, forms])
         if step < max(asked):
             logp, state = reader.model.step(tokens_BT[:, step], state)
             logp_BV = np.asarray(logp)
-    return found
+    return shares
 
 
 def _share(logp: Logs | NDArray[np.float64]) -> float:

@@ -1,4 +1,4 @@
-"""The unit that carries the subject's number: found on one half of some sentences, measured on the other.
+"""The unit that carries the subject's number: chosen on one half of some sentences, measured on the other.
 
 Looked at are the places strictly between a subject and its verb, where the number can only be known from before. How
 well a unit u tells a plural subject from a singular one there is the chance that it is higher where the subject is
@@ -115,14 +115,14 @@ def _control(first: _Places, second: _Places, seed: int) -> NDArray[np.float64]:
     draw = np.random.default_rng(seed)
     control = []
     for _ in range(SHUFFLES):
-        chosen_U = _auc(first.states_NU, _shuffled(first, draw))
+        chosen_U = _auc(first.states_NU, _shuffle(first, draw))
         unit = int(np.abs(chosen_U - 0.5).argmax())
-        measured = _auc(second.states_NU[:, unit : unit + 1], _shuffled(second, draw))
+        measured = _auc(second.states_NU[:, unit : unit + 1], _shuffle(second, draw))
         control.append(_along(measured, chosen_U[unit : unit + 1] > 0.5)[0])
     return np.array(control)
 
 
-def _shuffled(places: _Places, draw: np.random.Generator) -> NDArray[np.bool_]:
+def _shuffle(places: _Places, draw: np.random.Generator) -> NDArray[np.bool_]:
     """Every place of a sentence gets the number of another sentence, the same for all of them."""
     count = int(places.sentence_N[-1]) + 1
     number_of = np.zeros(count, dtype=np.bool_)

@@ -96,7 +96,7 @@ def pair_differences(reader: Reader, pairs: Sequence[Pair], *, whole: bool = Tru
     tokenizer, end = reader.tokenizer, "\n" if whole else ""
     spelling = None if tokenizer.unknown_id is None else Spelling.from_forms(tokenizer.ordinary_forms)
     start = reader.model.start(1)
-    found = np.empty(len(pairs))
+    differences = np.empty(len(pairs))
     with progress.task("pairs", total=len(pairs), unit="pairs") as advance:
         for at in range(0, len(pairs), _AT_ONCE):
             batch = pairs[at : at + _AT_ONCE]
@@ -104,9 +104,9 @@ def pair_differences(reader: Reader, pairs: Sequence[Pair], *, whole: bool = Tru
             scored = read_candidates((reader.begin + reader.prepare(text) + end for text in texts), tokenizer, spelling)
             logp = np.array(log_probs(reader.model, start, scored, "sentence")).reshape(-1, 2)
             # two impossible sentences are equally likely, though their difference is no number
-            found[at : at + _AT_ONCE] = np.where(logp[:, 0] == logp[:, 1], 0.0, logp[:, 0] - logp[:, 1])
+            differences[at : at + _AT_ONCE] = np.where(logp[:, 0] == logp[:, 1], 0.0, logp[:, 0] - logp[:, 1])
             advance(len(batch))
-    return found
+    return differences
 
 
 def score_pairs(reader: Reader, pairs: Sequence[Pair], *, name: str = "pairs", whole: bool = True) -> Measurement:

@@ -46,8 +46,8 @@ class Probe:
         """log p of every label, [N, C]."""
         logits_NC = states_NS.astype(np.float64) @ self.weight_CS.T + self.bias_C
         logits_NC -= logits_NC.max(axis=1, keepdims=True)
-        found: NDArray[np.float64] = logits_NC - np.log(np.exp(logits_NC).sum(axis=1, keepdims=True))
-        return found
+        logp_NC: NDArray[np.float64] = logits_NC - np.log(np.exp(logits_NC).sum(axis=1, keepdims=True))
+        return logp_NC
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def fit(states_NS: Floats, labels_N: Labels, classes: int, *, l2: float | None =
         cut = max(1, 3 * len(labels_N) // 4)
         tried = [fit(states_NS[:cut], labels_N[:cut], classes, l2=one) for one in PENALTIES]
         rest = slice(min(cut, len(labels_N) - 1), None)
-        told = [read(probe, states_NS[rest], labels_N[rest]).bits for probe in tried]
-        l2 = PENALTIES[int(np.argmax(told))]
+        gains = [read(probe, states_NS[rest], labels_N[rest]).bits for probe in tried]
+        l2 = PENALTIES[int(np.argmax(gains))]
     if not (l2 >= 0 and math.isfinite(l2)):
         raise OptionError(f"l2 is {l2!r}; expected 0 or more; try {PENALTIES[1]}")
     x_NS = states_NS.astype(np.float64)

@@ -48,22 +48,22 @@ def probe_number(
     places = sorted(set(distances))
     if not places or places[0] < 0 or places[-1] > LONGEST:
         raise OptionError(f"the distances are {list(distances)}; expected numbers from 0 to {LONGEST}")
-    known = _asked(count, seed, places[-1], places[-1])
+    known = _draw_sentences(count, seed, places[-1], places[-1])
     states = read_states(reader, [one.words[: one.closer] for one in known], field=field)
     labels = np.array([NUMBERS.index(str(one.number)) for one in known])
     control = control_labels([one.words[one.opener] for one in known], labels, seed)
     cut = round(_FIT * len(known))
     layers = [name for name in states[0] if name != "words"]
-    found = {cell: np.empty((len(layers), len(places))) for cell in _CELLS}
+    figures = {cell: np.empty((len(layers), len(places))) for cell in _CELLS}
     with progress.task("probing", total=len(layers) * len(places), unit="probes") as advance:
         for row, layer in enumerate(layers):
             for column, k in enumerate(places):
                 x_NS = np.stack([at[layer][one.opener + k] for one, at in zip(known, states, strict=True)])
-                _put(found, (row, column), x_NS, labels, control, cut, len(NUMBERS), l2)
+                _probe_into(figures, (row, column), x_NS, labels, control, cut, len(NUMBERS), l2)
                 advance(1)
-    arrays: dict[str, NDArray[Any]] = {"layer": np.array(layers), "distance": np.array(places), **found}
+    arrays: dict[str, NDArray[Any]] = {"layer": np.array(layers), "distance": np.array(places), **figures}
     axes: dict[str, tuple[str, ...]] = {"layer": ("layer",), "distance": ("distance",)}
-    axes |= dict.fromkeys(found, ("layer", "distance"))
+    axes |= dict.fromkeys(figures, ("layer", "distance"))
     return Measurement("probe-number", arrays, axes, _about(reader, known, cut, l2) | {"field": field})
 
 
@@ -73,7 +73,7 @@ def probe_class(reader: Reader, *, count: int = COUNT, seed: int = 0, l2: float 
     The first layer is "words", the word vectors. The control gives every word a class at random, as often as classes
     are. Arrays [layer]: `accuracy`, `control`, `chance`, `bits`, `control_bits`; `share` [class], how frequent each is.
     """
-    known = _asked(count, seed)
+    known = _draw_sentences(count, seed)
     states = read_states(reader, [one.words for one in known])
     classes = word_classes()
     picked = [(at, step) for at, one in enumerate(known) for step, word in enumerate(one.words) if word in classes]
@@ -82,35 +82,35 @@ def probe_class(reader: Reader, *, count: int = COUNT, seed: int = 0, l2: float 
     control = control_labels(words, labels, seed)
     cut = sum(at < round(_FIT * len(known)) for at, _ in picked)
     layers = list(states[0])
-    found = {cell: np.empty(len(layers)) for cell in _CELLS}
+    figures = {cell: np.empty(len(layers)) for cell in _CELLS}
     with progress.task("probing", total=len(layers), unit="layers") as advance:
         for row, layer in enumerate(layers):
-            x_NS = _gathered(states, layer, picked)
-            _put(found, (row,), x_NS, labels, control, cut, len(CLASSES), l2)
+            x_NS = _gather(states, layer, picked)
+            _probe_into(figures, (row,), x_NS, labels, control, cut, len(CLASSES), l2)
             advance(1)
     arrays: dict[str, NDArray[Any]] = {
         "layer": np.array(layers),
         "class": np.array(CLASSES),
         "share": np.bincount(labels, minlength=len(CLASSES)) / len(labels),
-        **found,
+        **figures,
     }
     axes: dict[str, tuple[str, ...]] = {"layer": ("layer",), "class": ("class",), "share": ("class",)}
-    axes |= dict.fromkeys(found, ("layer",))
+    axes |= dict.fromkeys(figures, ("layer",))
     return Measurement("probe-class", arrays, axes, _about(reader, known, round(_FIT * len(known)), l2))
 
 
-def _asked(count: int, seed: int, nearest: int = 0, farthest: int = LONGEST) -> list[Sentence]:
+def _draw_sentences(count: int, seed: int, nearest: int = 0, farthest: int = LONGEST) -> list[Sentence]:
     if count < 3:
         raise OptionError(f"count is {count}; expected at least 3 sentences to fit and test on; try {COUNT}")
     return list(sentences(count, seed=1000 + seed, part="test", min_distance=nearest, max_distance=farthest))
 
 
-def _gathered(states: Sequence[Layers], layer: str, picked: Sequence[tuple[int, int]]) -> NDArray[np.float32]:
+def _gather(states: Sequence[Layers], layer: str, picked: Sequence[tuple[int, int]]) -> NDArray[np.float32]:
     return np.stack([states[at][layer][step] for at, step in picked])
 
 
-def _put(
-    found: dict[str, NDArray[np.float64]],
+def _probe_into(
+    figures: dict[str, NDArray[np.float64]],
     place: tuple[int, ...],
     x_NS: NDArray[np.float32],
     labels: NDArray[np.int64],
@@ -123,7 +123,7 @@ def _put(
     task, other = (_read(x_NS, wanted, cut, classes, l2) for wanted in (labels, control))
     values = (task.accuracy, other.accuracy, task.chance, task.bits, other.bits)
     for cell, value in zip(_CELLS, values, strict=True):
-        found[cell][place] = value
+        figures[cell][place] = value
 
 
 def _read(x_NS: NDArray[np.float32], labels: NDArray[np.int64], cut: int, classes: int, l2: float | None) -> Reading:

@@ -46,17 +46,17 @@ class Property:
 
     def of(self, text: str) -> Values:
         """The values of a text, [N], checked: booleans, or float64."""
-        found = np.asarray(self.values(text))
-        if found.shape != (len(text),) or found.dtype.kind not in "biuf":
+        values_N = np.asarray(self.values(text))
+        if values_N.shape != (len(text),) or values_N.dtype.kind not in "biuf":
             raise OptionError(
-                f"the property {self.name!r} gave {found.dtype} of the shape {found.shape} for a text of {len(text):,} "
-                "characters; expected one boolean or number for each"
+                f"the property {self.name!r} gave {values_N.dtype} of the shape {values_N.shape} for a text of "
+                f"{len(text):,} characters; expected one boolean or number for each"
             )
-        if found.dtype.kind == "b":
-            return found
-        if not np.isfinite(found).all():
+        if values_N.dtype.kind == "b":
+            return values_N
+        if not np.isfinite(values_N).all():
             raise OptionError(f"the property {self.name!r} gave values that are no numbers; expected finite ones")
-        return found.astype(np.float64)
+        return values_N.astype(np.float64)
 
 
 def quotes(text: str) -> Values:
@@ -65,19 +65,18 @@ def quotes(text: str) -> Values:
     >>> "".join("x" if inside else "." for inside in quotes("a = 'b' # 'c'"))
     '....xx.......'
     """
-    return _marked(len(text), [(begin, end) for kind, begin, end in _scanned(text) if kind != "comment"])
+    return _mark(len(text), [(begin, end) for kind, begin, end in _scan(text) if kind != "comment"])
 
 
 def comment(text: str) -> Values:
     """Inside a Python comment, from its # to the end of its line."""
-    spans = [(begin, end) for kind, begin, end in _scanned(text) if kind == "comment"]
-    return _marked(len(text), spans)
+    spans = [(begin, end) for kind, begin, end in _scan(text) if kind == "comment"]
+    return _mark(len(text), spans)
 
 
 def quotes_or_comment(text: str) -> Values:
     """Inside a Python string or comment: what is written for people, or at least not as code."""
-    found: Values = quotes(text) | comment(text)
-    return found
+    return np.logical_or(quotes(text), comment(text))
 
 
 def speech(text: str) -> Values:
@@ -86,7 +85,7 @@ def speech(text: str) -> Values:
     for match in _SPEECH.finditer(text):
         closed = match.end() - match.start() > 1 and match.group()[-1] in '"”'
         spans.append((match.start(), match.end() - closed))
-    return _marked(len(text), spans)
+    return _mark(len(text), spans)
 
 
 def line_position(text: str) -> Values:
@@ -102,18 +101,18 @@ def line_position(text: str) -> Values:
 
 def indentation(text: str) -> Values:
     """Columns of white space at the beginning of the line, as far as they are read; a blank line keeps the last."""
-    found = np.empty(len(text))
+    columns_N = np.empty(len(text))
     begin, before = 0, 0
     for line in text.split("\n"):
         body = line.lstrip(" \t")
         width, depth = len(line) - len(body), 0
         for at in range(width):
             depth = depth + 1 if line[at] == " " else depth // _TAB * _TAB + _TAB
-            found[begin + at] = depth
+            columns_N[begin + at] = depth
         before = depth if body else before
-        found[begin + width : begin + len(line) + 1] = before
+        columns_N[begin + width : begin + len(line) + 1] = before
         begin += len(line) + 1
-    return found
+    return columns_N
 
 
 def bracket_depth(text: str) -> Values:
@@ -124,7 +123,7 @@ def bracket_depth(text: str) -> Values:
     """
     points = _characters(text)
     change = np.isin(points, [ord(c) for c in "([{"]).astype(np.int64) - np.isin(points, [ord(c) for c in ")]}"])
-    for _, begin, end in _scanned(text):
+    for _, begin, end in _scan(text):
         change[begin:end] = 0
     depth = np.cumsum(change)
     # what closes more than was open counts for nothing from there on
@@ -133,10 +132,10 @@ def bracket_depth(text: str) -> Values:
 
 def after_keyword(text: str) -> Values:
     """Between a Python keyword and the next word of its line, strings and comments left out."""
-    found = _marked(len(text), [match.span(1) for match in _AFTER_KEYWORD.finditer(text)])
-    for _, begin, end in _scanned(text):
-        found[begin:end] = False
-    return found
+    inside_N = _mark(len(text), [match.span(1) for match in _AFTER_KEYWORD.finditer(text)])
+    for _, begin, end in _scan(text):
+        inside_N[begin:end] = False
+    return inside_N
 
 
 def word_boundary(text: str) -> Values:
@@ -146,10 +145,10 @@ def word_boundary(text: str) -> Values:
     [False, False, True, False, False, True]
     """
     inside = np.fromiter((c.isalnum() or c == "_" for c in text), dtype=bool, count=len(text))
-    found = ~inside
-    found[1:] &= inside[:-1]
-    found[:1] = False
-    return found
+    first_N = ~inside
+    first_N[1:] &= inside[:-1]
+    first_N[:1] = False
+    return first_N
 
 
 PROPERTIES = {
@@ -188,7 +187,7 @@ def of_regex(pattern: str) -> Property:
     return Property(
         f"/{pattern}/",
         "inside a match",
-        lambda text: _marked(len(text), [match.span() for match in compiled.finditer(text)]),
+        lambda text: _mark(len(text), [match.span() for match in compiled.finditer(text)]),
     )
 
 
@@ -209,10 +208,10 @@ def token_ends(text: str, tokenizer: Tokenizer) -> tuple[NDArray[np.int32], NDAr
         char_of_byte = np.repeat(np.arange(len(text)), [len(c.encode("utf-8")) for c in text])
         return ids, char_of_byte[np.cumsum(sizes).astype(np.int64) - 1]
     unknown = iter([form for part in measured for form in part.unknown_forms])
-    return ids, _found_ends(text, ids, tokenizer, unknown)
+    return ids, _find_ends(text, ids, tokenizer, unknown)
 
 
-def _found_ends(text: str, ids: NDArray[np.int32], tokenizer: Tokenizer, unknown: Any) -> NDArray[np.int64]:
+def _find_ends(text: str, ids: NDArray[np.int32], tokenizer: Tokenizer, unknown: Any) -> NDArray[np.int64]:
     """Forms looked for one after the other, since white space between words may not be kept."""
     ends, cursor = np.empty(len(ids), dtype=np.int64), 0
     for step, token in enumerate(ids.tolist()):
@@ -232,7 +231,7 @@ def _lengths(tokenizer: Tokenizer) -> NDArray[np.int64]:
     return np.array([len(form) for form in tokenizer.vocabulary.forms], dtype=np.int64)
 
 
-def _scanned(text: str) -> list[tuple[str, int, int]]:
+def _scan(text: str) -> list[tuple[str, int, int]]:
     """Comments and strings as (kind, first place, place behind the last), the closing quote not among them."""
     spans = []
     for match in _PYTHON.finditer(text):
@@ -245,11 +244,11 @@ def _scanned(text: str) -> list[tuple[str, int, int]]:
     return spans
 
 
-def _marked(size: int, spans: Sequence[tuple[int, int]]) -> Values:
-    found = np.zeros(size, dtype=bool)
+def _mark(size: int, spans: Sequence[tuple[int, int]]) -> Values:
+    inside_N = np.zeros(size, dtype=bool)
     for begin, end in spans:
-        found[begin:end] = True
-    return found
+        inside_N[begin:end] = True
+    return inside_N
 
 
 def _characters(text: str) -> NDArray[np.uint32]:

@@ -74,5 +74,5 @@ def senses(
 
 def _cosines(points_SU: NDArray[Any]) -> NDArray[np.float64]:
     lengths = np.maximum(np.linalg.norm(points_SU, axis=1), np.finfo(np.float64).tiny)
-    found: NDArray[np.float64] = points_SU @ points_SU.T / np.outer(lengths, lengths)
-    return found
+    cosine_SS: NDArray[np.float64] = points_SU @ points_SU.T / np.outer(lengths, lengths)
+    return cosine_SS

@@ -20,7 +20,7 @@ def sparsity(model: NgramModel, new_ids: NDArray[np.integer[Any]], *, text: str 
     The longest n-gram the model finds at a token has the order of the trace; since a part of an n-gram that was seen
     was seen too, an order counts as seen at every token whose order is that or more.
     """
-    found_T = model.record(new_ids, model.start(1))["order"][1].astype(np.int64)
+    order_T = model.record(new_ids, model.start(1))["order"][1].astype(np.int64)
     orders = np.arange(1, model.order + 1)
     counted = np.bincount(model.tables.order_of(np.arange(len(model.tables.word))), minlength=model.order + 1)[1:]
     return Measurement(
@@ -29,8 +29,8 @@ def sparsity(model: NgramModel, new_ids: NDArray[np.integer[Any]], *, text: str 
             "order": orders,
             "counted": counted,
             "possible": float(model.vocabulary_size) ** orders,
-            "seen": np.array([(found_T >= order).mean() for order in orders]),
+            "seen": np.array([(order_T >= order).mean() for order in orders]),
         },
         dict.fromkeys(("order", "counted", "possible", "seen"), ("order",)),
-        {"model": f"{model.order}-gram", "text": text, "new": len(found_T), "vocabulary": model.vocabulary_size},
+        {"model": f"{model.order}-gram", "text": text, "new": len(order_T), "vocabulary": model.vocabulary_size},
     )

@@ -91,18 +91,18 @@ def repeated_multiplication(
     Q_HH, _ = torch.linalg.qr(torch.randn(hidden, hidden, generator=drawn, dtype=torch.float64))
     x_H = torch.randn(hidden, generator=drawn, dtype=torch.float64)
     x_TH = 0.3 * torch.randn(steps, hidden, generator=drawn, dtype=torch.float64)
-    found: dict[str, list[NDArray[Any]]] = {"power": [], "linear": [], "tanh": [], "lstm": [], "gates": []}
+    curves: dict[str, list[NDArray[Any]]] = {"power": [], "linear": [], "tanh": [], "lstm": [], "gates": []}
     for radius in radii:
         W_HH, y_H, norms = radius * Q_HH, x_H, []
         for _ in range(steps):
             norms.append(float(y_H.norm() / x_H.norm()))
             y_H = W_HH @ y_H
-        found["power"].append(np.array(norms))
+        curves["power"].append(np.array(norms))
         for name, activation in (("linear", "identity"), ("tanh", "tanh")):
-            found[name].append(_gains(W_HH, DERIVATIVES[activation](_run(W_HH, x_TH, activation))))
-        found["lstm"].append(_lstm_gains(W_HH, x_TH, forget))
-        found["gates"].append(forget ** np.arange(float(steps)))
-    arrays = {name: np.stack(rows) for name, rows in found.items()}
+            curves[name].append(_gains(W_HH, DERIVATIVES[activation](_run(W_HH, x_TH, activation))))
+        curves["lstm"].append(_lstm_gains(W_HH, x_TH, forget))
+        curves["gates"].append(forget ** np.arange(float(steps)))
+    arrays = {name: np.stack(rows) for name, rows in curves.items()}
     labels = {"radius": np.array(radii), "step": np.arange(steps)}
     axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("radius", "step"))
     about: dict[str, Any] = {"model": f"rnn, {hidden} units, orthogonal matrix times the radius", "forget": forget}

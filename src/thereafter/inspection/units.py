@@ -1,4 +1,4 @@
-"""Units that follow a property of the text, found on one half of it and measured on the other.
+"""Units that follow a property of the text, chosen on one half of it and measured on the other.
 
 How well a unit u tells where a property holds is the chance that it is higher at a place where it does than at one
 where it does not, ties by halves (Hanley and McNeil 1982):
@@ -34,7 +34,7 @@ from thereafter.text.tokenizers.base import Tokenizer
 LIMIT = 200_000
 """Tokens looked at unless more are asked for."""
 SAMPLE = 10_000
-"""Places of the first half whose states are held for the choice, spread evenly."""
+"""Places of the first half whose states are kept for the choice, spread evenly."""
 SHIFTS = 5
 SHOWN = 800
 """Tokens of the stretch that is kept to be shown in colours."""
@@ -78,7 +78,7 @@ def search(
     yes_no_L = np.array([one.of(text[:1]).dtype == np.bool_ for one in properties])
     half = len(ids) // 2
     _check_labels(properties, labels_LN, yes_no_L, half)
-    shifted_LN, owner = _shifted(labels_LN, half, seed)
+    shifted_LN, owner = _shift(labels_LN, half, seed)
 
     first = _read(model, ids[:half], gates, None, "reading to choose units")
     with task("ranking units", total=2) as advance:
@@ -103,8 +103,8 @@ def search(
     for shift, unit in enumerate(lucky_S):
         states_N1 = second.states_NU[:, [place_of[int(unit)]]]
         truth_1N = shifted_LN[shift : shift + 1, half + second.places_N]
-        found = selectivity(states_N1, truth_1N, yes_no_L[owner[shift] : owner[shift] + 1])[0, 0]
-        control_S[shift] = found * np.sign(control_LU[shift, unit])
+        luck = selectivity(states_N1, truth_1N, yes_no_L[owner[shift] : owner[shift] + 1])[0, 0]
+        control_S[shift] = luck * np.sign(control_LU[shift, unit])
 
     def figure(signed: Any, kind: Any) -> Any:
         """From -1 .. 1 to what is reported: an AUC, or a correlation in the direction that was chosen."""
@@ -137,14 +137,14 @@ def search(
 def selectivity(states_NU: NDArray[Any], labels_LN: NDArray[Any], yes_no_L: NDArray[np.bool_]) -> NDArray[np.float64]:
     """How every unit follows every labelling, -1 to 1, [L, U]: 2 AUC - 1, or Pearson's correlation.
 
-    The ranks of a unit are found once, and serve all labellings in one product.
+    The ranks of a unit are worked out once, and serve all labellings in one product.
 
     >>> selectivity(np.array([[1.0], [2.0], [3.0], [4.0]]), np.array([[0, 0, 1, 1]]), np.array([True])).tolist()
     [[1.0]]
     """
     places, units = states_NU.shape
     labels = np.asarray(labels_LN, dtype=np.float64)
-    found_LU = np.zeros((len(labels), units))
+    follows_LU = np.zeros((len(labels), units))
     positive = labels.sum(axis=1)
     pairs = np.maximum(positive * (places - positive), 1.0)
     centred = labels - labels.mean(axis=1, keepdims=True)
@@ -156,13 +156,15 @@ def selectivity(states_NU: NDArray[Any], labels_LN: NDArray[Any], yes_no_L: NDAr
             ranked = np.stack([_ranks(row) for row in narrow])
             sums_LU = labels[yes_no_L] @ ranked.T
             n1, n = positive[yes_no_L, None], pairs[yes_no_L, None]
-            found_LU[yes_no_L, block] = np.where(n1 * (places - n1) > 0, 2 * (sums_LU - n1 * (n1 + 1) / 2) / n - 1, 0.0)
+            follows_LU[yes_no_L, block] = np.where(
+                n1 * (places - n1) > 0, 2 * (sums_LU - n1 * (n1 + 1) / 2) / n - 1, 0.0
+            )
         if not yes_no_L.all():
             part = narrow - narrow.mean(axis=1, keepdims=True, dtype=np.float64)
             scale = spread[~yes_no_L, None] * np.sqrt((part**2).sum(axis=1))
             together = centred[~yes_no_L] @ part.T
-            found_LU[~yes_no_L, block] = np.divide(together, scale, out=np.zeros_like(together), where=scale > 0)
-    return found_LU
+            follows_LU[~yes_no_L, block] = np.divide(together, scale, out=np.zeros_like(together), where=scale > 0)
+    return follows_LU
 
 
 def _ranks(values_N: NDArray[Any]) -> NDArray[np.float64]:
@@ -189,14 +191,14 @@ def _read(
             names = names or [f"{field}[{u}]" for field, array in piece.fields.items() for u in range(array.shape[1])]
             parts.append(np.concatenate([array[kept] for array in piece.fields.values()], axis=1))
         else:
-            found = [unit.removesuffix("]").split("[") for unit in wanted]
-            parts.append(np.stack([piece.fields[field][kept, int(u)] for field, u in found], axis=1))
+            columns = [unit.removesuffix("]").split("[") for unit in wanted]
+            parts.append(np.stack([piece.fields[field][kept, int(u)] for field, u in columns], axis=1))
     at = np.concatenate(places)
     order = np.argsort(at, kind="stable")
     return _Half(at[order], names, np.concatenate(parts)[order])
 
 
-def _shifted(labels_LN: NDArray[Any], half: int, seed: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _shift(labels_LN: NDArray[Any], half: int, seed: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Each labelling moved round by random offsets, each half within itself; and whose each is."""
     draw = np.random.default_rng(seed)
     moved, owner = [], []
@@ -221,7 +223,7 @@ def _check_labels(properties: Sequence[Property], labels_LN: NDArray[Any], yes_n
 
 
 def _stretch(
-    held: _Half, truth_N: NDArray[Any], column: int, tokenizer: Tokenizer, ids: NDArray[np.int32]
+    half: _Half, truth_N: NDArray[Any], column: int, tokenizer: Tokenizer, ids: NDArray[np.int32]
 ) -> tuple[list[str], NDArray[np.float32], NDArray[np.float64]]:
     """Where the property changes as much as anywhere: tokens, the unit's states and the truth."""
     size = min(SHOWN, len(truth_N))
@@ -232,4 +234,4 @@ def _stretch(
     begin = int(np.argsort(spread * (moves > 0), kind="stable")[int(0.9 * (len(spread) - 1))]) * (size // 2)
     part = slice(begin, begin + size)
     tokens = [tokenizer.piece(int(token)) for token in ids[part]]
-    return tokens, held.states_NU[part, column], truth_N[part]
+    return tokens, half.states_NU[part, column], truth_N[part]

@@ -7,7 +7,7 @@ learned the task has a reason to pass something on. All sentences of one measure
     norm(layer, k) = mean over sentences of | d loss / d state k steps back |,   k = 0 ... distance
 
 State 0 is the one the verb is expected from, state `distance` the one that has just read the subject. What d loss / d c
-and d loss / d h mean is said in `gradients`; beside them stands the direct path of the memory, `direct_path`.
+and d loss / d h mean: see `gradients`; beside them stands the direct path of the memory, `direct_path`.
 
 Shapes: B sentences, T steps, S size of a state, D = distance + 1.
 """
@@ -33,7 +33,7 @@ from thereafter.text.agreement import LONGEST, Sentence
 from thereafter.text.agreement import sentences as new_sentences
 
 DISTANCE = 10
-"""Words between subject and verb unless told otherwise: as many as the sentences of the demo have at most."""
+"""Words between subject and verb by default: as many as the sentences of the demo have at most."""
 COUNT = 200
 VERB = "verb"
 
@@ -53,7 +53,7 @@ def verb_flow(
         raise OptionError(f"{distance} words between subject and verb were asked for; expected 2 to {LONGEST}; try 10")
     if count < 1:
         raise OptionError(f"{count} sentences were asked for; expected at least 1; try 200")
-    chosen = _known(reader, _chosen(sentences, distance, count))
+    chosen = _with_known_verb(reader, _choose(sentences, distance, count))
     inputs_BT, verb_B, place_B = _rows(reader, original, chosen)
     still = still_copy(original)
     nodes, look = run(still, inputs_BT)
@@ -79,7 +79,7 @@ def verb_flow(
     return Measurement(flow.kind, flow.arrays | paths, axes, about)
 
 
-def _chosen(sentences: Iterable[Sentence] | None, distance: int, count: int) -> list[Sentence]:
+def _choose(sentences: Iterable[Sentence] | None, distance: int, count: int) -> list[Sentence]:
     if sentences is None:
         return list(new_sentences(count, part="test", min_distance=distance, max_distance=distance))
     known = list(sentences)
@@ -91,7 +91,7 @@ def _chosen(sentences: Iterable[Sentence] | None, distance: int, count: int) -> 
     return chosen
 
 
-def _known(reader: Reader, chosen: list[Sentence]) -> list[Sentence]:
+def _with_known_verb(reader: Reader, chosen: list[Sentence]) -> list[Sentence]:
     """The sentences whose verb the model knows: the loss of an unknown word is not that of a verb."""
     ids = {one.correct_form: reader.tokenizer.encode(reader.prepare(one.correct_form)) for one in chosen}
     unknown = {form for form, word in ids.items() if len(word) != 1 or word[0] == reader.tokenizer.unknown_id}
@@ -102,7 +102,7 @@ def _known(reader: Reader, chosen: list[Sentence]) -> list[Sentence]:
 
 
 def _rows(reader: Reader, model: NeuralModel, chosen: list[Sentence]) -> tuple[Tensor, Tensor, Tensor]:
-    """The tokens read before each verb, `<s>` first and filled up behind; the verbs; the last step of each row."""
+    """The tokens read before each verb, `<s>` first, padded at the end; the verbs; the last step of each row."""
     before = [reader.ids(" ".join(one.prefix)) for one in chosen]
     verb_B = torch.tensor([reader.word(one.correct_form) for one in chosen], device=model.device)
     place_B = torch.tensor([len(ids) for ids in before], device=model.device)

@@ -66,5 +66,5 @@ def dynamics(
 
         about = f"{lm.config['model']} ({Path(run).name})"
         draw = (drawn.trajectory, drawn.saturation, drawn.timescales)
-        pictures = [one(found, model=about) for one, found in zip(draw, measured, strict=False)]
+        pictures = [one(figures, model=about) for one, figures in zip(draw, measured, strict=False)]
         typer.echo(f"drawn {export.write(pictures, figure)}")

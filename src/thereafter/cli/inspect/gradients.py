@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
 
 
-class Loss(StrEnum):
-    """Whose loss is taken back."""
+class LossPlace(StrEnum):
+    """Where in the text the loss is taken whose gradient is measured."""
 
     any = "any"
     verb = "verb"
@@ -51,8 +51,8 @@ def gradients(
     text: Text = None,
     source: TextSource = None,
     at: Annotated[
-        Loss, typer.Option(help="Which loss: any of the text, or that at the verbs of new agreement sentences.")
-    ] = Loss.any,
+        LossPlace, typer.Option(help="Which loss: any of the text, or that at the verbs of new agreement sentences.")
+    ] = LossPlace.any,
     distance: Annotated[
         int | None,
         typer.Option(help="How many steps to look back (40, or as the text allows); words from verb to subject (10)."),
@@ -68,14 +68,14 @@ def gradients(
     """
     from thereafter import instruments
 
-    given = {"distance": distance, ("count" if at is Loss.verb else "rows"): rows, "ends": ends}
-    looked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if at is Loss.verb and "ends" in looked:
+    given = {"distance": distance, ("count" if at is LossPlace.verb else "rows"): rows, "ends": ends}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if at is LossPlace.verb and "ends" in options:
         raise OptionError("a sentence has one verb and one loss; leave --ends out, or leave --at verb out")
     flows = []
     for run, lm in zip(runs, map(load, runs), strict=True):
         name = title(run, lm, alone=len(runs) == 1)
-        flows.append(instruments.gradients(lm, text=text, source=source, at=at.value, name=name, **looked))
+        flows.append(instruments.gradients(lm, text=text, source=source, at=at.value, name=name, **options))
     for line in flow_lines(flows):
         typer.echo(line)
     save(flows, out)
@@ -92,10 +92,10 @@ def title(run: str, lm: LanguageModel, *, alone: bool) -> str:
     return kind if alone else f"{kind} ({Path(run).name})"
 
 
-def save(found: list[Measurement], out: Path | None) -> None:
+def save(measurements: list[Measurement], out: Path | None) -> None:
     """Write measurements; of several each has its place in the name."""
     if out is None:
         return
-    for place, one in enumerate(found):
-        path = out if len(found) == 1 else out.with_stem(f"{out.stem}-{place + 1}")
+    for place, one in enumerate(measurements):
+        path = out if len(measurements) == 1 else out.with_stem(f"{out.stem}-{place + 1}")
         typer.echo(f"saved {one.save(path)}: {one.about['model']}")

@@ -10,7 +10,7 @@ from thereafter.cli.app import Run, inspect_app, load
 from thereafter.cli.inspect.flow_table import DISTANCES
 from thereafter.cli.inspect.gradients import Out, Picture, Text, TextSource, save
 
-SAID = {
+MEANINGS = {
     "gain": "largest singular value of the whole product",
     "full": "root mean square singular value of the memory's block (c, else h)",
     "direct": "the same of the direct path, the product of gates alone",
@@ -33,22 +33,22 @@ def jacobians(
     from thereafter import instruments
     from thereafter.inspection.jacobians import jacobian_decays
 
-    found = instruments.jacobians(load(run), text=text, source=source, steps=steps)
-    for i, layer in enumerate(found["layer"].tolist()):
-        singular, radius = found["singular"][i, :, 0], found["radius"][i]
+    measured = instruments.jacobians(load(run), text=text, source=source, steps=steps)
+    for i, layer in enumerate(measured["layer"].tolist()):
+        singular, radius = measured["singular"][i, :, 0], measured["radius"][i]
         typer.echo(
             f"{layer}: one step, mean over {len(radius)}: largest singular value {singular.mean():.3f}, "
             f"spectral radius {radius.mean():.3f}"
         )
-    shown = [d for d in DISTANCES if d <= found.about["distance"]]
+    shown = [d for d in DISTANCES if d <= measured.about["distance"]]
     typer.echo(f"\n{'layer':9}{'of':8}" + "".join(f"{d:>9}" for d in shown) + "   verdict")
-    for (layer, key), decay in jacobian_decays(found).items():
-        value_K = found[key][found["layer"].tolist().index(layer)]
+    for (layer, key), decay in jacobian_decays(measured).items():
+        value_K = measured[key][measured["layer"].tolist().index(layer)]
         typer.echo(f"{layer:9}{key:8}" + "".join(f"{value_K[d - 1]:>9.1e}" for d in shown) + f"   {decay}")
-    typer.echo("\nby steps multiplied; " + "; ".join(f"{key}: {words}" for key, words in SAID.items()))
-    save([found], out)
+    typer.echo("\nby steps multiplied; " + "; ".join(f"{key}: {words}" for key, words in MEANINGS.items()))
+    save([measured], out)
     if figure is not None:
         from thereafter.figures.export import write
         from thereafter.figures.gradients import jacobian_paths, jacobian_spectrum
 
-        typer.echo(f"drawn {write([jacobian_paths([found]), jacobian_spectrum(found)], figure)}")
+        typer.echo(f"drawn {write([jacobian_paths([measured]), jacobian_spectrum(measured)], figure)}")

@@ -37,16 +37,16 @@ def memory(
     from thereafter.inspection.memory import remembered
     from thereafter.text.memory import task
 
-    found = instruments.memory(load(run), name, longest=longest, count=count, seed=seed)
-    typer.echo(f"{found.about['model']} asked {task(found.about['task']).question}")
+    measured = instruments.memory(load(run), name, longest=longest, count=count, seed=seed)
+    typer.echo(f"{measured.about['model']} asked {task(measured.about['task']).question}")
     typer.echo(f"{'n':>4}{'accuracy':>10}{'chance':>10}{'questions':>11}")
-    for n, right, chance, total in zip(*(found[key] for key in ("n", "accuracy", "chance", "total")), strict=True):
+    for n, right, chance, total in zip(*(measured[key] for key in ("n", "accuracy", "chance", "total")), strict=True):
         typer.echo(f"{n:>4}{right:>10.1%}{chance:>10.1%}{total:>11,}")
-    typer.echo(remembered(found))
+    typer.echo(remembered(measured))
     if out is not None:
-        typer.echo(f"saved {found.save(out)}")
+        typer.echo(f"saved {measured.save(out)}")
     if figure is not None:
         from thereafter.figures.export import write
         from thereafter.figures.memory import accuracy_by_n
 
-        typer.echo(f"drawn {write([accuracy_by_n([found])], figure)}")
+        typer.echo(f"drawn {write([accuracy_by_n([measured])], figure)}")

@@ -31,17 +31,17 @@ def pairs(
     """
     from thereafter import instruments
 
-    found = instruments.pairs(load(run, tokens), file, encoding=encoding, whole=not beginnings)
-    width = max(12, *(len(name) + 2 for name in found["group"].tolist()))
+    scores = instruments.pairs(load(run, tokens), file, encoding=encoding, whole=not beginnings)
+    width = max(12, *(len(name) + 2 for name in scores["group"].tolist()))
     typer.echo(f"{'':18}{'group':{width}}{'pairs':>8}{'accuracy':>10}{'nats':>9}")
-    for row in zip(*(found[name].tolist() for name in ("by", "group", "total", "accuracy", "nats")), strict=True):
+    for row in zip(*(scores[name].tolist() for name in ("by", "group", "total", "accuracy", "nats")), strict=True):
         by, group, total, accuracy, nats = row
         typer.echo(f"{by:18}{group:{width}}{total:>8,}{accuracy:>10.1%}{nats:>+9.3f}")
-    typer.echo(f"{found.about['model']} finds the good sentence likelier in {found['accuracy'][0]:.1%} of the pairs")
+    typer.echo(f"{scores.about['model']} finds the good sentence likelier in {scores['accuracy'][0]:.1%} of the pairs")
     if out is not None:
-        typer.echo(f"saved {found.save(out)}")
+        typer.echo(f"saved {scores.save(out)}")
     if figure is not None:
         from thereafter.figures.export import write
         from thereafter.figures.pairs import accuracy_by_group
 
-        typer.echo(f"drawn {write([accuracy_by_group([found])], figure)}")
+        typer.echo(f"drawn {write([accuracy_by_group([scores])], figure)}")

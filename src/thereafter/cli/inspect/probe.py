@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement
 
 
-class Property(StrEnum):
+class Probed(StrEnum):
     """What a probe can read."""
 
     NUMBER = "number"
@@ -25,8 +25,9 @@ class Property(StrEnum):
 def probe(
     run: Run,
     what: Annotated[
-        Property, typer.Option("--property", help="The subject's number by distance, or the class of the word read.")
-    ] = Property.NUMBER,
+        Probed,
+        typer.Option("--property", help="The subject's number by distance, or the class of the word read."),
+    ] = Probed.NUMBER,
     field: Annotated[str, typer.Option(help="The state that is probed for the number: h, or c of an LSTM.")] = "h",
     count: Annotated[int, typer.Option(help="How many sentences of agreement, two thirds of them to fit on.")] = 900,
     seed: Annotated[int, typer.Option(help="Which sentences, and which control.")] = 0,
@@ -42,25 +43,27 @@ def probe(
     from thereafter import instruments
     from thereafter.figures.memory import information_decay, word_class_by_layer
 
-    number = what is Property.NUMBER
-    probed = {"field": field} if number else {}
-    found = instruments.probe(load(run), "number" if number else "class", count=count, seed=seed, **probed)
-    _show(found, "words after" if number else "layer", number)
+    number = what is Probed.NUMBER
+    options = {"field": field} if number else {}
+    reading = instruments.probe(load(run), "number" if number else "class", count=count, seed=seed, **options)
+    _show(reading, "words after" if number else "layer", number)
     if out is not None:
-        typer.echo(f"saved {found.save(out)}")
+        typer.echo(f"saved {reading.save(out)}")
     if figure is not None:
         from thereafter.figures.export import write
 
-        typer.echo(f"drawn {write([(information_decay if number else word_class_by_layer)([found])], figure)}")
+        typer.echo(f"drawn {write([(information_decay if number else word_class_by_layer)([reading])], figure)}")
 
 
-def _show(found: Measurement, head: str, number: bool) -> None:
-    typer.echo(f"{found.about['model']}: {found.about['text']}")
+def _show(reading: Measurement, head: str, number: bool) -> None:
+    typer.echo(f"{reading.about['model']}: {reading.about['text']}")
     typer.echo(f"{head:14}{'accuracy':>10}{'control':>10}{'selectivity':>13}{'bits':>8}")
-    names = found["distance" if number else "layer"].tolist()
-    accuracy, control, bits = (found[cell][-1] if number else found[cell] for cell in ("accuracy", "control", "bits"))
-    for name, right, other, said in zip(names, accuracy, control, bits, strict=True):
-        typer.echo(f"{name!s:14}{right:>10.1%}{other:>10.1%}{right - other:>13.1%}{said:>8.3f}")
+    names = reading["distance" if number else "layer"].tolist()
+    accuracy, control, bits = (
+        reading[cell][-1] if number else reading[cell] for cell in ("accuracy", "control", "bits")
+    )
+    for name, right, other, gain in zip(names, accuracy, control, bits, strict=True):
+        typer.echo(f"{name!s:14}{right:>10.1%}{other:>10.1%}{right - other:>13.1%}{gain:>8.3f}")
     if number:
         kept = bits >= 0.5
         until = f"half of the 1 bit is kept for all of the {names[-1]} words"

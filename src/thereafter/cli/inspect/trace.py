@@ -23,9 +23,9 @@ def trace(
 
     Example: thereafter inspect trace runs/book "the cat sat on the mat" --out cat.npz
     """
-    found = load(run).trace(text, limit=limit)
-    found.save(out)
-    for name, axes in found.axes.items():
-        shape = " x ".join(map(str, found[name].shape))
+    recorded = load(run).trace(text, limit=limit)
+    recorded.save(out)
+    for name, axes in recorded.axes.items():
+        shape = " x ".join(map(str, recorded[name].shape))
         typer.echo(f"{name:24}{shape:>16}  {', '.join(axes)}")
-    typer.echo(f"saved {out}: {len(found.tokens)} tokens")
+    typer.echo(f"saved {out}: {len(recorded.tokens)} tokens")

@@ -26,7 +26,7 @@ def units(
         list[str] | None,
         typer.Option(
             help="quotes, comment, quotes-or-comment, speech, line-position, indentation, brackets, keyword or "
-            "boundary; may be given several times; quotes unless told."
+            "boundary; may be given several times; quotes by default."
         ),
     ] = None,
     regex: Annotated[
@@ -53,48 +53,49 @@ def units(
     wanted = [named(name) for name in property or ([] if regex else ["quotes"])] + [of_regex(r) for r in regex or []]
     lm = load(run)
     asked = {"top": top, "gates": gates, "limit": limit, "seed": seed}
-    found = instruments.units(lm, source, *wanted, part=part, encoding=encoding, **asked)
+    ranking = instruments.units(lm, source, *wanted, part=part, encoding=encoding, **asked)
     for row, one in enumerate(wanted):
-        _table(found, row, one.name)
+        _print_table(ranking, row, one.name)
         if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
-            _coloured(found, row)
+            _print_coloured(ranking, row)
     if out is not None:
-        typer.echo(f"saved {found.save(out)}")
+        typer.echo(f"saved {ranking.save(out)}")
     if figure is not None:
         from thereafter.figures import export
         from thereafter.figures import units as drawn
 
-        pictures = [drawn.coloured(found, one.name) for one in wanted]
-        typer.echo(f"drawn {export.write([*pictures, drawn.ranking(found)], figure)}")
+        pictures = [drawn.coloured(ranking, one.name) for one in wanted]
+        typer.echo(f"drawn {export.write([*pictures, drawn.ranking(ranking)], figure)}")
 
 
-def _table(found: Measurement, row: int, name: str) -> None:
-    measure = "AUC" if found["yes_no"][row] else "correlation"
-    typer.echo(f"{name}: {measure} on {found.about['tokens'] // 2:,} tokens the units were not chosen on")
+def _print_table(ranking: Measurement, row: int, name: str) -> None:
+    measure = "AUC" if ranking["yes_no"][row] else "correlation"
+    typer.echo(f"{name}: {measure} on {ranking.about['tokens'] // 2:,} tokens the units were not chosen on")
     typer.echo(f"{'unit':>16}  {'held out':>9}  {'chosen on':>9}  direction")
-    for rank in range(found["unit"].shape[1]):
-        side = "high" if found["direction"][row, rank] > 0 else "low"
-        unit, held, first = (found[field][row, rank] for field in ("unit", "held_out", "chosen"))
-        typer.echo(f"{unit!s:>16}  {held:9.3f}  {first:9.3f}  {side}")
-    best, control = float(found["held_out"][row, 0]), float(found["control"][row])
-    clear = best - control > (0.1 if found["yes_no"][row] else 0.2)
+    for rank in range(ranking["unit"].shape[1]):
+        side = "high" if ranking["direction"][row, rank] > 0 else "low"
+        unit, second, first = (ranking[field][row, rank] for field in ("unit", "held_out", "chosen"))
+        typer.echo(f"{unit!s:>16}  {second:9.3f}  {first:9.3f}  {side}")
+    best, control = float(ranking["held_out"][row, 0]), float(ranking["control"][row])
+    clear = best - control > (0.1 if ranking["yes_no"][row] else 0.2)
     verdict = "follows it" if clear else "is no better than luck"
     typer.echo(
         f"control {control:.3f} (the same search for the property moved along the text): the best unit {verdict}"
     )
 
 
-def _coloured(found: Measurement, row: int) -> None:
+def _print_coloured(ranking: Measurement, row: int) -> None:
     """Some lines of held-out text on the unit's colours, underlined where the property holds."""
     from thereafter.figures.units import lay_out, shade
 
-    letters = lay_out(found["token"][row].tolist(), found["value"][row], found["truth"][row], _COLOURED_LINES)
+    tokens, values, truth = (ranking[name][row] for name in ("token", "value", "truth"))
+    characters = lay_out(tokens.tolist(), values, truth, _COLOURED_LINES)
     out, line = [], 0
-    for letter in letters:
-        out.append("\x1b[0m\n" * (letter.line - line))
-        line = letter.line
-        red, green, blue = shade(letter.value)
-        under = "\x1b[4m" if found["yes_no"][row] and letter.truth else "\x1b[24m"
-        shown = letter.text if letter.text.isprintable() else " "
+    for one in characters:
+        out.append("\x1b[0m\n" * (one.line - line))
+        line = one.line
+        red, green, blue = shade(one.value)
+        under = "\x1b[4m" if ranking["yes_no"][row] and one.truth else "\x1b[24m"
+        shown = one.text if one.text.isprintable() else " "
         out.append(f"\x1b[38;2;0;0;0m\x1b[48;2;{red};{green};{blue}m{under}{shown}")
     typer.echo("".join(out) + "\x1b[0m")
