@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import thereafter
 from thereafter.inspection.memory import memory
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.memory import task, text_of
 
 LINES: dict[str, Any] = {"context": "line", "batching": "lines"}
@@ -34,7 +34,7 @@ def remembered(
     """Accuracy by n of a small model in a memory task, trained on lines with n from `shortest` to `longest`."""
     text = text_of(task(name), count=lines, shortest=shortest, longest=longest)
     lm = trained(kind, text, seed=seed, **options)
-    asked = memory(Reader.of(lm.model, lm.tokenizer, lm.config), task(name), list(spans), count=100, seed=seed)
+    asked = memory(SentenceReader.of(lm.model, lm.tokenizer, lm.config), task(name), list(spans), count=100, seed=seed)
     return dict(zip(asked["n"].tolist(), asked["accuracy"].tolist(), strict=True))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.language_model import LanguageModel
 from thereafter.models.base import Ids
 from thereafter.terminal import show_progress
@@ -46,7 +46,7 @@ def gradients(
             raise OptionError(
                 "the loss at a verb is measured on new sentences of agreement; got a text or a source too"
             )
-        reader = Reader.of(lm.model, lm.tokenizer, lm.config, options.pop("name", None))
+        reader = SentenceReader.of(lm.model, lm.tokenizer, lm.config, options.pop("name", None))
         with show_progress():
             return verb_flow(reader, **options)
     ids, caption = _excerpt(lm, text, source)
@@ -155,8 +155,8 @@ def _excerpt(lm: LanguageModel, text: str | None, source: str | None) -> tuple[I
     return excerpt(lm.tokenizer, text=text, source=source, lower=about["lower"], letters_only=about["letters_only"])
 
 
-def _reader(lm: LanguageModel) -> Reader:
-    return Reader.of(lm.model, lm.tokenizer, lm.config)
+def _reader(lm: LanguageModel) -> SentenceReader:
+    return SentenceReader.of(lm.model, lm.tokenizer, lm.config)
 
 
 def _kind(lm: LanguageModel) -> str:

@@ -15,7 +15,7 @@ from thereafter.cli import app
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.memory import memory, remembered
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.memory import TASKS, task, text_of
 
 
@@ -37,10 +37,10 @@ class Rule:
         return self.predict(state), state
 
 
-def ruled(name: str, rule: Callable[[list[str]], str | None], context: str = "line") -> Reader:
+def ruled(name: str, rule: Callable[[list[str]], str | None], context: str = "line") -> SentenceReader:
     text = text_of(task(name), count=50)
     tokenizer = thereafter.train(text=text, tokens="word", order=1, min_count=1).tokenizer
-    return Reader(Rule(tokenizer.vocabulary.forms, rule), tokenizer, context)  # type: ignore[arg-type]
+    return SentenceReader(Rule(tokenizer.vocabulary.forms, rule), tokenizer, context)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("context", ["line", "stream"])
@@ -83,7 +83,7 @@ def test_a_stack_closes_every_bracket_and_a_short_one_only_the_inner():
 def test_an_n_gram_remembers_as_far_as_it_sees():
     """Only the cue and the answer are sure: `a = a` is in sight of three words, and nothing longer is."""
     lm = thereafter.train(text=text_of(task("remember-first"), count=3000, longest=8), tokens="word", order=3)
-    found = memory(Reader.of(lm.model, lm.tokenizer, lm.config), task("remember-first"), (1, 4, 8), count=200)
+    found = memory(SentenceReader.of(lm.model, lm.tokenizer, lm.config), task("remember-first"), (1, 4, 8), count=200)
     assert found["accuracy"][0] == 1
     assert found["accuracy"][1:].max() < 0.4
 
@@ -105,7 +105,7 @@ def test_the_right_cell_learns_a_short_task_in_seconds(name: str, kind: str, opt
     longest = given.pop("longest")
     text = text_of(one, count=given.pop("count"), longest=longest)
     lm = thereafter.train(text=text, model=kind, tokens="word", **SECONDS, **given)
-    found = memory(Reader.of(lm.model, lm.tokenizer, lm.config), one, one.spans(longest=longest), count=30)
+    found = memory(SentenceReader.of(lm.model, lm.tokenizer, lm.config), one, one.spans(longest=longest), count=30)
     assert found["accuracy"].min() > 0.9
 
 
@@ -138,6 +138,6 @@ def test_a_model_of_other_words_is_refused():
     lm = thereafter.train(text="the cat sat\n" * 4, tokens="word", order=2)
     for one in TASKS.values():
         with pytest.raises(OptionError, match="does not know the word"):
-            memory(Reader.of(lm.model, lm.tokenizer, lm.config), one, one.spans()[:2], count=1)
+            memory(SentenceReader.of(lm.model, lm.tokenizer, lm.config), one, one.spans()[:2], count=1)
     with pytest.raises(OptionError, match="got 0 values of n"):
-        memory(Reader.of(lm.model, lm.tokenizer, lm.config), task("remember-first"), ())
+        memory(SentenceReader.of(lm.model, lm.tokenizer, lm.config), task("remember-first"), ())

@@ -11,7 +11,7 @@ import torch
 import thereafter
 from thereafter.errors import OptionError
 from thereafter.inspection.number_unit import number_unit
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.models.build import build, settings_of
 from thereafter.text.agreement import Attractor, Number, Sentence
 from thereafter.text.agreement import sentences as generated
@@ -47,15 +47,15 @@ def tokenizer() -> Any:
     return thereafter.train(text=text, tokens="word", order=1, min_count=1).tokenizer
 
 
-def reader_of(tokenizer: Any, kind: str = "lstm", context: str = "line", **sizes: int) -> Reader:
+def reader_of(tokenizer: Any, kind: str = "lstm", context: str = "line", **sizes: int) -> SentenceReader:
     torch.manual_seed(3)
     about = {"vocabulary_size": len(tokenizer.vocabulary), "context": context, "line_end": tokenizer.line_end_id}
     settings = settings_of(kind)(**({"hidden": 12, "layers": 1, "tied": False} | sizes))
     model = build(kind, settings.complete(about["vocabulary_size"]), **about)
-    return Reader(model.eval(), tokenizer, context, name=kind, source="nothing")
+    return SentenceReader(model.eval(), tokenizer, context, name=kind, source="nothing")
 
 
-def planted(reader: Reader) -> Reader:
+def planted(reader: SentenceReader) -> SentenceReader:
     """Unit KEEPER adds up the subject's number and never forgets; FOLLOWER holds the number of the last noun."""
     layers, table = reader.model.layers, reader.model.embedding.weight  # type: ignore[attr-defined]
     cell = layers.lanes[0].cell

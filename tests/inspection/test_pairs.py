@@ -18,15 +18,15 @@ from thereafter.evaluation.agreement import measure_agreement, verdicts
 from thereafter.inspection.agreement import agreement
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.pairs import Pair, pair_differences, read_pairs, score_pairs
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.agreement import sentences
 
 TRAIN = "".join(f"{one.text}\n" for one in sentences(300, seed=5, max_distance=6))
 TEST = list(sentences(40, seed=5, part="test", max_distance=6))
 
 
-def reader_of(lm: Any) -> Reader:
-    return Reader.of(lm.model, lm.tokenizer, lm.config)
+def reader_of(lm: Any) -> SentenceReader:
+    return SentenceReader.of(lm.model, lm.tokenizer, lm.config)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_groups_ties_and_means_are_counted(ngram: Any):
         Pair("a b", "b a", {"field": "two", "UID": "x"}),
         Pair("a", "a d", {}),
     ]
-    found = score_pairs(Reader(Rule(len(tokenizer.vocabulary)), tokenizer, "line"), pairs, name="four")  # type: ignore[arg-type]
+    found = score_pairs(SentenceReader(Rule(len(tokenizer.vocabulary)), tokenizer, "line"), pairs, name="four")  # type: ignore[arg-type]
     gap = float(c + d - a - b)
     rows = {
         (by, group): (accuracy, nats, total)

@@ -18,7 +18,7 @@ from thereafter.inspection.expectation import expectation
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.probes import control_labels, fit, read
 from thereafter.inspection.probing import probe_class, probe_number
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.states import read_states
 from thereafter.inspection.word_classes import CLASSES, word_classes
 from thereafter.models.build import build, settings_of
@@ -34,11 +34,11 @@ def tokenizer() -> Any:
     return thereafter.train(text=" ".join(words) + "\n", tokens="word", order=1, min_count=1).tokenizer
 
 
-def reader_of(tokenizer: Any, kind: str, /, read: str = "line", **options: Any) -> Reader:
+def reader_of(tokenizer: Any, kind: str, /, read: str = "line", **options: Any) -> SentenceReader:
     torch.manual_seed(0)
     about = {"vocabulary_size": len(tokenizer.vocabulary), "context": read, "line_end": tokenizer.line_end_id}
     model = build(kind, settings_of(kind)(**options).complete(about["vocabulary_size"]), **about)
-    return Reader(model.eval(), tokenizer, read, name=kind, source="nothing")
+    return SentenceReader(model.eval(), tokenizer, read, name=kind, source="nothing")
 
 
 def test_a_probe_of_one_feature_finds_the_log_odds():
@@ -95,7 +95,7 @@ def test_the_control_gives_each_word_one_label():
     np.testing.assert_array_equal(drawn, control_labels(words, labels, seed=4))
 
 
-def write_numbers(reader: Reader) -> None:
+def write_numbers(reader: SentenceReader) -> None:
     """Word vectors whose first number is the grammatical one, and the last one noise."""
     weight = reader.model.embedding.weight  # type: ignore[attr-defined]
     with torch.no_grad():
@@ -105,7 +105,7 @@ def write_numbers(reader: Reader) -> None:
             weight[reader.word(noun.singular), 0], weight[reader.word(noun.plural), 0] = -1, 1
 
 
-def planted(tokenizer: Any) -> Reader:
+def planted(tokenizer: Any) -> SentenceReader:
     """An Elman net whose unit 0 takes the number of the first noun and holds it; unit 1 is busy with all words.
 
         h0 <- tanh(10 h0 + 5 x0),   x0 = -1 for singular nouns, +1 for plural ones, 0 for others
@@ -209,10 +209,10 @@ def test_the_cell_state_of_an_lstm_is_read_on_request(tokenizer: Any):
 def test_counting_models_have_no_states_and_letters_no_words(tokenizer: Any):
     lm = thereafter.train(text=TEXT, tokens="word", order=2)
     with pytest.raises(OptionError, match="'ngram' has no hidden states"):
-        probe_class(Reader.of(lm.model, lm.tokenizer, lm.config))
+        probe_class(SentenceReader.of(lm.model, lm.tokenizer, lm.config))
     letters = thereafter.train(text=TEXT[:500], tokens="char", model="rnn", hidden=4, epochs=0.01)
     with pytest.raises(OptionError, match="char tokens; expected word tokens"):
-        probe_class(Reader.of(letters.model, letters.tokenizer, letters.config))
+        probe_class(SentenceReader.of(letters.model, letters.tokenizer, letters.config))
     with pytest.raises(OptionError, match="expected numbers from 0 to 40"):
         probe_number(reader_of(tokenizer, "rnn", hidden=4), (41,))
 
@@ -236,7 +236,7 @@ def test_probes_on_the_command_line(tmp_path: Path, kind: str, head: str, said: 
 
 def test_expectations_are_the_models_own_predictions():
     lm = thereafter.train(text=TEXT, tokens="word", order=3)
-    found = expectation(Reader.of(lm.model, lm.tokenizer, lm.config), "the dog near the cats", ["was", "were"])
+    found = expectation(SentenceReader.of(lm.model, lm.tokenizer, lm.config), "the dog near the cats", ["was", "were"])
     assert found["probability"].shape == (5, 2)
     for step, prompt in enumerate(("the", "the dog", "the dog near", "the dog near the", "the dog near the cats")):
         p = lm.distribution(prompt)

@@ -15,7 +15,7 @@ import thereafter
 from thereafter.errors import OptionError
 from thereafter.inspection.gradients import decays, gradient_flow
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.verb_flow import verb_flow
 from thereafter.models.build import build, settings_of
 from thereafter.text.agreement import Sentence, sentences
@@ -26,7 +26,7 @@ MIXED = list(sentences(60, part="test", max_distance=8))
 WORDS = "\n".join(one.text for one in (*FIVE, *MIXED)) + "\n"
 
 
-def reader(kind: str, reads: str = "line", **options: Any) -> Reader:
+def reader(kind: str, reads: str = "line", **options: Any) -> SentenceReader:
     torch.manual_seed(0)
     tokenizer = TOKENIZERS.load("word").fit(lambda: [WORDS, WORDS])  # what was seen twice is a word
     size = {"hidden": 7} | ({} if kind == "window" else {"layers": 1, "tied": False}) | options
@@ -34,10 +34,10 @@ def reader(kind: str, reads: str = "line", **options: Any) -> Reader:
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.2 * torch.randn_like(weight))
-    return Reader(model.eval(), tokenizer, reads, name=kind)
+    return SentenceReader(model.eval(), tokenizer, reads, name=kind)
 
 
-def read_before_the_verb(of: Reader, one: Sentence) -> tuple[Tensor, int]:
+def read_before_the_verb(of: SentenceReader, one: Sentence) -> tuple[Tensor, int]:
     """Word vectors of `<s>` and all words before the verb, and the verb's id."""
     ids = of.tokenizer.encode(of.begin + " ".join(one.words[: one.verb]))
     (verb,) = of.tokenizer.encode(one.words[one.verb])
@@ -45,7 +45,9 @@ def read_before_the_verb(of: Reader, one: Sentence) -> tuple[Tensor, int]:
     return weight[torch.tensor([of.model.vocabulary_size, *ids])], int(verb)
 
 
-def unrolled_lstm(of: Reader, one: Sentence) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], Tensor]:
+def unrolled_lstm(
+    of: SentenceReader, one: Sentence
+) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], Tensor]:
     """h, c, f and o of every step as nodes, and the loss of the verb: the equations, one step after the other."""
     x_TE, verb = read_before_the_verb(of, one)
     named = {name: part.detach().double() for name, part in of.model.layers.named_parameters()}
@@ -190,7 +192,7 @@ def test_mistakes() -> None:
         verb_flow(of, [])
     counted = thereafter.train(text="the cat sat on the mat\n" * 3, order=2, tokens="word")
     with pytest.raises(OptionError, match="only a neural model has gradient flow; got ngram"):
-        verb_flow(Reader.of(counted.model, counted.tokenizer, counted.config))
+        verb_flow(SentenceReader.of(counted.model, counted.tokenizer, counted.config))
     small = thereafter.train(text="the cat sat on the mat\n" * 30, model="rnn", tokens="char", hidden=4, epochs=0.1)
     with pytest.raises(OptionError, match="reads char tokens; expected word tokens"):
-        verb_flow(Reader.of(small.model, small.tokenizer, small.config))
+        verb_flow(SentenceReader.of(small.model, small.tokenizer, small.config))

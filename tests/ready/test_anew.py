@@ -13,7 +13,7 @@ import thereafter
 from thereafter.evaluation.agreement import measure_agreement
 from thereafter.inspection.number_unit import number_unit
 from thereafter.inspection.properties import PROPERTIES
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.units import search
 from thereafter.text.agreement import read_sentences, write_corpus
 from thereafter.text.sources import resolve
@@ -56,7 +56,9 @@ def test_a_gated_network_keeps_the_number_in_one_unit(kind: str, seed: int, part
     sentences = list(read_sentences(parts["test"].with_suffix(".jsonl")))
     agreement = measure_agreement(lm.model, lm.tokenizer, sentences, context="line")
     assert agreement.between(BETWEEN - 2, BETWEEN).accuracy > 0.9
-    units = number_unit(Reader.of(lm.model, lm.tokenizer, lm.config), sentences, field="c" if kind == "lstm" else "h")
+    units = number_unit(
+        SentenceReader.of(lm.model, lm.tokenizer, lm.config), sentences, field="c" if kind == "lstm" else "h"
+    )
     assert units["held_out"][0] > 0.9
     assert units["against"][0] > 0.9, "it follows the subject, not the last noun"
     assert units["control"].max() < 0.6

@@ -10,7 +10,7 @@ import pytest
 import thereafter
 from thereafter.inspection.decay import fit_decay
 from thereafter.inspection.gradients import last_loss
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.verb_flow import verb_flow
 
 TEXT = "the farmers near the author are old"
@@ -155,7 +155,7 @@ def test_it_opens_at_a_verb_with_c_beside_h(page: Any, server: Any) -> None:
     curves = {one["name"]: one["y"] for one in page.locator("#distances").evaluate("chart => chart.numbers")}
     for name, fields in (("lstm", "ch"), ("rnn", "h")):
         lm = thereafter.load(server.studio.shelf.place(f"ready:{name}"))
-        flow = verb_flow(Reader.of(lm.model, lm.tokenizer, lm.config), distance=6, count=60)
+        flow = verb_flow(SentenceReader.of(lm.model, lm.tokenizer, lm.config), distance=6, count=60)
         for field in fields:
             norm_D = flow["norm"][-1, :, flow["field"].tolist().index(field)]
             np.testing.assert_allclose(curves[f"{name} {field}"], norm_D / norm_D[1], rtol=1e-6)

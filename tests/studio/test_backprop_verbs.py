@@ -13,7 +13,7 @@ import torch
 import thereafter
 from thereafter.errors import OptionError
 from thereafter.inspection.decay import fit_decay
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.verb_flow import verb_flow
 from thereafter.models.state import NeuralState
 from thereafter.studio.verbs.backprop import backprop, decay_of, verb_gradients
@@ -59,7 +59,7 @@ def test_the_gradient_in_every_state_is_that_of_a_run_from_this_state(lstm: Any)
 
 def test_means_at_the_verb_are_those_of_the_library(lstm: Any) -> None:
     found = verb_gradients(lstm, between=4, count=7).model_dump()
-    flow = verb_flow(Reader.of(lstm.model, lstm.tokenizer, lstm.config), distance=4, count=7)
+    flow = verb_flow(SentenceReader.of(lstm.model, lstm.tokenizer, lstm.config), distance=4, count=7)
     assert (found["sentences"], found["right"]) == (7, flow.about["right"])
     assert [state["field"] for state in found["states"]] == ["h", "c"]
     for state in found["states"]:

@@ -23,7 +23,7 @@ from thereafter.decoding import generation
 from thereafter.evaluation.corpus_probe import Questions
 from thereafter.evaluation.scores import Score, score_text
 from thereafter.evaluation.verdicts import Stored
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.runs import ownership
 from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS, is_run
 from thereafter.text.sources import Source
@@ -130,7 +130,7 @@ def measure_validation(trained: Trained, valid: Source) -> Validation:
 
 def ask_all(trained: Trained, questions: Mapping[str, Questions]) -> dict[str, Stored]:
     """What a model answers to the questions of its corpus, by the name of the probe."""
-    reader = Reader.of(trained.model, trained.tokenizer, trained.config)
+    reader = SentenceReader.of(trained.model, trained.tokenizer, trained.config)
     asked = {name: several.ask(reader) for name, several in questions.items()}
     return {name: verdicts.as_dict() for name, verdicts in asked.items() if verdicts is not None}
 

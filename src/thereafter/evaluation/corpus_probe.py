@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from thereafter.evaluation.verdicts import Tally, Verdicts
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.sources import Source
 
 
@@ -64,7 +64,7 @@ class ProbeTable:
 class Questions(Protocol):
     """Questions about one test text, ready to be put to models."""
 
-    def ask(self, reader: Reader) -> Verdicts | None:
+    def ask(self, reader: SentenceReader) -> Verdicts | None:
         """The answers of a model; None where it cannot be asked, such as one that reads other tokens."""
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from thereafter.evaluation.agreement import ATTRACTORS, BINS, CONGRUENCE, CONGRUENT, measure_agreement
 from thereafter.evaluation.corpus_probe import Column, ProbeTable, ProbeWords, distance_columns, name_span
 from thereafter.evaluation.verdicts import Tally, Verdicts
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.agreement import Sentence, read_sentences
 from thereafter.text.sources import Source
 
@@ -24,7 +24,7 @@ class DependencyQuestions:
 
     sentences: tuple[Sentence, ...]
 
-    def ask(self, reader: Reader) -> Verdicts:
+    def ask(self, reader: SentenceReader) -> Verdicts:
         prepare = reader.prepare if reader.lower or reader.letters_only else None
         return measure_agreement(
             reader.model, reader.tokenizer, self.sentences, context=reader.context, prepare=prepare

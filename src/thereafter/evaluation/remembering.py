@@ -10,7 +10,7 @@ from thereafter.evaluation.agreement import BINS
 from thereafter.evaluation.corpus_probe import ProbeTable, ProbeWords, distance_columns
 from thereafter.evaluation.verdicts import Verdicts, count_by
 from thereafter.inspection.memory import answers
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.memory import DEFAULT_LINES, Line, lines, task
 from thereafter.text.sources import Source
 
@@ -23,7 +23,7 @@ class MemoryQuestions:
 
     lines: tuple[Line, ...]
 
-    def ask(self, reader: Reader) -> Verdicts | None:
+    def ask(self, reader: SentenceReader) -> Verdicts | None:
         try:
             pairs = list(answers(reader, self.lines))
         except OptionError:  # it reads other tokens than words, or does not know them

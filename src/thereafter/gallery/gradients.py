@@ -32,10 +32,10 @@ def _steps(lm: LanguageModel) -> int | None:
 def _flow(lm: LanguageModel, name: str) -> Measurement:
     """From the verb back to its subject, as far between as any sentence the models were trained on."""
     from thereafter.gallery.models import BETWEEN
-    from thereafter.inspection.reader import Reader
+    from thereafter.inspection.sentence_reader import SentenceReader
     from thereafter.inspection.verb_flow import verb_flow
 
-    return verb_flow(Reader.of(lm.model, lm.tokenizer, lm.config, name), distance=BETWEEN, count=400)
+    return verb_flow(SentenceReader.of(lm.model, lm.tokenizer, lm.config, name), distance=BETWEEN, count=400)
 
 
 def _decay(models: Models) -> Figure:

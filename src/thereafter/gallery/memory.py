@@ -19,7 +19,7 @@ from thereafter.inspection.expectation import expectation
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.memory import memory
 from thereafter.inspection.probing import probe_class, probe_number
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.kinds import KINDS
 from thereafter.language_model import LanguageModel
 from thereafter.ready.models import READY
@@ -37,19 +37,19 @@ _RECURRENT: dict[str, Any] = {"layers": 1, "embed": 16, "tied": False, "init": 1
 _TRANSFORMER: dict[str, Any] = {"layers": 2, "heads": 4, "context": 128}
 
 
-def reader_of(lm: LanguageModel, source: str, name: str | None = None) -> Reader:
+def reader_of(lm: LanguageModel, source: str, name: str | None = None) -> SentenceReader:
     """What the instruments hold of a trained model; `source` names its text in captions."""
-    return replace(Reader.of(lm.model, lm.tokenizer, lm.config, name), source=source)
+    return replace(SentenceReader.of(lm.model, lm.tokenizer, lm.config, name), source=source)
 
 
-def agreeing(models: Models, kind: str) -> Reader:
+def agreeing(models: Models, kind: str) -> SentenceReader:
     """One of the models that all pictures of agreement share."""
     return reader_of(models.agreement(kind), f"agreement with up to {BETWEEN} words between")
 
 
 def on_task(
     models: Models, name: str, kind: str, *, label: str, count: int, shortest: int = 0, longest: int, **options: Any
-) -> Reader:
+) -> SentenceReader:
     """A small model trained on `count` lines of a memory task with n from `shortest` to `longest`."""
     text = models.folder / f"{name}-{shortest}-{longest}-{count}" / "train.txt"
     if not text.exists():
@@ -110,7 +110,7 @@ def _word_class(models: Models) -> Figure:
 _ONE_SEED = "one seed each, settings chosen so that the task can be learned: no neutral comparison"
 
 
-def _asked(readers: Sequence[Reader], name: str, spans: Sequence[int], longest: int) -> list[Measurement]:
+def _asked(readers: Sequence[SentenceReader], name: str, spans: Sequence[int], longest: int) -> list[Measurement]:
     return [memory(reader, task(name), spans, longest=longest) for reader in readers]
 
 

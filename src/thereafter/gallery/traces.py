@@ -21,8 +21,8 @@ from thereafter.gallery.sources import ARTICLE, LECTURE, after_book
 from thereafter.inspection import dynamics as measure
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.number_unit import number_unit
-from thereafter.inspection.reader import Reader
 from thereafter.inspection.senses import senses
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.sparsity import sparsity
 from thereafter.inspection.surface import gate_surface, prediction_surface
 from thereafter.inspection.trace import Trace
@@ -93,7 +93,7 @@ def _number(models: Models) -> Figure:
     """What the means over all units hide: the one unit that carries the number, in a sentence and its plural twin."""
     lm = models.agreement("lstm")
     asked = sentences(_ASKED, seed=78, part="test", min_distance=1, max_distance=BETWEEN)
-    best = number_unit(Reader.of(lm.model, lm.tokenizer, lm.config), asked, field="c")
+    best = number_unit(SentenceReader.of(lm.model, lm.tokenizer, lm.config), asked, field="c")
     both = (lm.trace(text) for text in (SENTENCE, IN_PLURAL))
     return number_along(best, *both, subject=SUBJECT, verb=VERB, model=MODEL, name="gates-agreement")
 

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from thereafter.evaluation.agreement import measure_agreement
 from thereafter.evaluation.verdicts import Verdicts
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.agreement import Sentence
 
 DEPENDENCY = "dependency"
 GROUPS = ("distance", "attractors", "congruence")
 
 
-def agreement(reader: Reader, sentences: Iterable[Sentence], corpus: str = "agreement") -> Measurement:
+def agreement(reader: SentenceReader, sentences: Iterable[Sentence], corpus: str = "agreement") -> Measurement:
     """The verdicts of a model over sentences that know their dependency: see `evaluation.agreement`.
 
     The pictures of agreement speak of verbs, so that sentences of another corpus become a measurement of another kind.

@@ -8,10 +8,10 @@ import numpy as np
 
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 
 
-def expectation(reader: Reader, sentence: str, words: Sequence[str]) -> Measurement:
+def expectation(reader: SentenceReader, sentence: str, words: Sequence[str]) -> Measurement:
     """p(word | sentence so far) for each of `words`, after each word of the sentence: `probability` [step, word]."""
     reader.whole_words()
     ids, chosen = reader.ids(sentence), [reader.word(word) for word in words]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from thereafter import progress
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.models.base import Logs
 from thereafter.text.memory import AnswerPlace, Dice, Line, MemoryTask, Question
 
@@ -31,7 +31,7 @@ _ROWS = 512
 
 
 def memory(
-    reader: Reader,
+    reader: SentenceReader,
     task: MemoryTask,
     spans: Sequence[int] | None = None,
     *,
@@ -85,7 +85,7 @@ def remembered(measured: Measurement) -> str:
     return f"remembers over {n[until - 1]} steps, not over {n[until]}{later}"
 
 
-def answers(reader: Reader, lines: Sequence[Line]) -> Iterator[tuple[Question, float]]:
+def answers(reader: SentenceReader, lines: Sequence[Line]) -> Iterator[tuple[Question, float]]:
     """Every question of the lines, and the share by which it is answered rightly; lines of one length go together."""
     order = sorted(lines, key=lambda line: len(line.words))
     with progress.task("memory", total=len(lines), unit="lines") as advance:
@@ -100,7 +100,7 @@ def answers(reader: Reader, lines: Sequence[Line]) -> Iterator[tuple[Question, f
                 advance(len(batch))
 
 
-def _shares(reader: Reader, batch: Sequence[Line]) -> dict[tuple[int, AnswerPlace], float]:
+def _shares(reader: SentenceReader, batch: Sequence[Line]) -> dict[tuple[int, AnswerPlace], float]:
     """For each row and place of a batch, the share by which it is right."""
     for word in {word for line in batch for word in line.words}:
         reader.word(word)  # a model that does not know the words is refused, not found to be bad

@@ -25,7 +25,7 @@ from thereafter import progress
 from thereafter.errors import OptionError
 from thereafter.inspection.applies import with_units
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.units import selectivity
 from thereafter.models.neural import NeuralModel
 from thereafter.text.agreement import Sentence
@@ -50,7 +50,7 @@ class _Places:
 
 
 def number_unit(
-    reader: Reader, sentences: Iterable[Sentence], *, field: str | None = None, top: int = TOP, seed: int = 0
+    reader: SentenceReader, sentences: Iterable[Sentence], *, field: str | None = None, top: int = TOP, seed: int = 0
 ) -> Measurement:
     """The `top` units of a recurrent model for "the subject is plural", every layer's h and c among them, best first.
 
@@ -132,7 +132,11 @@ def _shuffle(places: _Places, draw: np.random.Generator) -> NDArray[np.bool_]:
 
 
 def _read(
-    model: NeuralModel, wanted: Sequence[str], reader: Reader, known: Sequence[Sentence], advance: progress.Advance
+    model: NeuralModel,
+    wanted: Sequence[str],
+    reader: SentenceReader,
+    known: Sequence[Sentence],
+    advance: progress.Advance,
 ) -> _Places:
     """The states after each word strictly between subject and verb, sentence after sentence."""
     states: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(known)

@@ -26,7 +26,7 @@ from thereafter import progress
 from thereafter.decoding.ranking import log_probs, read_candidates
 from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.reading import read_chunks
 from thereafter.text.spelling import Spelling
 
@@ -88,7 +88,7 @@ def _checked(pair: Pair, where: str) -> Pair:
     return pair
 
 
-def pair_differences(reader: Reader, pairs: Sequence[Pair], *, whole: bool = True) -> NDArray[np.float64]:
+def pair_differences(reader: SentenceReader, pairs: Sequence[Pair], *, whole: bool = True) -> NDArray[np.float64]:
     """log p(good) - log p(bad) of each pair, in nats, each from a fresh start.
 
     `whole` sentences pay for their line end too; without it they may be beginnings, such as `the dogs are`.
@@ -109,7 +109,9 @@ def pair_differences(reader: Reader, pairs: Sequence[Pair], *, whole: bool = Tru
     return differences
 
 
-def score_pairs(reader: Reader, pairs: Sequence[Pair], *, name: str = "pairs", whole: bool = True) -> Measurement:
+def score_pairs(
+    reader: SentenceReader, pairs: Sequence[Pair], *, name: str = "pairs", whole: bool = True
+) -> Measurement:
     """Accuracy and mean difference over all pairs (the first row, "all") and over each group, in the order of the file.
 
     Arrays [group]: `group` its name, `by` what it is a group of, `accuracy`, `nats` (the mean difference; infinite

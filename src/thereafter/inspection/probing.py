@@ -16,7 +16,7 @@ from thereafter import progress
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.probes import Reading, control_labels, fit, read
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.states import Layers, read_states
 from thereafter.inspection.word_classes import CLASSES, word_classes
 from thereafter.text.agreement import LONGEST, Sentence, sentences
@@ -29,7 +29,7 @@ _CELLS = ("accuracy", "control", "chance", "bits", "control_bits")
 
 
 def probe_number(
-    reader: Reader,
+    reader: SentenceReader,
     distances: Sequence[int] = DISTANCES,
     *,
     field: str = "h",
@@ -67,7 +67,7 @@ def probe_number(
     return Measurement("probe-number", arrays, axes, _about(reader, known, cut, l2) | {"field": field})
 
 
-def probe_class(reader: Reader, *, count: int = COUNT, seed: int = 0, l2: float | None = None) -> Measurement:
+def probe_class(reader: SentenceReader, *, count: int = COUNT, seed: int = 0, l2: float | None = None) -> Measurement:
     """How well the class of the word just read can be read from the state after it, layer by layer.
 
     The first layer is "words", the word vectors. The control gives every word a class at random, as often as classes
@@ -130,6 +130,6 @@ def _read(x_NS: NDArray[np.float32], labels: NDArray[np.int64], cut: int, classe
     return read(fit(x_NS[:cut], labels[:cut], classes, l2=l2), x_NS[cut:], labels[cut:])
 
 
-def _about(reader: Reader, known: Sequence[Sentence], cut: int, l2: float | None) -> dict[str, Any]:
+def _about(reader: SentenceReader, known: Sequence[Sentence], cut: int, l2: float | None) -> dict[str, Any]:
     text = f"{cut:,} sentences of agreement to fit, {len(known) - cut:,} to test"
     return reader.about(text=text, l2="chosen" if l2 is None else l2, sentences=len(known))

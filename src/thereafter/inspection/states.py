@@ -13,7 +13,7 @@ from torch import Tensor
 
 from thereafter import progress
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.models.neural import NeuralModel
 
 Layers = dict[str, NDArray[np.float32]]
@@ -22,7 +22,7 @@ Layers = dict[str, NDArray[np.float32]]
 _TOKENS_AT_ONCE = 8192
 
 
-def read_states(reader: Reader, sentences: Sequence[Sequence[str]], *, field: str = "h") -> list[Layers]:
+def read_states(reader: SentenceReader, sentences: Sequence[Sequence[str]], *, field: str = "h") -> list[Layers]:
     """For each sentence, given as words, the states after each of its words.
 
     "words" are the word vectors themselves; then come "l0", "l1", ..., the outputs h of recurrent layers, or "block 0",

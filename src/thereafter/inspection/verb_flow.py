@@ -27,7 +27,7 @@ from thereafter.inspection.direct_path import direct_paths
 from thereafter.inspection.gradient_nodes import gradients_of, run
 from thereafter.inspection.gradients import flow_of
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.models.neural import NeuralModel
 from thereafter.text.agreement import LONGEST, Sentence
 from thereafter.text.agreement import sentences as new_sentences
@@ -39,7 +39,7 @@ VERB = "verb"
 
 
 def verb_flow(
-    reader: Reader, sentences: Iterable[Sentence] | None = None, *, distance: int = DISTANCE, count: int = COUNT
+    reader: SentenceReader, sentences: Iterable[Sentence] | None = None, *, distance: int = DISTANCE, count: int = COUNT
 ) -> Measurement:
     """The norm of d loss / d state from the verb back to its subject, as a measurement "gradient-flow".
 
@@ -91,7 +91,7 @@ def _choose(sentences: Iterable[Sentence] | None, distance: int, count: int) -> 
     return chosen
 
 
-def _with_known_verb(reader: Reader, chosen: list[Sentence]) -> list[Sentence]:
+def _with_known_verb(reader: SentenceReader, chosen: list[Sentence]) -> list[Sentence]:
     """The sentences whose verb the model knows: the loss of an unknown word is not that of a verb."""
     ids = {one.correct_form: reader.tokenizer.encode(reader.prepare(one.correct_form)) for one in chosen}
     unknown = {form for form, word in ids.items() if len(word) != 1 or word[0] == reader.tokenizer.unknown_id}
@@ -101,7 +101,7 @@ def _with_known_verb(reader: Reader, chosen: list[Sentence]) -> list[Sentence]:
     return known
 
 
-def _rows(reader: Reader, model: NeuralModel, chosen: list[Sentence]) -> tuple[Tensor, Tensor, Tensor]:
+def _rows(reader: SentenceReader, model: NeuralModel, chosen: list[Sentence]) -> tuple[Tensor, Tensor, Tensor]:
     """The tokens read before each verb, `<s>` first, padded at the end; the verbs; the last step of each row."""
     before = [reader.ids(" ".join(one.prefix)) for one in chosen]
     verb_B = torch.tensor([reader.word(one.correct_form) for one in chosen], device=model.device)

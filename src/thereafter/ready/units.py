@@ -51,14 +51,14 @@ def find_units(one: Recipe, folder: Path) -> dict[str, str]:
 def search_number(lm: LanguageModel, folder: Path) -> Measurement:
     """The units that carry the subject's number, over the held-out sentences."""
     from thereafter.inspection.number_unit import number_unit
-    from thereafter.inspection.reader import Reader
+    from thereafter.inspection.sentence_reader import SentenceReader
     from thereafter.ready.texts import sentences
     from thereafter.text.agreement import read_sentences
 
     known = read_sentences(sentences(folder)["test"].with_suffix(".jsonl"))
     # of an LSTM the memory itself, which its gates write and keep, rather than what it shows of it
     field = "c" if lm.config["model"] == "lstm" else "h"
-    return number_unit(Reader.of(lm.model, lm.tokenizer, lm.config), known, field=field)
+    return number_unit(SentenceReader.of(lm.model, lm.tokenizer, lm.config), known, field=field)
 
 
 def search_letters(lm: LanguageModel, followed: Sequence[str] = FOLLOWED, **about: str) -> Measurement:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from thereafter.inspection.decay import fit_decay
 from thereafter.inspection.gradients import last_loss
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.reader import Reader
+from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.verb_flow import verb_flow
 from thereafter.language_model import LanguageModel
 from thereafter.studio.answers.backprop import (
@@ -68,7 +68,7 @@ def verb_gradients(lm: LanguageModel, *, between: int, count: int, name: str = "
     Here `norm`, `direct` and `gates` go by steps back from the verb; the last is the state that has just read the
     subject.
     """
-    flow = verb_flow(Reader.of(lm.model, lm.tokenizer, lm.config), distance=between, count=count)
+    flow = verb_flow(SentenceReader.of(lm.model, lm.tokenizer, lm.config), distance=between, count=count)
     states = []
     for i, layer, k, field in _carried(flow):
         norm_D = flow["norm"][i, :, k]

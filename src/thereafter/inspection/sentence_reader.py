@@ -14,7 +14,7 @@ from thereafter.text.tokenizers.base import Tokenizer
 
 
 @dataclass(frozen=True)
-class Reader:
+class SentenceReader:
     """A model that reads sentences, each from a fresh start.
 
     In `stream` context a line end is read first, since that is how lines begin for such a model. `name` is the model's
@@ -32,7 +32,7 @@ class Reader:
     @classmethod
     def of(
         cls, model: SequenceModel[Any], tokenizer: Tokenizer, config: Mapping[str, Any], name: str | None = None
-    ) -> Reader:
+    ) -> SentenceReader:
         """From a model and the configuration of its run."""
         text = config["text"]
         return cls(
