@@ -7,8 +7,6 @@ import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +17,7 @@ import pytest
 from tasks.toys import tagged
 from thereafter.runs import checkpoint
 from thereafter.training.counters import COUNTED
+from warm import Command
 
 WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "or", "which", "old", "small", ".", ",", "it", "was"]
 COMMON = ["--tokens", "word", "--hidden", "16", "--batch", "4", "--steps", "8", "--set", "min_count=1"]
@@ -40,17 +39,14 @@ def book(tmp_path: Path) -> Path:
     return path
 
 
-def start(*words: object, compiled: bool = False, threads: int = 1) -> subprocess.Popen[bytes]:
+def start(*words: object, compiled: bool = False, threads: int = 1) -> Command:
     """One thread, since the machine may be busy; compiled kernels where asked for: loading them takes its time."""
-    env = os.environ | {"OMP_NUM_THREADS": str(threads), "THEREAFTER_NUMBA": "1" if compiled else "0"}
-    command = [sys.executable, "-m", "thereafter", "train", *map(str, words)]
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return Command(["train", *map(str, words)], {"THEREAFTER_NUMBA": "1" if compiled else "0"}, threads)
 
 
-def finished(process: subprocess.Popen[bytes]) -> str:
-    out, _ = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 0, out.decode()
-    return out.decode()
+def finished(process: Command) -> str:
+    assert process.wait(TIMEOUT) == 0, process.output()
+    return process.output()
 
 
 def last_step(run: Path) -> int:
@@ -64,32 +60,28 @@ def last_step(run: Path) -> int:
     return max((json.loads(line).get("step", 0) for line in lines[-3:] if line.startswith(b"{")), default=0)
 
 
-def kill_when(process: subprocess.Popen[bytes], moment: Callable[[], bool]) -> None:
+def kill_when(process: Command, moment: Callable[[], bool]) -> None:
     """SIGKILL at the first moment that something holds."""
     wait_for(process, moment)
     process.send_signal(signal.SIGKILL)
     assert process.wait(TIMEOUT) == -signal.SIGKILL
-    assert process.stdout is not None
-    process.stdout.close()
 
 
-def stop_when(process: subprocess.Popen[bytes], moment: Callable[[], bool], how: signal.Signals) -> int:
+def stop_when(process: Command, moment: Callable[[], bool], how: signal.Signals) -> int:
     """Ask it to stop at the first moment that something holds; the step that it says it stopped at."""
     wait_for(process, moment)
     process.send_signal(how)
-    out, _ = process.communicate(timeout=TIMEOUT)
-    assert process.returncode > 0, out.decode()  # it ended by itself
-    found = re.search(r"stopped at step ([\d,]+); go on with: thereafter train --resume", out.decode())
-    assert found is not None, out.decode()
-    return int(found[1].replace(",", ""))
+    assert process.wait(TIMEOUT) > 0, process.output()  # it ended by itself
+    sentence = re.search(r"stopped at step ([\d,]+); go on with: thereafter train --resume", process.output())
+    assert sentence is not None, process.output()
+    return int(sentence[1].replace(",", ""))
 
 
-def wait_for(process: subprocess.Popen[bytes], moment: Callable[[], bool]) -> None:
+def wait_for(process: Command, moment: Callable[[], bool]) -> None:
     give_up = time.monotonic() + TIMEOUT
     while not moment():
-        if process.poll() is not None:
-            out, _ = process.communicate()
-            pytest.fail(f"it ended before it could be killed: {out.decode()}")
+        if process.returncode is not None:
+            pytest.fail(f"it ended before it could be killed: {process.output()}")
         assert time.monotonic() < give_up
         time.sleep(0.0005)  # leave the processor to what is watched
 
