@@ -187,7 +187,7 @@ def training(report: Report, rounds: int, steps: int) -> None:
         done = 0
         for _ in range(steps):
             done += len(plan.examples(loop.at.block))
-            loop._step()
+            loop.step()
         return done
 
     def plain(stepwise: bool) -> Job:

@@ -33,7 +33,7 @@ from thereafter.text.encoded import encode_source, fit_source
 from thereafter.text.sources import resolve
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.training import order
-from thereafter.training.blocks import Block, Blocks, TextEpochs
+from thereafter.training.blocks import Blocks, TextBatch, TextEpochs
 from thereafter.training.loop import Loop
 from thereafter.training.neural import TextLearner
 from thereafter.training.settings import TrainingSettings
@@ -118,7 +118,7 @@ def plain_loop(ids: np.ndarray, words: int, hidden: int) -> Callable[[int], None
     return go_on
 
 
-def our_loop(ids: np.ndarray, valid: np.ndarray, words: int, hidden: int) -> Loop[Block]:
+def our_loop(ids: np.ndarray, valid: np.ndarray, words: int, hidden: int) -> Loop[TextBatch]:
     """thereafter's own training loop, with its guard, log and clipping."""
     settings = LstmSettings(
         hidden=hidden, layers=2, tied=True, dropout=DROPOUT, dropout_input=DROPOUT, dropout_hidden=DROPOUT
@@ -149,7 +149,7 @@ def end_to_end(
 
     def ours(count: int) -> None:
         for _ in range(count):
-            loop._step()
+            loop.step()
 
     def without_onednn(count: int) -> None:
         with torch.backends.mkldnn.flags(enabled=False):

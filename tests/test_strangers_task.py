@@ -164,15 +164,13 @@ def test_a_killed_training_goes_on_to_the_same_bits(tmp_path: Path):
     script = (
         "import os, signal, thereafter\n"
         "from thereafter.tasks import TASKS\n"
-        "from thereafter.training.loop import Loop\n"
+        "from thereafter.training.watching import watching\n"
         f"TASKS.add(*{ROW!r})\n"
-        "own = Loop._step\n"
-        "def step(loop):\n"
-        "    if loop.at.step == 37:  # some steps after a checkpoint\n"
+        "def kill(training):\n"
+        "    if training.at.step == 37:  # some steps after a checkpoint\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return own(loop)\n"
-        "Loop._step = step\n"
-        f"thereafter.train({str(source)!r}, task='next-number', out={str(killed)!r}, **{options!r})\n"
+        "with watching(before_step=kill):\n"
+        f"    thereafter.train({str(source)!r}, task='next-number', out={str(killed)!r}, **{options!r})\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     assert subprocess.run([sys.executable, "-c", script], env=environment, check=False).returncode == -signal.SIGKILL

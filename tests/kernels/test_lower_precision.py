@@ -112,18 +112,13 @@ def test_onednn_is_on_again_after_products_it_has_not(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("enabled", [True, False])
 def test_a_training_leaves_onednn_as_it_was(enabled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     import thereafter
-    from thereafter.training.loop import Loop
+    from thereafter.training.watching import watching
 
     monkeypatch.setattr(onednn, "_try_products", switching_off)
-    own, seen = Loop._step, []
-
-    def step(loop: Loop) -> bool:
-        seen.append(torch.backends.mkldnn.enabled)
-        return own(loop)
-
-    monkeypatch.setattr(Loop, "_step", step)
+    seen: list[bool] = []
     text = "the cat sat on the mat .\n" * 30
-    with onednn.keeping_switch():
+    looking = watching(before_step=lambda training: seen.append(torch.backends.mkldnn.enabled))
+    with onednn.keeping_switch(), looking:
         torch.backends.mkldnn.enabled = enabled
         thereafter.train(text=text, model="gru", hidden=8, tokens="char", precision="bfloat16", tokens_budget=300)
         assert torch.backends.mkldnn.enabled is enabled

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 import thereafter
-from thereafter.training.loop import Loop
+from thereafter.training.graphs import Graphs
 
 SMALL: dict[str, Any] = {"embed": 24, "batch": 4, "steps": 8, "rate": 0.01, "log_every": 1, "validate_every": 40}
 KINDS: dict[str, dict[str, Any]] = {
@@ -46,19 +46,19 @@ def losses(source: Path, kind: str, **options: Any) -> list[float]:
 
 def played_steps(run: Any) -> tuple[Any, int]:
     """What `run()` returns, and how many steps it played from a graph."""
-    own, played = Loop._played, 0
+    own, played = Graphs.play, 0
 
-    def counting(loop: Loop, *given: Any) -> Any:
+    def play(graphs: Graphs[Any], *given: Any) -> Any:
         nonlocal played
-        found = own(loop, *given)
-        played += found is not None
-        return found
+        after = own(graphs, *given)
+        played += after is not None
+        return after
 
-    Loop._played = counting  # type: ignore[method-assign]
+    Graphs.play = play  # type: ignore[method-assign]
     try:
         return run(), played
     finally:
-        Loop._played = own  # type: ignore[method-assign]
+        Graphs.play = own  # type: ignore[method-assign]
 
 
 def differences(folder: Path) -> dict[str, tuple[float, int, int]]:

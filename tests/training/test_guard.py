@@ -13,7 +13,9 @@ import torch
 
 import thereafter
 from thereafter.errors import TrainingError
-from thereafter.training.loop import Loop
+from thereafter.training import loop
+from thereafter.training.validation import Validation
+from thereafter.training.watching import Training, watching
 
 TEXT = "the cat sat on the mat .\nthe dog sat on the log .\n" * 30
 OPTIONS: dict[str, Any] = {
@@ -22,25 +24,15 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def before_step(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Loop], None]) -> None:
-    """Something that happens to a training before each of its steps."""
-    own = Loop._step
-
-    def step(self: Loop) -> bool:
-        spoil(self)
-        return own(self)
-
-    monkeypatch.setattr(Loop, "_step", step)
-
-
-def nan_into(weight: str, at: int, times: int = 1) -> Callable[[Loop], None]:
+def nan_into(weight: str, at: int, times: int = 1) -> Callable[[Training], None]:
+    """Spoils a weight before a step, so many times."""
     left = [times]
 
-    def spoil(loop: Loop) -> None:
-        if loop.at.step == at and left[0]:
+    def spoil(training: Training) -> None:
+        if training.at.step == at and left[0]:
             left[0] -= 1
             with torch.no_grad():
-                dict(loop.model.named_parameters())[weight].view(-1)[3] = math.nan
+                dict(training.model.named_parameters())[weight].view(-1)[3] = math.nan
 
     return spoil
 
@@ -53,10 +45,10 @@ def some_weight(lm: thereafter.LanguageModel) -> str:
     return [name for name, weight in lm.model.named_parameters() if weight.dim() == 2][-1]  # type: ignore[attr-defined]
 
 
-def test_a_nan_in_a_weight(monkeypatch: pytest.MonkeyPatch):
+def test_a_nan_in_a_weight():
     weight = some_weight(thereafter.train(text=TEXT, **OPTIONS | {"tokens_budget": 40}))
-    before_step(monkeypatch, nan_into(weight, at=16))
-    lm = thereafter.train(text=TEXT, **OPTIONS)
+    with watching(before_step=nan_into(weight, at=16)):
+        lm = thereafter.train(text=TEXT, **OPTIONS)
     (trip,) = guards(lm)
     assert trip["step"] == 17
     assert weight in trip["what"]
@@ -70,41 +62,41 @@ def test_a_nan_in_a_weight(monkeypatch: pytest.MonkeyPatch):
     assert math.isfinite(lm.score(text=TEXT).perplexity)
 
 
-def test_it_gives_up_after_three_attempts(monkeypatch: pytest.MonkeyPatch):
+def test_it_gives_up_after_three_attempts():
     weight = some_weight(thereafter.train(text=TEXT, **OPTIONS | {"tokens_budget": 40}))
-    before_step(monkeypatch, nan_into(weight, at=16, times=100))
-    with pytest.raises(TrainingError, match=rf"step 17: the weight '{weight}'.*3 times.*0\.00125.*try"):
+    spoilt = watching(before_step=nan_into(weight, at=16, times=100))
+    with spoilt, pytest.raises(TrainingError, match=rf"step 17: the weight '{weight}'.*3 times.*0\.00125.*try"):
         thereafter.train(text=TEXT, **OPTIONS)
 
 
-def test_a_layer_that_overflows_is_named(monkeypatch: pytest.MonkeyPatch):
+def test_a_layer_that_overflows_is_named():
     done: list[bool] = []
 
-    def spoil(loop: Loop) -> None:
-        if loop.at.step == 5 and not done:
+    def spoil(training: Training) -> None:
+        if training.at.step == 5 and not done:
             done.append(True)
-            weight = next(w for name, w in loop.model.named_parameters() if "embedding" in name)
+            weight = next(w for name, w in training.model.named_parameters() if "embedding" in name)
             with torch.no_grad():
                 weight.fill_(3e38)  # finite, and too large to be multiplied
 
-    before_step(monkeypatch, spoil)
-    (trip,) = guards(thereafter.train(text=TEXT, **OPTIONS | {"dropout": 0.5}))
+    with watching(before_step=spoil):
+        (trip,) = guards(thereafter.train(text=TEXT, **OPTIONS | {"dropout": 0.5}))
     assert trip["step"] == 6
     assert "loss is" in trip["what"] or "gradient" in trip["what"]
 
 
-def test_a_gradient_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch):
+def test_a_gradient_that_is_none_is_named():
     hooked: list[Any] = []
 
-    def spoil(loop: Loop) -> None:
-        if loop.at.step == 5 and not hooked:
-            name, weight = list(loop.model.named_parameters())[1]
+    def spoil(training: Training) -> None:
+        if training.at.step == 5 and not hooked:
+            name, weight = list(training.model.named_parameters())[1]
             hooked.append((name, weight.register_hook(lambda g: torch.full_like(g, math.inf))))
-        elif len(hooked) == 1 and loop.at.step < 5:
+        elif len(hooked) == 1 and training.at.step < 5:
             hooked[0][1].remove()
 
-    before_step(monkeypatch, spoil)
-    (trip,) = guards(thereafter.train(text=TEXT, **OPTIONS))
+    with watching(before_step=spoil):
+        (trip,) = guards(thereafter.train(text=TEXT, **OPTIONS))
     assert trip["step"] == 6
     assert trip["what"] == f"the gradient of {hooked[0][0]!r} is not finite"
 
@@ -113,16 +105,14 @@ def test_on_a_device_that_is_asked_seldom_the_step_is_found_all_the_same(monkeyp
     """Eight steps at a time: the run goes back, looks at every step, and names the right one."""
     weight = some_weight(thereafter.train(text=TEXT, **OPTIONS | {"tokens_budget": 40}))
     quiet = OPTIONS | {"log_every": 1000}
-    monkeypatch.setattr(Loop, "_ask_every", lambda self: 1 if self.at.step < self._careful else 8)
-    before_step(monkeypatch, nan_into(weight, at=12, times=2))  # again when it is looked for
-    lm = thereafter.train(text=TEXT, **quiet)
+    plain = thereafter.train(text=TEXT, **quiet)
+    monkeypatch.setitem(loop.STEPS_AT_ONCE, "cpu", 8)
+    with watching(before_step=nan_into(weight, at=12, times=2)):  # again when it is looked for
+        lm = thereafter.train(text=TEXT, **quiet)
     (trip,) = guards(lm)
     assert trip["step"] == 13
     assert weight in trip["what"]
     assert lm.log[-1]["seen"] >= 1500
-    monkeypatch.undo()
-    plain = thereafter.train(text=TEXT, **quiet)
-    monkeypatch.setattr(Loop, "_ask_every", lambda self: 8)
     seldom = thereafter.train(text=TEXT, **quiet)
     for one, other in zip(plain.model.parameters(), seldom.model.parameters(), strict=True):  # type: ignore[attr-defined]
         assert torch.equal(one, other)
@@ -130,69 +120,70 @@ def test_on_a_device_that_is_asked_seldom_the_step_is_found_all_the_same(monkeyp
 
 def test_a_validation_that_is_no_number_goes_back_too(monkeypatch: pytest.MonkeyPatch):
     weight = some_weight(thereafter.train(text=TEXT, **OPTIONS | {"tokens_budget": 40}))
-    own, left = Loop._validate, [1]
+    own, left = Validation.measure, [1]
 
-    def validate(self: Loop) -> bool:
-        if self.at.step == 20 and left[0]:
+    def measure(self: Validation) -> float:
+        if left[0]:
             left[0] = 0
             with torch.no_grad():
                 dict(self.model.named_parameters())[weight].fill_(math.nan)
         return own(self)
 
-    monkeypatch.setattr(Loop, "_validate", validate)
+    monkeypatch.setattr(Validation, "measure", measure)
     lm = thereafter.train(text=TEXT, **OPTIONS)
     (trip,) = guards(lm)
     assert trip["what"] == f"in validation the weight {weight!r} is no longer finite"
     assert all(math.isfinite(line["loss"]) for line in lm.log if line["event"] == "validation")
 
 
-def test_a_guarded_training_goes_on_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_guarded_training_goes_on_exactly(tmp_path: Path):
     """Killed between the failure and the next checkpoint, before it, after it: the same weights in the end."""
     (tmp_path / "book.txt").write_text(TEXT)
     weight = some_weight(thereafter.train(text=TEXT, **OPTIONS | {"tokens_budget": 40}))
 
-    def spoil(loop: Loop) -> None:
-        if loop.at.step == 26 and loop._guard.factor == 1.0:  # as if the rate had been too high
-            nan_into(weight, at=26)(loop)
-        if stops and loop.at.step == stops[0][0] and loop._guard.factor == stops[0][1]:
+    def spoil(training: Training) -> None:
+        if training.at.step == 26 and training.guard.factor == 1.0:  # as if the rate had been too high
+            nan_into(weight, at=26)(training)
+        if stops and (training.at.step, training.guard.factor) == stops[0]:
             stops.pop(0)
             raise KeyboardInterrupt
 
     stops: list[tuple[int, float]] = []
-    before_step(monkeypatch, spoil)
     options = OPTIONS | {"dropout": 0.2, "checkpoint_seconds": 0.0}
-    whole = thereafter.train(tmp_path / "book.txt", out=tmp_path / "whole", **options)
-    assert len(guards(whole)) == 1
-    stops += [(24, 1.0), (21, 0.5), (25, 0.5), (38, 0.5)]
-    with pytest.raises(KeyboardInterrupt):
-        thereafter.train(tmp_path / "book.txt", out=tmp_path / "broken", **options)
-    while stops:
+    with watching(before_step=spoil):
+        whole = thereafter.train(tmp_path / "book.txt", out=tmp_path / "whole", **options)
+        assert len(guards(whole)) == 1
+        stops += [(24, 1.0), (21, 0.5), (25, 0.5), (38, 0.5)]
         with pytest.raises(KeyboardInterrupt):
-            thereafter.resume(tmp_path / "broken")
-    again = thereafter.resume(tmp_path / "broken")
+            thereafter.train(tmp_path / "book.txt", out=tmp_path / "broken", **options)
+        while stops:
+            with pytest.raises(KeyboardInterrupt):
+                thereafter.resume(tmp_path / "broken")
+        again = thereafter.resume(tmp_path / "broken")
     assert len(guards(again)) == 1
     for one, other in zip(whole.model.parameters(), again.model.parameters(), strict=True):  # type: ignore[attr-defined]
         assert np.array_equal(one.detach().numpy(), other.detach().numpy())
 
 
-def test_a_gradient_beyond_float16_lowers_the_loss_scale_and_not_the_rate(monkeypatch: pytest.MonkeyPatch):
+def test_a_gradient_beyond_float16_lowers_the_loss_scale_and_not_the_rate():
     """As on a GPU in mixed precision: at a scale of more than 64 the gradients of step 17 are infinite."""
-    own, made = Loop._gradients, Loop.__init__
+    hooks: list[Any] = []
 
-    def scaled(self: Loop, *given: Any, **named: Any) -> None:
-        made(self, *given, **named)
-        self._scale = 1024.0
+    def scale(training: Training) -> None:
+        if hooks:
+            return
+        training.loss_scale = 1024.0
 
-    def gradients(self: Loop, *given: Any) -> Any:
-        figures, scale, after = own(self, *given)
-        if self.at.step == 16 and self._scale > 64:
-            figures[2] = math.inf
-        return figures, scale, after
+        def overflow(gradient: torch.Tensor) -> torch.Tensor:
+            bad = training.at.step == 16 and training.loss_scale > 64
+            return torch.full_like(gradient, math.inf) if bad else gradient
+
+        hooks.append(next(training.model.parameters()).register_hook(overflow))
 
     plain = thereafter.train(text=TEXT, **OPTIONS)
-    monkeypatch.setattr(Loop, "__init__", scaled)
-    monkeypatch.setattr(Loop, "_gradients", gradients)
-    lm = thereafter.train(text=TEXT, **OPTIONS)
+    with watching(before_step=scale):
+        lm = thereafter.train(text=TEXT, **OPTIONS)
+    hooks[0].remove()
     (trip,) = guards(lm)
     assert trip["step"] == 17
     assert "loss scale is 64" in trip["what"]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import thereafter
+from stops import stopping_at
 from tasks.toys import tagged
 from thereafter import progress
 from thereafter.runs.journal import Journal, has_ended, read_lines
-from thereafter.training.loop import Loop
 
 TEXT = "the cat sat on the mat .\nthe dog ran off .\n" * 30
 SMALL: dict[str, Any] = {"hidden": 8, "batch": 4, "steps": 8, "layers": 1, "tokens": "char", "log_every": 1}
@@ -61,14 +61,8 @@ def test_an_end_is_an_end_whatever_comes_before_or_after_it():
     assert not has_ended(b"")
 
 
-def stopped(run: Path, monkeypatch: pytest.MonkeyPatch, task: bool) -> None:
-    """A training that was stopped at step 12."""
-    own = Loop._step
-
-    def step(loop: Loop) -> bool:
-        if loop.at.step == 12:
-            raise KeyboardInterrupt
-        return own(loop)
+def stop_early(run: Path, task: bool) -> None:
+    """Begin a training that is stopped at step 12."""
 
     def begin() -> None:
         if task:
@@ -78,16 +72,14 @@ def stopped(run: Path, monkeypatch: pytest.MonkeyPatch, task: bool) -> None:
             (run.parent / "book.txt").write_text(TEXT)
             thereafter.train(run.parent / "book.txt", model="rnn", out=run, epochs=2, validate_every=5, **SMALL)
 
-    monkeypatch.setattr(Loop, "_step", step)
-    with pytest.raises(KeyboardInterrupt):
+    with stopping_at(12), pytest.raises(KeyboardInterrupt):
         begin()
-    monkeypatch.setattr(Loop, "_step", own)
 
 
 @pytest.mark.parametrize("task", [False, True])
-def test_a_run_with_a_damaged_log_can_be_read_and_goes_on(task: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_with_a_damaged_log_can_be_read_and_goes_on(task: bool, tmp_path: Path):
     run = tmp_path / "run"
-    stopped(run, monkeypatch, task)
+    stop_early(run, task)
     log = run / "log.jsonl"
     lines = log.read_bytes().splitlines(keepends=True)
     cut = len(b"".join(lines[:6]))

@@ -11,11 +11,11 @@ import torch
 from safetensors.numpy import load_file
 
 import thereafter
+from stops import stopping_at
 from thereafter.errors import FormatError
 from thereafter.runs import checkpoint
 from thereafter.runs.checkpoint import Snapshot
 from thereafter.training.counters import COUNTED, Counters
-from thereafter.training.loop import Loop
 
 TEXT = "the cat sat on the mat .\na dog saw the cat , and it ran .\n" * 20
 OPTIONS: dict[str, Any] = {
@@ -31,35 +31,20 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-def stopping_at(monkeypatch: pytest.MonkeyPatch, steps: list[int]) -> None:
-    """Ctrl-C at these steps, one a training."""
-    own = Loop._step
-
-    def step(loop: Loop) -> bool:
-        if steps and loop.at.step == steps[0]:
-            steps.pop(0)
-            raise KeyboardInterrupt
-        return own(loop)
-
-    monkeypatch.setattr(Loop, "_step", step)
-
-
 @pytest.mark.parametrize("name", MODELS)
-def test_a_broken_off_training_goes_on_exactly(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_off_training_goes_on_exactly(name: str, tmp_path: Path) -> None:
     book = tmp_path / "book.txt"
     book.write_text(TEXT)
     options = OPTIONS | MODELS[name]
     whole = thereafter.train(book, out=tmp_path / "whole", **options)
     assert whole.log[-1]["steps"] > 20
-    stops = [9, 15]
-    stopping_at(monkeypatch, stops)
-    with pytest.raises(KeyboardInterrupt):
+    with stopping_at(9), pytest.raises(KeyboardInterrupt):
         thereafter.train(book, out=tmp_path / "broken", **options)
     assert any(
         key.startswith("carried/")
         for key in checkpoint.read(tmp_path / "broken" / "state.safetensors", COUNTED).tensors
     )
-    with pytest.raises(KeyboardInterrupt):
+    with stopping_at(15), pytest.raises(KeyboardInterrupt):
         thereafter.resume(tmp_path / "broken")
     thereafter.resume(tmp_path / "broken")
     one, other = (load_file(tmp_path / run / "weights.safetensors") for run in ("whole", "broken"))
@@ -68,7 +53,7 @@ def test_a_broken_off_training_goes_on_exactly(name: str, tmp_path: Path, monkey
 
 
 TYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.uint8]
-FACTS = dict.fromkeys(checkpoint._FACTS) | {"at": {field.name: 0 for field in fields(Counters)}}
+FACTS = dict.fromkeys(checkpoint.FACTS) | {"at": {field.name: 0 for field in fields(Counters)}}
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)

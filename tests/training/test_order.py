@@ -119,7 +119,7 @@ def test_blocks_are_the_same_on_any_device():
     on_device = torch.from_numpy(ids.astype(np.int32))
     for plan in (order.stream(500, 7, 9), order.partition(500, 7, 9), order.lines(ids, 0, 8, 9)):
         for k in range(len(plan)):
-            one, other = here.cut(plan, k), there._cut_there(plan, k, on_device)
+            one, other = here.cut(plan, k), there.cut_on_device(plan, k, on_device)
             kept = torch.ones_like(one.targets_BT, dtype=torch.bool) if one.mask_BT is None else one.mask_BT
             assert (one.mask_BT is None) == (other.mask_BT is None)
             assert torch.equal(one.targets_BT[kept], other.targets_BT[kept])

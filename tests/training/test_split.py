@@ -16,7 +16,7 @@ from thereafter.training.defaults import TIERS
 from thereafter.training.kinds import MODELS, About
 from thereafter.training.options import sort_options
 from thereafter.training.settings import TrainingSettings
-from thereafter.training.split import Cut, split_texts
+from thereafter.training.split import SourceSlice, split_texts
 
 TEXT = "".join(f"line {k} has éüß and words\n" for k in range(100))
 
@@ -52,11 +52,11 @@ def test_a_cut_reads_like_any_source(tmp_path: Path):
     path.write_text(text, encoding="utf-8")
     source = resolve(path).parts["text"]
     for begin, end in ((0, 10), (5, 3_000_000), (1_048_570, 1_048_580), (2_500_000, len(text))):
-        cut = Cut.of(source, "cut", begin, end)
+        cut = SourceSlice.of(source, "cut", begin, end)
         assert cut.text() == text[begin:end]
-        assert cut.fingerprint() == Cut.of(source, "other name", begin, end).fingerprint()
-    assert Cut.of(source, "cut", 0, 9).fingerprint() != Cut.of(source, "cut", 0, 10).fingerprint()
-    assert Cut.of(Source.of_text("ABC", lower=True), "cut", 1, 3).text() == "bc"
+        assert cut.fingerprint() == SourceSlice.of(source, "other name", begin, end).fingerprint()
+    assert SourceSlice.of(source, "cut", 0, 9).fingerprint() != SourceSlice.of(source, "cut", 0, 10).fingerprint()
+    assert SourceSlice.of(Source.of_text("ABC", lower=True), "cut", 1, 3).text() == "bc"
 
 
 def test_n_grams_train_on_everything_unless_told():

@@ -7,18 +7,21 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import Tensor
 
 import thereafter
 from thereafter.runs import checkpoint
 from thereafter.training.counters import COUNTED
-from thereafter.training.loop import Loop
+from thereafter.training.learner import Loss
+from thereafter.training.neural import TextLearner
 from thereafter.training.stopping import Stop, undisturbed
 from thereafter.training.validation import Validation
+from thereafter.training.watching import Training, watching
 
 TEXT = "".join(
     f"{line}\n" for line in ["the cat sat on the mat .", "it rained .", "a dog saw the cat , and ran ."] * 20
@@ -31,27 +34,16 @@ def ctrl_c(how: signal.Signals = signal.SIGINT) -> None:
     os.kill(os.getpid(), how)
 
 
-def once(at: int, action: Callable[[], Any]) -> Callable[[int], None]:
-    """Do something the first time a step has come."""
+def once(at: int, action: Callable[[], Any]) -> AbstractContextManager[None]:
+    """Inside the block something happens in the middle of a step, the first time it has come: the gradients are there,
+    the weights are the old ones."""
     left = [action]
 
-    def look(step: int) -> None:
-        if step == at and left:
+    def act(training: Training) -> None:
+        if training.at.step == at and left:
             left.pop()()
 
-    return look
-
-
-def at_step(monkeypatch: pytest.MonkeyPatch, look: Callable[[int], None]) -> None:
-    """Look in the middle of every step: its gradients are there, its weights are the old ones."""
-    own = Loop._gradients
-
-    def gradients(self: Loop, *given: Any) -> Any:
-        found = own(self, *given)
-        look(self.at.step)
-        return found
-
-    monkeypatch.setattr(Loop, "_gradients", gradients)
+    return watching(before_update=act)
 
 
 def book(tmp_path: Path) -> Path:
@@ -71,11 +63,10 @@ def untimed(lm: thereafter.LanguageModel) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_waits_for_the_end_of_the_step(how: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_signal_waits_for_the_end_of_the_step(how: signal.Signals, tmp_path: Path):
     before = signal.getsignal(how)
     whole = thereafter.train(book(tmp_path), out=tmp_path / "whole", **SMALL)
-    at_step(monkeypatch, once(8, lambda: ctrl_c(how)))
-    with pytest.raises(KeyboardInterrupt):
+    with once(8, lambda: ctrl_c(how)), pytest.raises(KeyboardInterrupt):
         thereafter.train(book(tmp_path), out=tmp_path / "run", **SMALL)
     assert signal.getsignal(how) is before
     assert not (tmp_path / "run" / ".lock").exists()
@@ -87,10 +78,9 @@ def test_a_signal_waits_for_the_end_of_the_step(how: signal.Signals, tmp_path: P
     assert same_end(tmp_path / "run", tmp_path / "whole")
 
 
-def test_a_second_signal_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_second_signal_does_not_wait(tmp_path: Path):
     whole = thereafter.train(book(tmp_path), out=tmp_path / "whole", **SMALL)
-    at_step(monkeypatch, once(20, lambda: (ctrl_c(), ctrl_c())))
-    with pytest.raises(KeyboardInterrupt):
+    with once(20, lambda: (ctrl_c(), ctrl_c())), pytest.raises(KeyboardInterrupt):
         thereafter.train(book(tmp_path), out=tmp_path / "run", **SMALL)
     assert (
         checkpoint.read(tmp_path / "run" / "state.safetensors", COUNTED).facts["at"]["step"] == 15
@@ -124,34 +114,36 @@ def test_a_validation_is_broken_off_and_done_again(at: int, tmp_path: Path, monk
 
 def test_a_bad_step_after_a_stop_goes_back_to_where_it_would_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The guard goes back to the snapshot of step 15, not to the one of step 18 that only the stop has made."""
-    bad: list[int] = []
-    own = Loop._loss
+    own, bad = TextLearner.loss, False
 
-    def loss(self: Loop, *given: Any) -> tuple[Tensor, Tensor, Any]:
-        nats, mean, after = own(self, *given)
-        return (
-            (nats, mean * math.nan, after) if self.at.step == 20 and self._guard.attempts == 0 else (nats, mean, after)
-        )
+    def look(training: Training) -> None:
+        nonlocal bad
+        bad = training.at.step == 20 and training.guard.attempts == 0
 
-    monkeypatch.setattr(Loop, "_loss", loss)
-    whole = thereafter.train(book(tmp_path), out=tmp_path / "whole", **SMALL)
-    assert [line["step"] for line in whole.log if line["event"] == "guard"] == [21]
-    at_step(monkeypatch, once(17, lambda: (bad.append(1), ctrl_c())))
-    with pytest.raises(KeyboardInterrupt):
-        thereafter.train(book(tmp_path), out=tmp_path / "run", **SMALL)
+    def loss(self: TextLearner, *given: Any) -> Loss:
+        computed = own(self, *given)
+        return replace(computed, extra=computed.extra * math.nan) if bad else computed
+
+    monkeypatch.setattr(TextLearner, "loss", loss)
+    with watching(before_step=look):
+        whole = thereafter.train(book(tmp_path), out=tmp_path / "whole", **SMALL)
+        assert [line["step"] for line in whole.log if line["event"] == "guard"] == [21]
+        with once(17, ctrl_c), pytest.raises(KeyboardInterrupt):
+            thereafter.train(book(tmp_path), out=tmp_path / "run", **SMALL)
     saved = checkpoint.read(tmp_path / "run" / "state.safetensors", COUNTED)
     assert saved.earlier is not None
     assert (saved.facts["at"]["step"], saved.earlier.facts["at"]["step"]) == (18, 15)
-    assert untimed(thereafter.resume(tmp_path / "run")) == untimed(whole)
+    with watching(before_step=look):
+        assert untimed(thereafter.resume(tmp_path / "run")) == untimed(whole)
     assert same_end(tmp_path / "run", tmp_path / "whole")
 
 
-def test_another_programs_own_handler_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_another_programs_own_handler_stays(tmp_path: Path):
     heard: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
     try:
-        at_step(monkeypatch, once(3, ctrl_c))
-        thereafter.train(book(tmp_path), **SMALL)
+        with once(3, ctrl_c):
+            thereafter.train(book(tmp_path), **SMALL)
     finally:
         signal.signal(signal.SIGINT, before)
     assert heard == [signal.SIGINT]

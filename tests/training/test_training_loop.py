@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ import torch
 from safetensors import safe_open
 
 import thereafter
+from stops import stopping_at
 from thereafter import progress
 from thereafter.errors import OptionError, StorageError
-from thereafter.training.loop import Loop
 from thereafter.training.validation import Validation
+from thereafter.training.watching import Training, watching
 
 LINES = ["the cat sat on the mat .", "the dog sat on the log .", "a cat saw the dog , and the dog ran .", "it rained ."]
 TEXT = "".join(f"{LINES[(k * k + k // 3) % 4]}\n" for k in range(60))
@@ -130,65 +133,47 @@ def facts_of(path: Path) -> dict[str, str]:
         return dict(file.metadata())
 
 
-class Stop(KeyboardInterrupt):
-    """A user's Ctrl-C."""
-
-
-def stopping_at(monkeypatch: pytest.MonkeyPatch, steps: list[int]) -> None:
-    """Each training that begins from now on is broken off at the next of these steps."""
-    own = Loop._step
-
-    def step(self: Loop) -> bool:
-        if steps and self.at.step == steps[0]:
-            steps.pop(0)
-            raise Stop
-        return own(self)
-
-    monkeypatch.setattr(Loop, "_step", step)
-
-
-def ends_of(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, np.ndarray]]:
+@contextmanager
+def collecting_ends() -> Iterator[list[dict[str, np.ndarray]]]:
     """All that a training has in memory when it has come to its end: weights, optimizer, carried state, generators."""
     ends: list[dict[str, np.ndarray]] = []
-    own = Loop.run
 
-    def run(self: Loop) -> None:
-        own(self)
-        ends.append({name: tensor.numpy() for name, tensor in self._snapshot().tensors.items()})
+    def collect(training: Training) -> None:
+        ends.append({name: tensor.numpy() for name, tensor in training.snapshot().tensors.items()})
 
-    monkeypatch.setattr(Loop, "run", run)
-    return ends
+    with watching(at_end=collect):
+        yield ends
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_a_broken_off_training_goes_on_exactly(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_broken_off_training_goes_on_exactly(name: str, tmp_path: Path):
     options = {**SMALL, "tokens": "char", "tokens_budget": 1500, "model": "lstm"} | VARIANTS[name]
     options = {key: value for key, value in options.items() if value is not None}
     book = tmp_path / "book.txt"
     book.write_text(TEXT)
-    ends = ends_of(monkeypatch)
-    whole = thereafter.train(book, out=tmp_path / "whole", **options)
+    with collecting_ends() as ends:
+        whole = thereafter.train(book, out=tmp_path / "whole", **options)
     last = whole.log[-1]["steps"]
     assert last > 30
     if name in ("rnn, plateau", "awd-lstm"):  # the rate has fallen, the averages have begun: there is more to restore
         assert any("note" in line for line in whole.log[: len(whole.log) // 2])
     rng = np.random.default_rng(len(name))
-    stops = [3, *sorted(rng.choice(np.arange(8, last), 3, replace=False).tolist())]
-    planned = list(stops)
-    stopping_at(monkeypatch, stops)
-    with pytest.raises(Stop):
-        thereafter.train(book, out=tmp_path / "broken", **options)
-    while stops:
-        at = json.loads(facts_of(tmp_path / "broken" / "state.safetensors")["training"])["at"]
-        assert at["step"] == planned[len(planned) - len(stops) - 1]  # the very step it stopped at
-        with pytest.raises(Stop):
-            thereafter.resume(tmp_path / "broken")
-    again = thereafter.resume(tmp_path / "broken")
+    planned = [3, *sorted(rng.choice(np.arange(8, last), 3, replace=False).tolist())]
+    with stopping_at(*planned) as stops:
+        with pytest.raises(KeyboardInterrupt):
+            thereafter.train(book, out=tmp_path / "broken", **options)
+        while stops:
+            at = json.loads(facts_of(tmp_path / "broken" / "state.safetensors")["training"])["at"]
+            assert at["step"] == planned[len(planned) - len(stops) - 1]  # the very step it stopped at
+            with pytest.raises(KeyboardInterrupt):
+                thereafter.resume(tmp_path / "broken")
+    with collecting_ends() as resumed_ends:
+        again = thereafter.resume(tmp_path / "broken")
     assert same(weights(again), weights(whole))
     for file in ("weights.safetensors", "config.toml", "tokenizer.json"):
         assert (tmp_path / "broken" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
     assert any(part.startswith("optimizer/") for part in ends[0]) or name == "rnn, plateau"
-    assert same(*ends)
+    assert same(*ends, *resumed_ends)
     assert untimed(again) == untimed(whole)
     loaded = thereafter.load(tmp_path / "broken")
     assert loaded.score(text=TEXT) == whole.score(text=TEXT)
@@ -223,10 +208,9 @@ def test_a_finished_run_says_so(tmp_path: Path):
     assert same(weights(thereafter.resume(copy)), weights(lm))
 
 
-def test_an_unfinished_run_is_not_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_unfinished_run_is_not_written_over(tmp_path: Path):
     (tmp_path / "book.txt").write_text(TEXT)
-    stopping_at(monkeypatch, [20])
-    with pytest.raises(Stop):
+    with stopping_at(20), pytest.raises(KeyboardInterrupt):
         thereafter.train(tmp_path / "book.txt", out=tmp_path / "run", **SMALL, model="lstm", epochs=3)
     with pytest.raises(StorageError, match="--resume"):
         thereafter.train(tmp_path / "book.txt", out=tmp_path / "run", **SMALL, model="lstm", epochs=3)
@@ -235,10 +219,9 @@ def test_an_unfinished_run_is_not_written_over(tmp_path: Path, monkeypatch: pyte
     assert thereafter.load(tmp_path / "run").config["model"] == "gru"
 
 
-def test_a_line_cut_short_by_a_kill_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_line_cut_short_by_a_kill_is_cut_off(tmp_path: Path):
     (tmp_path / "book.txt").write_text(TEXT)
-    stopping_at(monkeypatch, [20])
-    with pytest.raises(Stop):
+    with stopping_at(20), pytest.raises(KeyboardInterrupt):
         thereafter.train(tmp_path / "book.txt", out=tmp_path / "run", **SMALL, model="lstm", epochs=3, validate_every=5)
     with (tmp_path / "run" / "log.jsonl").open("a") as log:
         log.write('{"event": "st')

@@ -14,6 +14,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import thereafter
+from stops import stopping_at
 from thereafter.cli import main
 from thereafter.errors import (
     EmptyCorpusError,
@@ -25,7 +26,6 @@ from thereafter.errors import (
     UnknownNameError,
 )
 from thereafter.text.sources import Source, Texts
-from thereafter.training.loop import Loop
 
 TEXT = "the cat sat on the mat .\nthe dog sat on the log .\n" * 30
 SMALL: dict[str, Any] = {"hidden": 8, "layers": 1, "batch": 4, "steps": 8, "epochs": 1, "checkpoint_every": 5}
@@ -38,25 +38,12 @@ def book(tmp_path: Path) -> Path:
     return path
 
 
-def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    own = Loop._step
-
-    def stepped(self: Loop) -> bool:
-        if self.at.step == step:
-            raise KeyboardInterrupt
-        return own(self)
-
-    monkeypatch.setattr(Loop, "_step", stepped)
-
-
 @pytest.fixture
 def unfinished(book: Path) -> Path:
     """A run that was broken off at step 12, its last checkpoint at 10, its first weights not yet there."""
     folder = book.parent / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        stop_at(patch, 12)
-        with pytest.raises(KeyboardInterrupt):
-            thereafter.train(book, out=folder, model="lstm", validate_every=1000, **SMALL)
+    with stopping_at(12), pytest.raises(KeyboardInterrupt):
+        thereafter.train(book, out=folder, model="lstm", validate_every=1000, **SMALL)
     return folder
 
 
@@ -123,13 +110,11 @@ def test_resume_with_another_text(unfinished: Path, book: Path):
     assert thereafter.resume(unfinished).log[-1]["event"] == "trained"
 
 
-def test_resume_with_another_validation_text(book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_resume_with_another_validation_text(book: Path, tmp_path: Path):
     other = tmp_path / "other.txt"
     other.write_text("the dog saw the cat .\n" * 5)
-    stop_at(monkeypatch, 12)
-    with pytest.raises(KeyboardInterrupt):
+    with stopping_at(12), pytest.raises(KeyboardInterrupt):
         thereafter.train(book, out=tmp_path / "run", model="lstm", valid=other, **SMALL)
-    monkeypatch.undo()
     other.write_text("the dog saw the cow .\n" * 5)
     with pytest.raises(SourceError, match=r"other\.txt has changed"):
         thereafter.resume(tmp_path / "run")
@@ -137,9 +122,8 @@ def test_resume_with_another_validation_text(book: Path, tmp_path: Path, monkeyp
     assert thereafter.resume(tmp_path / "run").config["source"]["valid_source"] == str(other)
 
 
-def test_resume_of_text_that_was_given_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    stop_at(monkeypatch, 12)
-    with pytest.raises(KeyboardInterrupt):
+def test_resume_of_text_that_was_given_as_it_is(tmp_path: Path):
+    with stopping_at(12), pytest.raises(KeyboardInterrupt):
         thereafter.train(text=TEXT, out=tmp_path / "run", model="lstm", **SMALL)
     with pytest.raises(SourceError, match="cannot be found again; try training again from a file"):
         thereafter.resume(tmp_path / "run")
@@ -214,16 +198,14 @@ def test_weights_that_are_damaged(book: Path, tmp_path: Path):
 
 FULL = """
 import resource, sys, thereafter
-from thereafter.training.loop import Loop
-own = Loop._checkpoint
-def limited(self):
-    if self.at.step == 20:
+from thereafter.training.watching import watching
+def limit(training):
+    if training.at.step == 19:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
-    own(self)
-Loop._checkpoint = limited
 try:
-    thereafter.train(sys.argv[1], out=sys.argv[2], model="lstm", tokens="char", hidden=16, layers=1, batch=4, steps=8,
-                     epochs=4, checkpoint_every=10, checkpoint_seconds=0.0, log_every=1)
+    with watching(before_step=limit):
+        thereafter.train(sys.argv[1], out=sys.argv[2], model="lstm", tokens="char", hidden=16, layers=1, batch=4,
+                         steps=8, epochs=4, checkpoint_every=10, checkpoint_seconds=0.0, log_every=1)
 except thereafter.ThereafterError as error:
     print(type(error).__name__, error)
 """

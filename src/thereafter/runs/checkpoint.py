@@ -1,4 +1,4 @@
-"""All that a training must know to go on exactly where it was: tensors by name, and plain facts beside them.
+"""Snapshots of a training, from which it goes on to the bit: tensors by name, and plain facts beside them.
 
 On disk it is one file, written beside the last one and moved into its place, so that there is always a whole one.
 """
@@ -20,10 +20,11 @@ from thereafter.storage import map_arrays, write_arrays
 
 FORMAT = 1
 _KEY, _EARLIER, _TYPES = "training", "earlier", "types"
-# Types that numpy has not, as a carried state may have them in mixed precision: their bits are kept as whole numbers.
+# Types that numpy does not have, such as that of a carried state in mixed precision: their bits are kept as integers.
 _BITS = {torch.bfloat16: torch.int16}
 _BY_NAME = {str(dtype).removeprefix("torch."): dtype for dtype in _BITS}
-_FACTS = {"at", "optimizer", "schedule", "guard", "log_bytes", "threads", "torch"}
+FACTS = frozenset({"at", "optimizer", "schedule", "guard", "log_bytes", "threads", "torch"})
+"""What every checkpoint says beside its tensors."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Snapshot:
 
 
 def take(tensors: Mapping[str, Tensor], facts: Table, into: Snapshot | None = None) -> Snapshot:
-    """Copy a moment; the memory of an older one that nobody needs any more is used again where it fits."""
+    """Copy tensors and facts into a snapshot; the memory of an older one (`into`) is used again where it fits."""
     old = {} if into is None else into.tensors
     copies: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
@@ -84,7 +85,7 @@ def read(path: Path, counters: Collection[str]) -> Snapshot:
         facts = json.loads(known[_KEY])
         version, before, types = facts.pop("format"), facts.pop(_EARLIER, None), facts.pop(_TYPES, {})
         for moment in (facts, *([] if before is None else [before])):
-            if not moment.keys() >= _FACTS or moment["at"].keys() != set(counters):
+            if not moment.keys() >= FACTS or moment["at"].keys() != set(counters):
                 raise ValueError("it is not complete")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FormatError(f"{path} is no checkpoint of a training ({error}); try training again") from error
@@ -102,7 +103,7 @@ def read(path: Path, counters: Collection[str]) -> Snapshot:
 
 
 def _typed(bits: Tensor, dtype: torch.dtype) -> Tensor:
-    """Numbers of a type that numpy has not, from their bits."""
+    """Numbers of a type that numpy does not have, from their bits."""
     if bits.dtype != _BITS[dtype]:
         raise ValueError(f"{bits.dtype} in the place of {dtype}")
     return bits.view(dtype)

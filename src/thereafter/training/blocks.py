@@ -1,7 +1,7 @@
-"""Blocks of a text as tensors: what a plan says, cut out of the ids on the device that computes.
+"""Batches of a text as tensors, cut out of its ids by a plan (`order.py`) on the device that computes.
 
-On a CPU blocks are cut by numpy, which also reads ids that are mapped from a file; elsewhere the ids and the plan of an
-epoch lie on the device, and cutting a block asks the host for nothing.
+On a CPU they are cut by numpy, which also reads ids that are mapped from a file. On a GPU the ids and the plan of an
+epoch lie on the device, and the host does not wait for anything.
 
 Shapes: N ids, R rows of an epoch, B rows and T steps of a block.
 """
@@ -21,7 +21,7 @@ from thereafter.training.order import Plan
 
 
 @dataclass(frozen=True)
-class Block:
+class TextBatch:
     """Inputs and targets, one step apart; `mask` is None where every place holds a target. See `learner.Batch`."""
 
     inputs_BT: Tensor
@@ -44,7 +44,7 @@ class Block:
 
 
 class Blocks:
-    """All blocks of an epoch over some ids; `start_id` is what `<s>` is fed as."""
+    """Cuts the blocks of an epoch out of ids; `start_id` is the input that stands for `<s>`."""
 
     def __init__(self, ids: IdArray, start_id: int, device: torch.device) -> None:
         self._ids_N = ids
@@ -59,11 +59,13 @@ class Blocks:
     def __len__(self) -> int:
         return len(self._ids_N)
 
-    def cut(self, plan: Plan, k: int) -> Block:
-        """Block k of a plan."""
-        return self._cut_here(plan, k) if self._on_device_N is None else self._cut_there(plan, k, self._on_device_N)
+    def cut(self, plan: Plan, k: int) -> TextBatch:
+        """Block k of a plan, as a batch."""
+        return (
+            self._cut_on_host(plan, k) if self._on_device_N is None else self.cut_on_device(plan, k, self._on_device_N)
+        )
 
-    def _cut_here(self, plan: Plan, k: int) -> Block:
+    def _cut_on_host(self, plan: Plan, k: int) -> TextBatch:
         rows, width, count = plan.rows(k), plan.width(k), plan.count(k)
         step_T = np.arange(width)
         place_BT = np.minimum(plan.starts_R[rows, None] + step_T, len(self._ids_N) - 1)
@@ -72,9 +74,10 @@ class Blocks:
         inputs_BT[plan.fresh_R[rows], 0] = self._start_id
         whole = count == place_BT.size
         mask_BT = None if whole else torch.from_numpy(step_T < plan.lengths_R[rows, None])
-        return Block(torch.from_numpy(inputs_BT), torch.from_numpy(targets_BT), mask_BT, count)
+        return TextBatch(torch.from_numpy(inputs_BT), torch.from_numpy(targets_BT), mask_BT, count)
 
-    def _cut_there(self, plan: Plan, k: int, ids_N: Tensor) -> Block:
+    def cut_on_device(self, plan: Plan, k: int, ids_N: Tensor) -> TextBatch:
+        """The same from ids that lie on the device, without asking the host for anything."""
         if self._plan is not plan or self._rows is None:
             starts_R, lengths_R, fresh_R = map(torch.from_numpy, (plan.starts_R, plan.lengths_R, plan.fresh_R))
             self._plan = plan
@@ -87,7 +90,7 @@ class Blocks:
         inputs_BT = ids_N[(place_BT - 1).clamp_(min=0)].long()
         inputs_BT[:, 0] = torch.where(fresh_B, self._start_id, inputs_BT[:, 0])
         mask_BT = None if count == place_BT.numel() else step_T < lengths_B[:, None]
-        return Block(inputs_BT, targets_BT, mask_BT, count)
+        return TextBatch(inputs_BT, targets_BT, mask_BT, count)
 
 
 class TextEpochs:
@@ -119,6 +122,6 @@ class TextEpoch:
     def __len__(self) -> int:
         return len(self.plan)
 
-    def batch(self, k: int) -> Block:
+    def batch(self, k: int) -> TextBatch:
         block = self.blocks.cut(self.plan, k)
         return block if self.steps is None else replace(block, rate_factor=block.inputs_BT.shape[1] / self.steps)

@@ -1,6 +1,6 @@
-"""Steps of training as CUDA graphs: recorded once, then begun by one call of the host instead of some thousand.
+"""Training steps as CUDA graphs: recorded once, then launched by one call of the host instead of some thousand.
 
-A recurrent layer on a GPU is a long chain of short kernels, and the host needs several times as long to begin them as
+A recurrent layer on a GPU is a long chain of short kernels, and the host needs several times as long to launch them as
 the GPU to run them. A graph holds all of a step: loss, gradients, clipping, the new weights, the state to carry on.
 What changes from step to step lies in tensors that keep their place: ids, rate, carried state. Random numbers go on
 from replay to replay as they would without a graph.
@@ -24,7 +24,7 @@ from thereafter import progress
 from thereafter.models.state import NeuralState
 from thereafter.training.learner import B
 
-_RARE = 3  # so many blocks of a shape are computed as usual; they also warm up what must exist before recording
+_RARE = 3  # so many batches of a shape are computed as usual; they also warm up what must exist before recording
 
 Shapes = tuple[torch.Size, ...]
 
@@ -80,12 +80,12 @@ class Graphs(Generic[B]):
         """A state has a fixed place where all of it is on the device and no part grows with what was read."""
         if state is None:
             return True
-        held = state.tensors()
-        if any(tensor.device != self._rate.device for tensor in held.values()):
+        tensors = state.tensors()
+        if any(tensor.device != self._rate.device for tensor in tensors.values()):
             return False
         if not self._carried:
-            self._carried = {name: torch.empty_like(tensor) for name, tensor in held.items()}
-        return all(tensor.shape == self._carried[name].shape for name, tensor in held.items())
+            self._carried = {name: torch.empty_like(tensor) for name, tensor in tensors.items()}
+        return all(tensor.shape == self._carried[name].shape for name, tensor in tensors.items())
 
     def _put(self, state: NeuralState) -> None:
         for name, tensor in state.tensors().items():

@@ -1,7 +1,7 @@
-"""What happens when a loss or a gradient is no number: the step is not taken, the run goes back and tries a lower rate.
+"""When a loss or a gradient is not finite: the step is not taken, the run goes back and tries a lower learning rate.
 
-The guard says where it went wrong: the first weight that is no number, else the first layer that gives none, else the
-gradient that is none nearest to the loss.
+The guard says where it went wrong: the first weight that is not finite, else the first layer whose output is not, else
+the gradient nearest to the loss that is not.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ SLOWER = 0.5
 
 
 class Guard:
-    """Counts what went wrong, and holds the factor that the rate is multiplied by since."""
+    """Counts failures. `factor`: what the learning rate is multiplied by after them."""
 
     def __init__(self) -> None:
         self.attempts = 0
         self.factor = 1.0
 
-    def tripped(self, step: int, what: str, rate: float) -> str:
-        """Note a failure; says what happened and what is done, or raises TrainingError once it was tried too often."""
+    def trip(self, step: int, what: str, rate: float) -> str:
+        """Count a failure. Returns the message for the user; TrainingError after too many attempts."""
         if self.attempts >= ATTEMPTS:
             raise TrainingError(
                 f"step {step}: {what}, after going back {ATTEMPTS} times and lowering the rate to {rate:.3g}; "
@@ -36,7 +36,7 @@ class Guard:
         self.attempts += 1
         self.factor *= SLOWER
         return (
-            f"step {step}: {what}; went back to the last good state and go on with {self.factor:g} times the rate "
+            f"step {step}: {what}; went back to the last good state and goes on with {self.factor:g} times the rate "
             f"({self.attempts} of {ATTEMPTS} attempts)"
         )
 
@@ -50,7 +50,7 @@ class Guard:
 
 
 def blame(model: nn.Module, loss: float, norm: float, again: Callable[[], object]) -> str:
-    """Which layer made a loss or gradient that is no number; `again` computes the loss once more."""
+    """Which layer made a loss or gradient that is not finite; `again` computes the loss once more."""
     for name, weight in model.named_parameters():
         if not _finite(weight):
             return f"the weight {name!r} is no longer finite"
@@ -65,12 +65,12 @@ def blame(model: nn.Module, loss: float, norm: float, again: Callable[[], object
 
 def _first_bad_layer(model: nn.Module, again: Callable[[], object]) -> str | None:
     """The first module, in the order they finish, whose output is not finite."""
-    found: list[str] = []
+    bad: list[str] = []
 
     def watch(name: str) -> Callable[..., None]:
         def look(module: nn.Module, inputs: object, output: object) -> None:
-            if not found and any(not _finite(tensor) for tensor in _tensors(output)):
-                found.append(name)
+            if not bad and any(not _finite(tensor) for tensor in _tensors(output)):
+                bad.append(name)
 
         return look
 
@@ -81,7 +81,7 @@ def _first_bad_layer(model: nn.Module, again: Callable[[], object]) -> str | Non
     finally:
         for hook in hooks:
             hook.remove()
-    return found[0] if found else None
+    return bad[0] if bad else None
 
 
 def _tensors(output: object) -> list[Tensor]:

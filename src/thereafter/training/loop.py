@@ -1,10 +1,11 @@
-"""The training loop: batch by batch, with a guard, validations, and snapshots to go on from. It knows the contracts of
-`learner.py` and nothing else of what it trains.
+"""The training loop: batch by batch, with a guard, validations and snapshots.
 
-A snapshot holds all that the following steps depend on: weights, optimizer, carried state, generators, position,
-schedule, guard, sums. So a run that goes on from one, in this process or after it was stopped or killed, goes on bit by
-bit as it would have. Those that the guard goes back to are taken at steps that depend on the settings alone; one that
-is taken where a training is stopped remembers the last of them.
+It knows the contracts of `learner.py` and nothing else of what it trains.
+
+A snapshot holds all that the following steps depend on: weights, optimizer state, carried hidden state, random
+generators, position, schedule, guard, sums. A run that goes on from one computes the same bits, in this process or
+after it was stopped or killed. Snapshots that the guard goes back to are taken at steps that depend on the settings
+alone; one that is taken where a training is stopped remembers the last of them.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ from thereafter.training.learner import B, Epoch, Epochs, Heldout, Learner
 from thereafter.training.schedules import Position, Schedule
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.stopping import Stop, undisturbed
+from thereafter.training.watching import watchers
 from thereafter.training.weights import load_weights, weights_of
 
-_ASK_EVERY = 32  # steps between two questions to a device that is not the CPU
+STEPS_AT_ONCE = {"cpu": 1}
+"""Steps whose figures are read from the device together, by type of device; every other one is asked seldom."""
+_ASK_SELDOM = 32
 _SHOW_EVERY = 0.25  # seconds between two looks at the progress
 _WRITE_SHARE = 0.02  # of the time, at most, goes into writing checkpoints
 _LOSS_SCALE = 1024.0
@@ -69,43 +73,45 @@ class Loop(Generic[B]):
         self._keep, self._write = keep, write
         self._device = next(self.model.parameters()).device
         self._optimizer = optimizers.make(self.model, settings)
-        self._schedule, self._guard = Schedule(settings), Guard()
+        self._schedule, self.guard = Schedule(settings), Guard()
         self._clip = float(settings.clip or 0.0)
-        self._scale = _LOSS_SCALE if settings.precision == "bfloat16" and self._device.type == "cuda" else 1.0
+        self.loss_scale = _LOSS_SCALE if settings.precision == "bfloat16" and self._device.type == "cuda" else 1.0
         self._graphs = self._new_graphs()
         self._state: NeuralState | None = None
         self._epoch, self._laid_out = epochs.epoch(0), 0
         self._pending: list[tuple[Tensor, int]] = []
-        self._careful = 0  # up to this step every single one is looked at
+        self._careful = 0  # up to this step the figures of every step are read at once
         self._good: Snapshot | None = None
-        self._stop = Stop()
+        self._stop, self._watchers = Stop(), watchers()
         self._warm = False
         self._written, self._writing = time.monotonic(), 0.0  # when the last checkpoint was written, how long it took
 
     def run(self) -> None:
         """Train until the budget is used up or nothing gets better; the last step is always validated.
 
-        KeyboardInterrupt where it is told to stop; `rescue` saves what there is then.
+        KeyboardInterrupt where a signal asks it to stop; `rescue` then saves the newest state.
         """
         with progress.task("training", total=100, unit="%") as advance, self._stop.listening():
             self.model.train()
-            self._good = self._good or self._snapshot()
+            self._good = self._good or self.snapshot()
             shown, looked = 0.0, -math.inf
-            self._tend(again=True)
+            self._after_step(again=True)
             while True:
                 self._stop.allow()
                 if self._warm and time.monotonic() - looked >= _SHOW_EVERY:
                     looked, share = time.monotonic(), 100 * self._used()
                     advance(max(0.0, share - shown), self._status())
                     shown = max(shown, share)
-                if self._over():
+                if self._is_finished():
                     if self.at.validated == self.at.step or self._validate():
-                        return
-                elif self._step():
-                    self._tend()
+                        break
+                elif self.step():
+                    self._after_step()
+            for watcher in self._watchers:
+                watcher.at_end(self)
 
-    def _tend(self, *, again: bool = False) -> None:
-        """Do what is due at a step once it is taken: a line of the log, a validation, a snapshot.
+    def _after_step(self, *, again: bool = False) -> None:
+        """What is due after a step: a line of the log, a validation, a snapshot.
 
         `again`: another process took the step. It may have been stopped in the validation, and in nothing else.
         """
@@ -124,16 +130,20 @@ class Loop(Generic[B]):
         if keep:
             self._checkpoint()
 
-    def _step(self) -> bool:
+    def step(self) -> bool:
         """Learn from one batch; False where that failed and the run went back."""
+        for watcher in self._watchers:
+            watcher.before_step(self)
         self._stop.hold()
         epoch, at = self._current_epoch(), self.at
         batch = epoch.batch(at.block)
         state = self.learner.fresh(batch.rows) if self._state is None else self._state
         at.rate = self._rate(len(epoch), batch)
-        after = self._played(batch, state if epoch.carried else None)
+        after = self._replay(batch, state if epoch.carried else None)
         if after is None:
             figures, scale, after = self._gradients(batch, state)
+            for watcher in self._watchers:
+                watcher.before_update(self)
             self._pending.append((figures, batch.count))
             asked = len(self._pending) >= self._ask_every()
             if asked and not self._settle(at.step + 1, lambda: self._loss(batch, state)):
@@ -149,8 +159,8 @@ class Loop(Generic[B]):
         self._state = None if ended or not epoch.carried else after
         return len(self._pending) < self._ask_every() or self._settle(at.step)
 
-    def _played(self, batch: B, state: NeuralState | None) -> NeuralState | None:
-        """The state after a step that was recorded before; None where there is no record of one like it."""
+    def _replay(self, batch: B, state: NeuralState | None) -> NeuralState | None:
+        """Take a step by replaying a recorded CUDA graph: the state after it; None where there is no such graph."""
         if self._graphs is None or self.at.step < self._careful:
             return None
         played = self._graphs.play(batch, state, self.at.rate)
@@ -160,7 +170,7 @@ class Loop(Generic[B]):
         return NeuralState({}) if played[1] is None else played[1]
 
     def _learn(self, batch: B, state: NeuralState | None, rate: Tensor) -> tuple[Tensor, NeuralState]:
-        """A whole step that asks the device for nothing, as a graph must be: its figures, and the state after it."""
+        """A whole step without waiting for the device, as a CUDA graph needs it: its figures and the state after it."""
         try:
             figures, scale, after = self._gradients(batch, state or self.learner.fresh(batch.rows))
             self._optimizer.step(rate, scale)
@@ -169,14 +179,14 @@ class Loop(Generic[B]):
         return figures, after
 
     def _gradients(self, batch: B, state: NeuralState) -> tuple[Tensor, Tensor | None, NeuralState]:
-        """Nats, loss and gradient norm of a batch; what its gradients are to be divided by; the state after it."""
+        """Backward pass: nats, loss and gradient norm of a batch, what to divide gradients by, the state after it."""
         nats, loss, after = self._loss(batch, state)
-        torch.autograd.backward(loss if self._scale == 1.0 else loss * self._scale)
-        norm, scale = optimizers.clip(self._optimizer.gradients(), self._clip, self._scale)
+        torch.autograd.backward(loss if self.loss_scale == 1.0 else loss * self.loss_scale)
+        norm, scale = optimizers.clip(self._optimizer.gradients(), self._clip, self.loss_scale)
         return torch.stack([nats.detach().float(), loss.detach().float(), norm.float()]), scale, after
 
     def _loss(self, batch: B, state: NeuralState) -> tuple[Tensor, Tensor, NeuralState]:
-        """The nats of a batch, what is to become small, and the state after it."""
+        """The nats of a batch, the loss to minimise, and the state after it."""
         with self._precision():
             loss = self.learner.loss(batch, state)
         return loss.total, loss.total / batch.count + loss.extra, loss.state
@@ -184,18 +194,19 @@ class Loop(Generic[B]):
     def _settle(self, last: int, again: Callable[[], object] | None = None) -> bool:
         """Read the figures of the steps up to `last` that are still on the device; False where the run went back.
 
-        Where only one step is waiting and not yet taken (`again` computes its loss once more), the guard says which
-        layer failed. Of several the first bad one has spoilt the others: the run goes back, to look when it comes.
+        Where only one step is pending and not yet taken (`again` computes its loss once more), the guard says which
+        layer failed. Of several the first bad one has spoilt the others: the run goes back, and reads the figures of
+        every step until it is there again.
         """
         if not self._pending:
             return True
-        figures = torch.stack([found for found, _ in self._pending]).tolist()
+        figures = torch.stack([figures_3 for figures_3, _ in self._pending]).tolist()
         counts = [count for _, count in self._pending]
         self._pending = []
         for number, ((nats, loss, norm), count) in enumerate(zip(figures, counts, strict=True), last - len(counts) + 1):
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 known = again is not None and len(counts) == 1
-                if known and math.isfinite(loss) and self._scale > 1.0:
+                if known and math.isfinite(loss) and self.loss_scale > 1.0:
                     self._lower_scale(number)
                 else:
                     self._back(number, blame(self.model, loss, norm, again) if again is not None and known else None)
@@ -205,10 +216,10 @@ class Loop(Generic[B]):
 
     def _lower_scale(self, step: int) -> None:
         """A gradient went beyond the largest number of float16: go back, and multiply the loss by less."""
-        self._scale = max(1.0, self._scale / _LOWER)
+        self.loss_scale = max(1.0, self.loss_scale / _LOWER)
         self._graphs = self._new_graphs()  # the scale is part of what was recorded
-        what = f"a gradient is beyond the largest number of float16; the loss scale is {self._scale:g} from here on"
-        self.journal.write({"event": "guard", "step": step, "what": what, **self._guard.state()})
+        what = f"a gradient is beyond the largest number of float16; the loss scale is {self.loss_scale:g} from here on"
+        self.journal.write({"event": "guard", "step": step, "what": what, **self.guard.state()})
         progress.note(f"step {step}: {what}")
         self._back(step, None)
 
@@ -217,20 +228,20 @@ class Loop(Generic[B]):
         return Graphs(self._learn, self._device) if recorded else None
 
     def _back(self, step: int, what: str | None) -> None:
-        """Go back to the last good state; at half the rate where it is known `what` went wrong."""
+        """Go back to the last good snapshot; at half the learning rate where `what` says what went wrong."""
         if self._good is None:
             raise RuntimeError("a training without a first snapshot")  # `run` takes one before anything else
         self._optimizer.clear()
         if what is None:
             self._careful = step
         else:
-            said = self._guard.tripped(step, what, self.at.rate)
-            self.journal.write({"event": "guard", "step": step, "what": what, **self._guard.state()})
-            progress.note(said)
+            message = self.guard.trip(step, what, self.at.rate)
+            self.journal.write({"event": "guard", "step": step, "what": what, **self.guard.state()})
+            progress.note(message)
         # Time does not go back, and the best weights found since are kept as they are.
         kept = {"seconds": self.at.elapsed(), "best": self.at.best, "best_step": self.at.best_step}
-        facts = {**self._good.facts, "guard": self._guard.state(), "log_bytes": self.journal.length}
-        facts["loss_scale"] = self._scale
+        facts = {**self._good.facts, "guard": self.guard.state(), "log_bytes": self.journal.length}
+        facts["loss_scale"] = self.loss_scale
         facts["at"] = {**facts["at"], **kept}
         self.restore(replace(self._good, facts=facts))
 
@@ -255,17 +266,17 @@ class Loop(Generic[B]):
         at.validated, at.stale = at.step, 0 if better else at.stale + 1
         line: Table = {"event": "validation", "step": at.step, "epoch": at.epoch, "loss": loss}
         line |= self.learner.figures(loss) | {"best": better, "seconds": round(at.elapsed(), 3)}
-        for said in (self._optimizer.validated(loss), self._schedule.validated(loss)):
-            if said:
-                line["note"] = said
-                progress.note(f"step {at.step}: {said}")
+        for change in (self._optimizer.validated(loss), self._schedule.validated(loss)):
+            if change:
+                line["note"] = change
+                progress.note(f"step {at.step}: {change}")
         self.journal.write(line)
         return True
 
     def _checkpoint(self) -> None:
         """Take a snapshot; write it where the last one written is old enough."""
         into, self._good = self._good, None  # while it is being overwritten there is none
-        self._good = self._snapshot(into)
+        self._good = self.snapshot(into)
         wait = self.settings.checkpoint_seconds  # 0 means each of them, whatever it costs
         if time.monotonic() - self._written >= (wait and max(wait, self._writing / _WRITE_SHARE)):
             self._save(self._good)
@@ -280,12 +291,12 @@ class Loop(Generic[B]):
         self._writing = self._written - began
 
     def rescue(self) -> int:
-        """Save the newest whole state there is, when the training is broken off; its step, 0 where there is none."""
+        """Save the newest complete state when the training is interrupted; returns its step, 0 where there is none."""
         with undisturbed():
             snapshot = self._good
             if self._stop.whole:
                 self._settle(self.at.step)
-                good, snapshot = self._good, self._snapshot()
+                good, snapshot = self._good, self.snapshot()
                 if good is not None and good.facts["at"]["step"] != self.at.step:
                     snapshot = replace(snapshot, earlier=good)
             if snapshot is None or not snapshot.facts["at"]["step"]:
@@ -293,7 +304,8 @@ class Loop(Generic[B]):
             self._save(snapshot)
             return int(snapshot.facts["at"]["step"])
 
-    def _snapshot(self, into: Snapshot | None = None) -> Snapshot:
+    def snapshot(self, into: Snapshot | None = None) -> Snapshot:
+        """All that the following steps depend on, copied; `into` the memory of an older one where that fits."""
         own, remembered = self._optimizer.state()
         parts = {"model": weights_of(self.model), "optimizer": own, "generator": generator_states(self._device)}
         parts["carried"] = {} if self._state is None else self._state.tensors()
@@ -302,22 +314,22 @@ class Loop(Generic[B]):
             "at": self.at.as_dict(),
             "optimizer": remembered,
             "schedule": self._schedule.state(),
-            "guard": self._guard.state(),
-            "loss_scale": self._scale,
+            "guard": self.guard.state(),
+            "loss_scale": self.loss_scale,
             "log_bytes": self.journal.length,
             **numerics.facts(self._device),
         }
         return checkpoint.take(tensors, facts, into)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Be where a snapshot was taken, and remember it as the last good one, or the one that it remembers itself."""
+        """Go back to a snapshot. It becomes the last good one, or the earlier one that it remembers does."""
         facts, device = snapshot.facts, self._device
         self.at, self._pending = Counters.from_dict(facts["at"]), []
         load_weights(self.model, snapshot.part("model"))
         self._optimizer.restore(snapshot.part("optimizer"), facts["optimizer"])
         self._schedule.restore(facts["schedule"])
-        self._guard.restore(facts["guard"])
-        self._scale = float(facts.get("loss_scale", self._scale))  # older checkpoints do not say
+        self.guard.restore(facts["guard"])
+        self.loss_scale = float(facts.get("loss_scale", self.loss_scale))  # older checkpoints do not say
         set_generators(snapshot.part("generator"), device)
         carried = {name: tensor.to(device, copy=True) for name, tensor in snapshot.part("carried").items()}
         rows = len(next(iter(carried.values()))) if carried else 0
@@ -333,19 +345,19 @@ class Loop(Generic[B]):
         at = self.at
         used = at.used(self.settings, batches, 1, batch.count)
         self.learner.trained(used)
-        rate = self._schedule.rate(Position(at.step + 1, at.epoch + at.block / batches, used)) * self._guard.factor
+        rate = self._schedule.rate(Position(at.step + 1, at.epoch + at.block / batches, used)) * self.guard.factor
         return rate * batch.rate_factor
 
     def _used(self) -> float:
         # between two epochs the length of the next one does not matter: no need to lay it out
         return self.at.used(self.settings, len(self._current_epoch()) if self.at.block else 1)
 
-    def _over(self) -> bool:
+    def _is_finished(self) -> bool:
         patience = self.settings.patience or 0
         return self._used() >= 1.0 - 1e-12 or bool(patience and self.at.stale >= patience)
 
     def _ask_every(self) -> int:
-        return 1 if self._device.type == "cpu" or self.at.step < self._careful else _ASK_EVERY
+        return 1 if self.at.step < self._careful else STEPS_AT_ONCE.get(self._device.type, _ASK_SELDOM)
 
     def _precision(self) -> AbstractContextManager[object]:
         if self.settings.precision == "bfloat16":
@@ -353,7 +365,7 @@ class Loop(Generic[B]):
         return nullcontext()
 
     def _status(self) -> str:
-        """What a user watches: the mean loss since the last line of the log, or that line's."""
+        """The progress line: the mean loss since the last line of the log, or the loss of that line."""
         at, describe = self.at, self.learner.describe
         logged = (line["loss"] for line in reversed(self.journal.lines) if line.get("event") == "step")
         mean = at.mean()
@@ -366,6 +378,6 @@ class Loop(Generic[B]):
 
 
 def _carried(state: NeuralState) -> NeuralState:
-    """A state without its past, in memory of its own: as it will lie when it comes back from a checkpoint."""
+    """A state without its graph, in contiguous memory of its own: laid out as it is when read from a checkpoint."""
     plain = torch.contiguous_format
     return state.with_tensors({name: t.detach().clone(memory_format=plain) for name, t in state.tensors().items()})

@@ -18,10 +18,10 @@ from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import NeuralSettings
 from thereafter.models.state import NeuralState
 from thereafter.training import defaults, order
-from thereafter.training.blocks import Block, Blocks, TextEpochs
+from thereafter.training.blocks import Blocks, TextBatch, TextEpochs
 from thereafter.training.counters import perplexity
-from thereafter.training.fit import Course, Place, fit
-from thereafter.training.kinds import NEURAL_KIND, About, Job
+from thereafter.training.fit import Course, Destination, fit
+from thereafter.training.kinds import NEURAL_KIND, About, TrainingJob
 from thereafter.training.learner import Loss
 from thereafter.training.loop import Loop
 from thereafter.training.settings import TrainingSettings
@@ -50,21 +50,21 @@ class NeuralKind:
                 f"batching is {chosen.batching!r} and context is {about.context!r}; lines go with the context 'line', "
                 "stream and partition with 'stream'; try leaving one of the two out"
             )
-        said = f"for {about.tokens:,} {about.tokenizer} tokens: " + ", ".join(sizes + rest)
-        return model, chosen, [said] if sizes + rest else []
+        note = f"for {about.tokens:,} {about.tokenizer} tokens: " + ", ".join(sizes + rest)
+        return model, chosen, [note] if sizes + rest else []
 
-    def train(self, job: Job) -> NeuralModel:
+    def train(self, job: TrainingJob) -> NeuralModel:
         if job.valid is None:
             raise OptionError(f"the model {self.name!r} is validated while it is trained, and no text was given for it")
-        place = Place(job.journal, job.run, job.snapshot)
+        place = Destination(job.journal, job.run, job.snapshot)
         valid = job.valid
 
-        def begin(device: torch.device) -> tuple[NeuralModel, Course[Block]]:
-            model = self._built(job).to(device)
+        def begin(device: torch.device) -> tuple[NeuralModel, Course[TextBatch]]:
+            model = self._build(job).to(device)
             epochs = TextEpochs(Blocks(job.ids, job.tokenizer.start_id, device), _plans(job), _jittered(job.training))
             return model, Course(TextLearner(model), epochs, Validation(valid, model, device), self.arrays(model)[1])
 
-        def last_line(model: NeuralModel, loop: Loop[Block]) -> Table:
+        def last_line(model: NeuralModel, loop: Loop[TextBatch]) -> Table:
             return job.figures | self.describe(model) | _figures(loop)
 
         return fit(begin, job.training, place, last_line)
@@ -99,7 +99,7 @@ class NeuralKind:
             raise FormatError(f"the weights are incomplete or damaged ({error}); try training again") from error
         return model.eval()
 
-    def _built(self, job: Job) -> NeuralModel:
+    def _build(self, job: TrainingJob) -> NeuralModel:
         assert isinstance(job.settings, NeuralSettings)
         return build(
             self.name,
@@ -126,7 +126,7 @@ class TextLearner:
     def fresh(self, rows: int) -> NeuralState:
         return self._model.fresh(rows)
 
-    def loss(self, batch: Block, state: NeuralState) -> Loss:
+    def loss(self, batch: TextBatch, state: NeuralState) -> Loss:
         return Loss(*self._model.loss(batch.inputs_BT, batch.targets_BT, state, batch.mask_BT))
 
     def trained(self, share: float) -> None:
@@ -144,7 +144,7 @@ def _jittered(training: TrainingSettings) -> int | None:
     return training.steps if training.jitter else None
 
 
-def _plans(job: Job) -> Callable[[int], order.Plan]:
+def _plans(job: TrainingJob) -> Callable[[int], order.Plan]:
     """The order of each epoch."""
     s, ids = job.training, job.ids
     batch, steps, line_end = s.batch or 1, s.steps or 1, job.tokenizer.line_end_id
@@ -155,7 +155,7 @@ def _plans(job: Job) -> Callable[[int], order.Plan]:
     return lambda epoch: order.stream(len(ids), batch, steps, jitter=bool(s.jitter), seed=s.seed, epoch=epoch)
 
 
-def _figures(loop: Loop[Block]) -> Table:
+def _figures(loop: Loop[TextBatch]) -> Table:
     at = loop.at
     return {
         "validation": at.best,
