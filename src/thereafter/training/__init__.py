@@ -1,1 +1,22 @@
-"""From a text to a run: one protocol for every kind of model."""
+"""Training: from settings and data to weights, resumable to the bit.
+
+The loop, for whatever learns:
+    learner       the four contracts it knows: Learner, Batch, Epochs, Heldout
+    fit           one training from its first step to its end: the loop, the best weights, the run folder
+    loop          step, validate, snapshot
+    watching      functions of your own that a training calls
+    optimizers, schedules      updates of the weights; the learning rate of every step
+    guard         losses and gradients that are not finite
+    graphs        training steps as CUDA graphs
+    stopping      Ctrl-C between two steps
+    counters, generators, weights, numerics, products      what a snapshot holds, and what the last bits depend on
+    settings      TrainingSettings
+
+Language models:
+    protocol      from a text to a trained model; resume goes on with one, store saves and loads it
+    kinds         the contract of a kind of model; neural and ngram are the two implementations, arpa reads files
+    options, recipes, defaults      options by name, options from a file, default options
+    split, roles  the validation part of a text; what a text has been to a model
+    order, blocks, validation       batches of a text, and the loss on its validation part
+    mixing        mixtures of trained models
+"""

@@ -1,14 +1,14 @@
-"""What is chosen where the user chose nothing: sizes, batches, rates and budgets by how much text there is.
+"""Default settings, chosen by the size of the text: sizes, batches, learning rates and budgets.
 
     a tiny text trains in a second, a book in minutes, Penn Treebank in some ten minutes on two cores
 
-Whatever the user gave stays as it is. What was chosen is said in sentences, and stands in full in `config.toml`.
+Settings that the user gives stay as they are. The chosen ones are noted in a sentence and stand in `config.toml`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TypeVar
 
 from thereafter import config as toml
@@ -51,7 +51,8 @@ _LONGEST_LINE = 512
 _VALIDATIONS = 25
 _VALIDATE_AFTER = 8  # training sees so many times the validation text between two validations: some 4 % of the time
 _VALIDATE_STEPS = 2000
-_LETTERS = ("char", "byte")
+_SINGLE_CHARACTERS = ("char", "byte")  # tokenizers with a few dozen or hundred forms
+_OPEN = (None, "auto")  # settings that are chosen here
 
 
 def tier_of(tokens: int) -> Tier:
@@ -65,8 +66,8 @@ def complete_model(name: str, given: Table, about: About) -> tuple[NeuralSetting
     own = {field.name: field.default for field in fields(kind)}
     chosen = {key: value for key, value in _sizes(name, given, about).items() if key in own and key not in given}
     settings = toml.build(kind, {**chosen, **given}, name).complete(about.vocabulary)
-    said = [f"{key} {_shown(value)}" for key, value in chosen.items() if value != own[key]]
-    return settings, said
+    notes = [f"{key} {_spell(value)}" for key, value in chosen.items() if value != own[key]]
+    return settings, notes
 
 
 def _sizes(name: str, given: Table, about: About) -> Table:
@@ -78,9 +79,9 @@ def _sizes(name: str, given: Table, about: About) -> Table:
     if name in ("average", "window"):
         return {"embed": min(tier.hidden, 256 if name == "average" else 64), "hidden": tier.hidden}
     sizes: Table = {"hidden": tier.hidden, "layers": tier.layers}
-    if about.tokenizer in _LETTERS and tier.hidden >= 256:
+    if about.tokenizer in _SINGLE_CHARACTERS and tier.hidden >= 256:
         # A few dozen forms need no long vectors, and what the head saves can be spent on the layer. Two layers leave
-        # the plateau of letter frequencies much later than one, of whatever size.
+        # the plateau of character frequencies much later than one, of whatever size.
         sizes |= {"hidden": 2 * tier.hidden, "layers": 1, "embed": 64, "tied": False, "dropout": 0.1}
     return sizes
 
@@ -106,7 +107,7 @@ def complete_training(
     batching = given.batching or _batching(name, about)
     steps = given.steps or _steps(name, model, batching, about)
     rows = about.tokens // (2 * steps) if batching != "lines" else about.tokens // 8
-    few = 20 if awd else 16 if about.tokenizer in _LETTERS and KINDS[name].recurrent else tier.batch
+    few = 20 if awd else 16 if about.tokenizer in _SINGLE_CHARACTERS and KINDS[name].recurrent else tier.batch
     batch = given.batch or max(1, min(few, rows))
     plain_sgd = optimizer in ("sgd", "nt-asgd")
     rate = {"sgd": 20.0, "nt-asgd": 30.0}.get(optimizer, _adam_rate(name, model, tier))
@@ -132,7 +133,7 @@ def complete_training(
     if (given.epochs, given.tokens_budget, given.minutes) == (None, None, None):
         chosen = replace(chosen, epochs=float(min(_EPOCHS, max(1, round(_TOKENS_ON[device] / about.tokens)))))
     chosen = replace(chosen, validate_every=given.validate_every or _validate_every(chosen, about))
-    return chosen, _said(given, chosen)
+    return chosen, _describe_choices(given, chosen)
 
 
 def _batching(name: str, about: About) -> str:
@@ -148,7 +149,7 @@ def _steps(name: str, model: NeuralSettings, batching: str, about: About) -> int
     if name == "awd-lstm" and about.tokens > 50_000:
         return 70
     small = 16 if about.tokens <= 5_000 else 32 if about.tokens <= 50_000 else 0
-    span = model.attends_to or small or (64 if about.tokenizer in _LETTERS else 35)
+    span = model.attends_to or small or (64 if about.tokenizer in _SINGLE_CHARACTERS else 35)
     return max(1, min(span, about.tokens))
 
 
@@ -181,20 +182,19 @@ def _tokens_a_step(chosen: TrainingSettings, about: About) -> float:
     return float(min(about.tokens, rows * (chosen.steps or 1)))
 
 
-def _said(given: TrainingSettings, chosen: TrainingSettings) -> list[str]:
-    shown = ("batching", "batch", "steps", "optimizer", "rate", "schedule", "epochs", "device", "precision")
-    return [
-        f"{name} {_shown(getattr(chosen, name))}"
-        for name in shown
-        if getattr(chosen, name) is not None and getattr(given, name) in (None, "auto")
-    ]
+def _describe_choices(given: TrainingSettings, chosen: TrainingSettings) -> list[str]:
+    """The settings that the user left open and what they are now, such as "batch 16"."""
+    names = ("batching", "batch", "steps", "optimizer", "rate", "schedule", "epochs", "device", "precision")
+    before, after = asdict(given), asdict(chosen)
+    return [f"{name} {_spell(after[name])}" for name in names if after[name] is not None and before[name] in _OPEN]
 
 
 def _or(given: T | None, chosen: T) -> T:
     return chosen if given is None else given
 
 
-def _shown(value: object) -> str:
+def _spell(value: object) -> str:
+    """A value as a note says it: sizes with commas, floats in their shortest form."""
     return (
         ",".join(map(str, value))
         if isinstance(value, tuple)

@@ -1,7 +1,7 @@
-"""One training from its first step to its end, whatever learns: the loop with all that stands around it.
+"""One training from its first step to its end, whatever learns: the loop and what it needs around it.
 
-The best weights are kept, in memory and in the run folder; a training that is broken off saves where it was; one that
-goes on begins where its snapshot was taken; the last line of the log says what it came to.
+The best weights are kept, in memory and in the run folder. A training that is interrupted saves its position; one that
+is resumed begins at its snapshot. The last line of the log has the final figures.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Course(Generic[B]):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a training writes to: its log and, where it has one, its folder. `snapshot` is where it goes on."""
+class Destination:
+    """Where a training writes to: its log and, where it has one, its run folder. `snapshot`: where it is resumed."""
 
     journal: Journal
     writer: RunWriter | None = None
@@ -55,7 +55,7 @@ M = TypeVar("M", bound=nn.Module)
 def fit(
     begin: Callable[[torch.device], tuple[M, Course[B]]],
     training: TrainingSettings,
-    place: Place,
+    place: Destination,
     last_line: Callable[[M, Loop[B]], Table],
 ) -> M:
     """Train; returns the network with the best weights, in evaluation mode.
@@ -90,7 +90,7 @@ def fit(
         place.journal.write({"event": "trained", **last_line(module, loop)})
         if writer is not None:
             writer.finish(place.journal)
-    if not best and writer is not None:  # it was found before the run was resumed
+    if not best and writer is not None:  # the best weights are from before the run was resumed
         best = writer.read_weights()
     load_weights(module, best)
     return module.eval()

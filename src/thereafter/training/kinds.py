@@ -49,8 +49,8 @@ class Trained:
 
 
 @dataclass
-class Job:
-    """All that a kind of model is trained from.
+class TrainingJob:
+    """All that a model of any kind is trained from.
 
     `valid` are the ids of the validation text, `run` is where the training is saved as it goes, `snapshot` is where it
     goes on; each None where there is none. `figures` stand in the last line of the log whatever the kind.
@@ -100,7 +100,7 @@ class ModelKind(Protocol):
     ) -> tuple[object, TrainingSettings, list[str]]:
         """Settings from what the user gave, every choice made, and sentences that say what was chosen."""
 
-    def train(self, job: Job) -> AnyModel:
+    def train(self, job: TrainingJob) -> AnyModel:
         """Train on encoded text; returns the model."""
 
     def describe(self, model: AnyModel) -> Table:

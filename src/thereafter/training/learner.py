@@ -1,4 +1,4 @@
-"""What the training loop knows of whatever it trains: four contracts, and nothing else reaches it.
+"""The four contracts by which the training loop knows whatever it trains.
 
 A `Learner` gives the loss of a `Batch`; `Epochs` lay the batches of an epoch out, as a pure function of seed and epoch,
 so that a position is two numbers; a `Heldout` set gives the figure by which the best weights are kept. The learner also
@@ -73,7 +73,7 @@ class Learner(Protocol[B_contra]):
         """The loss with gradients, dropout included while the module is training."""
 
     def trained(self, share: float) -> None:
-        """Told before every step: the share of the training that is done."""
+        """Called before every step with the share of the training that is done."""
 
     def describe(self, loss: float) -> str:
         """A mean loss as a user reads it, after the word "loss" or "validation"; empty where the number is enough."""

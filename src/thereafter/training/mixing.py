@@ -20,7 +20,7 @@ from thereafter.models.base import NOT_NORMALISED, Ids, is_normalised
 from thereafter.models.mixture import MixtureModel
 from thereafter.runs.folder import FORMAT
 from thereafter.text.sources import Source
-from thereafter.text.tokenizers.base import Tokenizer, joined
+from thereafter.text.tokenizers.base import Tokenizer, join_ids
 from thereafter.training import roles
 from thereafter.training.kinds import Trained
 
@@ -103,18 +103,18 @@ def switched(trained: Trained, wanted: Switches, tune: Source | None = None) -> 
             raise EmptyCorpusError(f"{tune.name} holds no tokens: there is nothing to tune on; try another text")
         for warning in roles.tuned_on_training(trained, tune):
             progress.warn(warning)
-    with switched_on(trained.model, wanted, ids, lambda model: training_ids(trained, model)) as found:
-        yield found
+    with switched_on(trained.model, wanted, ids, lambda model: training_ids(trained, model)) as switches:
+        yield switches
 
 
-def said(trained: Trained, found: Switched, tune: Source | None, scored: Source) -> str:
-    """What was on and where it was tuned, for the score; one on the very text it was tuned on is called validation."""
-    if tune is None or not found.said:
-        return found.said
+def describe_switches(trained: Trained, switches: Switched, tune: Source | None, scored: Source) -> str:
+    """Which switches were on and on which text they were tuned; a score on that very text is a validation score."""
+    if tune is None or not switches.description:
+        return switches.description
     same = tune.text_hash() == scored.text_hash()
     learned = roles.tuned_on_training(trained, tune)
     warned = f"; {learned[0]}" if learned else ""
-    return f"{found.said}; tuned on {'this very text: a validation score' if same else tune.name}{warned}"
+    return f"{switches.description}; tuned on {'this very text: a validation score' if same else tune.name}{warned}"
 
 
 def tuned(trained: Mixed, weights: Sequence[float], tune: Source) -> Mixed:
@@ -140,9 +140,9 @@ def training_ids(trained: Trained, model: AnyModel) -> Ids | None:
     """The first tokens of the text that one of the models was trained on; None where it cannot be found again."""
     for member in trained.members if isinstance(trained, Mixed) else (trained,):
         if isinstance(member, Mixed):
-            found = training_ids(member, model)
-            if found is not None:
-                return found
+            ids = training_ids(member, model)
+            if ids is not None:
+                return ids
         elif member.model is model:
             source = _training_text(member)
             return None if source is None else first_ids(member.tokenizer, source, STATISTICS_TOKENS)
@@ -164,10 +164,10 @@ def _training_text(trained: Trained) -> Source | None:
 def first_ids(tokenizer: Tokenizer, source: Source, most: int) -> Ids:
     """The first tokens of a text, no more than `most`."""
     parts = []
-    held = 0
+    count = 0
     for ids in tokenizer.encode_stream(source.chunks(), whole=True):
-        parts.append(ids[: most - held])
-        held += len(parts[-1])
-        if held >= most:
+        parts.append(ids[: most - count])
+        count += len(parts[-1])
+        if count >= most:
             break
-    return joined(parts).astype(np.int64)
+    return join_ids(parts).astype(np.int64)

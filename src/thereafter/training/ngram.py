@@ -15,13 +15,13 @@ from thereafter.errors import FormatError
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.model import NgramModel
 from thereafter.ngram.tables import Tables
-from thereafter.training.kinds import About, Job
+from thereafter.training.kinds import About, TrainingJob
 from thereafter.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
 class NgramSettings:
-    """Everything an n-gram model can be told. `alpha` is add-alpha's, `factor` and `normalise` stupid-backoff's."""
+    """The options of an n-gram model. `alpha` is add-alpha's, `factor` and `normalise` stupid-backoff's."""
 
     order: int = 5
     smoothing: str = "modified-kneser-ney"
@@ -42,10 +42,10 @@ class NgramKind:
     ) -> tuple[NgramSettings, TrainingSettings, list[str]]:
         return toml.build(NgramSettings, given, "ngram"), training, []
 
-    def train(self, job: Job) -> NgramModel:
+    def train(self, job: TrainingJob) -> NgramModel:
         settings = job.settings
         assert isinstance(settings, NgramSettings)
-        own = {name: getattr(settings, name) for name in ("alpha", "factor", "normalise")}
+        own = {"alpha": settings.alpha, "factor": settings.factor, "normalise": settings.normalise}
         model = estimate(
             job.ids,
             len(job.tokenizer.vocabulary),

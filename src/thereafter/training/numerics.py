@@ -1,7 +1,7 @@
 """What the last bits of a training depend on beyond its settings: threads, product libraries, the processor, torch.
 
-A snapshot says what it was computed with. Of that a resumed training takes up what can be chosen, the number of threads
-and oneDNN; what cannot is said.
+A snapshot says what it was computed with. A resumed training restores what can be set, the number of threads
+and oneDNN; a note names the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What turns gradients into better weights, in torch's fused form: one pass over the memory for all of it.
+"""Optimizers, in torch's fused form: clipping and the update of all weights in one pass over the memory.
 
     sgd      v <- m v + g,  w <- w - r v                                        (Robbins and Monro 1951; momentum m)
     adam     w <- w - r m' / (sqrt(v') + eps)                                   (Kingma and Ba 2015)
@@ -25,7 +25,8 @@ from thereafter.errors import FormatError
 from thereafter.training.settings import TrainingSettings
 
 Facts = Table
-Held = dict[str, list[Tensor]]
+OptimizerState = dict[str, list[Tensor]]
+"""Tensors by name, such as "momentum": an entry for each parameter."""
 _EPSILON = 1e-8
 
 
@@ -61,10 +62,10 @@ class Optimizer:
         self.parameters: list[Tensor] = list(named.values())
         self._decay = float(settings.weight_decay or 0.0)
         self._momentum = settings.momentum
-        self._held: Held = self._fresh()
+        self._state: OptimizerState = self._fresh()
 
-    def _fresh(self) -> Held:
-        """What it remembers before the first step, a list with an entry for each parameter."""
+    def _fresh(self) -> OptimizerState:
+        """The optimizer state before the first step."""
         return {"momentum": [torch.zeros_like(weight) for weight in self.parameters]} if self._momentum else {}
 
     def clear(self) -> None:
@@ -81,16 +82,21 @@ class Optimizer:
         """Change the weights by their gradients, divided by `scale` (see `clip`)."""
         rows = [row for row, weight in enumerate(self.parameters) if weight.grad is not None]
         weights = [self.parameters[row] for row in rows]
-        held = {name: [tensors[row] for row in rows] for name, tensors in self._held.items()}
-        self._update(weights, self.gradients(), held, rate, scale)
+        state = {name: [tensors[row] for row in rows] for name, tensors in self._state.items()}
+        self._update(weights, self.gradients(), state, rate, scale)
 
     def _update(
-        self, weights: list[Tensor], gradients: list[Tensor], held: Held, rate: float | Tensor, scale: Tensor | None
+        self,
+        weights: list[Tensor],
+        gradients: list[Tensor],
+        state: OptimizerState,
+        rate: float | Tensor,
+        scale: Tensor | None,
     ) -> None:
         torch._fused_sgd_(
             weights,
             gradients,
-            held.get("momentum", []),
+            state.get("momentum", []),
             weight_decay=self._decay,
             momentum=self._momentum,
             lr=rate,
@@ -102,10 +108,10 @@ class Optimizer:
         )
 
     def stepped(self) -> None:
-        """Hear that a step is over: for what cannot be recorded with it."""
+        """Called after each step, for work that a CUDA graph cannot hold."""
 
     def validated(self, loss: float) -> str | None:
-        """Hear of a validation; a sentence where that changes something."""
+        """Called with every validation loss; returns a note where that changes something."""
         return None
 
     @contextmanager
@@ -115,12 +121,12 @@ class Optimizer:
 
     def state(self) -> tuple[dict[str, Tensor], Facts]:
         """What it remembers, the tensors not copied."""
-        held = {
+        tensors = {
             f"{key}/{name}": tensor
-            for key, tensors in self._held.items()
-            for name, tensor in zip(self._names, tensors, strict=True)
+            for key, row in self._state.items()
+            for name, tensor in zip(self._names, row, strict=True)
         }
-        return held, {}
+        return tensors, {}
 
     @torch.no_grad()
     def restore(self, tensors: Mapping[str, Tensor], facts: Table) -> None:
@@ -140,14 +146,19 @@ class Adam(Optimizer):
         self._betas = settings.betas
         self._decoupled = decoupled
 
-    def _fresh(self) -> Held:
-        held = {name: [torch.zeros_like(weight) for weight in self.parameters] for name in ("mean", "square")}
-        return held | {"step": [torch.zeros((), device=weight.device) for weight in self.parameters]}
+    def _fresh(self) -> OptimizerState:
+        state = {name: [torch.zeros_like(weight) for weight in self.parameters] for name in ("mean", "square")}
+        return state | {"step": [torch.zeros((), device=weight.device) for weight in self.parameters]}
 
     def _update(
-        self, weights: list[Tensor], gradients: list[Tensor], held: Held, rate: float | Tensor, scale: Tensor | None
+        self,
+        weights: list[Tensor],
+        gradients: list[Tensor],
+        state: OptimizerState,
+        rate: float | Tensor,
+        scale: Tensor | None,
     ) -> None:
-        torch._foreach_add_(held["step"], 1.0)
+        torch._foreach_add_(state["step"], 1.0)
         for deep in (True, False):
             rows = [row for row, weight in enumerate(weights) if (weight.dim() >= 2) == deep]
             if not rows:
@@ -156,10 +167,10 @@ class Adam(Optimizer):
             operator(
                 [weights[row] for row in rows],
                 [gradients[row] for row in rows],
-                [held["mean"][row] for row in rows],
-                [held["square"][row] for row in rows],
+                [state["mean"][row] for row in rows],
+                [state["square"][row] for row in rows],
                 [],
-                [held["step"][row] for row in rows],
+                [state["step"][row] for row in rows],
                 lr=rate,
                 beta1=self._betas[0],
                 beta2=self._betas[1],
@@ -184,7 +195,7 @@ class NonmonotonicAverage(Optimizer):
     def stepped(self) -> None:
         if self._averaged:
             self._averaged += 1
-            torch._foreach_lerp_(self._held["average"], self.parameters, 1.0 / self._averaged)
+            torch._foreach_lerp_(self._state["average"], self.parameters, 1.0 / self._averaged)
 
     def validated(self, loss: float) -> str | None:
         if self._averaged:
@@ -197,7 +208,7 @@ class NonmonotonicAverage(Optimizer):
         return f"validation {loss:.4f} is worse than {min(earlier):.4f} before: from here on weights are averaged"
 
     def _begin(self) -> None:
-        self._held["average"] = [weight.detach().clone() for weight in self.parameters]
+        self._state["average"] = [weight.detach().clone() for weight in self.parameters]
         self._averaged = 1
 
     @contextmanager
@@ -206,7 +217,7 @@ class NonmonotonicAverage(Optimizer):
             yield
             return
         kept = [weight.detach().clone() for weight in self.parameters]
-        self._put(self._held["average"])
+        self._put(self._state["average"])
         try:
             yield
         finally:
@@ -220,7 +231,7 @@ class NonmonotonicAverage(Optimizer):
         return super().state()[0], {"losses": list(self._losses), "averaged": self._averaged}
 
     def restore(self, tensors: Mapping[str, Tensor], facts: Table) -> None:
-        self._held.pop("average", None)
+        self._state.pop("average", None)
         if facts["averaged"]:
             self._begin()
         super().restore(tensors, facts)

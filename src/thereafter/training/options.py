@@ -47,10 +47,14 @@ def sort_options(model: str, options: Table) -> Sorted:
     text = toml.field_names(TextSettings)
     own = toml.field_names(kind.settings)
     training = set(training_settings.names()) if kind.trained_in_steps else {"seed"}
-    found = Sorted()
+    sorted_options = Sorted()
     for spelled, value in options.items():
         table, _, name = spelled.rpartition(".")
-        tables = {"text": (text, found.text), model: (own, found.model), "training": (training, found.training)}
+        tables = {
+            "text": (text, sorted_options.text),
+            model: (own, sorted_options.model),
+            "training": (training, sorted_options.training),
+        }
         if table and table not in tables:
             raise OptionError(
                 f"the option {spelled!r} is in the table {table!r}; expected {', '.join(tables)}"
@@ -63,18 +67,16 @@ def sort_options(model: str, options: Table) -> Sorted:
         if not table or name not in tables[table][0]:
             raise OptionError(_unknown(model, name, sorted(text | own | training)))
         tables[table][1][name] = value
-    return found
+    return sorted_options
 
 
 def _unknown(model: str, name: str, known: list[str]) -> str:
     others = sorted(other for other in MODELS if other != model and name in _options_of(other))
-    said = f"the model {model!r} has no option {name!r}; "
+    message = f"the model {model!r} has no option {name!r}; "
     if others:
-        return (
-            said
-            + f"{', '.join(others)} {'have' if len(others) > 1 else 'has'} it; try model={others[0]!r}, or leave it out"
-        )
-    return said + nearest(name, known)
+        have = "have" if len(others) > 1 else "has"
+        return message + f"{', '.join(others)} {have} it; try model={others[0]!r}, or leave it out"
+    return message + nearest(name, known)
 
 
 def _options_of(model: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""The products of a training are made by one library from its first step to its last, and leave no trace behind."""
+"""One library computes the matrix products of a training from its first step to its last."""
 
 from __future__ import annotations
 

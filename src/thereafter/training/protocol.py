@@ -23,7 +23,7 @@ from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training import roles
-from thereafter.training.kinds import MODELS, About, Job, ModelKind, Trained
+from thereafter.training.kinds import MODELS, About, ModelKind, Trained, TrainingJob
 from thereafter.training.options import Sorted, TextSettings
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.split import split_texts
@@ -78,7 +78,7 @@ def train(
 
     Kinds that are trained step by step are saved to the run folder `out` as they go, if it is given; others are left to
     the caller. `valid` is another text to validate on, `split` cuts the text itself: see `split.split_texts`.
-    `warnings` are what the caller has against these texts; they are told, and stand in the log.
+    `warnings` are what the caller has against these texts; the user sees them, and they stand in the log.
     """
     kind: ModelKind = MODELS.load(model)
     training = toml.build(TrainingSettings, options.training, "training")
@@ -115,16 +115,16 @@ def train(
             progress.tell(note)
         if out is not None:
             writer = RunWriter(out)
-            journal = writer.begin(config, tokenizer, _began(figures), tensorboard=training.tensorboard)
+            journal = writer.begin(config, tokenizer, _first_line(figures), tensorboard=training.tensorboard)
         elif training.tensorboard:
             raise OptionError("tensorboard is on and there is no folder to write to; try out='runs/NAME' (--out)")
         else:
-            journal.write(_began(figures))
-    job = Job(tokenizer, ids, context, settings, training, journal, figures, validation, writer)
+            journal.write(_first_line(figures))
+    job = TrainingJob(tokenizer, ids, context, settings, training, journal, figures, validation, writer)
     return run(kind, job, config, parts)
 
 
-def run(kind: ModelKind, job: Job, config: Table, texts: Texts) -> Trained:
+def run(kind: ModelKind, job: TrainingJob, config: Table, texts: Texts) -> Trained:
     """Train what is laid out."""
     try:
         model = kind.train(job)
@@ -133,31 +133,30 @@ def run(kind: ModelKind, job: Job, config: Table, texts: Texts) -> Trained:
     return Trained(model, job.tokenizer, config, job.journal.lines, texts)
 
 
-def _began(figures: Table) -> Table:
+def _first_line(figures: Table) -> Table:
     """The first line of the log of a training that goes step by step."""
     return {"event": "began", **figures}
 
 
 def hold_out(texts: Texts, valid: Texts | None, split: str | None, *, needed: bool) -> tuple[Texts, list[str]]:
-    """The texts with a valid part, where one is needed or asked for, and what is to be said of it."""
+    """The texts with a validation part, where one is needed or asked for, and notes on how it was chosen."""
     if valid is None:
         return split_texts(texts, split, hold_out=needed)
     if split is not None:
         raise OptionError(f"got both valid= ({valid.name}) and split={split!r}; expected one of them")
-    held = {name: part for name, part in texts.parts.items() if name != "text"}
-    train_part = {"train": part_of(texts, "train")}
-    return replace(texts, parts={**held, **train_part, "valid": part_of(valid, "valid")}), [
-        f"validation on {valid.name}"
-    ]
+    parts = {name: part for name, part in texts.parts.items() if name != "text"}
+    parts |= {"train": part_of(texts, "train"), "valid": part_of(valid, "valid")}
+    return replace(texts, parts=parts), [f"validation on {valid.name}"]
 
 
 def choose_context(
     kind: ModelKind, tokenizer: Tokenizer, texts: Texts, text: TextSettings, training: TrainingSettings
 ) -> str:
-    """Where a model starts afresh, where nobody says so: n-grams where it suits the tokens, neural models nowhere.
+    """The context of a model: "line" (the state begins anew at every line) or "stream".
 
-    But for texts whose lines have nothing to do with each other: a carried state is noise there, and many a network
-    does not learn what a line asks for (docs/claims.md).
+    The default of an n-gram model is that of its tokenizer, that of a neural model is "stream". Texts with independent
+    lines are read line by line: a carried state is noise there, and many a network does not learn what a line asks for
+    (docs/claims.md).
     """
     alone = texts.independent_lines and training.batching is None and tokenizer.line_end_id is not None
     stepwise = "line" if training.batching == "lines" or alone else "stream"
@@ -193,11 +192,11 @@ def describe_source(texts: Texts, source: Source) -> Table:
 def describe_validation(parts: Texts, valid: Texts | None, split: str | None) -> Table:
     """Where the text and its validation text are found again: files by their full names, corpora by theirs."""
     held_out = parts.parts["valid"]
-    found: Table = {"valid": held_out.name, "valid_sha256": held_out.fingerprint(), "split": split}
-    found |= {"files": _files(parts.name, part_of(parts, "train"))}
+    about: Table = {"valid": held_out.name, "valid_sha256": held_out.fingerprint(), "split": split}
+    about |= {"files": _files(parts.name, part_of(parts, "train"))}
     if valid is not None:
-        found |= {"valid_source": valid.name, "valid_files": _files(valid.name, held_out)}
-    return found
+        about |= {"valid_source": valid.name, "valid_files": _files(valid.name, held_out)}
+    return about
 
 
 def _files(name: str, source: Source) -> list[str] | None:
@@ -207,7 +206,7 @@ def _files(name: str, source: Source) -> list[str] | None:
     corpus, _, part = name.partition(":")
     if corpus in corpora.names() and " " not in part:  # "ptb:train (cut)" is a file that was cut out of one
         return None
-    return [] if source.held is not None or source.spools else [str(path.absolute()) for path in source.files]
+    return [] if source.content is not None or source.spools else [str(path.absolute()) for path in source.files]
 
 
 def tokenize(source: Source, default: str, settings: TextSettings) -> tuple[Tokenizer, IdArray]:

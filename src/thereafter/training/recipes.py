@@ -43,7 +43,7 @@ def read_recipe(path: Path) -> Recipe:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise SourceError(
             f"the recipe {str(path)[:200]!r} could not be read: {reason}; expected a TOML file"
         ) from error
@@ -75,13 +75,13 @@ def parse_settings(spelled: Iterable[str]) -> Table:
     >>> parse_settings(["lstm.hidden=256", "sizes=64,32", "optimizer=sgd", "tied=false"])
     {'lstm.hidden': 256, 'sizes': (64, 32), 'optimizer': 'sgd', 'tied': False}
     """
-    found: Table = {}
+    options: Table = {}
     for pair in spelled:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
             raise OptionError(f"--set got {pair!r}; expected name=value; try --set training.clip=0.25")
-        found[name.strip()] = _value(value.strip())
-    return found
+        options[name.strip()] = _value(value.strip())
+    return options
 
 
 def _value(spelled: str) -> object:

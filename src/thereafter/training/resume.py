@@ -21,13 +21,13 @@ from thereafter.text.sources import Source, Texts
 from thereafter.text.tokenizers import load_tokenizer
 from thereafter.training import protocol, store
 from thereafter.training.counters import COUNTED
-from thereafter.training.kinds import MODELS, Job, Trained
+from thereafter.training.kinds import MODELS, Trained, TrainingJob
 from thereafter.training.options import TextSettings
 from thereafter.training.settings import TrainingSettings
 
 
 def resume(folder: Path) -> Trained:
-    """Train a run to its end; one that is there already is loaded, and said to be."""
+    """Train a run to its end; a finished one is loaded, with a note."""
     store.read_config(folder)
     return resuming.resume(folder, COUNTED, store.load, _go_on)
 
@@ -44,7 +44,7 @@ def _go_on(run: Unfinished) -> Trained:
     figures |= {"seconds_tokenizing": 0.0, "notes": run.notes}
     journal = run.journal(tensorboard=training.tensorboard)
     context = str(config["text"]["context"])
-    job = Job(tokenizer, ids, context, settings, training, journal, figures, valid, run.writer, run.snapshot)
+    job = TrainingJob(tokenizer, ids, context, settings, training, journal, figures, valid, run.writer, run.snapshot)
     return protocol.run(kind, job, config, texts)
 
 

@@ -12,7 +12,7 @@ from thereafter import progress
 from thereafter.config import Table
 from thereafter.text.sources import Source
 from thereafter.training.kinds import Trained
-from thereafter.training.split import Cut
+from thereafter.training.split import SourceSlice
 
 _COMPARED = 32_000_000
 """Bytes of two texts that are held in memory to see whether one is part of the other."""
@@ -20,7 +20,7 @@ _COMPARED = 32_000_000
 
 def describe_training(source: Source) -> Table:
     """For the configuration: the hash of the training text, and of the whole that it was cut from."""
-    whole = {"whole_text_sha256": source.whole().text_hash()} if isinstance(source, Cut) else {}
+    whole = {"whole_text_sha256": source.whole().text_hash()} if isinstance(source, SourceSlice) else {}
     return {"text_sha256": source.text_hash(), **whole}
 
 

@@ -1,4 +1,5 @@
-"""The rate of every step: a pure function of how far the training is, but for plateau, which hears the validations.
+"""The learning rate of every step: a function of how far the training is alone, but for plateau, which follows the
+validation losses.
 
 With p the share of the budget that is used (this step included), e the epoch, w the warm-up, r the rate asked for:
 
@@ -63,7 +64,7 @@ class Schedule:
         return base * min(1.0, share / warmup) if warmup else base
 
     def validated(self, loss: float) -> str | None:
-        """Hear of a validation; a sentence where the rate falls by it."""
+        """Called with every validation loss; returns a note where it lowers the learning rate."""
         if self._settings.schedule != "plateau":
             return None
         if loss < self.best - _BETTER * abs(self.best) or self.best == math.inf:

@@ -1,4 +1,4 @@
-"""What training itself can be told, whatever the neural model: one frozen dataclass, checked when it is made.
+"""The options of training, the same for every neural model: one frozen dataclass, checked when it is made.
 
 Nothing here needs torch. None means "chosen by the size of the text": `defaults.complete_training`
 puts the choice in its place.
@@ -22,58 +22,82 @@ SEEDS = 2**64
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How a neural model is trained.
-
-    Text: `batching` is "stream" (rows run through the text side by side, the state carried, gradients cut after `steps`
-    tokens), "partition" (pieces of `steps` tokens from a random offset, shuffled, each from a fresh state) or "lines"
-    (each line on its own, gradients through all of it; one longer than `steps` is cut). `batch` rows at a time.
-    `jitter` varies `steps` from block to block as AWD-LSTM does, the rate in proportion.
-
-    Budget: `epochs`, `tokens_budget`, `minutes`; the first that is used up ends the training. `patience` ends it after
-    so many validations without a better one, 0 never. `validate_every` is in steps.
-
-    Step: `optimizer` with `rate`, `momentum` (sgd), `betas` (adam, adamw), `weight_decay`; `clip` is the largest norm
-    of the gradient, 0 for any. `nonmono`: NT-ASGD averages once a validation is worse than the best one so many before.
-
-    Rate: `schedule`; `warmup` is a share of the budget below 1, else steps; `final` is the share of the rate that
-    cosine and one-cycle end with; step multiplies by `decay` from epoch `decay_from` on, every `decay_every` epochs;
-    plateau multiplies by `decay` after `plateau` validations without a better one.
-
-    Machine: `device`, `precision`; `graphs` records steps on a GPU and plays them again (`graphs.py`); `log_every` and
-    `checkpoint_every` are in steps, `checkpoint_seconds` is the least time between two writes of a checkpoint.
-    """
+    """How a neural model is trained."""
 
     seed: int = 0
+    """Of all random numbers: fresh weights, dropout, the order of batches."""
+
+    # ---- batches
     batching: str | None = None
+    """"stream": rows run through the text side by side, the state is carried, gradients are cut after `steps` tokens.
+    "partition": pieces of `steps` tokens from a random offset, shuffled, each from a fresh state. "lines": each line on
+    its own, gradients through all of it; one longer than `steps` is cut."""
     batch: int | None = None
+    """Rows at a time."""
     steps: int | None = None
+    """Tokens of a row at a time."""
     jitter: bool | None = None
+    """Whether `steps` varies from block to block as in AWD-LSTM, the learning rate in proportion."""
+
+    # ---- budget: the first that is used up ends the training
     epochs: float | None = None
+    """Passes over the training data."""
     tokens_budget: int | None = None
+    """Targets to learn from in all."""
     minutes: float | None = None
+    """Time of training."""
     patience: int | None = None
+    """Validations without a better one that end the training; 0 never ends it."""
     validate_every: int | None = None
+    """Steps between two validations."""
+
+    # ---- optimizer
     optimizer: str | None = None
+    """One of `OPTIMIZERS`."""
     rate: float | None = None
+    """The learning rate."""
     momentum: float = 0.0
+    """Of sgd."""
     betas: tuple[float, ...] = (0.9, 0.999)
+    """Of adam and adamw."""
     weight_decay: float | None = None
+    """Of adamw apart from the gradient, of the others added to it."""
     clip: float | None = None
+    """The largest norm of the gradient; 0 for any."""
     nonmono: int = 5
+    """NT-ASGD averages weights once a validation is worse than the best of those so many before it."""
+
+    # ---- schedule of the learning rate
     schedule: str | None = None
+    """One of `SCHEDULES`."""
     warmup: float | None = None
+    """Below 1 a share of the budget, else steps."""
     final: float = 0.05
+    """The share of the rate that cosine and one-cycle end with."""
     decay: float = 0.5
+    """What step and plateau multiply the rate by."""
     decay_from: float = 4.0
+    """The epoch at which step begins."""
     decay_every: float = 1.0
+    """Epochs between two decays of step."""
     plateau: int = 1
+    """Validations without a better one after which plateau decays."""
+
+    # ---- machine and log
     device: str = "auto"
+    """One of `DEVICES`."""
     precision: str = "auto"
+    """One of `PRECISIONS`."""
     graphs: bool = True
+    """Whether steps on a GPU are recorded as CUDA graphs and replayed (`graphs.py`)."""
     log_every: int | None = None
+    """Steps between two lines of the log."""
     checkpoint_every: int | None = None
+    """Steps between two snapshots."""
     checkpoint_seconds: float = 30.0
+    """The least time between two writes of a snapshot to disk."""
     tensorboard: bool = False
+    """Whether the figures go to TensorBoard as well."""
 
     def __post_init__(self) -> None:
         _choice("batching", self.batching, BATCHINGS)
@@ -81,18 +105,19 @@ class TrainingSettings:
         _choice("schedule", self.schedule, SCHEDULES)
         _choice("precision", self.precision, PRECISIONS)
         _choice("device", self.device, DEVICES)
+        values = vars(self)
         for name in ("batch", "steps", "tokens_budget", "validate_every", "nonmono", "log_every", "checkpoint_every"):
-            _at_least(name, getattr(self, name), 1)
+            _at_least(name, values[name], 1)
         if self.seed >= SEEDS:
             raise OptionError(f"seed is {self.seed}; expected 0 to {SEEDS - 1} (64 bits); try a smaller one")
         for name in ("seed", "patience", "weight_decay", "clip", "warmup", "checkpoint_seconds", "plateau"):
-            _at_least(name, getattr(self, name), 0)
+            _at_least(name, values[name], 0)
         for name in ("rate", "epochs", "minutes", "decay_every"):
-            _above("more than 0", name, getattr(self, name))
+            _above("more than 0", name, values[name])
         _at_least("decay_from", self.decay_from, 0)
         for name in ("momentum", "final", "decay"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise OptionError(f"{name} is {getattr(self, name)!r}; expected 0 to 1")
+            if not 0.0 <= values[name] <= 1.0:
+                raise OptionError(f"{name} is {values[name]!r}; expected 0 to 1")
         if len(self.betas) != 2 or not all(0.0 <= beta < 1.0 for beta in self.betas):
             raise OptionError(f"betas are {self.betas!r}; expected two numbers from 0 to below 1; try 0.9, 0.999")
         if self.momentum and self.optimizer in ("adamw", "adam", "nt-asgd"):

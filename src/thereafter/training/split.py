@@ -1,7 +1,7 @@
 """Text that training does not see: the valid part of a corpus, another source, or the end of the text itself.
 
-A single text keeps its last 5 % of lines for validation; `split="90/10"` cuts by characters instead. Cut texts are read
-in pieces like any other, so a text may be larger than memory.
+A single text keeps its last 5 % of lines for validation; `split="90/10"` cuts by characters instead. Slices are read in
+pieces like any other text, so a text may be larger than memory.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _LEAST = 200  # characters that a text of one line must have to be cut inside th
 
 
 @dataclass(frozen=True)
-class Cut(Source):
+class SourceSlice(Source):
     """The characters `begin` to `end` of another source, as that one reads them."""
 
     begin: int = 0
     end: int = 0
 
     @classmethod
-    def of(cls, source: Source, name: str, begin: int, end: int) -> Cut:
+    def of(cls, source: Source, name: str, begin: int, end: int) -> SourceSlice:
         """A stretch of a source under its own name."""
         whole = {field.name: getattr(source, field.name) for field in fields(Source)}
         return cls(**whole | {"name": name}, begin=begin, end=end)
@@ -56,7 +56,7 @@ class Cut(Source):
 
 
 def split_texts(texts: Texts, split: str | None, *, hold_out: bool) -> tuple[Texts, list[str]]:
-    """Texts with a train and a valid part, and what is to be said of it.
+    """Texts with a training and a validation part, and a note on how they were split.
 
     A corpus that has both keeps them. `split` cuts a single text by characters; without it the last 5 % of lines are
     held out if `hold_out` says so.
@@ -73,17 +73,17 @@ def split_texts(texts: Texts, split: str | None, *, hold_out: bool) -> tuple[Tex
         shares = _shares(split)
         length = sum(len(chunk) for chunk in whole.chunks())
         bounds = [round(length * sum(shares[:k]) / 100) for k in range(len(shares) + 1)]
-        said = f"split {split} by characters: {bounds[1]:,} for training, {bounds[2] - bounds[1]:,} for validation"
+        note = f"split {split} by characters: {bounds[1]:,} for training, {bounds[2] - bounds[1]:,} for validation"
     else:
-        bounds, said = _last_lines(whole)
+        bounds, note = _last_lines(whole)
     names = ("train", "valid", "test")[: len(bounds) - 1]
     cut = {
-        name: Cut.of(whole, f"{whole.name} ({name})", begin, end)
+        name: SourceSlice.of(whole, f"{whole.name} ({name})", begin, end)
         for name, begin, end in zip(names, bounds[:-1], bounds[1:], strict=True)
     }
     return replace(
         texts, parts={**cut, **{name: part for name, part in texts.parts.items() if name not in ("text", key)}}
-    ), [said]
+    ), [note]
 
 
 def _shares(split: str) -> list[float]:
@@ -114,9 +114,9 @@ def _last_lines(source: Source) -> tuple[list[int], str]:
     if lines < 2:
         begin = round(length * (1 - HELD_OUT))
         return [0, begin, length], f"one long line: its last {length - begin:,} characters are held out for validation"
-    held = max(1, round(lines * HELD_OUT))
-    begin = _offset_after(source, lines - held)
-    return [0, begin, length], f"the last {held:,} of {lines:,} lines are held out for validation"
+    last_lines = max(1, round(lines * HELD_OUT))
+    begin = _offset_after(source, lines - last_lines)
+    return [0, begin, length], f"the last {last_lines:,} of {lines:,} lines are held out for validation"
 
 
 def _offset_after(source: Source, newlines: int) -> int:

@@ -18,19 +18,19 @@ _DEFAULTS = (signal.default_int_handler, signal.SIG_DFL)
 
 
 class Stop:
-    """A wish to stop, and whether it can be granted: `whole` is true while no step is under way."""
+    """Whether a signal to stop has come (`asked`), and whether no step is under way (`whole`)."""
 
     def __init__(self) -> None:
         self.asked = self.whole = False
 
     def allow(self) -> None:
-        """From here on the training may be broken off at any moment; it is, where that was asked for."""
+        """From here on the training may be interrupted at any moment; at once where a signal has come already."""
         self.whole = True
         if self.asked:
             raise KeyboardInterrupt
 
     def hold(self) -> None:
-        """What comes now must be done to its end before the training is whole again."""
+        """A step begins: it must be finished before the training can be interrupted."""
         self.whole = False
 
     @contextmanager
@@ -49,7 +49,7 @@ class Stop:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Inside the block signals to stop are not heard: for the saving of what a stop has to save."""
+    """Inside the block signals to stop are ignored, so that what a stop has to save is saved."""
     with _handled(lambda number, frame: None, None):
         yield
 
