@@ -22,6 +22,7 @@ from thereafter.kinds import KINDS
 from thereafter.models.build import NEURAL
 from thereafter.ngram.smoothing import SMOOTHINGS
 from thereafter.registry import Registry
+from thereafter.tasks import TASKS
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.training.kinds import MODELS
 
@@ -111,7 +112,9 @@ def test_files_and_corpora_know_nothing_of_what_is_read_from_them():
 
 
 @pytest.mark.parametrize(
-    "registry", [TOKENIZERS, SMOOTHINGS, MODELS, NEURAL, BUILDERS, CELLS, KERNELS], ids=lambda registry: registry.kind
+    "registry",
+    [TOKENIZERS, SMOOTHINGS, MODELS, NEURAL, BUILDERS, CELLS, KERNELS, TASKS],
+    ids=lambda registry: registry.kind,
 )
 def test_every_registered_name_leads_somewhere(registry: Registry):
     assert list(registry)

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from toys import breaks_off_and_goes_on, keyword_of, labelled, parity_of
+from toys import keyword_of, labelled, parity_of
 
 import thereafter
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError
@@ -66,20 +65,6 @@ def test_an_explanation_names_the_label_its_probability_and_the_word_that_matter
     several = model.explain(["dull", "the film was gripping at noon"])
     assert [one.label for one in several] == ["bad", "good"]
     assert several[1].evidence == pytest.approx(found.evidence, abs=1e-6)
-
-
-def test_saved_and_loaded_it_answers_the_same(tmp_path: Path, keyword: Path):
-    model = thereafter.load(keyword)
-    again = thereafter.load(model.save(tmp_path / "copy"))
-    for name, weight in again.net.state_dict().items():
-        assert torch.equal(weight, model.net.state_dict()[name])
-    assert again.explain("a dull film") == model.explain("a dull film")
-
-
-def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    source = labelled(tmp_path / "train.tsv", 60)
-    options = SMALL | {"epochs": 4, "batch": 8}
-    breaks_off_and_goes_on(monkeypatch, tmp_path / "run", "classify", source, **options)
 
 
 def test_mistakes_are_sentences(tmp_path: Path, keyword: Path, corpora_folder: Path):

@@ -13,7 +13,7 @@ from toys import ANIMALS, sentences
 import thereafter
 from thereafter.errors import OptionError, SourceError
 from thereafter.models.filler import FillBatch, Filler, FillerSettings
-from thereafter.tasks.filling import FILLING, Filled, Sentence
+from thereafter.tasks.filling import FILLING, ClozeSentence, Filled
 
 SMALL: dict[str, Any] = {"embed": 16, "hidden": 16, "rate": 0.02, "dropout": 0.0, "seed": 1, "epochs": 10, "batch": 8}
 
@@ -142,14 +142,6 @@ def test_gradients_are_those_of_the_plain_cross_entropy():
         torch.testing.assert_close(found[name], weight.grad)
 
 
-def test_saved_and_loaded_it_answers_the_same(tmp_path: Path, runs: dict[str, Path]):
-    model = thereafter.load(runs["both"])
-    again = thereafter.load(model.save(tmp_path / "copy"))
-    for name, weight in again.net.state_dict().items():
-        assert torch.equal(weight, model.net.state_dict()[name])
-    assert again.predict("the ___ barked") == model.predict("the ___ barked")
-
-
 def test_figures_add_up():
     found = Filled(4, 1, 4 * math.log(8.0), 1, 2) + Filled(4, 0, 4 * math.log(2.0), 3, 4)
     assert found.perplexity == pytest.approx(4.0)
@@ -163,7 +155,7 @@ def test_any_text_is_read_a_sentence_a_line(tmp_path: Path):
     path = tmp_path / "text.txt"
     path.write_text("The cat sat.\n\n" + "so " * 1_000 + "\nmr. <unk> 's dog\n", encoding="utf-8")
     found = FILLING.read([path])
-    assert found[0] == Sentence(("the", "cat", "sat", "."))
+    assert found[0] == ClozeSentence(("the", "cat", "sat", "."))
     assert [len(one) for one in found[1:4]] == [400, 400, 200]
     assert found[4].words == ("mr", ".", "<unk>", "'s", "dog")
     assert "cat" in FILLING.codecs(found)["words"]  # the text has marked its rare words itself

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from toys import breaks_off_and_goes_on, tag_of, tagged
+from toys import tag_of, tagged
 
 import thereafter
 from thereafter.errors import FormatError, OptionError, SourceError
@@ -31,23 +31,6 @@ def test_a_rule_about_letters_is_learned_for_words_never_met(tmp_path: Path, opt
     words = "Mosel muting adel lot5"
     assert model.predict(words) == [tag_of(word) for word in words.split()]
     assert model.predict(["Mosel", "adel muting"]) == [["CAP"], ["LOW", "ING"]]
-
-
-def test_saved_and_loaded_it_answers_the_same(tmp_path: Path):
-    source = tagged(tmp_path / "train.txt", 40)
-    model = thereafter.train(source, task="tag", epochs=1, seed=1, out=tmp_path / "run", **SMALL)
-    for place in (tmp_path / "run", model.save(tmp_path / "copy")):
-        again = thereafter.load(place)
-        assert again.config["tag"] == model.config["tag"]
-        for name, weight in again.net.state_dict().items():
-            assert torch.equal(weight, model.net.state_dict()[name])
-        assert str(again.score(source)) == str(model.score(source))
-
-
-def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    source = tagged(tmp_path / "train.txt", 60)
-    options = SMALL | {"epochs": 6, "seed": 3, "batch": 8}
-    breaks_off_and_goes_on(monkeypatch, tmp_path / "run", "tag", source, **options)
 
 
 @pytest.mark.parametrize("settings", [{"crf": True}, {"letters": "cnn"}, {"letters": "none", "cell": "elman"}])

@@ -5,35 +5,18 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from toys import labelled, tagged
+from toys import Shell, labelled, tagged
 
 import thereafter
+from stops import stopping_at
 from thereafter.cli import main
 from thereafter.tasks import fitting
 from thereafter.tasks.translating import TRANSLATING
-from thereafter.training.loop import Loop
 
-Shell = Callable[..., tuple[list[str], int]]
 SMALL = ("--hidden", 8, "--set", "embed=8", "--set", "letter_hidden=4", "--set", "letter_embed=4", "--batch", 8)
-
-
-@pytest.fixture
-def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Runs a command: the lines it printed, and its exit code."""
-
-    def run(*words: object) -> tuple[list[str], int]:
-        monkeypatch.setattr(sys, "argv", ["thereafter", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        code: Any = stop.value.code or 0
-        return capsys.readouterr().out.splitlines(), code
-
-    return run
 
 
 @pytest.mark.parametrize("spelled", ["minutes", "training.minutes", "tokens_budget", "training.tokens_budget"])
@@ -62,22 +45,14 @@ epochs = 1
     assert (began["examples"], began["validation_examples"]) == (40, 30)
 
 
-def test_a_resumed_run_reports_what_an_unbroken_one_does(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_resumed_run_reports_what_an_unbroken_one_does(shell: Shell, tmp_path: Path):
     source, run = tagged(tmp_path / "train.conll", 80), tmp_path / "run"
     command = ("train", source, "--task", "tag", "--epochs", 2, *SMALL, "--set", "checkpoint_every=3")
     command += ("--set", "checkpoint_seconds=0", "--out")
     whole, code = shell(*command, tmp_path / "whole")
     assert code == 0
-    own = Loop._step
-
-    def broken(loop: Loop) -> bool:
-        if loop.at.step == 7:
-            raise KeyboardInterrupt
-        return own(loop)
-
-    monkeypatch.setattr(Loop, "_step", broken)
-    assert shell(*command, run)[1] != 0
-    monkeypatch.setattr(Loop, "_step", own)
+    with stopping_at(7):
+        assert shell(*command, run)[1] != 0
     resumed, code = shell("train", "--resume", run)
     assert code == 0
     assert resumed[0].rpartition(",")[0] == whole[0].rpartition(",")[0]  # but for the seconds

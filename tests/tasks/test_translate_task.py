@@ -58,10 +58,10 @@ def test_sequences_are_reversed(tmp_path: Path, options: dict[str, Any]):
     shown: Any = model.explain("a b d e")
     assert shown.answer == "e d b a"
     assert shown.source == ("a", "b", "d", "e", "</s>")
-    assert shown.said == ("e", "d", "b", "a", "</s>")
+    assert shown.target == ("e", "d", "b", "a", "</s>")
     assert shown.weights.shape == (5, 5)
     assert np.allclose(shown.weights.sum(1), 1)
-    assert json.loads(json.dumps(shown.as_dict()))["said"] == list(shown.said)
+    assert json.loads(json.dumps(shown.as_dict()))["said"] == list(shown.target)
     if options.get("attention") == "additive":  # it looks where the word is that it says
         assert shown.weights[:4].argmax(1).tolist() == [3, 2, 1, 0]
         assert str(shown).splitlines()[1].startswith("  e     e ")
@@ -87,13 +87,13 @@ def test_saved_and_loaded_it_answers_the_same(tmp_path: Path, options: dict[str,
         assert again.score(source, beam=2) == model.score(source, beam=2)
 
 
-def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Path):
     pairs = [line.split("\t") for line in reversed_pairs(tmp_path / "all.tsv", 60).read_text().splitlines()]
     for side, name in enumerate(("a.de", "a.en")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
     source = f"{tmp_path / 'a.de'},{tmp_path / 'a.en'}"
     options = TINY | {"epochs": 4, "batch": 8, "own_words": 0.5, "own_words_schedule": "linear"}
-    breaks_off_and_goes_on(monkeypatch, tmp_path / "run", "translate", source, **options)
+    breaks_off_and_goes_on(tmp_path / "run", "translate", source, **options)
 
 
 def test_pairs_come_in_one_file_or_two_and_in_either_direction(tmp_path: Path):

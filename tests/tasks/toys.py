@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,13 @@ import pytest
 import torch
 
 import thereafter
+from stops import stopping_at
 from thereafter.runs import checkpoint
 from thereafter.training.counters import COUNTED
-from thereafter.training.loop import Loop
 
 LETTERS = "abdeklmostu"
+Shell = Callable[..., tuple[list[str], int]]
+"""Runs a command: the lines it printed, and its exit code (the fixture `shell`)."""
 
 
 def tag_of(word: str) -> str:
@@ -91,22 +95,64 @@ def sentences(path: Path, lines: int = 300, seed: int = 1) -> Path:
     return path
 
 
-def breaks_off_and_goes_on(monkeypatch: pytest.MonkeyPatch, run: Path, task: str, source: Any, **options: Any) -> None:
-    """A training interrupted at step 17 and resumed has, to the bit, the weights of one that never was."""
+def breaks_off_and_goes_on(run: Path, task: str, source: Any, step: int = 17, **options: Any) -> None:
+    """A training interrupted at a step and resumed has, to the bit, the weights of one that never was."""
     whole = thereafter.train(source, task=task, **options)
-    own = Loop._step
-
-    def broken(loop: Loop) -> bool:
-        if loop.at.step == 17:
-            raise KeyboardInterrupt
-        return own(loop)
-
-    monkeypatch.setattr(Loop, "_step", broken)
-    with pytest.raises(KeyboardInterrupt):
+    with stopping_at(step), pytest.raises(KeyboardInterrupt):
         thereafter.train(source, task=task, out=run, **options)
-    monkeypatch.setattr(Loop, "_step", own)
-    assert checkpoint.read(run / "state.safetensors", COUNTED).facts["at"]["step"] == 17
+    assert checkpoint.read(run / "state.safetensors", COUNTED).facts["at"]["step"] == step
     resumed = thereafter.resume(run)
     for name, weight in whole.net.state_dict().items():
         assert torch.equal(weight, resumed.net.state_dict()[name]), name
     assert thereafter.resume(run).log[-1]["event"] == "trained"
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A small case of a task. `write(path, count)` makes examples, `options` a small network. `questions` are of
+    several lengths, `long` is longer than all of them. `damaged`: a file that the task refuses. `figure`: what a score
+    says."""
+
+    write: Callable[[Path, int], Path]
+    options: Mapping[str, Any]
+    questions: tuple[str, ...]
+    long: str
+    damaged: bytes
+    figure: str
+
+
+TOYS: dict[str, Toy] = {
+    "tag": Toy(
+        tagged,
+        {"embed": 8, "letter_embed": 4, "letter_hidden": 4},
+        ("abd Ko7 testing", "Mue", "late9 dok Tel soming abd"),
+        " ".join(["Tale", "eating", "mud7"] * 12),
+        b"cat\tN\ndog\n",
+        r"accuracy [\d.]+ % \(\d+ of \d+ words\)",
+    ),
+    "classify": Toy(
+        labelled,
+        {"embed": 8},
+        ("the film was gripping", "dull", "we saw one dull film at noon"),
+        "the film was one we saw " * 10,
+        b"a fine film\tgood\na film\n",
+        r"accuracy [\d.]+ % \(\d+ of \d+\)",
+    ),
+    "fill": Toy(
+        sentences,
+        {"embed": 8},
+        ("the ___ barked", "___", "the cat purred and the ___ mooed and the dog barked"),
+        "the cat purred and " * 10 + "the ___ barked",
+        b"the cat \xff purred\n",
+        r"perplexity [\d.]+ over \d+ words",
+    ),
+    "translate": Toy(
+        reversed_pairs,
+        {"embed": 8, "tokens": "word", "min_count": 1},
+        ("a b d", "k", "l m o s t u"),
+        "a b d e " * 10,
+        b"a b\tb a\na\n",
+        r"[\d.]+% exact, [\d.]+% of words in their places",
+    ),
+}
+"""One for every task: `test_contract.py` holds them against what a task must do."""
