@@ -1,7 +1,14 @@
 """Beyond the next word: tasks that learn from whole examples, on the same cells, training loop and run folders.
 
-A task (`task.py`) says how its examples are read, what stands in its lexicons, how examples become a batch, which
-network learns from them, and how its answers are measured. `fitting` trains any of them, `store` keeps them.
+task          the contract: reading, codecs, batches, network, answers, measure
+tagging, classifying, filling, translating      one file a task
+finding       the examples of a source: parts of a corpus, files, or one file that is split
+fitting       settings of a task and its training; learning and batching give the loop its batches
+store         a trained task as a run folder: train, save, load, resume
+answering     predictions in the order of the questions
+explaining, shown, tracing      answers with the evidence for them, and what the network did step by step
+codecs, lexicon, wording        from words, labels and sentences to numbers and back
+baselines     simple models to compare with
 """
 
 from thereafter.registry import Registry

@@ -1,4 +1,4 @@
-"""What a trained network says of examples: asked for in batches of about one length, told in the order they came in."""
+"""Predictions of a trained network: computed in batches of about one length, given in the order of the examples."""
 
 from __future__ import annotations
 
@@ -25,24 +25,27 @@ def answers(fitted: Fitted, examples: Sequence[object], **options: object) -> li
         if name not in task.asked:
             known = nearest(name, sorted(task.asked)) if task.asked else "it has none"
             raise OptionError(f"the task {task.name!r} answers without an option {name!r}; {known}")
-    return _asked(fitted, examples, lambda batch, _: task.answers_with(net, batch, codecs, options))
+    return _in_batches(fitted, examples, lambda batch, _: task.answers_with(net, batch, codecs, options))
 
 
 def explanations(fitted: Fitted, examples: Sequence[object]) -> list[Explained]:
-    """The answer to every example with what spoke for it."""
+    """The answer to every example with the evidence for it."""
     task, net, codecs = fitted.task, fitted.net, fitted.codecs
-    return _asked(fitted, examples, lambda batch, chosen: task.explain(net, batch, chosen, codecs))
+    return _in_batches(fitted, examples, lambda batch, chosen: task.explain(net, batch, chosen, codecs))
 
 
-def _asked(fitted: Fitted, examples: Sequence[object], ask: Callable[[Batched, list[object]], Sequence[T]]) -> list[T]:
+def _in_batches(
+    fitted: Fitted, examples: Sequence[object], ask: Callable[[Batched, list[object]], Sequence[T]]
+) -> list[T]:
+    """The results of `ask(batch, its examples)` for all examples, in their order."""
     plan = batching.batches(fitted.task.lengths(examples, fitted.codecs), _ROWS, _PLACES, shuffle=False)
     places: list[int] = []
-    given: list[T] = []
+    results: list[T] = []
     with progress.task("answering", total=len(examples)) as advance, fitted.net.remembering():
         for k in range(len(plan)):
             chosen = plan.examples(k).tolist()
             batch = fitted.task.batch([examples[place] for place in chosen], fitted.codecs).to(fitted.net.device)
             places += chosen
-            given += ask(batch, [examples[place] for place in chosen])
+            results += ask(batch, [examples[place] for place in chosen])
             advance(len(chosen))
-    return [answer for _, answer in sorted(zip(places, given, strict=True), key=lambda pair: pair[0])]
+    return [answer for _, answer in sorted(zip(places, results, strict=True), key=lambda pair: pair[0])]

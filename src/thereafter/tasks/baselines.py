@@ -23,7 +23,7 @@ from thereafter.evaluation.classes import NaiveBayes
 from thereafter.evaluation.hmm import HiddenMarkov
 from thereafter.tasks.answering import answers
 from thereafter.tasks.classifying import words_of
-from thereafter.tasks.filling import CANDIDATES, Filled, Sentence
+from thereafter.tasks.filling import CANDIDATES, ClozeSentence, Filled
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit
 from thereafter.tasks.task import AnyTask, E, Measured
@@ -95,19 +95,19 @@ def _most_frequent(train: Part, test: Part) -> list[Filled]:
     """p(w) = c(w) / N, all words without a number of their own counted as the unknown one."""
     from thereafter.tasks.filling import FILLING
 
-    learned = _of(Sentence, train)
+    learned = _of(ClozeSentence, train)
     lexicon = FILLING.codecs(learned)["words"]
     counts = Counter(lexicon.forms[word] for one in learned for word in lexicon.encode(one.words).tolist())
     counts[lexicon.forms[1]] += 1  # a word never met must be possible even where every word of the training was
     total = counts.total()
-    said = [form for form, _ in counts.most_common() if form != lexicon.forms[1]][:CANDIDATES]
-    found = []
-    for one in _of(Sentence, test):
-        told = [lexicon.forms[word] for word in lexicon.encode(one.words).tolist()]
-        nats = math.fsum(-math.log(counts[form] / total) for form in told)
-        unknown, first = told.count(lexicon.forms[1]), told.count(said[0])
-        found.append(Filled(len(told), unknown, nats, first, sum(map(told.count, said)), sides="neither"))
-    return found
+    guesses = [form for form, _ in counts.most_common() if form != lexicon.forms[1]][:CANDIDATES]
+    scores = []
+    for one in _of(ClozeSentence, test):
+        targets = [lexicon.forms[word] for word in lexicon.encode(one.words).tolist()]
+        nats = math.fsum(-math.log(counts[form] / total) for form in targets)
+        unknown, first = targets.count(lexicon.forms[1]), targets.count(guesses[0])
+        scores.append(Filled(len(targets), unknown, nats, first, sum(map(targets.count, guesses)), sides="neither"))
+    return scores
 
 
 _COUNTED: Mapping[str, Mapping[str, Callable[[Part, Part], Sequence[object]]]] = {

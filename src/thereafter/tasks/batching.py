@@ -1,4 +1,4 @@
-"""Which examples are learned from together: about one length, and never more than a number of places, padding included.
+"""Batches of examples of about one length, with a limit on rows times steps, padding included.
 
 A pure function of lengths, settings, seed and epoch, as the order of a text is (`training/order.py`): a position is all
 that a resumed run needs. One very long example makes a batch of its own and cannot make all others long.
@@ -39,8 +39,8 @@ def batches(
 ) -> Batches:
     """At most `most` examples a batch, and rows times the longest at most `places` (but one example always goes).
 
-    >>> found = batches(np.array([3, 9, 2, 3]), most=3, places=9, shuffle=False)
-    >>> [found.examples(k).tolist() for k in range(len(found))]
+    >>> plan = batches(np.array([3, 9, 2, 3]), most=3, places=9, shuffle=False)
+    >>> [plan.examples(k).tolist() for k in range(len(plan))]
     [[2, 0, 3], [1]]
     """
     rng = np.random.default_rng([seed, epoch, _EXAMPLES]) if shuffle else None
@@ -48,23 +48,23 @@ def batches(
     order = np.arange(rows) if rng is None else rng.permutation(rows)
     span = rows if rng is None else most * _BUCKET
     pieces = np.split(order, range(span, rows, span)) if rows else []
-    found = [
+    chosen = [
         batch
         for part in pieces
         for batch in _cut(part[np.argsort(lengths_R[part], kind="stable")], lengths_R, most, places)
     ]
     if rng is not None:
-        found = [found[k] for k in rng.permutation(len(found))]
-    bounds = np.cumsum([0, *(len(batch) for batch in found)])
-    return Batches(np.concatenate(found) if found else np.empty(0, np.int64), bounds)
+        chosen = [chosen[k] for k in rng.permutation(len(chosen))]
+    bounds = np.cumsum([0, *(len(batch) for batch in chosen)])
+    return Batches(np.concatenate(chosen) if chosen else np.empty(0, np.int64), bounds)
 
 
 def _cut(sorted_R: NDArray[np.int64], lengths_R: NDArray[np.int64], most: int, places: int) -> list[NDArray[np.int64]]:
     """Batches of examples that come sorted by length."""
-    found, begin = [], 0
+    chosen, begin = [], 0
     for end in range(1, len(sorted_R) + 1):
         longer = end == len(sorted_R) or (end + 1 - begin) * int(lengths_R[sorted_R[end]]) > places
         if longer or end - begin == most:
-            found.append(sorted_R[begin:end])
+            chosen.append(sorted_R[begin:end])
             begin = end
-    return found
+    return chosen

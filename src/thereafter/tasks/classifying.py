@@ -74,36 +74,36 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
     def explain(
         self, net: Classifier, batch: ClassBatch, examples: Sequence[LabelledText], codecs: ClassCodecs
     ) -> list[LabelExplained]:
-        """The label of every text with p of all labels, and which words spoke for it."""
+        """The label of every text with the probability of all labels, and how much each word supports it."""
         names = codecs["labels"].forms
-        p_BK, weights_BT = net.weighed(batch)
+        p_BK, weights_BT = net.decide_with_weights(batch)
         best_B = p_BK.argmax(-1)
-        spoke_BT = net.evidence(batch, best_B)
-        found = []
+        evidence_BT = net.evidence(batch, best_B)
+        explained = []
         for row, one in enumerate(examples):
             words, p_K = words_of(one.text), p_BK[row].tolist()
-            found.append(
+            explained.append(
                 LabelExplained(
                     names[int(best_B[row])],
                     {names[k]: p_K[k] for k in sorted(range(len(names)), key=lambda k: -p_K[k])},
                     tuple(words),
-                    tuple(spoke_BT[row, : len(words)].tolist()),
+                    tuple(evidence_BT[row, : len(words)].tolist()),
                     tuple(weights_BT[row, : len(words)].tolist()),
                 )
             )
-        return found
+        return explained
 
     def shown(self, net: Classifier, batch: ClassBatch, example: LabelledText, codecs: ClassCodecs) -> Shown:
-        (found,) = self.explain(net, batch, [example], codecs)
+        (explained,) = self.explain(net, batch, [example], codecs)
         fields: Fields = {
-            "evidence": (("step",), np.array(found.evidence, np.float32)),
-            "weight": (("step",), np.array(found.weights, np.float32)),
+            "evidence": (("step",), np.array(explained.evidence, np.float32)),
+            "weight": (("step",), np.array(explained.weights, np.float32)),
         }
-        about = {"answer": found.label, "probabilities": found.probabilities}
-        return Shown(list(found.words), list(codecs["labels"].forms), fields, about)
+        about = {"answer": explained.label, "probabilities": explained.probabilities}
+        return Shown(list(explained.words), list(codecs["labels"].forms), fields, about)
 
     def example(self, given: object) -> LabelledText:
-        """A text; or a `LabelledText`, whose label is not looked at."""
+        """A text; or a `LabelledText`, whose label is ignored."""
         text = given.text if isinstance(given, LabelledText) else str(given)
         if not words_of(text):
             raise OptionError(f"the text {text!r} to classify has no words; expected at least one")

@@ -6,27 +6,27 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from thereafter.data.codecs import Stored, restored, stored
+from thereafter.data.codecs import StoredCodec, restore_codecs, store_codecs
 from thereafter.errors import FormatError
 from thereafter.storage import read_plain, write_text
 
-Codecs = Mapping[str, Stored]
+Codecs = Mapping[str, StoredCodec]
 _KEY = "lexicons"
 
 
-class Kept:
+class CodecsFile:
     """Codecs in the place where a language model has its tokenizer: see `runs.saving.Codecs`."""
 
     def __init__(self, codecs: Codecs) -> None:
         self._codecs = codecs
 
     def save(self, path: Path) -> None:
-        write_text(path, json.dumps({_KEY: stored(self._codecs)}, ensure_ascii=False))
+        write_text(path, json.dumps({_KEY: store_codecs(self._codecs)}, ensure_ascii=False))
 
 
-def read_codecs(path: Path) -> dict[str, Stored]:
-    """What `Kept` has written; nothing in it is executed."""
+def read_codecs(path: Path) -> dict[str, StoredCodec]:
+    """Read what `CodecsFile` wrote; nothing in it is executed."""
     try:
-        return restored(json.loads(read_plain(path).decode("utf-8"))[_KEY])
+        return restore_codecs(json.loads(read_plain(path).decode("utf-8"))[_KEY])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FormatError(f"{path} holds no lexicons ({error}); try training again") from error

@@ -1,4 +1,4 @@
-"""An answer with what spoke for it: how likely each choice was, and which words mattered.
+"""Explained answers: how likely each choice was, and which words mattered.
 
 What the method `explain` of a task gives (`shown.Explained`): it can be read as text and as JSON.
 """
@@ -14,10 +14,10 @@ _BAR = 20  # characters of the longest bar
 
 @dataclass(frozen=True)
 class LabelExplained:
-    """A label, p of all labels (the likeliest first), and how much each word spoke for the label given.
+    """A label, the probability of all labels (the likeliest first), and how much each word supports the label.
 
-    `evidence` is the gradient of the label's score in a word's vector, times that vector: above 0 the word spoke for
-    the label, below 0 against it. `weights`: the share of each word in the pooled vector; they sum to 1.
+    `evidence` is the gradient of the label's score in a word's vector, times that vector: above 0 the word supports
+    the label, below 0 it speaks against it. `weights`: the share of each word in the pooled vector; they sum to 1.
     """
 
     label: str
@@ -32,24 +32,24 @@ class LabelExplained:
         return {
             "label": self.label,
             "probabilities": self.probabilities,
-            "words": [{"word": word, "evidence": spoke, "weight": weight} for word, spoke, weight in listed],
+            "words": [{"word": word, "evidence": evidence, "weight": weight} for word, evidence, weight in listed],
         }
 
     def __str__(self) -> str:
         most = max(map(abs, self.evidence), default=0.0)
         width = max(map(len, self.words), default=0)
         lines = [", ".join(f"{label} {_percent(p)}" for label, p in self.probabilities.items())]
-        for word, spoke in zip(self.words, self.evidence, strict=True):
-            bar = ("+" if spoke > 0 else "-") * (round(_BAR * abs(spoke) / most) if most else 0)
-            lines.append(f"  {word:<{width}} {spoke:+8.3f} {bar}".rstrip())
+        for word, evidence in zip(self.words, self.evidence, strict=True):
+            bar = ("+" if evidence > 0 else "-") * (round(_BAR * abs(evidence) / most) if most else 0)
+            lines.append(f"  {word:<{width}} {evidence:+8.3f} {bar}".rstrip())
         return "\n".join(lines)
 
 
 @dataclass(frozen=True)
 class TagsExplained:
-    """The tag of each word, with p of its likeliest tags (those of a CRF are its marginals: whatever the others are).
+    """The tag of each word, with the probabilities of its likeliest tags (of a CRF its marginals).
 
-    `known`: whether training met the word often enough to learn it as itself; of another only its letters speak.
+    `known`: whether training met the word often enough to learn it; of any other word only its characters are read.
     """
 
     words: tuple[str, ...]

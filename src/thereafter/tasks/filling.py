@@ -1,13 +1,13 @@
-"""The task `fill`: the word that is missing, told from the words on both of its sides.
+"""The task `fill`: the word that is missing, predicted from the words on both of its sides.
 
 Any text can be learned from, a sentence a line. A blank is written `___`. Measured by the perplexity of every word
 given all others of its sentence, and by how often the word itself is the likeliest one, or among the first five.
 
-The perplexity is not that of a language model, which multiplies to the probability of the sentence: each word is told
-from words that were told from it. What the right side is worth is seen beside the same network with `sides="left"`,
-which is a left-to-right language model over the same words: on the Penn Treebank's test part, with 100 units a side
-after 2,221 steps each, a word has perplexity 198 from the left and 74 from both sides, and is the first guess 17 and 27
-times of 100.
+The perplexity is not that of a language model, whose probabilities multiply to that of the sentence: here each word is
+predicted from words that were predicted from it. What the right side is worth is seen beside the same network with
+`sides="left"`, which is a left-to-right language model over the same words: on the Penn Treebank's test part, with 100
+units a side after 2,221 steps each, a word has perplexity 198 from the left and 74 from both sides, and is the first
+guess 17 and 27 times of 100.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _LONGEST = 400  # words: a longer line, such as a book without line ends, is cut
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """Words; `blank` is the place of the one that is asked for, None where all are known."""
+class ClozeSentence:
+    """A sentence with or without a gap (a cloze test): `blank` is the position of the missing word."""
 
     words: tuple[str, ...]
     blank: int | None = None
@@ -60,8 +60,8 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Filled:
-    """How well words were told from the others. `first` and `fifth`: how often the word was the likeliest, and among
-    the five likeliest; an unknown word is never said, so it counts as missed."""
+    """How well words were predicted from the others. `first` and `fifth`: how often the word was the likeliest, and
+    among the five likeliest; the unknown word is never predicted, so it counts as missed."""
 
     words: int
     unknown: int
@@ -85,28 +85,33 @@ class Filled:
         return self.fifth / self.words
 
     def __add__(self, other: Filled) -> Filled:
-        counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTED}
-        return Filled(**counts, sides=self.sides)
+        return Filled(
+            words=self.words + other.words,
+            unknown=self.unknown + other.unknown,
+            nats=self.nats + other.nats,
+            first=self.first + other.first,
+            fifth=self.fifth + other.fifth,
+            sides=self.sides,
+        )
 
     def as_dict(self) -> Table:
         """All figures, for JSON."""
-        derived = ("perplexity", "accuracy", "accuracy_5")
-        return asdict(self) | {name: getattr(self, name) for name in derived}
+        derived = {"perplexity": self.perplexity, "accuracy": self.accuracy, "accuracy_5": self.accuracy_5}
+        return asdict(self) | derived
 
     def __str__(self) -> str:
         return (
-            f"perplexity {self.perplexity:.2f} over {self.words:,} words {_TOLD[self.sides]}, {self.unknown:,} "
+            f"perplexity {self.perplexity:.2f} over {self.words:,} words {_SIDES[self.sides]}, {self.unknown:,} "
             f"unknown; accuracy {self.accuracy:.2%}, in the first five {self.accuracy_5:.2%}"
         ).replace("%", " %")
 
 
-_TOLD = {
+_SIDES = {
     "both": "from both sides",
     "left": "from the left alone",
     "right": "from the right alone",
     "neither": "by their frequency alone",
 }
-_COUNTED = ("words", "unknown", "nats", "first", "fifth")
 
 
 Answer = Filled | list[tuple[str, float]]
@@ -119,7 +124,7 @@ class FillCodecs(TypedDict):
     words: Lexicon
 
 
-class Filling(Task[FillerSettings, Sentence, FillBatch, Filler, Answer, FillCodecs]):
+class Filling(Task[FillerSettings, ClozeSentence, FillBatch, Filler, Answer, FillCodecs]):
     """See `task.Task`. Texts are cut into words, numbers and marks, in lower case."""
 
     name = "fill"
@@ -129,28 +134,28 @@ class Filling(Task[FillerSettings, Sentence, FillBatch, Filler, Answer, FillCode
     # at each step the words before it are read, and not yet its own; what comes after from the last one on: mirrored
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"before": ("before.", "step"), "after": ("after.", "mirrored")}
 
-    def read(self, files: Sequence[Path]) -> list[Sentence]:
+    def read(self, files: Sequence[Path]) -> list[ClozeSentence]:
         rows = (words_of(line) for path in files for line in read_lines(path))
-        return [Sentence(row[at : at + _LONGEST]) for row in rows for at in range(0, len(row), _LONGEST)]
+        return [ClozeSentence(row[at : at + _LONGEST]) for row in rows for at in range(0, len(row), _LONGEST)]
 
-    def codecs(self, examples: Sequence[Sentence]) -> FillCodecs:
+    def codecs(self, examples: Sequence[ClozeSentence]) -> FillCodecs:
         counts = Counter(word for one in examples for word in one.words)
         # a text that spells out <unk> has had its rare words taken out already
         return {"words": Lexicon.fit(counts, min_count=1 if UNKNOWN in counts else _RARE)}
 
-    def check(self, examples: Sequence[Sentence], codecs: FillCodecs, name: str) -> None:
+    def check(self, examples: Sequence[ClozeSentence], codecs: FillCodecs, name: str) -> None:
         """Any words can be measured on."""
 
     def build(self, settings: FillerSettings, codecs: FillCodecs) -> Filler:
         return Filler(settings, words=len(codecs["words"]))
 
-    def lengths(self, examples: Sequence[Sentence], codecs: FillCodecs) -> NDArray[np.int64]:
+    def lengths(self, examples: Sequence[ClozeSentence], codecs: FillCodecs) -> NDArray[np.int64]:
         return np.array([len(one) for one in examples], np.int64)
 
-    def targets(self, examples: Sequence[Sentence], codecs: FillCodecs) -> int:
+    def targets(self, examples: Sequence[ClozeSentence], codecs: FillCodecs) -> int:
         return sum(map(len, examples))
 
-    def batch(self, examples: Sequence[Sentence], codecs: FillCodecs) -> FillBatch:
+    def batch(self, examples: Sequence[ClozeSentence], codecs: FillCodecs) -> FillBatch:
         words = padded([codecs["words"].encode(one.words) for one in examples])
         asked = [one.blank for one in examples if one.blank is not None]
         return FillBatch(
@@ -160,9 +165,9 @@ class Filling(Task[FillerSettings, Sentence, FillBatch, Filler, Answer, FillCode
         )
 
     def answers(self, net: Filler, batch: FillBatch, codecs: FillCodecs) -> list[Answer]:
-        """Of a sentence with a blank the likeliest words and their probabilities; else how well all words were told."""
+        """For a blank the likeliest words and their probabilities; else how well every word was predicted."""
         if batch.blanks_B is None:
-            return list(self._judged(net, batch))
+            return list(self._judge(net, batch))
         forms = codecs["words"].forms
         top = net.fill(batch).topk(min(CANDIDATES, len(forms) - 2))
         return [
@@ -170,28 +175,28 @@ class Filling(Task[FillerSettings, Sentence, FillBatch, Filler, Answer, FillCode
             for words, ps in zip(top.indices.tolist(), top.values.tolist(), strict=True)
         ]
 
-    def shown(self, net: Filler, batch: FillBatch, example: Sentence, codecs: FillCodecs) -> Shown:
+    def shown(self, net: Filler, batch: FillBatch, example: ClozeSentence, codecs: FillCodecs) -> Shown:
         (answer,) = self.answers(net, batch, codecs)
         fields: Fields = {"p": (("word",), net.fill(batch)[0].cpu().numpy())}
         return Shown(list(example.words), list(codecs["words"].forms), fields, {"answer": answer})
 
-    def example(self, given: object) -> Sentence:
+    def example(self, given: object) -> ClozeSentence:
         """A sentence as a text, with one blank."""
         words = words_of(str(given))
         blanks = [place for place, word in enumerate(words) if set(word) == {"_"}]
         if len(blanks) != 1:
             many = "no blank" if not blanks else f"{len(blanks)} blanks"
             raise OptionError(f"{str(given)!r} has {many}; expected one; try 'the cat {BLANK} on the mat'")
-        return Sentence(words, blanks[0])
+        return ClozeSentence(words, blanks[0])
 
-    def measure(self, examples: Sequence[Sentence], answers: Sequence[Answer], codecs: FillCodecs) -> Filled:
+    def measure(self, examples: Sequence[ClozeSentence], answers: Sequence[Answer], codecs: FillCodecs) -> Filled:
         judged = [one for one in answers if isinstance(one, Filled)]
         return sum(judged[1:], judged[0])
 
-    def _judged(self, net: Filler, batch: FillBatch) -> list[Filled]:
-        found = net.judge(batch)
+    def _judge(self, net: Filler, batch: FillBatch) -> list[Filled]:
+        judged = net.judge(batch)
         ends = batch.lengths_B.cumsum(0).tolist()
-        nats_N, rank_N, known_N = found.nats_N.double().cpu(), found.rank_N.cpu(), found.known_N.cpu()
+        nats_N, rank_N, known_N = judged.nats_N.double().cpu(), judged.rank_N.cpu(), judged.known_N.cpu()
         places = [slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
         rows = [(nats_N[place], rank_N[place], known_N[place]) for place in places]
         return [

@@ -29,19 +29,20 @@ class Part:
 
 def find(task: AnyTask, source: AnySource, part: str) -> Part:
     """A part of a source: of a corpus the one asked for, else all of it."""
-    found = _source(task, source, part)
-    examples = task.read(found.files)
+    files = _source(task, source, part)
+    examples = task.read(files.files)
     if not examples:
-        raise EmptyCorpusError(f"{found.name} holds no examples; expected at least one")
-    return Part(found.name, found.files, examples, found.content_hash(_READING))
+        raise EmptyCorpusError(f"{files.name} holds no examples; expected at least one")
+    return Part(files.name, files.files, examples, files.content_hash(_READING))
 
 
 def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
-    """What is learned from and what is validated on, and what is to be said of the choice."""
+    """The training examples and the validation examples, with notes on how they were chosen."""
     train = find(task, source, "train")
     if valid is not None:
-        held = find(task, valid, "valid")
-        return train, held, [f"validation on {held.name}", *_validated_on_training(train, held)]
+        validation = find(task, valid, "valid")
+        notes = [f"validation on {validation.name}", *_validated_on_training(train, validation)]
+        return train, validation, notes
     if has(task, source, "valid"):
         return train, find(task, source, "valid"), []
     cut = len(train.examples) - max(1, round(HELD_OUT * len(train.examples)))
@@ -49,9 +50,9 @@ def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -
         raise EmptyCorpusError(
             f"{train.name} has {len(train.examples)} example to train and validate on; expected at least 2"
         )
-    held = Part(f"{train.name} (last {len(train.examples) - cut:,})", train.files, train.examples[cut:], "")
+    validation = Part(f"{train.name} (last {len(train.examples) - cut:,})", train.files, train.examples[cut:], "")
     kept = Part(train.name, train.files, train.examples[:cut], train.fingerprint)
-    return kept, held, [f"the last {len(held.examples):,} examples of {train.name} validate"]
+    return kept, validation, [f"the last {len(validation.examples):,} examples of {train.name} validate"]
 
 
 def _validated_on_training(train: Part, valid: Part) -> list[str]:
@@ -67,25 +68,25 @@ def _validated_on_training(train: Part, valid: Part) -> list[str]:
 
 def has(task: AnyTask, source: AnySource, part: str) -> bool:
     """Whether a source has a part of that name, as a corpus does."""
-    given = _located(task, source)
+    given = _locate(task, source)
     return part in given.parts or task.part(given, part) is not None
 
 
 def _source(task: AnyTask, source: AnySource, part: str) -> Files:
-    given = _located(task, source)
+    given = _locate(task, source)
     if given.kind not in ("text", task.kind):
         raise SourceError(f"{given.name} holds {given.kind} lines; the task {task.name!r} takes {task.kind} ones")
-    found = task.part(given, part) or given.parts.get(part) or given.parts.get("text") or given.parts.get(task.kind)
-    if found is None and len(given.parts) == 1:
-        found = next(iter(given.parts.values()))
-    if found is None:
+    files = task.part(given, part) or given.parts.get(part) or given.parts.get("text") or given.parts.get(task.kind)
+    if files is None and len(given.parts) == 1:
+        files = next(iter(given.parts.values()))
+    if files is None:
         raise SourceError(f"{given.name} has no part {part!r}; it has {', '.join(given.parts)}")
-    if not found.files:
-        raise SourceError(f"{found.name} is no file; expected one with {task.kind} lines")
-    return found
+    if not files.files:
+        raise SourceError(f"{files.name} is no file; expected one with {task.kind} lines")
+    return files
 
 
-def _located(task: AnyTask, source: AnySource) -> Parts:
+def _locate(task: AnyTask, source: AnySource) -> Parts:
     """What a source leads to; of pairs it may be two files with a comma between them."""
     if task.kind == "pairs" and isinstance(source, str) and source.count(",") == 1 and not Path(source).exists():
         return locate(source.split(","), task.file_kind)

@@ -16,19 +16,19 @@ from thereafter.models.task_net import Batched, TaskNet
 from thereafter.runs.folder import FORMAT
 from thereafter.runs.journal import Journal, Line
 from thereafter.runs.writer import RunWriter
-from thereafter.tasks.codecs import Codecs, Kept
+from thereafter.tasks.codecs import Codecs, CodecsFile
 from thereafter.tasks.finding import Part
 from thereafter.tasks.learning import ExampleBatch, ExampleLearner, Examples, HeldOut
 from thereafter.tasks.task import AnyTask
 from thereafter.training import settings as training_settings
-from thereafter.training.fit import Course, Place
+from thereafter.training.fit import Course, Destination
 from thereafter.training.fit import fit as train
 from thereafter.training.loop import Loop
 from thereafter.training.neural import device_for, precision_for
 from thereafter.training.settings import TrainingSettings
 
 _IDLE: Mapping[str, object] = {"batching": None, "jitter": False, "graphs": False}
-"""What the training of language models can be told and that of tasks cannot, and what tasks do instead."""
+"""Options of language models that have no effect on tasks, and the value that tasks use."""
 _PLACES = 64  # of an example on average: what `steps` means here
 
 
@@ -67,10 +67,10 @@ def settle(task: AnyTask, options: Table) -> tuple[object, TrainingSettings]:
     if {"tokens_budget", "minutes"} & given and "epochs" not in given:
         training.pop("epochs", None)  # the task's own would end it earlier than was asked for
     settings = toml.build(task.settings, model, task.name)
-    return settings, _completed(toml.build(TrainingSettings, training, "training"))
+    return settings, _complete(toml.build(TrainingSettings, training, "training"))
 
 
-def _completed(given: TrainingSettings) -> TrainingSettings:
+def _complete(given: TrainingSettings) -> TrainingSettings:
     device = device_for(given.device)
     return replace(
         given,
@@ -116,11 +116,11 @@ def fit(
     for note in notes:
         progress.tell(note)
     if out is None:
-        place = Place(Journal())
+        place = Destination(Journal())
         place.journal.write(began)
     else:
         writer = RunWriter(out)
-        place = Place(writer.begin(config, Kept(codecs), began, tensorboard=training.tensorboard), writer)
+        place = Destination(writer.begin(config, CodecsFile(codecs), began, tensorboard=training.tensorboard), writer)
     return run(task, codecs, config, train, valid, settings, training, place)
 
 
@@ -132,9 +132,9 @@ def run(
     valid: Part,
     settings: object,
     training: TrainingSettings,
-    place: Place,
+    place: Destination,
 ) -> Fitted:
-    """Train what is laid out, from a snapshot on where there is one."""
+    """Train with everything chosen, from a snapshot on where there is one."""
 
     def begin(device: torch.device) -> tuple[TaskNet[Batched], Course[ExampleBatch]]:
         net = task.build(settings, codecs).to(device)

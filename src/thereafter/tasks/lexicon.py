@@ -1,4 +1,4 @@
-"""Forms and their numbers: words, letters or labels of a task."""
+"""Forms and their numbers: the words, characters or labels of a task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Lexicon:
 
     With `open` ones the first two are padding and the unknown form; labels are closed.
 
-    `counts`: how often training met each form, those too rare for a number of their own too; empty where nobody asked.
+    `counts`: how often training met each form, rare ones included; empty unless `fit` was asked to remember them.
 
     >>> words = Lexicon.fit({"the": 5, "cat": 1, "dog": 1}, min_count=2)
     >>> words.encode(["the", "cat"]).tolist(), len(words)

@@ -1,4 +1,4 @@
-"""What a task can say of an answer beyond it: what spoke for it, and what led to it."""
+"""What a task can show beside an answer: the evidence for it, and the steps that led to it."""
 
 from __future__ import annotations
 

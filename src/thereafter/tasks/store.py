@@ -19,12 +19,12 @@ from thereafter.runs import ownership, resuming, saving
 from thereafter.runs.journal import Line
 from thereafter.runs.resuming import Unfinished
 from thereafter.tasks import TASKS, finding
-from thereafter.tasks.codecs import Kept, read_codecs
+from thereafter.tasks.codecs import CodecsFile, read_codecs
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit, run
 from thereafter.tasks.task import AnyTask
 from thereafter.training.counters import COUNTED
-from thereafter.training.fit import Place
+from thereafter.training.fit import Destination
 from thereafter.training.neural import device_for
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.weights import load_weights, weights_of
@@ -68,7 +68,7 @@ def _files(source: AnySource, part: Part) -> list[str] | None:
 def save(fitted: Fitted, folder: Path) -> Path:
     """Write a trained task as a run, in the place of one that is there already."""
     arrays = {name: tensor.cpu().numpy() for name, tensor in weights_of(fitted.net).items()}
-    return saving.save(saving.Saved(fitted.config, Kept(fitted.codecs), arrays, {}, fitted.log), folder)
+    return saving.save(saving.Saved(fitted.config, CodecsFile(fitted.codecs), arrays, {}, fitted.log), folder)
 
 
 def load(folder: Path) -> Fitted:
@@ -83,7 +83,7 @@ def load(folder: Path) -> Fitted:
 
 
 def resume(folder: Path) -> Fitted:
-    """Train a run to its end; one that is there already is loaded, and said to be."""
+    """Train a run to its end; a finished one is loaded, with a note."""
     read_config(folder)
     return resuming.resume(folder, COUNTED, load, _go_on)
 
@@ -95,7 +95,7 @@ def _go_on(unfinished: Unfinished) -> Fitted:
     train, valid = learned_from(task, config, f"the run {folder}")
     codecs = read_codecs(folder / files.TOKENIZER)
     settings = toml.build(task.settings, config[task.name], task.name)
-    place = Place(unfinished.journal(tensorboard=training.tensorboard), unfinished.writer, unfinished.snapshot)
+    place = Destination(unfinished.journal(tensorboard=training.tensorboard), unfinished.writer, unfinished.snapshot)
     return run(task, codecs, config, train, valid, settings, training, place)
 
 

@@ -1,4 +1,4 @@
-"""What a task must know how to do, and the table of tasks."""
+"""The contract of a task. The table of tasks is in `thereafter.tasks`."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     settings: type[S]
     """A dataclass with the settings of its network."""
     defaults: ClassVar[Mapping[str, object]] = {}
-    """What training takes where the user says nothing: fields of `TrainingSettings`."""
+    """Defaults of its training: fields of `TrainingSettings`."""
     asked: ClassVar[Mapping[str, object]] = {}
-    """What may be said when answers are asked for, with what is taken otherwise: keywords of `answers`."""
+    """Options of `predict` with their defaults, such as the beam size: keywords of `answers_with`."""
 
     file_kind: ClassVar[FileKind] = TEXT_FILES
     """Which files are taken where a folder is named."""
@@ -92,7 +92,7 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
 
     @abstractmethod
     def build(self, settings: S, codecs: C) -> N:
-        """The network, its weights drawn afresh."""
+        """The network, with fresh random weights."""
 
     @abstractmethod
     def lengths(self, examples: Sequence[E], codecs: C) -> NDArray[np.int64]:
@@ -108,7 +108,7 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
 
     @abstractmethod
     def answers(self, net: N, batch: X, codecs: C) -> list[A]:
-        """What the network says of every example of a batch."""
+        """The answers of the network to every example of a batch."""
 
     def answers_with(self, net: N, batch: X, codecs: C, options: Mapping[str, object]) -> list[A]:
         """The same with options of `asked`."""
@@ -119,11 +119,11 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         """An example without its answer, from what a user hands to `predict`."""
 
     def explain(self, net: N, batch: X, examples: Sequence[E], codecs: C) -> Sequence[Explained]:
-        """Every answer of a batch with what spoke for it."""
+        """Every answer of a batch with the evidence for it."""
         raise OptionError(f"the task {self.name!r} explains nothing beyond its answer; try predict")
 
     def shown(self, net: N, batch: X, example: E, codecs: C) -> Shown:
-        """The answer to one example with what led to it, for a trace: the last call of each layer of `reads` counts."""
+        """The answer to one example with the arrays to trace; of each layer of `reads` the last call is recorded."""
         raise OptionError(f"the task {self.name!r} has nothing to trace; try predict")
 
     @abstractmethod
@@ -132,4 +132,4 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
 
 
 AnyTask = Task[object, object, Batched, TaskNet[Batched], object, Codecs]
-"""A task whose examples, batches and answers nobody looks into."""
+"""A task whose examples, batches and answers are passed on without being looked into."""

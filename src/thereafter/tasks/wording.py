@@ -1,7 +1,7 @@
-"""One side of a pair as ids: a tokenizer with the marks that a translator adds.
+"""One side of a sentence pair as ids: a tokenizer with an end mark.
 
-Id 0 ends a sentence and fills rows; the tokenizer's own follow. A sentence is read with its white space made single
-and, where spaces belong to words, one before its first word: "the" is one form wherever it stands.
+Id 0 ends a sentence and pads rows; the ids of the tokenizer follow. White space is made single. Where spaces belong to
+words, one is put before the first word, so that "the" is the same form everywhere in a sentence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SPACED = ("prose", "bpe")  # tokenizers whose words begin with their space
 
 
 class Wording:
-    """Sentences to ids and back: see `data.codecs.Codec`. `seen`: the tokens of the longest sentence it was made of.
+    """Sentences to ids and back: see `data.codecs.Codec`. `seen`: the tokens of the longest training sentence.
 
     >>> side = Wording.fit(["a cat", "a dog", "a cat"], "word", min_count=1)
     >>> side.decode(side.encode("a dog"))
@@ -50,7 +50,7 @@ class Wording:
         longest: int = 250,
     ) -> Wording:
         """The wording of training sentences; `vocabulary` forms at most, 0 has it chosen."""
-        text = "".join(_normal(sentence, tokens, lower) + "\n" for sentence in sentences)
+        text = "".join(_normalise(sentence, tokens, lower) + "\n" for sentence in sentences)
         fitted = TOKENIZERS.load(tokens).fit(lambda: [text], min_count=min_count, max_size=vocabulary or None)
         return cls(fitted, lower=lower, longest=longest)
 
@@ -72,8 +72,8 @@ class Wording:
 
     def encode(self, sentence: str) -> NDArray[np.int64]:
         """The ids of a sentence with its end; of one that is longer than `longest` the first so many, without it."""
-        found = self._all(sentence)
-        return found[: self.longest] if len(found) > self.longest else np.append(found, END)
+        ids = self._all(sentence)
+        return ids[: self.longest] if len(ids) > self.longest else np.append(ids, END)
 
     def decode(self, ids: Sequence[int] | NDArray[np.int64]) -> str:
         """The sentence that ids spell; marks are left out."""
@@ -101,15 +101,15 @@ class Wording:
         return cls(tokenizer_from_json(stored.get("tokenizer")), lower=lower, longest=longest, seen=seen)
 
     def _all(self, sentence: str) -> NDArray[np.int64]:
-        found = self._known.get(sentence)
-        if found is None:
+        ids = self._known.get(sentence)
+        if ids is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            normal = _normal(sentence, self.tokenizer.name, self.lower)
-            found = self._known[sentence] = self.tokenizer.encode(normal).astype(np.int64) + _MARKS
-        return found
+            normal = _normalise(sentence, self.tokenizer.name, self.lower)
+            ids = self._known[sentence] = self.tokenizer.encode(normal).astype(np.int64) + _MARKS
+        return ids
 
 
-def _normal(sentence: str, tokens: str, lower: bool) -> str:
+def _normalise(sentence: str, tokens: str, lower: bool) -> str:
     text = " ".join((sentence.lower() if lower else sentence).split())
     return f" {text}" if tokens in _SPACED else text
