@@ -36,7 +36,7 @@ def is_file(path: Path) -> bool:
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that a run may not be written to: to be asked before the training, not after it."""
+    """Refuse a folder that a run may not be written to. Called before the training, so that no work is lost."""
     if "\0" in str(folder):
         raise StorageError(f"{str(folder)!r} holds a NUL and can be no folder; try another --out")
     ownership.check_idle(folder)
@@ -116,10 +116,10 @@ def holds_task(folder: Path) -> bool:
 
 
 def check_weights(config: Table, folder: Path) -> None:
-    """Refuse a training that was broken off before its first weights were saved."""
+    """Refuse a training that was stopped before its first weights were saved."""
     if not is_file(folder / WEIGHTS) and config.get("training"):
         raise FormatError(
-            f"the training in {folder} was broken off before its first weights were saved; try: thereafter train "
+            f"the training in {folder} was stopped before its first weights were saved; try: thereafter train "
             f"--resume {folder}"
         )
 

@@ -1,4 +1,4 @@
-"""What happened in training, a line each: kept in memory, appended to `log.jsonl`, shown by TensorBoard if asked."""
+"""The log of a training, one JSON line an event: in memory, in `log.jsonl`, and in TensorBoard if asked for."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_lines(written: bytes) -> tuple[list[Line], int]:
 def read_log(path: Path) -> list[Line]:
     """What can be read of the log of a run; nothing where there is none.
 
-    Of one that is damaged it is the lines before that, and the last one if that tells what came of the training.
+    Of a damaged log: the lines before the damage, and the last one if it says how the training ended.
     """
     if not path.is_file():
         return []
@@ -73,7 +73,7 @@ class Board(Protocol):
 
 
 class Journal:
-    """A list of lines that a file keeps up with: a line is in the file when `write` returns."""
+    """The lines of a log, in memory and in a file: a line is in the file when `write` returns."""
 
     def __init__(self, path: Path | None = None, *, keep: int = 0, tensorboard: Path | None = None) -> None:
         """`keep`: so many bytes of the file are kept, as far as they are whole lines; what comes after is cut off."""

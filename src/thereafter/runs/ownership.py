@@ -24,12 +24,12 @@ begins with none."""
 
 
 def owner_of(run: Path) -> locks.Owner | None:
-    """Who is training in a run folder, or saving to it, at this moment; None where nobody is."""
+    """The process that is writing to a run folder at this moment; None where there is none."""
     return locks.owner(run / LOCK) if _is_plain(run / LOCK) else None
 
 
 def check_idle(run: Path) -> None:
-    """Refuse a folder that somebody else is writing to."""
+    """Refuse a folder that another process is writing to."""
     if _place(run) in _own.get():
         return
     owner = owner_of(run)
@@ -39,7 +39,7 @@ def check_idle(run: Path) -> None:
 
 @contextmanager
 def owning(run: Path) -> Iterator[None]:
-    """Inside the block nobody else writes to the run folder; BusyError, which says who does, where somebody is at it.
+    """Inside the block no other process writes to the run folder; BusyError names the one that does.
 
     The folder is made where it is not there, and goes away again where nothing was written to it.
     """
@@ -67,7 +67,7 @@ def _take(run: Path) -> locks.FileLock:
             raise StorageError(f"{path} is no plain file; expected none or that of a lock; try removing it")
         lock = locks.take(path, command=_command())
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise StorageError(f"cannot write the run folder {str(run)[:200]!r}: {reason}; try another --out") from error
     if lock is None:
         raise _busy(run, locks.owner(path))
@@ -107,7 +107,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def _command() -> str:
-    """How this process was begun, for those who are refused: a module of ours by its name, else the script's."""
+    """The command of this process, for the message to others: our module by its name, else the script."""
     program, home = Path(sys.argv[0] if sys.argv else ""), Path(__file__).parents[1]
     if program.is_relative_to(home):
         parts = (home.name, *program.relative_to(home).with_suffix("").parts)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run that is ours alone and goes on. `snapshot` is None where it is to start over."""
+    """A locked run whose training goes on. `snapshot` is None where it starts from the beginning."""
 
     folder: Path
     config: Table
@@ -32,7 +32,7 @@ class Unfinished:
     writer: RunWriter
 
     def journal(self, *, tensorboard: bool) -> Journal:
-        """The log, cut back to where the training goes on; to be asked for when nothing is in the way any more."""
+        """The log, cut back to where the training goes on. It changes the folder: call it after all checks."""
         snapshot = self.snapshot
         self.writer.tidy()
         self.writer.resumed(None if snapshot is None else snapshot.facts)
@@ -41,13 +41,13 @@ class Unfinished:
 
     @property
     def notes(self) -> list[str]:
-        """What was said of the data when the training began."""
+        """The notes on the data from when the training began."""
         began = (line for line in self.log if line.get("event") == "began" and "notes" in line)
         return next((list(line["notes"]) for line in began), [])
 
 
 def resume(folder: Path, counters: Collection[str], load: Callable[[Path], T], go_on: Callable[[Unfinished], T]) -> T:
-    """Train a run to its end; one that is there already is loaded, and said to be.
+    """Train a run to its end; a finished one is loaded, with a note.
 
     `counters` are the numbers that a checkpoint must hold to be one.
     """

@@ -23,7 +23,7 @@ Arrays = Mapping[str, NDArray[np.generic]]
 
 
 class Codecs(Protocol):
-    """What turns a user's data into numbers and back: a tokenizer, or all that a task numbers things by."""
+    """What turns a user's data into numbers and back: a tokenizer, or the codecs of a task."""
 
     def save(self, path: Path) -> None:
         """Write it as JSON."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class RunWriter:
-    """A run folder that is written as the training goes, and can be loaded or gone on from at any moment."""
+    """A run folder that is written while the training goes on; it can be loaded or resumed at any moment."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -104,7 +104,7 @@ class RunWriter:
         progress.note(f"{where}: {self.resume_line}")
 
     def tidy(self) -> None:
-        """Remove what a process that was killed while it wrote has left."""
+        """Remove temporary files that a killed process left."""
         for path in self.folder.iterdir():
             if left_behind(path.name):
                 path.unlink(missing_ok=True)
