@@ -60,14 +60,14 @@ def test_a_quotient_over_nothing_is_nothing() -> None:
 
 def test_mistakes_by_frequency_json_and_one_line() -> None:
     gold, given = list("aaabbbbc"), list("abbaabbb")
-    found = measure_classes(gold, given)
-    assert found.confusions() == [("a", "b", 2), ("b", "a", 2), ("c", "b", 1)]
-    assert found.confusions(1) == [("a", "b", 2)]
-    assert found.macro_f1 == pytest.approx((1 / 3 + 4 / 9 + 0) / 3)
-    stored = json.loads(json.dumps(found.as_dict()))
+    classes = measure_classes(gold, given)
+    assert classes.confusions() == [("a", "b", 2), ("b", "a", 2), ("c", "b", 1)]
+    assert classes.confusions(1) == [("a", "b", 2)]
+    assert classes.macro_f1 == pytest.approx((1 / 3 + 4 / 9 + 0) / 3)
+    stored = json.loads(json.dumps(classes.as_dict()))
     assert stored["confusion"] == [[1, 2, 0], [2, 2, 0], [0, 1, 0]]
     assert stored["classes"]["c"]["recall"] == 0.0
-    assert str(found) == "accuracy 37.50 % (3 of 8), macro F1 25.93 % over 3 classes"
+    assert str(classes) == "accuracy 37.50 % (3 of 8), macro F1 25.93 % over 3 classes"
 
 
 def test_what_does_not_fit_is_a_sentence() -> None:
@@ -126,5 +126,5 @@ def test_naive_bayes_on_sst2_is_the_known_row(data: Path, binary: bool, right: i
         pytest.skip("SKIPPED LOUDLY: no sst2 in the folder of corpora")
     train, test = (read_labelled(data / "sst2" / f"{part}.tsv") for part in ("train", "test"))
     bayes = NaiveBayes.fit([one.text.split() for one in train], [one.label for one in train], binary=binary)
-    found = measure_classes([one.label for one in test], bayes.predict(one.text.split() for one in test))
-    assert (found.right, found.total) == (right, 1821)
+    classes = measure_classes([one.label for one in test], bayes.predict(one.text.split() for one in test))
+    assert (classes.right, classes.total) == (right, 1821)

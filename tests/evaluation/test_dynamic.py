@@ -44,18 +44,18 @@ def weights_of(model: NeuralModel) -> list[torch.Tensor]:
 
 
 def segments(ids: np.ndarray, size: int, line_end: int | None) -> list[list[int]]:
-    found: list[list[int]] = [[]]
+    pieces: list[list[int]] = [[]]
     for token in ids.tolist():
-        found[-1].append(token)
-        if len(found[-1]) == size or token == line_end:
-            found.append([])
-    return [segment for segment in found if segment]
+        pieces[-1].append(token)
+        if len(pieces[-1]) == size or token == line_end:
+            pieces.append([])
+    return [segment for segment in pieces if segment]
 
 
 def by_hand(model: NeuralModel, ids: np.ndarray, settings: DynamicSettings, scales: Any = None) -> np.ndarray:
     """The same with the whole softmax, plain autograd and the formula as it is written; changes the model."""
     line_end = END if model.context == "line" else None
-    trained, found = weights_of(model), []
+    trained, logs = weights_of(model), []
     state, last = model.fresh(1), V
     for segment in segments(ids[0], settings.segment, line_end):
         model.zero_grad()
@@ -64,7 +64,7 @@ def by_hand(model: NeuralModel, ids: np.ndarray, settings: DynamicSettings, scal
             F.linear(h_1TH[0], model.head.matrix[:V], model.head.bias), torch.tensor(segment), reduction="none"
         )
         nats.mean().backward()
-        found += (-nats).tolist()
+        logs += (-nats).tolist()
         last = segment[-1]
         if last == line_end:
             state, last = model.fresh(1), V
@@ -78,7 +78,7 @@ def by_hand(model: NeuralModel, ids: np.ndarray, settings: DynamicSettings, scal
                 weight.data += pull - settings.rate * weight.grad / divisor
             else:
                 weight.data += pull - settings.rate * weight.grad
-    return np.array(found)
+    return np.array(logs)
 
 
 @pytest.mark.parametrize("context", ["stream", "line"])
@@ -96,8 +96,8 @@ def test_it_is_what_the_formula_says(name: str, context: str) -> None:
 def test_rms_divides_by_what_gradients_were_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
     text = np.random.default_rng(2).integers(0, V, 61)
     model = made()
-    found = gradient_statistics(model, text, 6)
-    squares: list[Any] = [0.0] * len(found)
+    statistics = gradient_statistics(model, text, 6)
+    squares: list[Any] = [0.0] * len(statistics)
     state, count = model.fresh(1), 0
     for begin in range(0, 60, 6):
         model.zero_grad()
@@ -108,10 +108,10 @@ def test_rms_divides_by_what_gradients_were_in_training(monkeypatch: pytest.Monk
         squares = [total + weight.grad**2 for total, weight in zip(squares, model.parameters(), strict=True)]
         count += 1
     truth = [(total / count).sqrt() for total in squares]
-    for one, two in zip(found, truth, strict=True):
+    for one, two in zip(statistics, truth, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
     model = made()
-    with DynamicModel(model, RMS, found) as adapted:
+    with DynamicModel(model, RMS, statistics) as adapted:
         logp, _ = adapted.log_probs(IDS, adapted.start(1))
     np.testing.assert_allclose(logp[0], by_hand(made(), IDS, RMS, truth), **TOLERANCE)
     monkeypatch.setattr(module, "STATISTICS_TOKENS", 31)
@@ -131,13 +131,13 @@ def test_pieces_and_steps_do_not_matter(context: str) -> None:
             parts.append(logp)
         np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, **TOLERANCE)
         np.testing.assert_allclose(adapted.predict(state), last, **TOLERANCE)
-        state, found = adapted.start(1), []
+        state, logs = adapted.start(1), []
         logp_BV = adapted.predict(state)
         for token in IDS[0]:
             np.testing.assert_allclose(np.exp(logp_BV.astype(float)).sum(), 1, atol=1e-5)
-            found.append(logp_BV[0, token])
+            logs.append(logp_BV[0, token])
             logp_BV, state = adapted.step(np.array([token]), state)
-        np.testing.assert_allclose(found, whole[0], **TOLERANCE)
+        np.testing.assert_allclose(logs, whole[0], **TOLERANCE)
         np.testing.assert_allclose(adapted.record(IDS[0], adapted.start(1))["log_prob"][1], whole[0], **TOLERANCE)
 
 
@@ -196,12 +196,12 @@ def test_a_cache_goes_over_it_and_a_mixture_around() -> None:
             logp, state = cached.log_probs(part, state)
             parts.append(logp)
         np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, **TOLERANCE)
-        state, found = cached.start(1), []
+        state, logs = cached.start(1), []
         logp_BV = cached.predict(state)
         for token in IDS[0]:
-            found.append(logp_BV[0, token])
+            logs.append(logp_BV[0, token])
             logp_BV, state = cached.step(np.array([token]), state)
-        np.testing.assert_allclose(found, whole[0], **TOLERANCE)
+        np.testing.assert_allclose(logs, whole[0], **TOLERANCE)
         mixed = MixtureModel([cached, other], [0.5, 0.5])
         both, _ = mixed.log_probs(IDS, mixed.start(1))
         alone, _ = other.log_probs(IDS, other.start(1))
@@ -226,14 +226,14 @@ def test_what_it_cannot_do_says_why() -> None:
             adapted.log_probs(np.array([[V]]), adapted.start(1))
     with pytest.raises(OptionError, match="needs the text the model was trained on"):
         DynamicModel(model, DynamicSettings(rule="rms"))
-    for wrong, said in (
+    for wrong, message in (
         ({"rate": 0.0}, "rate .* is 0"),
         ({"rate": float("nan")}, "rate .* is nan"),
         ({"decay": 2.0}, "decay .* is 2"),
         ({"segment": 0}, "segment .* is 0"),
         ({"rule": "smg"}, "did you mean 'sgd'"),
     ):
-        with pytest.raises(OptionError, match=said):
+        with pytest.raises(OptionError, match=message):
             DynamicSettings(**wrong)
 
 

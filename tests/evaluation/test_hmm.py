@@ -50,9 +50,9 @@ def test_viterbi_is_the_best_of_all_sequences(order: int, smoothing: str, tags: 
     dice = np.random.default_rng(0)
     for length in (1, 1, 2, 2, 3, 4, 5):
         words = [str(dice.choice([*known, "new", "B1x", "zz"])) for _ in range(length)]
-        found = tuple(tagger.tags.index(tag) for tag in tagger.tag(words))
+        path = tuple(tagger.tags.index(tag) for tag in tagger.tag(words))
         best = max(joint(tagger, words, path) for path in product(range(len(tagger.tags)), repeat=length))
-        assert joint(tagger, words, found) == pytest.approx(best, abs=1e-12)
+        assert joint(tagger, words, path) == pytest.approx(best, abs=1e-12)
 
 
 @pytest.mark.parametrize(("order", "smoothing"), OPTIONS)
@@ -209,8 +209,8 @@ def test_a_treebank(data: Path) -> None:
     right: Counter[bool] = Counter()
     total: Counter[bool] = Counter()
     for sentence in test:
-        for word, tag, found in zip(sentence.words, sentence.tags, tagger.tag(sentence.words), strict=True):
-            right[word in tagger.words] += tag == found
+        for word, tag, guess in zip(sentence.words, sentence.tags, tagger.tag(sentence.words), strict=True):
+            right[word in tagger.words] += tag == guess
             total[word in tagger.words] += 1
     assert total.total() == 25094
     assert right.total() / total.total() == pytest.approx(0.9239, abs=5e-4)

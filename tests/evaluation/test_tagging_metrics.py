@@ -85,29 +85,29 @@ WORDS = [["the", "gnu", "runs"], ["gnus", "run"], ["the", "gnat"]]
 
 def test_accuracy_known_and_unknown_words_by_hand() -> None:
     seen = Counter({"the": 50, "gnu": RARE, "runs": RARE + 1})
-    found = measure_tagging(GOLD, GIVEN, WORDS, seen)
-    assert found.accuracy == pytest.approx(5 / 7)
-    assert (found.sentences.right, found.sentences.total) == (1, 3)
-    assert found.known is not None
-    assert (found.known.right, found.known.total) == (3, 4)
-    assert found.unknown is not None
-    assert (found.unknown.right, found.unknown.total) == (2, 3)
-    assert found.rare is not None
-    assert (found.rare.right, found.rare.total) == (0, 1)
-    assert found.spans is None
-    assert found.confusions() == [("NOUN", "VERB", 2)]
-    noun, verb = found.per_tag["NOUN"], found.per_tag["VERB"]
+    score = measure_tagging(GOLD, GIVEN, WORDS, seen)
+    assert score.accuracy == pytest.approx(5 / 7)
+    assert (score.sentences.right, score.sentences.total) == (1, 3)
+    assert score.known is not None
+    assert (score.known.right, score.known.total) == (3, 4)
+    assert score.unknown is not None
+    assert (score.unknown.right, score.unknown.total) == (2, 3)
+    assert score.rare is not None
+    assert (score.rare.right, score.rare.total) == (0, 1)
+    assert score.spans is None
+    assert score.confusions() == [("NOUN", "VERB", 2)]
+    noun, verb = score.per_tag["NOUN"], score.per_tag["VERB"]
     assert (noun.precision, noun.recall, noun.f1) == pytest.approx((1.0, 1 / 3, 0.5))
     assert (verb.precision, verb.recall, verb.f1) == pytest.approx((0.5, 1.0, 2 / 3))
-    assert str(found) == (
+    assert str(score) == (
         "accuracy 71.43 % (5 of 7 words), unknown words 66.67 % of 3, known words 75.00 % of 4, rare words 0.00 % of 1"
     )
 
 
 def test_a_set_of_words_has_no_rare_ones_and_no_words_no_groups() -> None:
-    found = measure_tagging(GOLD, GIVEN, WORDS, {"the", "gnu", "runs"})
-    assert found.rare is None
-    assert found.known == measure_tagging(GOLD, GIVEN, WORDS, Counter(["the", "gnu", "runs"])).known
+    score = measure_tagging(GOLD, GIVEN, WORDS, {"the", "gnu", "runs"})
+    assert score.rare is None
+    assert score.known == measure_tagging(GOLD, GIVEN, WORDS, Counter(["the", "gnu", "runs"])).known
     assert measure_tagging(GOLD, GIVEN).unknown is None
 
 
@@ -119,8 +119,8 @@ def test_spans_are_measured_where_tags_are_those_of_spans() -> None:
 
 
 def test_everything_can_be_written_as_json() -> None:
-    def stored(found: TaggingScore) -> dict[str, object]:
-        return json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    def stored(score: TaggingScore) -> dict[str, object]:
+        return json.loads(json.dumps(score.as_dict(), allow_nan=False))
 
     tagged = stored(measure_tagging(GOLD, GIVEN, WORDS, Counter(word for one in WORDS for word in one)))
     assert tagged["unknown"] == {"right": 0, "total": 0, "accuracy": None}

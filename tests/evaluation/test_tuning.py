@@ -15,7 +15,7 @@ from thereafter.evaluation import tuning
 from thereafter.evaluation.dynamic import DynamicModel
 from thereafter.evaluation.dynamic_settings import DynamicSettings
 from thereafter.evaluation.switches import Switches, switched_on
-from thereafter.evaluation.tuning import best_weights, log_probs_of, tuned_cache, tuned_rate
+from thereafter.evaluation.tuning import best_weights, log_probs_of, tune_cache, tune_rate
 from thereafter.models.cache import CacheModel, CacheSettings
 
 TEXT = "the cat sat on the mat\nthe dog sat on the log\na cat ate the fish on the mat\nwhere is the dog\n" * 8
@@ -41,21 +41,21 @@ def test_two_weights_are_those_of_a_fine_grid() -> None:
     rng = np.random.default_rng(0)
     for scale in (0.3, 1.0, 3.0):
         logp_KN = np.log(rng.dirichlet(np.full(5, 1 / scale), 400)[:, :2].T + 1e-9)
-        found = best_weights(logp_KN)
+        weights_K = best_weights(logp_KN)
         grid = np.linspace(0, 1, 2001)[1:-1]
         best = max(grid, key=lambda w: likelihood(logp_KN, [w, 1 - w]))
-        assert found[0] == pytest.approx(best, abs=1e-3)
-        assert likelihood(logp_KN, found) >= likelihood(logp_KN, [best, 1 - best]) - 1e-6
+        assert weights_K[0] == pytest.approx(best, abs=1e-3)
+        assert likelihood(logp_KN, weights_K) >= likelihood(logp_KN, [best, 1 - best]) - 1e-6
 
 
 def test_three_weights_are_those_of_a_grid() -> None:
     logp_KN = np.log(np.random.default_rng(3).dirichlet(np.ones(6), 300)[:, :3].T)
-    found = best_weights(logp_KN)
+    weights_K = best_weights(logp_KN)
     steps = np.linspace(0.005, 0.99, 60)
     grid = [(a, b, 1 - a - b) for a in steps for b in steps if a + b < 0.999]
-    assert likelihood(logp_KN, found) >= max(likelihood(logp_KN, weights) for weights in grid) - 1e-7
-    assert found.sum() == pytest.approx(1)
-    assert (found >= 0).all()
+    assert likelihood(logp_KN, weights_K) >= max(likelihood(logp_KN, weights) for weights in grid) - 1e-7
+    assert weights_K.sum() == pytest.approx(1)
+    assert (weights_K >= 0).all()
 
 
 def test_a_model_that_is_never_better_gets_nothing() -> None:
@@ -97,7 +97,7 @@ def thereafter_source(text: str) -> Any:
 def test_the_cache_is_the_best_of_those_it_tries(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_PIECE", 50)
     model, ids = trained(name).model, held_ids(trained(name))
-    found = tuned_cache(model, ids, CacheSettings(size=30))
+    tuned_settings = tune_cache(model, ids, CacheSettings(size=30))
     ways: list[dict[str, float]] = [{"theta": theta} for theta in tuning._thetas(model, ids)]
     if name == "ngram":
         ways = [{"decay": decay} for decay in tuning.DECAYS]
@@ -107,27 +107,27 @@ def test_the_cache_is_the_best_of_those_it_tries(name: str, monkeypatch: pytest.
             settings = CacheSettings(size=30, weight=float(weight), **way)
             nats[settings] = -log_probs_of(CacheModel(model, settings), ids).sum(dtype=float)
     best = min(nats, key=lambda settings: nats[settings])
-    tuned = -log_probs_of(CacheModel(model, found), ids).sum(dtype=float)
+    tuned = -log_probs_of(CacheModel(model, tuned_settings), ids).sum(dtype=float)
     assert tuned <= nats[best] + 1e-3
-    assert found.weight == pytest.approx(best.weight, abs=0.03)
-    assert found.size == 30
-    fixed = tuned_cache(model, ids, replace(found, weight=0.05))
-    assert fixed == replace(found, weight=0.05)
+    assert tuned_settings.weight == pytest.approx(best.weight, abs=0.03)
+    assert tuned_settings.size == 30
+    fixed = tune_cache(model, ids, replace(tuned_settings, weight=0.05))
+    assert fixed == replace(tuned_settings, weight=0.05)
 
 
 def test_the_rate_is_better_than_its_neighbours() -> None:
     model, ids = trained("gru").model, held_ids(trained("gru"))
     settings = DynamicSettings(segment=6, rule="sgd")
-    found: Any = tuned_rate(model, ids, settings, None)  # type: ignore[arg-type]
+    tuned_settings: Any = tune_rate(model, ids, settings, None)  # type: ignore[arg-type]
 
     def nats(rate: float) -> float:
-        with DynamicModel(model, replace(found, rate=rate)) as adapted:  # type: ignore[arg-type]
+        with DynamicModel(model, replace(tuned_settings, rate=rate)) as adapted:  # type: ignore[arg-type]
             return -float(log_probs_of(adapted, ids).sum(dtype=float))
 
     usual = settings.complete(False).rate or 0.0
-    assert nats(found.rate) <= min(nats(found.rate * 2), nats(found.rate / 2)) + 1e-6
-    assert nats(found.rate) <= nats(usual)
-    assert tuned_rate(model, ids, replace(settings, rate=0.7), None).rate == 0.7  # type: ignore[arg-type]
+    assert nats(tuned_settings.rate) <= min(nats(tuned_settings.rate * 2), nats(tuned_settings.rate / 2)) + 1e-6
+    assert nats(tuned_settings.rate) <= nats(usual)
+    assert tune_rate(model, ids, replace(settings, rate=0.7), None).rate == 0.7  # type: ignore[arg-type]
 
 
 def test_everything_at_once_is_said() -> None:
@@ -148,9 +148,9 @@ def test_everything_at_once_is_said() -> None:
 
 def test_each_model_of_a_mixture_gets_what_it_can_have() -> None:
     both = thereafter.mixture([trained("ngram"), trained("gru")])
-    said = both.score(text=OTHER, cache={"theta": 0.7, "weight": 0.2}).switches
-    assert "0.5 ngram with a cache of 500 tokens (decay 0.995, weight 0.2)" in said
-    assert "0.5 gru with a cache of 500 tokens (theta 0.7, weight 0.2)" in said
+    switches = both.score(text=OTHER, cache={"theta": 0.7, "weight": 0.2}).switches
+    assert "0.5 ngram with a cache of 500 tokens (decay 0.995, weight 0.2)" in switches
+    assert "0.5 gru with a cache of 500 tokens (theta 0.7, weight 0.2)" in switches
     counted = thereafter.mixture([trained("ngram"), trained("ngram")])
     with pytest.raises(OptionError, match="no features to compare"):
         counted.score(text=OTHER, cache={"theta": 0.7})
@@ -161,15 +161,15 @@ def test_each_model_of_a_mixture_gets_what_it_can_have() -> None:
 def test_the_settings_that_were_used_can_be_used_again() -> None:
     both = thereafter.mixture([trained("ngram"), trained("gru")])
     ids = held_ids(both)
-    with switched_on(both.model, Switches.of(cache=True, dynamic=True), ids) as found:
-        one = log_probs_of(found.model, ids)
-    assert [settings.theta is not None for settings in found.caches] == [True, True]
-    assert len(found.dynamics) == 1
-    with switched_on(trained("gru").model, Switches(found.caches[1], found.dynamics[0])) as alone:
+    with switched_on(both.model, Switches.of(cache=True, dynamic=True), ids) as switched:
+        one = log_probs_of(switched.model, ids)
+    assert [settings.theta is not None for settings in switched.caches] == [True, True]
+    assert len(switched.dynamics) == 1
+    with switched_on(trained("gru").model, Switches(switched.caches[1], switched.dynamics[0])) as alone:
         two = log_probs_of(alone.model, ids)
-    with switched_on(trained("ngram").model, Switches(found.caches[0])) as other:
+    with switched_on(trained("ngram").model, Switches(switched.caches[0])) as other:
         three = log_probs_of(other.model, ids)
-    truth = np.log(np.asarray(found.weights) @ np.exp(np.stack([three, two]).astype(float)))
+    truth = np.log(np.asarray(switched.weights) @ np.exp(np.stack([three, two]).astype(float)))
     np.testing.assert_allclose(one, truth, rtol=1e-4)
 
 

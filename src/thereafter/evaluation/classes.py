@@ -1,4 +1,4 @@
-"""How well classes are told apart: accuracy, macro F1, confusion matrix; and Naive Bayes, the row beside every result.
+"""How well texts are sorted into classes: accuracy, macro F1, confusion matrix; and Naive Bayes to compare with.
 
 For each class, with `right` the texts that have it and were given it,
 
@@ -21,11 +21,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.errors import EmptyCorpusError, OptionError
 
 
@@ -57,10 +58,10 @@ class ClassScore:
     def __add__(self, other: ClassScore) -> ClassScore:
         return ClassScore(self.right + other.right, self.predicted + other.predicted, self.support + other.support)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, float]:
         """Counts and quotients, for JSON."""
-        names = ("right", "predicted", "support", "precision", "recall", "f1")
-        return {name: getattr(self, name) for name in names}
+        counts = {"right": self.right, "predicted": self.predicted, "support": self.support}
+        return counts | {"precision": self.precision, "recall": self.recall, "f1": self.f1}
 
     def __str__(self) -> str:
         return (
@@ -108,7 +109,7 @@ class Classes:
 
     @property
     def confusion(self) -> NDArray[np.int64]:
-        """How often, [K, K]: rows are what is, columns what was said, both in the order of `labels`."""
+        """How often, [K, K]: rows are the right classes, columns the predicted ones, both in the order of `labels`."""
         at = {label: k for k, label in enumerate(self.labels)}
         matrix_KK = np.zeros((len(at), len(at)), dtype=np.int64)
         for (gold, given), count in self.counts.items():
@@ -116,11 +117,11 @@ class Classes:
         return matrix_KK
 
     def confusions(self, most: int = 10) -> list[tuple[str, str, int]]:
-        """The most frequent mistakes: what it is, what was said, how often."""
+        """The most frequent mistakes: the right class, the predicted one, how often."""
         wrong = ((gold, given, count) for (gold, given), count in self.counts.items() if gold != given)
         return sorted(wrong, key=lambda mistake: (-mistake[2], mistake[:2]))[:most]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """All figures, for JSON."""
         return {
             "accuracy": self.accuracy,
@@ -139,7 +140,7 @@ class Classes:
 
 
 def measure_classes(gold: Sequence[str], predicted: Sequence[str], labels: Iterable[str] | None = None) -> Classes:
-    """The verdicts over labels that are and labels that were given; `labels` names and orders all classes there are.
+    """Predicted labels against the right ones; `labels` names and orders all classes there are.
 
     >>> print(measure_classes(["pos", "neg", "pos", "pos"], ["pos", "pos", "pos", "neg"]))
     accuracy 50.00 % (2 of 4), macro F1 33.33 % over 2 classes

@@ -18,7 +18,7 @@ from collections.abc import Hashable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -72,7 +72,7 @@ class DynamicModel(SequenceModel[DynamicState]):
         self._pulls: list[Tensor] = []
         self._read = 0
         if self.settings.rule == "rms" and statistics is not None:
-            self._scales, self._pulls = _scaled(statistics, self.settings.decay or 0.0)
+            self._scales, self._pulls = _scales_and_pulls(statistics, self.settings.decay or 0.0)
 
     def __enter__(self) -> Self:
         with torch.inference_mode(False):
@@ -109,11 +109,11 @@ class DynamicModel(SequenceModel[DynamicState]):
         return self.predict(state), state
 
     def log_probs(self, tokens_BT: Ids, state: DynamicState) -> tuple[NDArray[np.float32], DynamicState]:
-        logp_1T, _, state = self._learned(tokens_BT, state, keep=False)
+        logp_1T, _, state = self._read_and_learn(tokens_BT, state, keep=False)
         return logp_1T, state
 
     def observe(self, tokens_BT: Ids, state: DynamicState) -> tuple[Floats, Floats, DynamicState]:
-        logp_1T, seen, state = self._learned(tokens_BT, state, keep=True)
+        logp_1T, seen, state = self._read_and_learn(tokens_BT, state, keep=True)
         before_TH = torch.cat(seen).float().cpu().numpy() if seen else self.last_features(state)[:0]
         return logp_1T, before_TH[None], state
 
@@ -130,7 +130,7 @@ class DynamicModel(SequenceModel[DynamicState]):
 
     # ---- how it is done
 
-    def _learned(
+    def _read_and_learn(
         self, tokens_BT: Ids, state: DynamicState, *, keep: bool
     ) -> tuple[NDArray[np.float32], list[Tensor], DynamicState]:
         tokens = np.asarray(tokens_BT)
@@ -212,7 +212,7 @@ def _learned_weights(model: NeuralModel) -> list[Tensor]:
     return [weight for weight in model.parameters() if weight.requires_grad]
 
 
-def gradient_statistics(model: NeuralModel, ids: NDArray[Any], segment: int) -> list[Tensor]:
+def gradient_statistics(model: NeuralModel, ids: Ids, segment: int) -> list[Tensor]:
     """The root mean square of each weight's gradient over segments of a text, one by one as they will be scored."""
     weights = _learned_weights(model)
     squares, count = [torch.zeros_like(weight) for weight in weights], 0
@@ -231,7 +231,7 @@ def gradient_statistics(model: NeuralModel, ids: NDArray[Any], segment: int) -> 
     return [square.div_(max(1, count)).sqrt_() for square in squares]
 
 
-def _scaled(statistics: Sequence[Tensor], decay: float) -> tuple[list[Tensor], list[Tensor]]:
+def _scales_and_pulls(statistics: Sequence[Tensor], decay: float) -> tuple[list[Tensor], list[Tensor]]:
     """What gradients are divided by, and how fast each weight is pulled back."""
     total = sum(float(r.sum(dtype=torch.float64)) for r in statistics)
     mean = max(total / max(1, sum(r.numel() for r in statistics)), 1e-12)

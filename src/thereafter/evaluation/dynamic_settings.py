@@ -1,4 +1,4 @@
-"""What dynamic evaluation can be told; apart from it, since nothing here needs torch."""
+"""The settings of dynamic evaluation, in a file of their own since nothing here needs torch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DynamicSettings:
         rate = RATES[rule] if self.rate is None else self.rate
         return replace(self, rule=rule, rate=rate, decay=DECAYS[rule] if self.decay is None else self.decay)
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """In a few words."""
         return (
             f"dynamic evaluation ({self.rule}, rate {self.rate:.3g}, decay {self.decay:.3g}, "

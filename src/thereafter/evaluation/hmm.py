@@ -26,18 +26,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError
 
 Floats = NDArray[np.float64]
 
 RARE = 10
 ENDING = 10
-"""Words seen so often at most lend their endings, of so many letters at most (Brants 2000)."""
+"""Words seen so often at most lend their endings, of so many characters at most (Brants 2000)."""
 
 _FORMAT = "thereafter-hmm"
 _LARGEST = 1 << 27  # transitions as a whole table: 1 GB
@@ -108,10 +109,10 @@ class HiddenMarkov:
         counts_K = np.zeros(len(self.tags))
         for tag, count in seen.items():
             counts_K[tag] += count
-        found: Floats = counts_K / counts_K.sum()
-        return found
+        p_K: Floats = counts_K / counts_K.sum()
+        return p_K
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Table:
         """Plain JSON values: options and counts, from which all else follows."""
         self._check_fitted()
         places = np.argwhere(self._counts)
@@ -126,7 +127,7 @@ class HiddenMarkov:
         }
 
     @classmethod
-    def from_state(cls, stored: Mapping[str, Any]) -> Self:
+    def from_state(cls, stored: Table) -> Self:
         """The tagger whose `state` this is."""
         if stored.get("format") != _FORMAT:
             raise FormatError(f"the format is {stored.get('format')!r}; expected {_FORMAT!r}: a hidden Markov tagger")
@@ -170,7 +171,7 @@ class HiddenMarkov:
             for tag, count in word_tags.items():
                 seen[tag] += count
         self.prior: Floats = seen / seen.sum()
-        made = _interpolated(self._counts) if self.smoothing == "interpolated" else _added(self._counts, self.k)
+        made = _interpolate(self._counts) if self.smoothing == "interpolated" else _add(self._counts, self.k)
         self.transitions: Floats = made
         """p(t3 | t1, t2) as [t1, t2, t3], or [t1, t2] for order 1, the border as the last of each axis."""
         self._log_transitions = np.log(made)
@@ -179,9 +180,9 @@ class HiddenMarkov:
     def _by_ending(self, word: str) -> Floats:
         capital = word[:1].isupper()
         for begin in range(max(0, len(word) - ENDING), len(word) + 1):
-            found = self._endings.get((capital, word[begin:]))
-            if found is not None:
-                p_K: Floats = self._p_EK[found]
+            ending = self._endings.get((capital, word[begin:]))
+            if ending is not None:
+                p_K: Floats = self._p_EK[ending]
                 return p_K
         return self.prior
 
@@ -205,7 +206,7 @@ class HiddenMarkov:
         return [int(able[t][chosen[t]]) for t in range(self.order, len(able) - 1)]
 
 
-def _interpolated(counts: NDArray[np.int64]) -> Floats:
+def _interpolate(counts: NDArray[np.int64]) -> Floats:
     """Deleted interpolation of all orders up to that of the counts."""
     levels = [counts]
     while levels[0].ndim > 1:
@@ -223,7 +224,7 @@ def _interpolated(counts: NDArray[np.int64]) -> Floats:
     return sum((share * f for share, f in zip(shares, smooth, strict=True)), np.zeros(counts.shape))
 
 
-def _added(counts: NDArray[np.int64], k: float) -> Floats:
+def _add(counts: NDArray[np.int64], k: float) -> Floats:
     p: Floats = (counts + k) / (counts.sum(-1, keepdims=True) + k * counts.shape[-1])
     return p
 
@@ -248,8 +249,8 @@ def _endings(words: Mapping[str, Mapping[int, int]], prior: Floats) -> tuple[dic
     theta = float(prior.std(ddof=1)) if len(prior) > 1 else 0.0
     shorter = np.array([index[capital, ending[1:]] for capital, ending in index])  # the empty one is its own
     length = np.array([len(ending) for _, ending in index])
-    for letters in range(int(length.max()) + 1):
-        rows = np.flatnonzero(length == letters)
-        before = prior if letters == 0 else p_EK[shorter[rows]]
+    for characters in range(int(length.max()) + 1):
+        rows = np.flatnonzero(length == characters)
+        before = prior if characters == 0 else p_EK[shorter[rows]]
         p_EK[rows] = (p_EK[rows] + theta * before) / (1 + theta)
     return index, p_EK

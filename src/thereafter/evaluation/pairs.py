@@ -1,4 +1,4 @@
-"""How good answers to sentences are: how many are right to the letter, and BLEU and chrF where sacreBLEU is installed.
+"""How good answers to sentences are: how many are exactly right, and BLEU and chrF where sacreBLEU is installed.
 
 `words` is the share of the places of all references at which an answer has the same word: a figure for tasks that have
 one right answer, such as a reversed sequence. A translation is measured by BLEU.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from thereafter.config import Table
 from thereafter.evaluation.translation import Translation, measure_translation
 from thereafter.packages import installed
 
@@ -24,10 +24,10 @@ class Pairs:
     translation: Translation | None = None
     answers: tuple[str, ...] = field(default=(), repr=False)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """All figures and the answers, for JSON."""
-        found = {"exact": self.exact, "words": self.words, "sentences": self.sentences}
-        return found | (self.translation.as_dict() if self.translation else {}) | {"answers": list(self.answers)}
+        figures: Table = {"exact": self.exact, "words": self.words, "sentences": self.sentences}
+        return figures | (self.translation.as_dict() if self.translation else {}) | {"answers": list(self.answers)}
 
     def __str__(self) -> str:
         shares = f"{self.exact:.1%} exact, {self.words:.1%} of words in their places"
@@ -40,14 +40,14 @@ def measure_pairs(
     answers: Sequence[str], references: Sequence[str], sources: Sequence[str], *, lowercase: bool = False
 ) -> Pairs:
     """Answers against one reference each; white space between words does not matter for `exact` and `words`."""
-    said, meant = ([_words(text, lowercase) for text in texts] for texts in (answers, references))
-    right = sum(a == b for one, other in zip(said, meant, strict=True) for a, b in zip(one, other, strict=False))
+    answered, expected = ([_words(text, lowercase) for text in texts] for texts in (answers, references))
+    right = sum(a == b for one, other in zip(answered, expected, strict=True) for a, b in zip(one, other, strict=False))
     translation = None
     if installed("sacrebleu"):
         translation = measure_translation(answers, references, lowercase=lowercase, sources=sources)
-    exact = sum(one == other for one, other in zip(said, meant, strict=True))
-    words = right / max(1, sum(map(len, meant)))
-    return Pairs(exact / max(1, len(meant)), words, len(meant), translation, tuple(answers))
+    exact = sum(one == other for one, other in zip(answered, expected, strict=True))
+    words = right / max(1, sum(map(len, expected)))
+    return Pairs(exact / max(1, len(expected)), words, len(expected), translation, tuple(answers))
 
 
 def _words(text: str, lowercase: bool) -> list[str]:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from thereafter.config import Table
 from thereafter.errors import EmptyCorpusError
-from thereafter.models.base import NOT_NORMALISED, SequenceModel, is_normalised
+from thereafter.models.any_model import AnyModel
+from thereafter.models.base import NOT_NORMALISED, is_normalised
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
 
@@ -64,12 +65,16 @@ class Score:
     def _bits(self) -> float:
         return (self.nats + self.spelling_nats) / math.log(2) if self.normalised else math.nan
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """All figures, the derived ones too, for JSON; without any of these where there is a `reason` against them."""
-        derived = ("perplexity", "bits_per_byte", "bits_per_char")
+        derived = {
+            "perplexity": self.perplexity,
+            "bits_per_byte": self.bits_per_byte,
+            "bits_per_char": self.bits_per_char,
+        }
         if not self.normalised:
             return asdict(self) | dict.fromkeys(derived) | {"reason": NOT_NORMALISED}
-        return asdict(self) | {name: getattr(self, name) for name in derived}
+        return asdict(self) | derived
 
     def __str__(self) -> str:
         about = (
@@ -85,7 +90,7 @@ class Score:
 
 
 def score_text(
-    model: SequenceModel[Any],
+    model: AnyModel,
     tokenizer: Tokenizer,
     chunks: Iterable[str],
     *,

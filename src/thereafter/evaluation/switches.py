@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from thereafter import config as toml
 from thereafter.errors import OptionError
 from thereafter.evaluation.dynamic_settings import DynamicSettings
-from thereafter.evaluation.tuning import best_weights, log_probs_of, tuned_cache, tuned_rate
-from thereafter.models.base import NOT_NORMALISED, Ids, SequenceModel, is_normalised
+from thereafter.evaluation.tuning import best_weights, log_probs_of, tune_cache, tune_rate
+from thereafter.models.any_model import AnyModel
+from thereafter.models.base import NOT_NORMALISED, Ids, is_normalised
 from thereafter.models.cache import CacheModel, CacheSettings
 from thereafter.models.mixture import MixtureModel
 
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 REMEDY = "try training it without normalise=false"
-"""Stupid back-off is the only model that gives no probabilities, and only where it is told so."""
+"""Stupid back-off is the only model that gives no probabilities, and only with normalise=false."""
 
-TrainingText = Callable[[SequenceModel[Any]], "Ids | None"]
+TrainingText = Callable[[AnyModel], "Ids | None"]
 """Some tokens a model was trained on; None where that text cannot be found again."""
 
 
@@ -43,8 +44,8 @@ class Switches:
     @classmethod
     def of(
         cls,
-        cache: bool | Mapping[str, Any] | CacheSettings = False,
-        dynamic: bool | Mapping[str, Any] | DynamicSettings = False,
+        cache: bool | Mapping[str, object] | CacheSettings = False,
+        dynamic: bool | Mapping[str, object] | DynamicSettings = False,
     ) -> Switches:
         """From what a user may write: True, some settings by name, or all of them."""
         return cls(_settings(CacheSettings, cache, "cache"), _settings(DynamicSettings, dynamic, "dynamic"))
@@ -61,8 +62,8 @@ class Switched:
     `caches` and `dynamics` are the settings that were used, in the order of the models.
     """
 
-    model: SequenceModel[Any]
-    said: str = ""
+    model: AnyModel
+    description: str = ""
     weights: tuple[float, ...] = ()
     caches: tuple[CacheSettings, ...] = ()
     dynamics: tuple[DynamicSettings, ...] = ()
@@ -70,7 +71,7 @@ class Switched:
 
 @contextmanager
 def switched_on(
-    model: SequenceModel[Any], wanted: Switches, tune: Ids | None = None, training_text: TrainingText | None = None
+    model: AnyModel, wanted: Switches, tune: Ids | None = None, training_text: TrainingText | None = None
 ) -> Iterator[Switched]:
     """The model with what is wanted, for as long as the block lasts; its weights are its own again afterwards.
 
@@ -98,7 +99,7 @@ class _Switching:
         self._adapted: set[int] = set()
         self._theta_is_for_others = False
 
-    def switch(self, model: SequenceModel[Any]) -> Switched:
+    def switch(self, model: AnyModel) -> Switched:
         if self.wanted.dynamic is not None and all(neural(leaf) is None for leaf in leaves(model)):
             raise OptionError(
                 "dynamic evaluation is learning by gradients, which only neural models do; this one has none; "
@@ -107,8 +108,9 @@ class _Switching:
         if isinstance(model, MixtureModel):
             self._theta_is_for_others = any(leaf.facts.features for leaf in leaves(model))
             return self._mixture(model)
-        found = self._one(model)
-        return replace(found, said=f"with {found.said}") if found.said else found
+        switched = self._one(model)
+        text = switched.description
+        return replace(switched, description=f"with {text}") if text else switched
 
     def _mixture(self, model: MixtureModel) -> Switched:
         parts = [self._mixture(part) if isinstance(part, MixtureModel) else self._one(part) for part in model.models]
@@ -118,7 +120,7 @@ class _Switching:
             weights = tuple(best_weights(logp_KN).tolist())
         mixed = MixtureModel([part.model for part in parts], weights, model.names)
         named = [
-            f"{weight:.3g} {name}{f' with {part.said}' if part.said else ''}"
+            f"{weight:.3g} {name}{f' with {part.description}' if part.description else ''}"
             for weight, name, part in zip(weights, model.names, parts, strict=True)
         ]
         return Switched(
@@ -129,14 +131,14 @@ class _Switching:
             tuple(dynamic for part in parts for dynamic in part.dynamics),
         )
 
-    def _one(self, model: SequenceModel[Any]) -> Switched:
-        found = Switched(model)
+    def _one(self, model: AnyModel) -> Switched:
+        switched = Switched(model)
         learner = None if self.wanted.dynamic is None else neural(model)
         if self.wanted.dynamic is not None and learner is not None:
-            found = self._dynamic(learner, self.wanted.dynamic)
+            switched = self._dynamic(learner, self.wanted.dynamic)
         if self.wanted.cache is not None:
-            found = self._cache(found, self.wanted.cache)
-        return found
+            switched = self._cache(switched, self.wanted.cache)
+        return switched
 
     def _dynamic(self, model: NeuralModel, settings: DynamicSettings) -> Switched:
         from thereafter.evaluation.dynamic import DynamicModel, gradient_statistics
@@ -152,26 +154,26 @@ class _Switching:
             if ids is not None and len(ids) > settings.segment:
                 statistics = gradient_statistics(model, ids, settings.segment)
         if self.tune is not None:
-            settings = tuned_rate(model, self.tune, settings, statistics)
+            settings = tune_rate(model, self.tune, settings, statistics)
         adapted = self.stack.enter_context(DynamicModel(model, settings, statistics))
-        return Switched(adapted, adapted.settings.said(), dynamics=(adapted.settings,))
+        return Switched(adapted, adapted.settings.describe(), dynamics=(adapted.settings,))
 
-    def _cache(self, found: Switched, settings: CacheSettings) -> Switched:
-        if self._theta_is_for_others and not found.model.facts.features:
+    def _cache(self, switched: Switched, settings: CacheSettings) -> Switched:
+        if self._theta_is_for_others and not switched.model.facts.features:
             settings = replace(settings, theta=None)
         if self.tune is not None:
-            settings = tuned_cache(found.model, self.tune, settings)
-        cached = CacheModel(found.model, settings)
-        said = " and ".join(filter(None, [found.said, cached.settings.describe()]))
-        return Switched(cached, said, caches=(cached.settings,), dynamics=found.dynamics)
+            settings = tune_cache(switched.model, self.tune, settings)
+        cached = CacheModel(switched.model, settings)
+        text = " and ".join(filter(None, [switched.description, cached.settings.describe()]))
+        return Switched(cached, text, caches=(cached.settings,), dynamics=switched.dynamics)
 
 
-def leaves(model: SequenceModel[Any]) -> list[SequenceModel[Any]]:
+def leaves(model: AnyModel) -> list[AnyModel]:
     """The models a mixture is made of, mixtures in it taken apart too."""
     return [leaf for part in model.models for leaf in leaves(part)] if isinstance(model, MixtureModel) else [model]
 
 
-def neural(model: SequenceModel[Any]) -> NeuralModel | None:
+def neural(model: AnyModel) -> NeuralModel | None:
     """The model where it learns by gradients; torch, which may not be here, is imported for no other."""
     if not model.facts.differentiable:
         return None
@@ -180,7 +182,7 @@ def neural(model: SequenceModel[Any]) -> NeuralModel | None:
     return model if isinstance(model, NeuralModel) else None
 
 
-def _settings(kind: type[S], given: bool | Mapping[str, Any] | S, name: str) -> S | None:
+def _settings(kind: type[S], given: bool | Mapping[str, object] | S, name: str) -> S | None:
     if isinstance(given, kind):
         return given
     if isinstance(given, bool):

@@ -16,8 +16,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.evaluation.classes import Classes, ClassScore, measure_classes
 from thereafter.evaluation.verdicts import Tally
@@ -45,7 +45,7 @@ class Spans:
     def macro_f1(self) -> float:
         return sum(score.f1 for score in self.per_kind.values()) / len(self.per_kind) if self.per_kind else 0.0
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """All figures, for JSON."""
         return {
             **self.overall.as_dict(),
@@ -81,7 +81,7 @@ class TaggingScore:
         """The most frequent mistakes: the right tag, the one given, how often."""
         return self.tags.confusions(most)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """All figures, for JSON; a share of nothing is None."""
         groups = {"sentences": self.sentences, "unknown": self.unknown, "known": self.known, "rare": self.rare}
         return {
@@ -114,11 +114,11 @@ def measure_tagging(
     words: Sequence[Sequence[str]] | None = None,
     training: Collection[str] | None = None,
 ) -> TaggingScore:
-    """The verdicts over sentences of tags that are and tags that were given.
+    """Predicted tags against the right ones, sentence by sentence.
 
-    With `words` and the words of the `training` data, words it knew are told from others; where `training` says how
-    often it saw each (a Counter), words it saw `RARE` times or less are shown too. Spans are measured where all tags
-    are those of spans.
+    With `words` and the words of the `training` data, words it knew are counted apart from others; where `training` has
+    counts (a Counter), words it saw `RARE` times or less are counted too. Spans are measured where all tags are those
+    of spans.
 
     >>> print(measure_tagging([["DET", "NOUN"]], [["DET", "VERB"]], [["the", "gnu"]], {"the", "a"}))
     accuracy 50.00 % (1 of 2 words), unknown words 0.00 % of 1, known words 100.00 % of 1
@@ -158,10 +158,10 @@ def measure_spans(gold: Tags, predicted: Tags) -> Spans:
     given: Counter[str] = Counter()
     right: Counter[str] = Counter()
     for one, other in zip(gold, predicted, strict=True):
-        true, found = set(spans_of(one)), set(spans_of(other))
+        true, predicted_spans = set(spans_of(one)), set(spans_of(other))
         support.update(kind for kind, _, _ in true)
-        given.update(kind for kind, _, _ in found)
-        right.update(kind for kind, _, _ in true & found)
+        given.update(kind for kind, _, _ in predicted_spans)
+        right.update(kind for kind, _, _ in true & predicted_spans)
     kinds = sorted(support.keys() | given.keys())
     return Spans({kind: ClassScore(right[kind], given[kind], support[kind]) for kind in kinds})
 

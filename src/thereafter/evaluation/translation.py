@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from types import ModuleType
-from typing import Any
 
 from thereafter import progress
+from thereafter.config import Table
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.packages import require
 
@@ -51,10 +51,10 @@ class Translation:
     chrf_signature: str
     by_length: tuple[LengthBin, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Table:
         """All figures, for JSON."""
-        found = asdict(self)
-        return found | {"precisions": list(self.precisions), "by_length": [asdict(one) for one in self.by_length]}
+        figures = asdict(self)
+        return figures | {"precisions": list(self.precisions), "by_length": [asdict(one) for one in self.by_length]}
 
     def __str__(self) -> str:
         return (
@@ -78,7 +78,7 @@ def measure_translation(
     """
     _check(hypotheses, references, "references")
     metrics = _sacrebleu().metrics
-    # force: sacreBLEU would complain about tokenised text through logging; that is said as a note instead
+    # force: sacreBLEU would complain about tokenised text through logging; a note says it instead
     bleu = metrics.BLEU(tokenize="13a", lowercase=lowercase, force=True)
     chrf = metrics.CHRF(lowercase=lowercase)
     words, characters = (metric.corpus_score(list(hypotheses), [list(references)]) for metric in (bleu, chrf))
@@ -109,20 +109,20 @@ def bleu_by_length(
     _check(hypotheses, sources, "sources")
     lengths = [len(source.split()) if isinstance(source, str) else len(source) for source in sources]
     bleu = _sacrebleu().metrics.BLEU(tokenize="13a", lowercase=lowercase, force=True)
-    found: list[LengthBin] = []
+    scored: list[LengthBin] = []
     for low, high in bins:
         rows = [row for row, length in enumerate(lengths) if low <= length and (high is None or length <= high)]
         if rows:
             score = bleu.corpus_score([hypotheses[row] for row in rows], [[references[row] for row in rows]])
-            found.append(LengthBin(low, high, len(rows), float(score.score)))
-    return tuple(found)
+            scored.append(LengthBin(low, high, len(rows), float(score.score)))
+    return tuple(scored)
 
 
 def _sacrebleu() -> ModuleType:
     return require("sacrebleu", "measuring translations (BLEU, chrF)")
 
 
-def _check(hypotheses: Sequence[str], others: Sequence[Any], name: str) -> None:
+def _check(hypotheses: Sequence[str], others: Sequence[object], name: str) -> None:
     for sentences, what in ((hypotheses, "hypotheses"), (others, name)):
         if isinstance(sentences, str):
             raise OptionError(f"{what} is one string, expected a list of sentences; try [{what}]")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from thereafter import progress
 from thereafter.errors import TrainingError
 from thereafter.evaluation.dynamic_settings import DynamicSettings
-from thereafter.models.base import Ids, SequenceModel
+from thereafter.models.any_model import AnyModel
+from thereafter.models.base import Ids
 from thereafter.models.cache import CacheModel, CacheSettings
 from thereafter.models.recall import Way
 
@@ -28,7 +29,7 @@ MOST_TOKENS = 1_000_000
 """More of a text tells weights nothing new."""
 
 RATE_TOKENS = 20_000
-"""A rate of learning is found on the first so many tokens: each try reads them anew."""
+"""A learning rate is chosen on the first so many tokens: each try reads them anew."""
 
 LIKENESSES = (0.0, 1.5, 3.0, 6.0, 9.0, 15.0, 30.0)
 """theta times the mean of |h|^2: how large features are differs from model to model."""
@@ -43,7 +44,7 @@ _FACTOR = 2.0
 _TRIES = 8
 
 
-def best_weights(logp_KN: NDArray[Any]) -> NDArray[np.float64]:
+def best_weights(logp_KN: NDArray[np.floating]) -> NDArray[np.float64]:
     """The weights of a mixture under which a text is likeliest, [K], by expectation and maximisation:
 
         share_kn = w_k p_kn / sum_j w_j p_jn,    w_k <- mean_n share_kn
@@ -70,17 +71,17 @@ def best_weights(logp_KN: NDArray[Any]) -> NDArray[np.float64]:
     return weights_K
 
 
-def log_probs_of(model: SequenceModel[Any], ids_N: Ids) -> NDArray[np.float32]:
+def log_probs_of(model: AnyModel, ids_N: Ids) -> NDArray[np.float32]:
     """log p of every token of a text, [N]."""
     logp_N = np.empty(len(ids_N), dtype=np.float32)
     state = model.start(1)
     for piece in _pieces("tuning", len(ids_N)):
-        found, state = model.log_probs(ids_N[None, piece], state)
-        logp_N[piece] = np.asarray(found)[0]
+        logp_1N, state = model.log_probs(ids_N[None, piece], state)
+        logp_N[piece] = np.asarray(logp_1N)[0]
     return logp_N
 
 
-def tuned_cache(model: SequenceModel[Any], ids_N: Ids, settings: CacheSettings) -> CacheSettings:
+def tune_cache(model: AnyModel, ids_N: Ids, settings: CacheSettings) -> CacheSettings:
     """The cache that makes a text likeliest: what the settings leave open is tried, the model reads the text once."""
     ways = _ways(model, ids_N, settings)
     widest = max(ways)  # one that needs the features, where any does
@@ -89,8 +90,8 @@ def tuned_cache(model: SequenceModel[Any], ids_N: Ids, settings: CacheSettings) 
     cached_GN = np.empty((len(ways), len(ids_N)), dtype=np.float32)
     state = cached.start(1)
     for piece in _pieces("tuning the cache", len(ids_N)):
-        plain, found, state = cached.apart(ids_N[None, piece], state, ways)
-        plain_N[piece], cached_GN[:, piece] = plain[0], found[:, 0]
+        plain, by_way, state = cached.apart(ids_N[None, piece], state, ways)
+        plain_N[piece], cached_GN[:, piece] = plain[0], by_way[:, 0]
     best, most = settings, -np.inf
     for way, cached_N in zip(ways, cached_GN, strict=True):
         both_KN = np.stack([plain_N, cached_N])
@@ -101,7 +102,7 @@ def tuned_cache(model: SequenceModel[Any], ids_N: Ids, settings: CacheSettings) 
     return best
 
 
-def tuned_rate(
+def tune_rate(
     model: NeuralModel, ids_N: Ids, settings: DynamicSettings, statistics: list[Tensor] | None
 ) -> DynamicSettings:
     """Dynamic evaluation with the best rate: from the usual one up or down while the text gets likelier."""
@@ -129,7 +130,7 @@ def tuned_rate(
     return replace(usual, rate=(usual.rate or 0.0) * _FACTOR**at)
 
 
-def _ways(model: SequenceModel[Any], ids_N: Ids, settings: CacheSettings) -> list[Way]:
+def _ways(model: AnyModel, ids_N: Ids, settings: CacheSettings) -> list[Way]:
     thetas: tuple[float, ...]
     decays: tuple[float, ...]
     if model.facts.features:
@@ -141,13 +142,13 @@ def _ways(model: SequenceModel[Any], ids_N: Ids, settings: CacheSettings) -> lis
     return [Way(theta, decay) for theta in thetas for decay in decays]
 
 
-def _thetas(model: SequenceModel[Any], ids_N: Ids) -> tuple[float, ...]:
+def _thetas(model: AnyModel, ids_N: Ids) -> tuple[float, ...]:
     _, before_1TH, _ = model.observe(ids_N[None, :_SAMPLE], model.start(1))
     square = 1.0 if before_1TH is None else float(np.square(before_1TH).sum(axis=-1).mean())
     return tuple(float(f"{likeness / max(square, 1e-9):.3g}") for likeness in LIKENESSES)
 
 
-def _likelihood(logp_KN: NDArray[Any], weights_K: NDArray[np.float64]) -> float:
+def _likelihood(logp_KN: NDArray[np.floating], weights_K: NDArray[np.float64]) -> float:
     """The mean log p of the tokens that some model thinks possible."""
     most_N = logp_KN.max(axis=0)
     known_N = np.isfinite(most_N)
