@@ -53,7 +53,7 @@ def test_a_seed_on_the_command_line(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"seed": 1, "seeds": 3}, r"seed=1 and seeds=3; .*try seeds=\[1\]"),
         ({"seed": -1}, "seed is -1; expected 0 or more"),
@@ -63,8 +63,8 @@ def test_a_seed_on_the_command_line(tmp_path: Path):
         ({"rnn.epochs": 9, "epochs": 3}, "rnn.epochs is for one kind of model"),
     ],
 )
-def test_what_would_make_models_unequal_is_refused(options: dict[str, Any], said: str):
-    with pytest.raises(OptionError, match=said):
+def test_what_would_make_models_unequal_is_refused(options: dict[str, Any], message: str):
+    with pytest.raises(OptionError, match=message):
         compare(text=TEXT, models="rnn,unigram", **options)
 
 
@@ -88,13 +88,13 @@ def test_the_default_budget_follows_from_the_size_of_the_text_and_from_the_fines
 def test_without_a_budget_all_read_the_text_equally_often_and_it_is_said():
     reporter = Notes()
     with progress.reporting(reporter):
-        found = compare(text=TEXT, models="unigram,rnn,lstm:char", **SMALL)
-    assert found.about["budget"] == {"epochs": budget.EPOCHS}
-    for row in found.rows[1:]:
+        comparison = compare(text=TEXT, models="unigram,rnn,lstm:char", **SMALL)
+    assert comparison.about["budget"] == {"epochs": budget.EPOCHS}
+    for row in comparison.rows[1:]:
         assert row.first.training["epochs"] == budget.EPOCHS
         assert row.first.training["minutes"] is row.first.training["tokens_budget"] is None
     note = next(line for line in reporter.lines if "each neural model" in line)
-    assert note in found.notes
+    assert note in comparison.notes
     assert "trained for 30 epochs, chosen by the size of the text" in note
 
 
@@ -106,21 +106,21 @@ def test_counted_models_need_no_word_about_a_budget():
 
 
 def test_with_minutes_the_tokens_each_model_saw_are_shown(tmp_path: Path):
-    found = compare(text=TEXT, models="unigram,rnn,lstm", minutes=0.002, out=tmp_path, **SMALL)
-    head, _, *lines = found.table().splitlines()
+    comparison = compare(text=TEXT, models="unigram,rnn,lstm", minutes=0.002, out=tmp_path, **SMALL)
+    head, _, *lines = comparison.table().splitlines()
     assert head.endswith(SEEN)
-    for row, line in zip(found.rows, lines, strict=False):
+    for row, line in zip(comparison.rows, lines, strict=False):
         assert line.split()[-1] == amount(row.first.seen)
-    assert "in its minutes" in found.table()
+    assert "in its minutes" in comparison.table()
     page = (tmp_path / "report.html").read_text()
     assert f"<th>{SEEN}</th>" in page
-    for row in found.rows:
+    for row in comparison.rows:
         assert re.search(rf">{row.name}</td>.*<td>{re.escape(amount(row.first.seen))}</td></tr>", page)
     stored = json.loads((tmp_path / "compare.json").read_text())
-    assert [row["seen"] for row in stored["rows"]] == [row.first.seen for row in found.rows]
+    assert [row["seen"] for row in stored["rows"]] == [row.first.seen for row in comparison.rows]
 
 
 def test_with_epochs_all_saw_the_same_and_no_column_says_so():
-    found = compare(text=TEXT, models="rnn,lstm", epochs=2, **SMALL)
-    assert len({row.seen for row in found.rows}) == 1
-    assert SEEN not in found.table()
+    comparison = compare(text=TEXT, models="rnn,lstm", epochs=2, **SMALL)
+    assert len({row.seen for row in comparison.rows}) == 1
+    assert SEEN not in comparison.table()

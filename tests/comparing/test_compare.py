@@ -18,7 +18,7 @@ from thereafter.comparing import matching, timing, trials
 from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison
 from thereafter.comparing.entries import Entry, deal_options, parse_entries
-from thereafter.comparing.shared_text import PARTS, cut_in_three, normalised, share
+from thereafter.comparing.shared_text import PARTS, cut_in_three, normalise_space, share
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError, TrainingError, UnknownNameError
 from thereafter.text.agreement import write_corpus
 from thereafter.text.sources import Source, Texts
@@ -108,8 +108,8 @@ def test_normalising_is_what_the_word_tokenizer_decodes():
     text = " so \t long\n\n\n and  thanks \u2003 x\n for all"
     lm = thereafter.train(text=text, tokens="word", order=1, min_count=1)
     wanted = lm.tokenizer.decode(next(iter(lm.tokenizer.encode_stream([text + "\n"]))))
-    assert "".join(normalised([text])) == wanted
-    assert "".join(normalised(iter(text))) == wanted  # a character at a time
+    assert "".join(normalise_space([text])) == wanted
+    assert "".join(normalise_space(iter(text))) == wanted  # a character at a time
 
 
 def test_only_a_mixture_of_tokens_is_normalised(tmp_path: Path):

@@ -27,7 +27,7 @@ def tagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Any:
-    """The exit code of `thereafter compare ...`, what it printed, and what it said besides."""
+    """The exit code of `thereafter compare ...`, what it printed, and what it wrote to standard error."""
 
     def command(*spelled: str) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["thereafter", "compare", *spelled])

@@ -119,10 +119,10 @@ def test_curves_of_any_models(page: Any, ready_folder: Path):
     page.get_by_label("What is compared").select_option("curves")
     page.wait_for_selector('th[data-key="kind"]')
     assert "ngram: counted, not trained in steps" in page.locator("#measuring").text_content()
-    found = drawn(page, "#learning")
-    assert set(found) == {one.name for one in ready.READY} - {"ngram"}
+    curves = drawn(page, "#learning")
+    assert set(curves) == {one.name for one in ready.READY} - {"ngram"}
     log = [line for line in thereafter.load(ready_folder / "letters").log if line["event"] == "validation"]
-    assert found["letters"]["y"] == pytest.approx([line["perplexity"] for line in log])
+    assert curves["letters"]["y"] == pytest.approx([line["perplexity"] for line in log])
 
 
 def test_a_comparison_that_was_made_before(page: Any, small: thereafter.Comparison):

@@ -101,10 +101,10 @@ def cut_in_three(source: Source) -> dict[str, Source]:
     }
 
 
-def normalised(chunks: Iterable[str]) -> Iterator[str]:
+def normalise_space(chunks: Iterable[str]) -> Iterator[str]:
     """Words with single spaces between, a newline behind every line.
 
-    >>> "".join(normalised([" so ", "long\\n\\n and", " thanks"]))
+    >>> "".join(normalise_space([" so ", "long\\n\\n and", " thanks"]))
     'so long\\n\\nand thanks\\n'
     """
     inside, ended = False, True
@@ -141,6 +141,6 @@ def _line_ends(source: Source, marks: list[int]) -> list[int]:
 def _write(source: Source, path: Path, name: str, normalise: bool) -> Source:
     chunks = source.chunks(f"writing {name}")
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
-        for piece in normalised(chunks) if normalise else chunks:
+        for piece in normalise_space(chunks) if normalise else chunks:
             file.write(piece)
     return Source(name, (path,), lower=source.lower, letters_only=source.letters_only)

@@ -166,7 +166,7 @@ def validation_curve(trained: Trained, valid: Source) -> list[list[float]]:
     if "seen" in done and "steps" in done:
         steps.append((done["steps"], done["seen"]))
     at, seen = zip(*sorted(set(steps)), strict=True)
-    tokens, spelling, size = _charged(trained.tokenizer, valid.chunks())
+    tokens, spelling, size = _text_costs(trained.tokenizer, valid.chunks())
     return [
         [
             float(line["seconds"]),
@@ -181,7 +181,7 @@ def _validations(log: Sequence[Table]) -> list[Table]:
     return [line for line in log if line.get("event") == "validation"]
 
 
-def _charged(tokenizer: Tokenizer, chunks: Iterable[str]) -> tuple[int, float, int]:
+def _text_costs(tokenizer: Tokenizer, chunks: Iterable[str]) -> tuple[int, float, int]:
     """What turns nats a token into bits per byte: tokens, nats for the spelling of unknown forms, bytes."""
     spelling = Spelling.from_forms(tokenizer.ordinary_forms) if tokenizer.unknown_id is not None else None
     tokens, nats, size = 0, 0.0, 0

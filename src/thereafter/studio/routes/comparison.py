@@ -146,7 +146,7 @@ def _measure(studio: Studio, name: str, lm: LanguageModel) -> ComparedModel:
     stamp, texts = _stamp(run), ready.compared_sentences(studio.shelf.folders[READY])
     label = name.partition(":")[2] if name.startswith(READY) else name
     shipped = _shipped(studio, name)
-    measured = measure(lm, label, run, texts) if shipped is None else shipped.timed(lm, texts)
+    measured = measure(lm, label, run, texts) if shipped is None else shipped.with_speed(lm, texts)
     _known.keep(run, stamp, measured)
     return measured
 

@@ -64,11 +64,11 @@ class ComparedModel:
 
     @classmethod
     def from_dict(cls, stored: Table) -> Self:
-        """What `as_dict` gave; `timed` adds the speed."""
+        """What `as_dict` gave; `with_speed` adds the speed."""
         trial = Trial.from_dict(stored["trial"])
         return cls(replace(trial, latency=math.nan), tuple(map(float, stored["perplexities"])))
 
-    def timed(self, lm: LanguageModel, texts: Mapping[str, Path]) -> Self:
+    def with_speed(self, lm: LanguageModel, texts: Mapping[str, Path]) -> Self:
         """The same with the speed on this machine."""
         return replace(self, trial=replace(self.trial, latency=_latency(lm, texts)))
 

@@ -42,13 +42,13 @@ def sentences(
         raise OptionError(f"the number of sentences is {count!r}; expected 0 or more, or None for an endless stream")
     if part not in PARTS:
         raise UnknownNameError("part of the agreement corpus", str(part), PARTS)
-    stream = dealt(seed, pairs, max_distance, min_distance)
+    stream = deal(seed, pairs, max_distance, min_distance)
     return islice((sentence for belongs, sentence in stream if belongs == part), count)
 
 
-def dealt(seed: int, pairs: Iterable[str], max_distance: int, min_distance: int) -> Iterator[tuple[Part, Sentence]]:
+def deal(seed: int, pairs: Iterable[str], max_distance: int, min_distance: int) -> Iterator[tuple[Part, Sentence]]:
     """The endless stream of a seed, each sentence with the part it belongs to; options are checked at once."""
-    kinds = _checked_kinds(pairs)
+    kinds = _check_kinds(pairs)
     whole = isinstance(min_distance, int) and isinstance(max_distance, int)
     if not (whole and 0 <= min_distance <= max_distance <= LONGEST):
         raise OptionError(
@@ -64,8 +64,8 @@ def dealt(seed: int, pairs: Iterable[str], max_distance: int, min_distance: int)
     return _endless(Dice(f"agreement {seed}"), kinds, min_distance, max_distance)
 
 
-def _checked_kinds(pairs: Iterable[str]) -> tuple[str, ...]:
-    # A lone name is surely meant as a list of one, not as its letters.
+def _check_kinds(pairs: Iterable[str]) -> tuple[str, ...]:
+    # A lone name is surely meant as a list of one, not as its characters.
     kinds = tuple(dict.fromkeys([pairs] if isinstance(pairs, str) else pairs))
     for kind in kinds:
         if kind not in FRAMES:

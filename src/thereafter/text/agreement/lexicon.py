@@ -43,7 +43,7 @@ class Verb(NamedTuple):
 
 @dataclass(frozen=True)
 class AgreementLexicon:
-    """All open-class words, sorted by what can sensibly be said with them."""
+    """All open-class words, sorted by what they can sensibly be combined with."""
 
     nouns: dict[NounClass, tuple[Noun, ...]]
     intransitive: dict[NounClass, tuple[Verb, ...]]
@@ -178,7 +178,7 @@ def lexicon() -> AgreementLexicon:
 def neutral_forms() -> dict[str, str]:
     """Every word that carries a choice of number, of bracket or of `or`/`nor`, mapped to one form that does not.
 
-    Texts that differ in such choices alone become equal, which is how the parts of the corpus are told apart.
+    Texts that differ in such choices alone become equal, which is how the parts of the corpus are kept apart.
     """
     table = {noun.plural: noun.singular for noun in lexicon().all_nouns}
     table.update((verb.base, verb.third) for verb in lexicon().all_verbs)

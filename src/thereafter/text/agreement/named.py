@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TypedDict
 
 from thereafter.errors import UnknownNameError
 from thereafter.text.agreement.generator import DEFAULT_SENTENCES, LONGEST, sentences
@@ -17,6 +17,15 @@ from thereafter.text.agreement.parts import Part
 from thereafter.text.agreement.sentence import Sentence
 
 _FEWER = MappingProxyType({"train": 20_000, "valid": 1_000, "test": 2_000})
+
+
+class CorpusOptions(TypedDict):
+    """Arguments of `write_corpus`."""
+
+    name: str
+    pairs: tuple[str, ...]
+    max_distance: int
+    sizes: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -30,8 +39,8 @@ class SentenceCorpus:
     sizes: Mapping[str, int] = field(default_factory=lambda: DEFAULT_SENTENCES)
 
     @property
-    def options(self) -> dict[str, Any]:
-        """What `write_corpus` is to be told."""
+    def options(self) -> CorpusOptions:
+        """What `write_corpus` takes to write this corpus."""
         return {"name": self.name, "pairs": self.pairs, "max_distance": self.max_distance, "sizes": self.sizes}
 
     def sentences(

@@ -42,13 +42,13 @@ def twin(sentence: Sequence[str]) -> tuple[str, ...]:
     """
     before = ("", *sentence[:-1])
     return tuple(
-        word if after in words.MODALS else _turned_round().get(word, word)
+        word if after in words.MODALS else _other_numbers().get(word, word)
         for after, word in zip(before, sentence, strict=True)
     )
 
 
 @cache
-def _turned_round() -> dict[str, str]:
+def _other_numbers() -> dict[str, str]:
     nouns = [(noun.singular, noun.plural) for noun in lexicon().all_nouns]
     verbs = [(verb.third, verb.base) for verb in lexicon().all_verbs]
     pairs = [*nouns, *verbs, *words.AUXILIARIES]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from thereafter.config import Table
 from thereafter.errors import FormatError
 
 Number = Literal["singular", "plural"]
@@ -88,7 +88,7 @@ class Sentence:
             return None
         return self.attractors[-1].number == self.number
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Table:
         """The sentence as plain JSON values; `from_record` reads them back."""
         return {
             "text": self.text,
@@ -104,7 +104,7 @@ class Sentence:
         }
 
 
-def from_record(record: Mapping[str, Any]) -> Sentence:
+def from_record(record: Table) -> Sentence:
     """A sentence from what `Sentence.record` made of it; FormatError where it contradicts itself."""
     try:
         sentence = Sentence(

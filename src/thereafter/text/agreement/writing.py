@@ -10,7 +10,7 @@ from pathlib import Path
 
 from thereafter import progress
 from thereafter.errors import FormatError, OptionError, SourceError, StorageError, UnknownNameError
-from thereafter.text.agreement.generator import DEFAULT_SEED, DEFAULT_SENTENCES, LONGEST, dealt
+from thereafter.text.agreement.generator import DEFAULT_SEED, DEFAULT_SENTENCES, LONGEST, deal
 from thereafter.text.agreement.parts import PARTS, Part
 from thereafter.text.agreement.sentence import Sentence, from_record
 
@@ -36,7 +36,7 @@ def write_corpus(
             raise UnknownNameError("part of the agreement corpus", str(part), PARTS)
         if not isinstance(size, int) or size < 0:
             raise OptionError(f"the size of part {part!r} is {size!r}; expected a number of sentences, 0 or more")
-    stream = dealt(seed, pairs, max_distance, min_distance)
+    stream = deal(seed, pairs, max_distance, min_distance)
     texts = {str(part): folder / f"{name}.{part}.txt" for part in PARTS if part in sizes}
     aside = {
         end: end.with_name(f".{end.name}.{os.getpid()}.{os.urandom(4).hex()}")

@@ -59,7 +59,7 @@ def remember_first(dice: Dice, n: int) -> Line:
     """`c x z = c`: the first symbol comes back after n words of noise, the last of which, `=`, asks for it.
 
     The latching problem of Bengio, Simard and Frasconi 1994 (Learning long-term dependencies with gradient descent is
-    difficult): what is to be kept is said once, and noise follows.
+    difficult): what is to be kept is shown once, and noise follows.
     """
     first = dice.pick(SYMBOLS)
     noise = tuple(dice.pick(FILLERS) for _ in range(n - 1))
