@@ -18,7 +18,7 @@ from thereafter.figures.figure import Figure
 from thereafter.figures.style import canvas
 from thereafter.gallery import build as building
 from thereafter.gallery import models as training
-from thereafter.gallery.build import Writer, build, find_pictures
+from thereafter.gallery.build import GalleryWriter, build, find_pictures
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import Picture
 
@@ -68,7 +68,7 @@ def test_one_failing_picture_does_not_lose_the_others(tmp_path: Path, pictures: 
     assert list(gallery.figures) == ["one", "two"]
     assert gallery.figures["one"].name == "one"
     assert gallery.failed == {"broken": "ValueError: no such layer"}
-    page = Writer(tmp_path / "out", png=False).write(gallery)
+    page = GalleryWriter(tmp_path / "out", png=False).write(gallery)
     said = (tmp_path / "out" / "gallery.md").read_text(encoding="utf-8")
     assert "Measured on nothing, two. [Numbers](gallery/two.csv)" in said
     assert "Measured on nothing, another name. After Elman (1990). [Numbers]" in said
@@ -83,7 +83,7 @@ def test_without_a_browser_the_page_is_written_and_a_note_says_what_is_missing(
 
     monkeypatch.setattr(building, "render", missing)
     gallery = build(pictures, Models(tmp_path))
-    Writer(tmp_path / "out").write(gallery)
+    GalleryWriter(tmp_path / "out").write(gallery)
     assert gallery.notes == ["no PNGs: a picture needs a browser; try: apt-get install chromium"]
     assert (tmp_path / "out" / "gallery.html").exists()
     assert "![" not in (tmp_path / "out" / "gallery.md").read_text(encoding="utf-8")
@@ -122,7 +122,7 @@ def test_what_can_be_drawn_is_written_before_a_model_is_trained(tmp_path: Path, 
     first = Picture("one", "", lambda models: drawn("one"))
     reporter = Notes()
     with progress.reporting(reporter), pytest.raises(KeyboardInterrupt):
-        build([first, Picture("two", "", needs_a_model)], Models(tmp_path / "m"), Writer(out, png=False).write)
+        build([first, Picture("two", "", needs_a_model)], Models(tmp_path / "m"), GalleryWriter(out, png=False).write)
     assert (out / "gallery" / "one.csv").exists()
     assert "About one" in (out / "gallery.html").read_text(encoding="utf-8")
     assert "About one" in (out / "gallery.md").read_text(encoding="utf-8")
@@ -140,7 +140,7 @@ def test_a_picture_is_drawn_once_and_the_page_has_all(
 
     monkeypatch.setattr(building, "render", render)
     monkeypatch.setattr(building, "_WRITE_EVERY", 0.0)  # after each picture
-    build(pictures, Models(tmp_path), Writer(tmp_path / "out").write)
+    build(pictures, Models(tmp_path), GalleryWriter(tmp_path / "out").write)
     assert rendered == [["one"], ["two"]]
     said = (tmp_path / "out" / "gallery.md").read_text(encoding="utf-8")
     assert "![About another name](gallery/one.png)" in said

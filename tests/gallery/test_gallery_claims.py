@@ -70,12 +70,12 @@ PAIRS = [
     (state_claims.number_kept, unit(0.5, 0.99), unit(0.5, 0.5)),
     (state_claims.heads_look_back(3, 0), heads(0.7), heads(0.3)),
     (claims.fast_then_slow, curves(25.0, 22.0), curves(700.0, 18.0)),
-    (claims.units_found, units(0.95, 0.5), units(0.95, 0.7)),
-    (claims.units_found, units(0.95, 0.5), units(0.8, 0.5)),
-    (claims.forgotten_by_rnn, long("distance", "bits", SMALL), long("distance", "bits", SAME)),
-    (claims.attracted, long("last noun", "mean", MISLED), long("last noun", "mean", NOT_MISLED)),
+    (claims.units_follow_text, units(0.95, 0.5), units(0.95, 0.7)),
+    (claims.units_follow_text, units(0.95, 0.5), units(0.8, 0.5)),
+    (claims.rnn_forgets, long("distance", "bits", SMALL), long("distance", "bits", SAME)),
+    (claims.attractors_mislead, long("last noun", "mean", MISLED), long("last noun", "mean", NOT_MISLED)),
     (claims.gated_remember_longer, long("n", "accuracy", REACHED), long("n", "accuracy", LOST)),
-    (claims.verb_expected, long("after", "share", SURE), long("after", "share", UNSURE)),
+    (claims.verb_is_expected, long("after", "share", SURE), long("after", "share", UNSURE)),
     (
         claims.distance_hurts_rnn,
         long("words between", "mean", {"rnn": {"0": 1.0, "9-12": 0.5}, "lstm": {"0": 1.0, "9-12": 0.9}}),
@@ -87,13 +87,13 @@ PAIRS = [
         long("n", "accuracy", CLIPPED | {"relu clipped at 0.1": {1: 0.4}}),
     ),
     (
-        claims.cut_short,
+        claims.truncation_hurts,
         long("n", "accuracy", {"cut after 4 words": {1: 0.3}, "cut after 32 words": {1: 0.9}}),
         long("n", "accuracy", {"cut after 4 words": {1: 0.9}, "cut after 32 words": {1: 0.9}}),
     ),
-    (claims.sparser, figure(seen_in_new_text=[1.0, 0.5, 0.1]), figure(seen_in_new_text=[1.0, 0.5, 0.6])),
+    (claims.longer_is_sparser, figure(seen_in_new_text=[1.0, 0.5, 0.1]), figure(seen_in_new_text=[1.0, 0.5, 0.6])),
     (
-        claims.cold_is_sharp,
+        claims.low_temperature_sharpens,
         Figure("t", "T", "", None, {"T=0.5": [0.9], "T=2": [0.3]}),
         Figure("t", "T", "", None, {"T=0.5": [0.3], "T=2": [0.9]}),
     ),
@@ -138,15 +138,15 @@ def test_senses_and_paths_are_compared_as_they_lie():
     assert "here it does not show: 1 of 2" in state_claims.senses_apart(figure(**mixed))
     line, zigzag = np.linspace(0, 1, 20)[:, None], np.array([0.0, 1.0] * 10)[:, None]
     assert state_claims.step_share(zigzag) == pytest.approx(2.0)  # a whole width a step, half a width from the centre
-    assert state_claims.smoother(line, zigzag).startswith("As the book says")
-    assert "here it does not show" in state_claims.smoother(zigzag, line)
+    assert state_claims.cell_state_is_smoother(line, zigzag).startswith("As the book says")
+    assert "here it does not show" in state_claims.cell_state_is_smoother(zigzag, line)
 
 
 def test_the_caption_ends_with_what_the_numbers_say_of_the_claim(tmp_path: Any):
     shown = figure(seen_in_new_text=[1.0, 0.5])
-    built = build([Picture("one", "Elman (1990)", lambda models: shown, claims.sparser)], Models(tmp_path))
+    built = build([Picture("one", "Elman (1990)", lambda models: shown, claims.longer_is_sparser)], Models(tmp_path))
     assert built.failed == {}
-    assert built.figures["one"].caption == f"Measured. {claims.sparser(shown)}"
+    assert built.figures["one"].caption == f"Measured. {claims.longer_is_sparser(shown)}"
 
 
 def test_the_models_know_every_word_of_the_running_example():

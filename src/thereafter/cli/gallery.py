@@ -30,12 +30,12 @@ def gallery(
     Example: thereafter gallery --out gallery --only gradient-decay,lstm-cell
     """
     from thereafter.folders import cache_folder
-    from thereafter.gallery.build import Writer, build, find_pictures
+    from thereafter.gallery.build import GalleryWriter, build, find_pictures
     from thereafter.gallery.models import Models
 
     wanted = [name.strip() for name in only.split(",") if name.strip()]
     pictures = find_pictures(wanted)
-    writer = Writer(out, png=png)
+    writer = GalleryWriter(out, png=png)
     built = build(pictures, Models(models or cache_folder() / "gallery", seed), writer.write)
     page = writer.page if built.figures else writer.write(built)
     for note in built.notes:

@@ -1,1 +1,10 @@
-"""Every picture of the books from small models, shipped or trained: `thereafter gallery`."""
+"""The gallery: figures of the textbooks, drawn from small models that are trained here.
+
+build               draws all pictures and writes the page, PNGs and Markdown
+picture             Picture: name, source, how it is drawn, which claim it shows
+models              the models that the pictures show
+sources             the books and papers the pictures are after
+example, bank       the running sentence; a generated text with an ambiguous word
+diagrams, traces, gradients, memory, units      the pictures, a file for each family
+claims, state_claims        whether a claim of a source shows in the numbers
+"""

@@ -1,4 +1,4 @@
-"""A small generated text in which one word has two senses, told apart only by words that came before it.
+"""A small generated text in which one word has two senses, which only the words before it tell apart.
 
 Between the word that settles the sense and "bank" stand words that both senses share, so that a model has to carry it.
 """
@@ -26,26 +26,26 @@ _LINKS = ("and", "so", "while", "until", "because", "and then", "and after that"
 
 
 def sentences(count: int, seed: int = 0) -> list[str]:
-    """So many sentences, such as "the river rose and the bank was muddy"."""
+    """`count` sentences, such as "the river rose and the bank was muddy"."""
     draw = random.Random(f"bank {seed}")
     made = []
     for _ in range(count):
         sense = draw.choice(list(SENSES))
-        begun = _begun(draw, sense)
-        made.append(f"{begun} was {draw.choice(SENSES[sense][2])}")
+        beginning = _beginning(draw, sense)
+        made.append(f"{beginning} was {draw.choice(SENSES[sense][2])}")
     return made
 
 
 def contexts(each: int, seed: int = 1) -> dict[str, list[str]]:
     """Beginnings of either sense that end with the word."""
     draw = random.Random(f"contexts {seed}")
-    found = {}
+    by_sense = {}
     for sense in SENSES:
         different: dict[str, None] = {}
         while len(different) < each:
-            different[_begun(draw, sense)] = None
-        found[sense] = list(different)
-    return found
+            different[_beginning(draw, sense)] = None
+        by_sense[sense] = list(different)
+    return by_sense
 
 
 def write(path: Path, count: int = 4000, seed: int = 0) -> Path:
@@ -55,6 +55,6 @@ def write(path: Path, count: int = 4000, seed: int = 0) -> Path:
     return path
 
 
-def _begun(draw: random.Random, sense: str) -> str:
+def _beginning(draw: random.Random, sense: str) -> str:
     nouns, verbs, _ = SENSES[sense]
     return f"{draw.choice(_FIRST)} {draw.choice(nouns)} {draw.choice(verbs)} {draw.choice(_LINKS)} the {WORD}"

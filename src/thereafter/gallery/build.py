@@ -1,7 +1,7 @@
 """The gallery: every picture from small models of its own, as a page, as PNGs and as Markdown.
 
-What is drawn is written before the next model is trained, and now and then between: a gallery that is stopped leaves
-all it had. Not after every picture, since each time a browser starts and the whole page is written again.
+Pictures are written before the next model is trained and every few seconds, so that a gallery that is stopped leaves
+what it had. They are not written one by one, because each time a browser starts and the whole page is written again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def find_pictures(only: Sequence[str] = ()) -> list[Picture]:
 def build(
     pictures: Sequence[Picture], models: Models, keep: Callable[[Gallery], object] = lambda gallery: None
 ) -> Gallery:
-    """Make every picture; one that fails is written down and does not stop the others.
+    """Draw every picture; one that fails is noted and does not stop the others.
 
     `keep` is called with what is made so far: before a model is trained, every few seconds, and at the end.
     """
@@ -97,7 +97,7 @@ def build(
     return gallery
 
 
-class Writer:
+class GalleryWriter:
     """Writes a gallery that grows: `gallery.html` (all in one page), `gallery.md`, `gallery/NAME.csv` and `.png`.
 
     Without kaleido or a browser there are no PNGs: a note says what is missing, and the page has every picture.

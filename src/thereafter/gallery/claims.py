@@ -1,4 +1,4 @@
-"""Whether what a source claims shows in a picture: each function reads it off the figure's own numbers.
+"""Whether a claim of a source shows in a picture: each function reads it off the figure's own numbers.
 
 Claims about states, gates and attention are in `state_claims`.
 
@@ -33,15 +33,16 @@ def verdict(holds: bool, claim: str, evidence: str, who: str = "the book") -> st
 
 
 def column(figure: Figure, name: str) -> NDArray[Any]:
+    """A column of the figure's table as an array, of numbers or of words."""
     return np.array(figure.table[name])
 
 
 def gru_is_smaller(figure: Figure) -> str:
-    counted = dict(zip(figure.table["cell"], figure.table["counted"], strict=True))
+    counted = dict(zip(figure.words("cell"), figure.numbers("counted"), strict=True))
     share = counted["gru"] / counted["lstm"]
-    said = verdict(share == 0.75, "a GRU has three quarters of an LSTM's weights", f"{share:.0%}")
+    sentence = verdict(share == 0.75, "a GRU has three quarters of an LSTM's weights", f"{share:.0%}")
     drawn = 787_000 / counted["lstm"]
-    return f"{said} (The book draws 787K for the LSTM, {drawn:.1f} times what is counted here.)"
+    return f"{sentence} (The book draws 787K for the LSTM, {drawn:.1f} times what is counted here.)"
 
 
 def fast_then_slow(figure: Figure) -> str:
@@ -58,42 +59,42 @@ def fast_then_slow(figure: Figure) -> str:
         start = np.log(loss[1][0])
         shares.append(float((start - early) / (start - falling[-1])))
         gaps.append(float(loss[0][-1] / loss[1][-1]))
-    said = verdict(
+    sentence = verdict(
         min(shares) > 0.5,
         "perplexity falls fast at first and slowly later",
         f"{min(shares):.0%} or more of the fall of the loss comes in the first quarter",
     )
     over = f"at the end it is {min(gaps):.2f} to {max(gaps):.2f} times that of the last batches"
-    return f"{said} {verdict(min(gaps) > 1, 'perplexity on validation text is slightly higher', over)}"
+    return f"{sentence} {verdict(min(gaps) > 1, 'perplexity on validation text is slightly higher', over)}"
 
 
-def cold_is_sharp(figure: Figure) -> str:
-    heights = [(float(name[2:]), values[0]) for name, values in figure.table.items() if name.startswith("T=")]
+def low_temperature_sharpens(figure: Figure) -> str:
+    heights = [(float(name[2:]), figure.numbers(name)[0]) for name in figure.table if name.startswith("T=")]
     ordered = [height for _, height in sorted(heights)]
     evidence = ", ".join(f"{height:.2f} at T = {warmth:g}" for warmth, height in sorted(heights))
     falls = all(one >= other for one, other in pairwise(ordered))
     return verdict(falls, "low temperature sharpens and high flattens", f"the likeliest has {evidence}", "the article")
 
 
-def sparser(figure: Figure) -> str:
+def longer_is_sparser(figure: Figure) -> str:
     seen = column(figure, "seen in new text")
     evidence = f"seen before were {seen[0]:.0%} of single tokens and {seen[-1]:.1%} of {len(seen)}-grams"
     falls = bool((np.diff(seen) < 0).all())
     return verdict(falls, "the longer the n-gram, the fewer of new text were ever seen", evidence, "the article")
 
 
-def per_model(figure: Figure, key: str, value: str) -> dict[str, dict[Any, float]]:
-    """{model: {key: value}} of a long table."""
-    rows: dict[str, dict[Any, float]] = {}
-    for model, place, number in zip(figure.table["model"], figure.table[key], figure.table[value], strict=True):
-        rows.setdefault(str(model), {})[place] = float(number)
+def per_model(figure: Figure, key: str, value: str) -> dict[str, dict[str, float]]:
+    """{model: {key: value}} of a long table; keys as they are printed."""
+    rows: dict[str, dict[str, float]] = {}
+    for model, place, number in zip(figure.words("model"), figure.words(key), figure.numbers(value), strict=True):
+        rows.setdefault(model, {})[place] = number
     return rows
 
 
-def forgotten_by_rnn(figure: Figure) -> str:
+def rnn_forgets(figure: Figure) -> str:
     """Under a tenth of the bit 8 words on in an RNN (position 10 of the book's sentence), more in an LSTM."""
     bits = per_model(figure, "distance", "bits")
-    rnn, lstm = bits["rnn"][8], bits["lstm"][8]
+    rnn, lstm = bits["rnn"]["8"], bits["lstm"]["8"]
     evidence = f"a probe reads {rnn:.2f} bits from the RNN and {lstm:.2f} from the LSTM"
     return verdict(
         rnn < 0.1 < lstm, "8 words on a simple RNN has lost the subject's number and an LSTM has not", evidence
@@ -111,7 +112,7 @@ def distance_hurts_rnn(figure: Figure) -> str:
     )
 
 
-def attracted(figure: Figure) -> str:
+def attractors_mislead(figure: Figure) -> str:
     """Who loses verbs, and how many, where the last noun before the verb has the other number."""
     share = per_model(figure, "last noun", "mean")
     drops = {model: one["congruent"] - one["incongruent"] for model, one in share.items()}
@@ -120,31 +121,31 @@ def attracted(figure: Figure) -> str:
     return verdict(holds, "a noun of the other number misleads every model", evidence, "the paper")
 
 
-def verb_expected(figure: Figure) -> str:
-    last = dict(zip(figure.table["model"], figure.table["share"], strict=True))  # of a model the last row stays
+def verb_is_expected(figure: Figure) -> str:
+    last = dict(zip(figure.words("model"), figure.numbers("share"), strict=True))  # of a model the last row stays
     evidence = ", ".join(f"{model} {value:.0%}" for model, value in last.items())
     holds = abs(last["rnn"] - 0.5) < 0.1 and min(last["gru"], last["lstm"]) > HIGH
     return verdict(holds, "at the verb a simple RNN is undecided, a GRU and an LSTM are sure", evidence)
 
 
 def lower_layers_know(figure: Figure) -> str:
-    layers = list(figure.table["layer"])
+    layers = figure.words("layer")
     gain = column(figure, "selectivity")
     evidence = ", ".join(f"{layer} {value:.0%}" for layer, value in zip(layers, gain, strict=True))
     ordered = [value for layer, value in zip(layers, gain, strict=True) if layer != "word vectors"]
-    said = f"above the control the probe is right by {evidence}"
-    return verdict(ordered[0] > ordered[-1], "lower layers hold word classes and higher ones less", said)
+    figures = f"above the control the probe is right by {evidence}"
+    return verdict(ordered[0] > ordered[-1], "lower layers hold word classes and higher ones less", figures)
 
 
 def gated_remember_longer(figure: Figure) -> str:
-    reach = {model: reached(rows) for model, rows in per_model(figure, "n", "accuracy").items()}
+    reach = {model: longest_reach(rows) for model, rows in per_model(figure, "n", "accuracy").items()}
     gated = {model: reach[model] for model in ("gru", "lstm") if model in reach}
     evidence = ", ".join(f"{model} {n}" for model, n in reach.items())
-    said = f"the largest n up to which nine in ten answers are right: {evidence}"
-    return verdict(min(gated.values()) > reach["rnn"], "gated cells remember longer than a simple RNN", said)
+    figures = f"the largest n up to which nine in ten answers are right: {evidence}"
+    return verdict(min(gated.values()) > reach["rnn"], "gated cells remember longer than a simple RNN", figures)
 
 
-def reached(rows: dict[Any, float]) -> int:
+def longest_reach(rows: dict[str, float]) -> int:
     """The largest n up to which every accuracy is high; 0 where the first is not."""
     last = 0
     for n, accuracy in rows.items():
@@ -154,13 +155,13 @@ def reached(rows: dict[Any, float]) -> int:
     return last
 
 
-def cut_short(figure: Figure) -> str:
+def truncation_hurts(figure: Figure) -> str:
     """Whether gradients cut latest leave more right answers than those cut first."""
     means = {model: float(np.mean(list(rows.values()))) for model, rows in per_model(figure, "n", "accuracy").items()}
     ordered = list(means.values())
     evidence = ", ".join(f"{model} {value:.0%}" for model, value in means.items())
-    said = f"right on average: {evidence}"
-    return verdict(ordered[0] < ordered[-1], "cutting gradients early misses what is further back", said)
+    figures = f"right on average: {evidence}"
+    return verdict(ordered[0] < ordered[-1], "cutting gradients early misses what is further back", figures)
 
 
 def clipping_saves_relu(figure: Figure) -> str:
@@ -169,12 +170,12 @@ def clipping_saves_relu(figure: Figure) -> str:
     light = {model.split()[0]: value for model, value in means.items() if model.endswith("at 5")}
     heavy = {model.split()[0]: value for model, value in means.items() if not model.endswith("at 5")}
     holds = light["relu"] < light["tanh"] and heavy["relu"] > light["relu"]
-    said = f"right on average: {evidence}"
-    return verdict(holds, "ReLU needs heavier clipping than tanh in a simple RNN", said, "the lecture")
+    figures = f"right on average: {evidence}"
+    return verdict(holds, "ReLU needs heavier clipping than tanh in a simple RNN", figures, "the lecture")
 
 
-def units_found(figure: Figure) -> str:
-    """AUC of at least 0.9 against a control below 0.6, for what can be told by yes or no."""
+def units_follow_text(figure: Figure) -> str:
+    """AUC of at least 0.9 against a control below 0.6, for properties that hold or do not hold."""
     yes = column(figure, "measure") == "AUC"
     units, control = column(figure, "held out")[yes].astype(float), column(figure, "control")[yes].astype(float)
     good = (units > HIGH) & (control < _NEAR_CHANCE)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from thereafter.gallery.picture import Picture
 from thereafter.gallery.sources import ARTICLE, LECTURE, TRANSFORMERS, after_book
 
 if TYPE_CHECKING:
+    from thereafter.config import Table
     from thereafter.figures.figure import Figure
     from thereafter.gallery.models import Models
     from thereafter.inspection.measurement import Measurement
     from thereafter.language_model import LanguageModel
+    from thereafter.models.base import Ids
 
 DISTANCE = 30
 """How far back is looked on running text; where lines stand alone, as far as they go."""
 
 
-def _ids(models: Models, lm: LanguageModel) -> tuple[Any, str]:
+def _ids(models: Models, lm: LanguageModel) -> tuple[Ids, str]:
     from thereafter.inspection.excerpt import excerpt
 
     ids, _ = excerpt(lm.tokenizer, source=str(models.sentences()["test"]))
@@ -56,7 +58,7 @@ def _depth(models: Models) -> Figure:
     from thereafter.figures.gradients import gradient_depth
     from thereafter.gallery.models import LINES
 
-    options: dict[str, Any] = {"layers": 3, "hidden": 64, "tied": False, "dropout": 0.0, "batch": 16, "rate": 0.01}
+    options: Table = {"layers": 3, "hidden": 64, "tied": False, "dropout": 0.0, "batch": 16, "rate": 0.01}
     parts = models.sentences()
     options |= LINES | {"tokens_budget": 1_200_000, "seed": models.seed, "tokens": "word", "valid": parts["valid"]}
     deep = models.trained("agreement-lstm-3", parts["train"], "lstm", **options)
@@ -67,12 +69,12 @@ def _truncation(models: Models) -> Figure:
     from thereafter.figures.gradients import truncation_kept
     from thereafter.inspection.truncation import truncation_effect
 
-    found = []
+    truncations = []
     for kind in ("rnn", "gru", "lstm"):
         lm = models.agreement(kind)
         ids, text = _ids(models, lm)
-        found.append(truncation_effect(lm.model, ids, rows=16, name=kind, text=text))
-    return truncation_kept(found)
+        truncations.append(truncation_effect(lm.model, ids, rows=16, name=kind, text=text))
+    return truncation_kept(truncations)
 
 
 def _jacobians(models: Models, kind: str) -> Measurement:
@@ -127,11 +129,11 @@ def _growth() -> Measurement:
     from thereafter.models.build import build, settings_of
     from thereafter.ready.threads import one_thread
 
-    size: dict[str, Any] = {"hidden": 64, "layers": 2}
+    size: Table = {"hidden": 64, "layers": 2}
     kinds = {"rnn": size, "lstm": size, "transformer": size | {"heads": 4, "context": 2048}}
-    made = {kind: build(kind, settings_of(kind)(**options), vocabulary_size=256) for kind, options in kinds.items()}
+    models = {kind: build(kind, settings_of(kind)(**options), vocabulary_size=256) for kind, options in kinds.items()}
     with one_thread():  # beside other work threads wait for each other, and times say nothing
-        return growth(made | {PLAIN: made["transformer"]}, (128, 256, 512, 1024, 2048), plain_attention=[PLAIN])
+        return growth(models | {PLAIN: models["transformer"]}, (128, 256, 512, 1024, 2048), plain_attention=[PLAIN])
 
 
 def _time(models: Models) -> Figure:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from thereafter.figures import agreement as drawn
+from thereafter.config import Table
+from thereafter.figures import agreement as figures_of_agreement
 from thereafter.figures.figure import Figure
 from thereafter.figures.memory import accuracy_by_n, information_decay, word_class_by_layer
 from thereafter.gallery import claims
@@ -26,29 +26,29 @@ from thereafter.ready.models import READY
 from thereafter.text.agreement import sentences
 from thereafter.text.memory import task, text_of
 
-AGREEING = tuple(name for name in KINDS if name in {one.name for one in READY})
+KINDS_COMPARED = tuple(name for name in KINDS if name in {one.name for one in READY})
 """The kinds that there are ready models of, oldest first."""
 LINZEN = "Linzen, Dupoux and Goldberg (2016)"
 RECURRENT = ("rnn", "gru", "lstm", "mingru", "minlstm")
 CELLS = (*RECURRENT, "transformer")
-_SMALL: dict[str, Any] = {"tokens": "word", "hidden": 32, "dropout": 0.0, "batch": 16}
-# word vectors that start large are told apart from the first step on: small ones cost a plateau of many epochs
-_RECURRENT: dict[str, Any] = {"layers": 1, "embed": 16, "tied": False, "init": 1.0}
-_TRANSFORMER: dict[str, Any] = {"layers": 2, "heads": 4, "context": 128}
+_SMALL: Table = {"tokens": "word", "hidden": 32, "dropout": 0.0, "batch": 16}
+# word vectors that start large differ from the first step on; small ones cost a plateau of many epochs
+_RECURRENT: Table = {"layers": 1, "embed": 16, "tied": False, "init": 1.0}
+_TRANSFORMER: Table = {"layers": 2, "heads": 4, "context": 128}
 
 
 def reader_of(lm: LanguageModel, source: str, name: str | None = None) -> SentenceReader:
-    """What the instruments hold of a trained model; `source` names its text in captions."""
+    """A trained model as the instruments read it; `source` names its text in captions."""
     return replace(SentenceReader.of(lm.model, lm.tokenizer, lm.config, name), source=source)
 
 
-def agreeing(models: Models, kind: str) -> SentenceReader:
+def agreement_reader(models: Models, kind: str) -> SentenceReader:
     """One of the models that all pictures of agreement share."""
     return reader_of(models.agreement(kind), f"agreement with up to {BETWEEN} words between")
 
 
 def on_task(
-    models: Models, name: str, kind: str, *, label: str, count: int, shortest: int = 0, longest: int, **options: Any
+    models: Models, name: str, kind: str, *, label: str, count: int, shortest: int = 0, longest: int, **options: object
 ) -> SentenceReader:
     """A small model trained on `count` lines of a memory task with n from `shortest` to `longest`."""
     text = models.folder / f"{name}-{shortest}-{longest}-{count}" / "train.txt"
@@ -62,29 +62,31 @@ def on_task(
 
 def _information_decay(models: Models) -> Figure:
     distances = (0, 1, 2, 3, 4, 6, 8, 10, 12, 15, 20)
-    probed = [probe_number(agreeing(models, kind), distances) for kind in ("rnn", "gru")]
-    lstm = agreeing(models, "lstm")
+    probed = [probe_number(agreement_reader(models, kind), distances) for kind in ("rnn", "gru")]
+    lstm = agreement_reader(models, "lstm")
     probed.append(probe_number(lstm, distances, field="c"))
     probed.append(probe_number(replace(lstm, name="lstm, h"), distances))
     return information_decay(probed)
 
 
 def _agreements(models: Models) -> list[Measurement]:
-    asked = list(sentences(2000, seed=77, part="test", max_distance=2 * BETWEEN))
-    return [agreement(agreeing(models, kind), asked) for kind in AGREEING]
+    test_sentences = list(sentences(2000, seed=77, part="test", max_distance=2 * BETWEEN))
+    return [agreement(agreement_reader(models, kind), test_sentences) for kind in KINDS_COMPARED]
 
 
 def _by_distance(models: Models) -> Figure:
-    return drawn.accuracy_by_distance(_agreements(models))
+    return figures_of_agreement.accuracy_by_distance(_agreements(models))
 
 
 def _by_congruence(models: Models) -> Figure:
-    return drawn.accuracy_by_congruence(_agreements(models))
+    return figures_of_agreement.accuracy_by_congruence(_agreements(models))
 
 
 def _was_or_were(models: Models) -> Figure:
-    found = [expectation(agreeing(models, kind), BEFORE_VERB, ("was", "were")) for kind in ("rnn", "gru", "lstm")]
-    return drawn.expectation_along(found, verb=VERB)
+    expectations = [
+        expectation(agreement_reader(models, kind), BEFORE_VERB, ("was", "were")) for kind in ("rnn", "gru", "lstm")
+    ]
+    return figures_of_agreement.expectation_along(expectations, verb=VERB)
 
 
 def _word_class(models: Models) -> Figure:
@@ -110,7 +112,7 @@ def _word_class(models: Models) -> Figure:
 _ONE_SEED = "one seed each, settings chosen so that the task can be learned: no neutral comparison"
 
 
-def _asked(readers: Sequence[SentenceReader], name: str, spans: Sequence[int], longest: int) -> list[Measurement]:
+def _measure(readers: Sequence[SentenceReader], name: str, spans: Sequence[int], longest: int) -> list[Measurement]:
     return [memory(reader, task(name), spans, longest=longest) for reader in readers]
 
 
@@ -122,7 +124,7 @@ def _remember(models: Models) -> Figure:
             on_task(models, "remember-first", kind, label=kind, count=4000, longest=20, epochs=16, rate=rate)
         )
     return accuracy_by_n(
-        _asked(readers, "remember-first", (1, 2, 3, 5, 8, 12, 16, 20, 25, 30, 40), 20),
+        _measure(readers, "remember-first", (1, 2, 3, 5, 8, 12, 16, 20, 25, 30, 40), 20),
         name="memory-remember-first",
         title="Remember the first symbol for n steps",
         note=f"each cell has 32 units and saw 4,000 lines of n from 1 to 20, 16 times over; {_ONE_SEED}",
@@ -135,7 +137,7 @@ def _count(models: Models) -> Figure:
         for kind in RECURRENT[:4]
     ]
     return accuracy_by_n(
-        _asked(readers, "count-and-fire", range(1, 17), 8),
+        _measure(readers, "count-and-fire", range(1, 17), 8),
         name="memory-count-and-fire",
         title="Count to n, fire after n",
         note=f"each n has one line, right always or never; 32 units each, trained on n from 1 to 8; {_ONE_SEED}",
@@ -148,7 +150,7 @@ def _brackets(models: Models) -> Figure:
         for kind in RECURRENT
     ]
     return accuracy_by_n(
-        _asked(readers, "balanced-brackets", range(0, 31, 2), 20),
+        _measure(readers, "balanced-brackets", range(0, 31, 2), 20),
         name="memory-balanced-brackets",
         title="Which bracket is open, n words back",
         note=f"32 units each, trained on n from 0 to 20; {_ONE_SEED}",
@@ -174,7 +176,7 @@ def _truncation(models: Models) -> Figure:
         for steps in (4, 8, 16, 32)
     ]
     return accuracy_by_n(
-        _asked(readers, "remember-first", range(1, 21), 14),
+        _measure(readers, "remember-first", range(1, 21), 14),
         name="memory-by-truncation",
         title="Truncated backpropagation and memory",
         asked="GRUs of 32 units, their gradients cut after 4 to 32 words and their states carried on,",
@@ -183,14 +185,14 @@ def _truncation(models: Models) -> Figure:
 
 
 def _relu(models: Models) -> Figure:
-    rest: dict[str, Any] = {"optimizer": "sgd", "schedule": "cosine", "rate": 0.5, "epochs": 6}
+    rest: Table = {"optimizer": "sgd", "schedule": "cosine", "rate": 0.5, "epochs": 6}
     readers = []
     for bend, clip in (("tanh", 5.0), ("relu", 5.0), ("tanh", 0.1), ("relu", 0.1)):
         way = rest | {"nonlinearity": bend, "clip": clip}
         label = f"{bend} clipped at {clip:g}"
         readers.append(on_task(models, "balanced-brackets", "rnn", label=label, count=3000, longest=20, **way))
     return accuracy_by_n(
-        _asked(readers, "balanced-brackets", range(0, 31, 2), 20),
+        _measure(readers, "balanced-brackets", range(0, 31, 2), 20),
         name="memory-relu-tanh",
         title="ReLU and tanh with light and heavy clipping",
         asked="Simple RNNs of 32 units with tanh or ReLU, the gradient's norm clipped at 5 or 0.1,",
@@ -199,14 +201,14 @@ def _relu(models: Models) -> Figure:
 
 
 PICTURES: list[Picture] = [
-    Picture("information-decay", after_book(), _information_decay, claims.forgotten_by_rnn),
+    Picture("information-decay", after_book(), _information_decay, claims.rnn_forgets),
     Picture("agreement-by-distance", after_book(LINZEN), _by_distance, claims.distance_hurts_rnn),
-    Picture("agreement-by-congruence", LINZEN, _by_congruence, claims.attracted),
-    Picture("was-or-were", after_book(), _was_or_were, claims.verb_expected),
+    Picture("agreement-by-congruence", LINZEN, _by_congruence, claims.attractors_mislead),
+    Picture("was-or-were", after_book(), _was_or_were, claims.verb_is_expected),
     Picture("word-class-by-layer", after_book("Hewitt and Liang (2019)"), _word_class, claims.lower_layers_know),
     Picture("memory-remember-first", "Hochreiter and Schmidhuber (1997)", _remember, claims.gated_remember_longer),
     Picture("memory-count-and-fire", "Hochreiter and Schmidhuber (1997)", _count, claims.gated_remember_longer),
     Picture("memory-balanced-brackets", "Hochreiter and Schmidhuber (1997)", _brackets, claims.gated_remember_longer),
-    Picture("memory-by-truncation", after_book("Williams and Peng (1990)"), _truncation, claims.cut_short),
+    Picture("memory-by-truncation", after_book("Williams and Peng (1990)"), _truncation, claims.truncation_hurts),
     Picture("memory-relu-tanh", LECTURE, _relu, claims.clipping_saves_relu),
 ]

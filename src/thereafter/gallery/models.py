@@ -1,8 +1,8 @@
-"""The small models all pictures of the gallery are made of: ready ones, and others that are trained and kept.
+"""The small models that the pictures show: the ready ones, and others that are trained and kept.
 
-The ready models of the sentences and of letters ship with the package (`thereafter.ready`); what else a picture needs
-is trained when it is first asked for. Budgets are in tokens, not in minutes, so that every build gives the same
-pictures on the same machine. A training that was stopped goes on where it was.
+The ready models of sentences and of characters ship with the package (`thereafter.ready`); what else a picture needs
+is trained when it is first needed. Budgets are in tokens, not in minutes, so that every build gives the same
+pictures on the same machine. A training run that was stopped is resumed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from thereafter.api import train
+from thereafter.config import Table
 from thereafter.language_model import LanguageModel, load_language_model, resume_language_model
 from thereafter.ready import models as ready
 from thereafter.ready import shipped
@@ -21,15 +22,15 @@ from thereafter.ready.threads import one_thread
 from thereafter.runs.folder import is_finished, is_run
 
 BETWEEN, BUDGET = ready.BETWEEN, ready.BUDGET
-LINES: dict[str, Any] = {"text.context": "line", "batching": "lines"}
+LINES: Table = {"text.context": "line", "batching": "lines"}
 """Sentences that have nothing to do with each other: each begins with a fresh state."""
 
 _READY = {one.name: one for one in ready.READY}
-_MINGRU: dict[str, Any] = _READY["gru"].options | {"hidden": 128, "tokens_budget": BUDGET}
+_MINGRU: Table = _READY["gru"].options | {"hidden": 128, "tokens_budget": BUDGET}
 
 
 class Models:
-    """Models by name, under a folder that outlives the build; `seed` is that of all trainings.
+    """Models by name, under a folder that outlives the build; `seed` is that of all training runs.
 
     `before_training` is called with the name of a model that is about to be trained.
     """
@@ -73,7 +74,7 @@ class Models:
         A kept model is found by its options too: after a change of them it is trained anew.
         """
         if name not in self._loaded:
-            run = self.folder / f"{name}-{_mark(source, kind, options)}"
+            run = self.folder / f"{name}-{_hash(source, kind, options)}"
             if not (is_run(run) and is_finished(run)):
                 self.before_training(name)
             with one_thread():
@@ -83,8 +84,8 @@ class Models:
         return self._loaded[name]
 
 
-def _mark(source: str | Path, kind: str, options: dict[str, Any]) -> str:
-    """A few letters that differ where the training does; where the gallery lies makes no difference."""
+def _hash(source: str | Path, kind: str, options: Table) -> str:
+    """A short hash of the training: of its source, kind and options, not of where the gallery lies."""
     settings = {name: value.name if isinstance(value, Path) else value for name, value in options.items()}
     named = source.parent.name if isinstance(source, Path) else source
     return sha256(json.dumps([named, kind, settings], sort_keys=True, default=str).encode()).hexdigest()[:8]

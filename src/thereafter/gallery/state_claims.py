@@ -1,9 +1,8 @@
-"""Whether what a source claims of states, gates and attention shows in a picture: read off the figure's numbers."""
+"""Whether a claim about states, gates and attention shows in a picture: read off the figure's numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +21,14 @@ def senses_apart(figure: Figure) -> str:
     return verdict(bool((own > others).all()), "a state tells the senses apart where a static vector cannot", evidence)
 
 
-def smoother(cell_TU: NDArray[Any], hidden_TU: NDArray[Any]) -> str:
+def cell_state_is_smoother(cell_TU: NDArray[np.number], hidden_TU: NDArray[np.number]) -> str:
     """Whether a cell state moves by smaller steps, as shares of how far its states lie from their mean."""
     cell, hidden = step_share(cell_TU), step_share(hidden_TU)
     evidence = f"a step is {cell:.2f} of the mean distance from the centre, that of the RNN's hidden state {hidden:.2f}"
     return verdict(cell < hidden, "the cell state moves more smoothly than the hidden state of a simple RNN", evidence)
 
 
-def step_share(states_TU: NDArray[Any]) -> float:
+def step_share(states_TU: NDArray[np.number]) -> float:
     """The mean step of a path, as a share of the mean distance of its points from their centre."""
     states = np.asarray(states_TU, dtype=np.float64)
     steps = np.linalg.norm(np.diff(states, axis=0), axis=1).mean()
@@ -45,7 +44,7 @@ def mean_gates(figure: Figure) -> str:
             f"the forget gate stays high ({HIGH} or more)",
             f"its mean over units lies between {forget.min():.2f} and {forget.max():.2f}",
         ),
-        _content_words(column(figure, "input gate"), [word_classes().get(word) for word in figure.table["word"]]),
+        _content_words(column(figure, "input gate"), [word_classes().get(word) for word in figure.words("word")]),
         verdict(
             bool(size[-1] > size[0]), "the cell state grows along the sentence", f"from {size[0]:.2f} to {size[-1]:.2f}"
         ),
@@ -54,7 +53,7 @@ def mean_gates(figure: Figure) -> str:
 
 
 def gates_of_classes(figure: Figure) -> str:
-    classes = list(figure.table["class"])
+    classes = figure.words("class")
     forget = dict(zip(classes, column(figure, "forget gate").tolist(), strict=True))
     parts = [_content_words(column(figure, "input gate"), classes, column(figure, "words"))]
     end = forget.pop("sentence end", None)
@@ -65,7 +64,9 @@ def gates_of_classes(figure: Figure) -> str:
     return " ".join(parts)
 
 
-def _content_words(gate: NDArray[Any], classes: Sequence[str | None], counts: NDArray[Any] | None = None) -> str:
+def _content_words(
+    gate: NDArray[np.float64], classes: Sequence[str | None], counts: NDArray[np.float64] | None = None
+) -> str:
     weights = np.ones(len(gate)) if counts is None else counts
     inside = np.array([one in CONTENT for one in classes])
     content, function = (float(np.average(gate[which], weights=weights[which])) for which in (inside, ~inside))
@@ -89,7 +90,7 @@ def number_kept(figure: Figure) -> str:
     return verdict(kept, "a gate near 1 keeps the subject's number up to the verb", evidence)
 
 
-def _most_of_one_sign(values: NDArray[Any]) -> int:
+def _most_of_one_sign(values: NDArray[np.float64]) -> int:
     return int(max((values > 0).sum(), (values < 0).sum()))
 
 

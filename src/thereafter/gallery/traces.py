@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import TypeVar
 
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
@@ -27,27 +28,38 @@ from thereafter.inspection.sparsity import sparsity
 from thereafter.inspection.surface import gate_surface, prediction_surface
 from thereafter.inspection.trace import Trace
 from thereafter.layers.counting import count_parameters
+from thereafter.models.recurrent import RecurrentModel
+from thereafter.models.transformer import TransformerModel
+from thereafter.ngram.model import NgramModel
 from thereafter.ready.models import WORD_UNITS
 from thereafter.text.agreement import sentences, words
 from thereafter.text.agreement.lexicon import lexicon
 from thereafter.text.sources import resolve
 
+M = TypeVar("M")
 MODEL = f"an LSTM (agreement, {WORD_UNITS} units)"
 _ASKED = 1200  # sentences, half of them to choose the unit on
 
 
-def _of_test(models: Models, count: int) -> list[str]:
+def _test_sentences(models: Models, count: int) -> list[str]:
     """Sentences of the test part the gallery's models were not trained on."""
     return models.sentences()["test"].read_text(encoding="utf-8").splitlines()[:count]
 
 
 def _long_trace(models: Models, kind: str, count: int) -> Trace:
-    trace = models.agreement(kind).trace("\n".join(_of_test(models, count)) + "\n")
+    trace = models.agreement(kind).trace("\n".join(_test_sentences(models, count)) + "\n")
     return replace(trace, about=trace.about | {"source": "agreement (test)"})
 
 
-def _noted(found: Measurement, **about: str) -> Measurement:
-    return replace(found, about=found.about | about)
+def _as(kind: type[M], model: object) -> M:
+    """The model as one of the kind that an instrument takes: the pictures here name the kind they train."""
+    if not isinstance(model, kind):
+        raise TypeError(f"the model is a {type(model).__name__}; expected a {kind.__name__}")
+    return model
+
+
+def _with_notes(measurement: Measurement, **about: str) -> Measurement:
+    return replace(measurement, about=measurement.about | about)
 
 
 def _senses(models: Models) -> Figure:
@@ -56,7 +68,7 @@ def _senses(models: Models) -> Figure:
     options = {"tokens": "word", "hidden": 32, "layers": 1, "tied": False, "dropout": 0.0, "batch": 32}
     lm = models.trained("bank-lstm", source, "lstm", epochs=20, rate=0.01, seed=models.seed, **options)
     made = senses(
-        lm.model,  # type: ignore[arg-type]  # an lstm is a neural model
+        _as(RecurrentModel, lm.model),
         lm.tokenizer,
         bank.WORD,
         bank.contexts(12),
@@ -66,21 +78,23 @@ def _senses(models: Models) -> Figure:
 
 
 def _hidden(models: Models) -> Figure:
-    found = _noted(measure.trajectory(models.agreement("rnn").trace(SENTENCE), "l0.h"), text=SENTENCE)
-    return dynamics.trajectory(found, model=f"an RNN (agreement, {WORD_UNITS} units)")
+    path = _with_notes(measure.trajectory(models.agreement("rnn").trace(SENTENCE), "l0.h"), text=SENTENCE)
+    return dynamics.trajectory(path, model=f"an RNN (agreement, {WORD_UNITS} units)")
 
 
 def _cell(models: Models) -> Figure:
     trace, simple = (models.agreement(kind).trace(SENTENCE) for kind in ("lstm", "rnn"))
-    path = _noted(measure.trajectory(trace, "l0.c"), text=SENTENCE)
+    path = _with_notes(measure.trajectory(trace, "l0.c"), text=SENTENCE)
     figure = dynamics.trajectory(path, model=MODEL, name="cell-trajectory")
-    return replace(figure, caption=f"{figure.caption} {state_claims.smoother(trace['l0.c'], simple['l0.h'])}")
+    return replace(
+        figure, caption=f"{figure.caption} {state_claims.cell_state_is_smoother(trace['l0.c'], simple['l0.h'])}"
+    )
 
 
 def _gate_surface(models: Models) -> Figure:
     lm = models.agreement("lstm")
-    found = _noted(gate_surface(lm.model, lm.tokenizer, SENTENCE), text=SENTENCE)
-    return dynamics.gate_surface(found, model=MODEL)
+    surface = _with_notes(gate_surface(lm.model, lm.tokenizer, SENTENCE), text=SENTENCE)
+    return dynamics.gate_surface(surface, model=MODEL)
 
 
 def _running(models: Models) -> Figure:
@@ -100,31 +114,31 @@ def _number(models: Models) -> Figure:
 
 def _classes(models: Models) -> Figure:
     lm = models.agreement("lstm")
-    several = [lm.trace(sentence) for sentence in _of_test(models, 200)]
+    several = [lm.trace(sentence) for sentence in _test_sentences(models, 200)]
     classes = [[_class(token) for token in trace.tokens] for trace in several]
-    found = measure.by_class(several, classes)
-    drawn = traces.gates_by_class(found, model=MODEL, text="agreement (test)")
-    said = (
+    by_class = measure.by_class(several, classes)
+    figure = traces.gates_by_class(by_class, model=MODEL, text="agreement (test)")
+    note = (
         "Other: conjunctions, commas, pronouns, particles, phrases that open a sentence, words of place (“upstairs”)."
     )
-    return replace(drawn, caption=f"{drawn.caption} {said}")
+    return replace(figure, caption=f"{figure.caption} {note}")
 
 
 def _saturation(models: Models) -> Figure:
-    found = measure.saturation(_long_trace(models, "lstm", 80))
-    return dynamics.saturation(_noted(found, source="agreement (test)"), model=MODEL)
+    measurement = measure.saturation(_long_trace(models, "lstm", 80))
+    return dynamics.saturation(_with_notes(measurement, source="agreement (test)"), model=MODEL)
 
 
 def _timescales(models: Models) -> Figure:
-    found = measure.timescales(_long_trace(models, "lstm", 80))
-    return dynamics.timescales(found, model=MODEL)
+    measurement = measure.timescales(_long_trace(models, "lstm", 80))
+    return dynamics.timescales(measurement, model=MODEL)
 
 
 def _prediction(models: Models) -> Figure:
     lm = models.agreement("lstm")
-    text_ = " ".join(_of_test(models, 40))
-    found = _noted(prediction_surface(lm.model, lm.tokenizer, text_), source="agreement (test)")
-    return dynamics.prediction_surface(found, model=MODEL)
+    text_ = " ".join(_test_sentences(models, 40))
+    surface = _with_notes(prediction_surface(lm.model, lm.tokenizer, text_), source="agreement (test)")
+    return dynamics.prediction_surface(surface, model=MODEL)
 
 
 def _curves(models: Models) -> Figure:
@@ -152,9 +166,9 @@ def _attention(models: Models) -> Figure:
 
 def _positions(models: Models) -> Figure:
     lm = models.agreement("transformer")
-    kept = lm.model.positions  # type: ignore[attr-defined]  # a Transformer's own
-    table = kept.table_CH.detach().cpu().numpy()
-    return attention.positions(table, kind=kept.kind, model="a Transformer (agreement, 2 layers)")
+    vectors = _as(TransformerModel, lm.model).positions
+    table = vectors.table_CH.detach().cpu().numpy()
+    return attention.positions(table, kind=vectors.kind, model="a Transformer (agreement, 2 layers)")
 
 
 def _temperature(models: Models) -> Figure:
@@ -168,8 +182,8 @@ def _temperature(models: Models) -> Figure:
 def _sparsity(models: Models) -> Figure:
     lm = models.trained("code-ngram", "python-code:train", "ngram", tokens="prose", order=6)
     new = resolve("python-code:test").parts["text"].text()
-    found = sparsity(lm.model, lm.tokenizer.encode(new), text="python-code (test)")  # type: ignore[arg-type]
-    return text.sparsity(found)
+    measurement = sparsity(_as(NgramModel, lm.model), lm.tokenizer.encode(new), text="python-code (test)")
+    return text.sparsity(measurement)
 
 
 @cache
@@ -211,6 +225,6 @@ PICTURES = [
     Picture("timescales", f"Tallec and Ollivier (2018) and {LECTURE}", _timescales, state_claims.some_remember_long),
     Picture("attention-heads", "Vaswani et al. (2017)", _attention, state_claims.heads_look_back(VERB, SUBJECT)),
     Picture("positional-encodings", "Vaswani et al. (2017)", _positions, state_claims.near_positions_alike),
-    Picture("temperature", ARTICLE, _temperature, claims.cold_is_sharp),
-    Picture("ngram-sparsity", ARTICLE, _sparsity, claims.sparser),
+    Picture("temperature", ARTICLE, _temperature, claims.low_temperature_sharpens),
+    Picture("ngram-sparsity", ARTICLE, _sparsity, claims.longer_is_sparser),
 ]

@@ -7,7 +7,7 @@ from functools import cache
 
 from thereafter.figures import units
 from thereafter.figures.figure import Figure
-from thereafter.gallery.claims import units_found
+from thereafter.gallery.claims import units_follow_text
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import Picture
 from thereafter.inspection.measurement import Measurement
@@ -18,25 +18,25 @@ KARPATHY = "Karpathy, Johnson and Li (2015)"
 
 
 @cache
-def _found(models: Models) -> Measurement:
+def _search(models: Models) -> Measurement:
     """The search, made once for all pictures of it."""
     name = f"a character LSTM (python-code, {LETTER_UNITS} units)"
     return search_letters(models.letters(), (*FOLLOWED, "keyword", "boundary"), text="python-code (test)", model=name)
 
 
 def _ranking(models: Models) -> Figure:
-    return units.ranking(_found(models))
+    return units.ranking(_search(models))
 
 
-def _follows(name: str, called: str) -> Picture:
+def _follows(name: str, picture: str) -> Picture:
     def build(models: Models) -> Figure:
-        return replace(units.coloured(_found(models), name), name=called)
+        return replace(units.coloured(_search(models), name), name=picture)
 
-    return Picture(called, KARPATHY, build)
+    return Picture(picture, KARPATHY, build)
 
 
 PICTURES = [
-    Picture("unit-ranking", KARPATHY, _ranking, units_found),
+    Picture("unit-ranking", KARPATHY, _ranking, units_follow_text),
     _follows("quotes-or-comment", "unit-quotes-or-comment"),
     _follows("quotes", "unit-quotes"),
     _follows("line-position", "unit-line-position"),
