@@ -1,1 +1,11 @@
-"""Small models of the built-in corpora that are there at once: recipes, shipped weights, and what their units carry."""
+"""Ready models: small models of the built-in corpora whose weights ship with the package.
+
+models              the ready language models and their recipes
+tasks, examples     the ready task models, and the generated examples they learn from
+texts               the sentences that language models learn from
+shipped             packing and unpacking the weights in weights/
+units               the units that carry a property, searched for once
+scores              what the models score on held-out text
+anew                training a ready model again
+threads             small models are trained on one thread
+"""

@@ -1,4 +1,4 @@
-"""Training a ready model anew on this machine: apart from the one that is there, which it replaces at its end."""
+"""Training a ready model again on this machine, in a folder apart; at its end it replaces the one that is there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from thereafter.ready import models, tasks
 
 APART = "anew"
-"""The folder of what is being trained, in that of all ready models. What was stopped goes on there."""
+"""The folder of what is being trained, inside that of all ready models; a run that was stopped is resumed there."""
 _MODELS = {one.name: one for one in models.READY}
 _TASKS = {one.name: one for one in tasks.READY_TASKS}
 NAMES = (*_MODELS, *_TASKS)

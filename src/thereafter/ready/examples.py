@@ -59,7 +59,7 @@ def pair(rng: random.Random, length: int) -> tuple[str, str]:
 
 
 def _fits(phrases: int, length: int) -> bool:
-    """A phrase has two words or three, and there is one word between two; a single one may have a verb behind it."""
+    """A phrase has two words or three, and there is one word between two; a single one may have a verb after it."""
     return 3 * phrases - 1 <= length <= 4 * phrases - 1 + (phrases == 1)
 
 
@@ -89,19 +89,19 @@ _NEAR = ("near", "behind", "with", "before", "after", "in")
 def tagged(rng: random.Random) -> list[tuple[str, str]]:
     """A sentence as words with their tags."""
     by_name = rng.random() < 0.5
-    found = _thing(rng) if by_name else [(rng.choice(_WHO), "PRON")]
+    words = _thing(rng) if by_name else [(rng.choice(_WHO), "PRON")]
     if by_name or rng.random() < 0.2:
-        found.append((rng.choice(_MAY), "AUX"))  # verbs have one form here: "the cook can watch"
+        words.append((rng.choice(_MAY), "AUX"))  # verbs have one form here: "the cook can watch"
     if rng.random() < 0.3:
-        found.append((rng.choice(_HOW), "ADV"))
-    found.append((rng.choice(_BOTH + _ACTS), "VERB"))
+        words.append((rng.choice(_HOW), "ADV"))
+    words.append((rng.choice(_BOTH + _ACTS), "VERB"))
     if rng.random() < 0.6:
-        found += _thing(rng)
+        words += _thing(rng)
     if rng.random() < 0.5:
-        found += [(rng.choice(_NEAR), "ADP"), *_thing(rng)]
+        words += [(rng.choice(_NEAR), "ADP"), *_thing(rng)]
     if rng.random() < 0.3:
-        found.append((rng.choice(_HOW), "ADV"))
-    return [*found, (".", "PUNCT")]
+        words.append((rng.choice(_HOW), "ADV"))
+    return [*words, (".", "PUNCT")]
 
 
 def _thing(rng: random.Random) -> list[tuple[str, str]]:

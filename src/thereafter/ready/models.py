@@ -1,10 +1,10 @@
-"""The ready models: small ones of the built-in corpora, so that every panel is alive and every picture has its model.
+"""The ready models: small ones of the built-in corpora, for the panels of the studio and the pictures of the gallery.
 
 Their weights ship with the package (`shipped.py`). What does not ship, or was made by another recipe, is trained:
-budgets are in tokens, so that everybody's models are trained alike, and equal for all models of the sentences, which
-stand side by side; a training that was stopped goes on where it was. The sentences are those of `agreement` with fewer
-words between subject and verb, and every line begins afresh, as a sentence on the page does. Beside each model stands
-the recipe it was made by; one that was made by another is made again.
+budgets are in tokens, so that models are trained alike on every machine, and equal for all models of sentences, which
+are compared with each other. A training run that was stopped is resumed. The sentences are those of `agreement` with
+fewer words between subject and verb, and every line starts with a fresh state, as a sentence in the studio does. Beside
+each model stands the recipe it was made by; one that was made by another recipe is made again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from thereafter.config import Table
 from thereafter.errors import BusyError, ThereafterError
 from thereafter.ready.texts import BETWEEN as BETWEEN
 from thereafter.ready.texts import COMPARED as COMPARED
@@ -32,7 +33,7 @@ BUDGET = 3_000_000
 WORD_UNITS, LETTER_UNITS = 64, 224
 """Units of a layer of the models of sentences, and of letters."""
 
-_LINES: dict[str, Any] = {
+_LINES: Table = {
     "text.context": "line",
     "batching": "lines",
     "batch": 16,
@@ -44,7 +45,7 @@ _LINES: dict[str, Any] = {
 _CELLS = _LINES | {"hidden": WORD_UNITS, "embed": 32, "layers": 1, "tied": False, "rate": 0.01}
 _ATTENTION = _LINES | {"hidden": WORD_UNITS, "layers": 2, "transformer.context": 64, "tied": True, "rate": 0.004}
 _WINDOW = {"hidden": WORD_UNITS, "embed": 32, "rate": 0.005}
-_LETTERS: dict[str, Any] = {
+_LETTERS: Table = {
     "tokens": "char",
     "hidden": LETTER_UNITS,
     "layers": 1,
@@ -60,7 +61,7 @@ _LETTERS: dict[str, Any] = {
 
 
 class Made(Protocol):
-    """Whatever is made once by a recipe and kept as a run."""
+    """A model that is made once by a recipe and kept as a run."""
 
     @property
     def name(self) -> str: ...
@@ -77,7 +78,7 @@ class Ready:
     kind: str
     source: str
     budget: int = 0
-    options: dict[str, Any] = field(default_factory=dict)
+    options: Table = field(default_factory=dict)
     minutes: float = field(default=0.0, repr=False)
     """How long its training takes, about: no part of the recipe."""
 
@@ -105,7 +106,7 @@ READY = (
     Ready("gru", "gru", SENTENCES_NAME, BUDGET, _CELLS, minutes=2),
     Ready("transformer", "transformer", SENTENCES_NAME, BUDGET, _ATTENTION, minutes=4.5),
 )
-"""In the order they are made: the first ones make the first panel alive."""
+"""In the order they are made: the first panel of the studio needs the first ones."""
 
 
 def missing(folder: Path) -> list[Ready]:
@@ -126,7 +127,7 @@ def _is_searched(one: Ready, folder: Path) -> bool:
 
 
 def make(one: Ready, folder: Path, scale: float = 1.0, **options: Any) -> None:
-    """Train a ready model, or go on with it, and find its units; `scale` shortens all budgets, for tests."""
+    """Train a ready model, or resume its training, and search its units; `scale` shortens all budgets, for tests."""
     from thereafter.api import resume
 
     if not is_there(one, folder):
@@ -135,8 +136,8 @@ def make(one: Ready, folder: Path, scale: float = 1.0, **options: Any) -> None:
         write_units(folder / one.name, find_units(one, folder))
 
 
-def make_run(one: Made, folder: Path, go_on: Callable[[Path], Any], begin: Callable[[], None]) -> None:
-    """Go on with a run that was stopped, where it was begun by the same recipe; else begin it anew."""
+def make_run(one: Made, folder: Path, go_on: Callable[[Path], object], begin: Callable[[], None]) -> None:
+    """Resume a run that was stopped and has the same recipe; else train from the start."""
     from thereafter.runs.folder import is_finished, is_run
 
     run = folder / one.name
@@ -146,9 +147,9 @@ def make_run(one: Made, folder: Path, go_on: Callable[[Path], Any], begin: Calla
                 go_on(run)
             return
         except BusyError:
-            raise  # somebody else is at it: it is not ours to remove
+            raise  # another process is training it: it is not ours to remove
         except ThereafterError:
-            pass  # its text, or a part of it, is gone: it is made anew
+            pass  # its text, or a part of it, is gone: train from the start
     if run.exists():
         shutil.rmtree(run)
     sign(one, folder)
@@ -161,7 +162,7 @@ def sign(one: Made, folder: Path) -> None:
     write_text(_recipe(one, folder), one.recipe)
 
 
-def _train(one: Ready, folder: Path, scale: float, changed: dict[str, Any]) -> None:
+def _train(one: Ready, folder: Path, scale: float, changed: Table) -> None:
     from thereafter.api import train
 
     options = dict(one.options)

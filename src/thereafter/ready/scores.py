@@ -5,25 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from thereafter.config import Table
 from thereafter.ready.models import SENTENCES_NAME, Ready, sentences
 from thereafter.ready.tasks import TASKS, ReadyTask, examples
 from thereafter.ready.units import HAVE_UNITS, LETTERS_TEXT, search_letters, search_number
 
+if TYPE_CHECKING:
+    from thereafter.language_model import LanguageModel
+
+UnitScore = list[str | float]
+"""A unit, its AUC or correlation on text it was not chosen on, and that of the control."""
 FAR = (6, 10)
 """Words between subject and verb that count as far."""
 _CHARACTERS = 100_000
 """Of the held-out Python code."""
 
 
-def measure(one: Ready, folder: Path) -> dict[str, Any]:
+def measure(one: Ready, folder: Path) -> Table:
     """The scores of a ready language model, and for each property the AUC or correlation of its best unit."""
     from thereafter.language_model import load_language_model
     from thereafter.text.sources import Source, resolve
 
     lm = load_language_model(folder / one.name)
-    scores: dict[str, Any] = {}
+    scores: Table = {}
     if one.source == SENTENCES_NAME:
         scores = _sentence_scores(lm, folder)
     else:
@@ -34,7 +40,7 @@ def measure(one: Ready, folder: Path) -> dict[str, Any]:
     return scores
 
 
-def _sentence_scores(lm: Any, folder: Path) -> dict[str, Any]:
+def _sentence_scores(lm: LanguageModel, folder: Path) -> dict[str, float]:
     from thereafter.evaluation.agreement import measure_agreement
     from thereafter.text.agreement import read_sentences
 
@@ -48,7 +54,7 @@ def _sentence_scores(lm: Any, folder: Path) -> dict[str, Any]:
     }
 
 
-def _unit_scores(one: Ready, lm: Any, folder: Path) -> dict[str, Any]:
+def _unit_scores(one: Ready, lm: LanguageModel, folder: Path) -> dict[str, UnitScore]:
     """For each property: the unit, its figure on the half it was not chosen on, and the control's."""
     if one.source == SENTENCES_NAME:
         units = search_number(lm, folder)
@@ -62,7 +68,7 @@ def _unit_scores(one: Ready, lm: Any, folder: Path) -> dict[str, Any]:
     }
 
 
-def in_words(scores: Mapping[str, Any]) -> str:
+def in_words(scores: Mapping[str, float]) -> str:
     """The figures of a card that say most, in a line."""
     forms = {
         "agreement_far": f"{{:.1f}} % of the verbs right at {FAR[0]} to {FAR[1]} words",

@@ -18,17 +18,18 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.ready.models import Made, sign
 from thereafter.storage import map_arrays, write_arrays, write_text
 
 CARDS, WEIGHTS, LOG = "cards.json", "weights.safetensors", "log.jsonl"
 STEPS = 150
-"""Steps of a training that a shipped log tells of."""
+"""The most training steps that a shipped log lists."""
 _TEXTS = "TEXTS/"
 """Stands in shipped files for the folder of the texts, which is another on every machine."""
 FILES = ("config.toml", "tokenizer.json", LOG, WEIGHTS)
@@ -40,8 +41,8 @@ def weights_folder() -> Path:
 
 
 @cache
-def cards() -> dict[str, dict[str, Any]]:
-    """What is known of every shipped model, by name."""
+def cards() -> dict[str, Table]:
+    """The card of every shipped model, by name."""
     path = weights_folder() / CARDS
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
@@ -124,7 +125,7 @@ def thin(log: str) -> str:
     return "".join(line for at, line in enumerate(lines) if at in kept or at not in set(steps))
 
 
-def _narrow(name: str, array: Any) -> Any:
+def _narrow(name: str, array: NDArray[np.generic]) -> NDArray[np.generic]:
     if array.dtype != np.float32:
         return array
     narrow = array.astype(np.float16)

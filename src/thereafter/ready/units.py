@@ -1,4 +1,4 @@
-"""What is known of the units of the ready models: found by searching them once, and kept beside their weights.
+"""What the units of the ready models carry: searched for once, and kept beside their weights.
 
 A model of the sentences has a unit that carries the subject's number (`inspection.number_unit`), the character model
 units that follow quotes, comments and the like (`inspection.units`). Both are chosen on one half of a text that no
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from thereafter.storage import write_text
 
@@ -27,8 +27,8 @@ _TOKENS = 200_000
 LETTERS_TEXT = "python-code:test"
 
 
-class Recipe(Protocol):
-    """What is asked of a ready model here."""
+class SearchedModel(Protocol):
+    """What this file needs of a ready model: its name, and what it was trained on."""
 
     @property
     def name(self) -> str: ...
@@ -37,7 +37,7 @@ class Recipe(Protocol):
     def source(self) -> str: ...
 
 
-def find_units(one: Recipe, folder: Path) -> dict[str, str]:
+def find_units(one: SearchedModel, folder: Path) -> dict[str, str]:
     """The unit for each property: {"number": "l0.c[17]"}; `folder` is that of all ready models."""
     from thereafter.language_model import load_language_model
 
@@ -71,6 +71,6 @@ def search_letters(lm: LanguageModel, followed: Sequence[str] = FOLLOWED, **abou
     return search(lm.model, lm.tokenizer, text, [PROPERTIES[name] for name in followed], limit=_TOKENS, about=about)
 
 
-def write_units(run: Path, units: Mapping[str, Any]) -> None:
-    """Keep them beside the weights."""
+def write_units(run: Path, units: Mapping[str, str]) -> None:
+    """Write the unit of each property beside the weights."""
     write_text(run / UNITS, json.dumps(dict(units), indent=1) + "\n")
