@@ -142,7 +142,7 @@ def test_settings_are_checked_and_completed() -> None:
         CacheModel(counted(), CacheSettings(theta=0.3))
     assert CacheModel(lstm()).settings.theta
     assert CacheModel(counted()).settings.decay != 1
-    assert "500 tokens" in CacheModel(counted()).settings.said()
+    assert "500 tokens" in CacheModel(counted()).settings.describe()
     with pytest.raises(OptionError, match="axes"):
         cached("ngram").log_probs(np.arange(3), cached("ngram").start(1))
 

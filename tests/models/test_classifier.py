@@ -43,12 +43,12 @@ def test_padding_changes_neither_scores_nor_weights_nor_evidence_nor_loss(settin
     net = network(**settings)
     labels = [2, 0, 1, 2]
     batch = batch_of(ROWS, labels)
-    z_BK, weights_BT = net.judged(batch)
+    z_BK, weights_BT = net.scores_with_weights(batch)
     spoke_BT = net.evidence(batch, torch.tensor(labels))
     nats = 0.0
     for row, words in enumerate(ROWS):
         alone = batch_of([words], [labels[row]])
-        z_1K, weights_1T = net.judged(alone)
+        z_1K, weights_1T = net.scores_with_weights(alone)
         torch.testing.assert_close(z_BK[row], z_1K[0])
         torch.testing.assert_close(weights_BT[row, : len(words)], weights_1T[0])
         torch.testing.assert_close(spoke_BT[row, : len(words)], net.evidence(alone, alone.labels_B)[0])
@@ -120,6 +120,6 @@ def test_attention_weights_are_the_softmax_of_their_scores():
     h_1TH, _ = net.reader(net.vectors(batch), lengths=batch.lengths_B)
     score_T = torch.tanh(h_1TH[0] @ net.attention.weight.T + net.attention.bias) @ net.attended.weight[0]
     a_T = score_T.exp() / score_T.exp().sum()
-    z_1K, weights_1T = net.judged(batch)
+    z_1K, weights_1T = net.scores_with_weights(batch)
     torch.testing.assert_close(weights_1T[0], a_T)
     torch.testing.assert_close(z_1K[0], net.head(a_T @ h_1TH[0]))

@@ -19,7 +19,7 @@ def test_a_row_without_a_line_end_is_read_as_if_it_had_been_cut(name: str, optio
         tokens = model.checked(ids)
         start = model.begin(1)
         logp, state = scoring.score(model, tokens, start)
-        cut_logp, cut_state = scoring._score_lines(model, tokens, start, END, scored=True)
+        cut_logp, cut_state = scoring.score_lines(model, tokens, start, END, scored=True)
         np.testing.assert_array_equal(logp, cut_logp)
         for key, tensor in cut_state.tensors().items():
             assert torch.equal(state.tensors()[key], tensor), key

@@ -140,7 +140,7 @@ def test_attention_is_shared_out_among_the_real_places_of_a_source(kind: dict[st
     shown: Fields = {}
     with net.quietly():
         source = net.prepare(net.encode(batch))
-        net.unrolled(net.words(batch.target_BT), source, net.begin(source), shown)
+        net.unroll(net.words(batch.target_BT), source, net.begin(source), shown)
     axes, weights_BTS = shown["attention"]
     assert axes == ("step", "source")
     torch.testing.assert_close(weights_BTS.sum(-1), torch.ones(batch.target_BT.shape).double())

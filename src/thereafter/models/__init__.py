@@ -1,1 +1,17 @@
-"""Sequence models: one contract, every generation."""
+"""Sequence models: one contract, every generation; and the networks of tasks.
+
+    base          the contract `SequenceModel`, and what can be known of a model without running it
+    settings, build      options of the neural models; a model of a kind with fresh weights
+    neural        what all neural models share; network is its part that other files of this room use
+    average, window, recurrent (+ streams), transformer      one file a kind of model
+    state, scoring, lines, features      the state of a neural model; reading a text in pieces, line by line
+    mixture, cache (+ recall)      models made of other models
+    quiet         blocks without gradients or dropout, shared by threads
+    versions      weights that change while a model is in use
+
+Tasks:
+    task_net      what their networks share; tagger, classifier, filler, translator: one file a network
+    encoder, decoder     the contracts: sources of any kind in, words out
+    word_decoder, recurrent_decoder, transformer_decoder     decoders; recurrent_translator and transformer_translator
+                  put an encoder before them
+"""

@@ -1,4 +1,4 @@
-"""A model of whatever kind, where nobody looks into its states."""
+"""A model of any kind, for code that passes its states on without looking into them."""
 
 from __future__ import annotations
 

@@ -38,14 +38,14 @@ def checked_tokens(tokens_BT: Ids, vocabulary_size: int) -> Ids:
 NOT_NORMALISED = (
     "the scores are not normalised: they are no probabilities, so they have no perplexity and no bits per byte"
 )
-"""What is said wherever such a score would stand beside others."""
+"""The message wherever such a score would stand beside others."""
 
 
 @dataclass(frozen=True)
 class ModelFacts:
     """What can be known of a model without running it.
 
-    `restart`: the token behind which everything begins anew, None where a text is read straight on. `normalised`: what
+    `restart`: the token after which the state begins anew, None where a text is read straight on. `normalised`: what
     it gives are probabilities, which sum to 1 after every context. `parameters`: how many numbers it has learned, tied
     ones counted once; those of an n-gram are the probabilities it stores. `features`: how many numbers its next
     prediction is made of; 0 where there are none to look at. `differentiable`: it is a neural model, and can learn
@@ -66,7 +66,7 @@ class ModelFacts:
 
 
 class State(Protocol):
-    """What a model remembers of what it has read. A value: stepping returns a new one and leaves the old as it was."""
+    """What a model remembers of the tokens it has read. A value: a step returns a new one, the old one is unchanged."""
 
     def select(self, index: Ids) -> Self:
         """The rows `index`, in that order, as a beam search reorders its hypotheses."""
@@ -116,7 +116,7 @@ class SequenceModel(Protocol[S]):
         """What a trace shows of this model over one row: `{field: (axis names, array)}`, first axis "step"."""
 
     def read(self, tokens_BT: Ids, state: S) -> S:
-        """The state after tokens whose probability nobody asked for, such as a prompt's."""
+        """The state after tokens that are not scored, such as those of a prompt."""
         return self.log_probs(tokens_BT, state)[1]
 
     def observe(self, tokens_BT: Ids, state: S) -> tuple[Logs, Floats | None, S]:

@@ -1,4 +1,4 @@
-"""A memory of the last words: what was said lately is likely to be said again.
+"""A cache of the last words: recent words are likely to come again.
 
 Shapes: B rows, T steps, N words remembered, H features, V words that can be predicted, G ways of weighing.
 """
@@ -27,10 +27,10 @@ WEIGHT, THETA, DECAY = 0.1, 0.3, 0.995
 
 @dataclass(frozen=True)
 class CacheSettings:
-    """What a cache can be told.
+    """The options of a cache.
 
     `size`: how many words are remembered. `weight`: the share of the cache in every prediction. `theta`: how much more
-    words count that were said in a like situation (neural models; 0 not at all). `decay`: each word counts so much less
+    words count that came in a similar context (neural models; 0 not at all). `decay`: each word counts so much less
     than the one after it. None: chosen by the kind of model, or tuned where there is a text to tune on.
     """
 
@@ -62,8 +62,8 @@ class CacheSettings:
             )
         return replace(self, weight=weight, theta=0.0, decay=DECAY if self.decay is None else self.decay)
 
-    def said(self) -> str:
-        """In a few words."""
+    def describe(self) -> str:
+        """The settings in a few words, for a score."""
         how = [f"theta {self.theta:.3g}"] if self.theta else []
         how += [f"decay {self.decay:.4g}"] if self.decay is not None and self.decay < 1 else []
         return f"a cache of {self.size:,} tokens ({', '.join([*how, f'weight {self.weight:.3g}'])})"
@@ -120,7 +120,7 @@ class CacheModel(SequenceModel[CacheState[S]]):
         return self._with_cache(np.asarray(self.model.predict(state.inner)), state)
 
     def step(self, token_B: Ids, state: CacheState[S]) -> tuple[Floats, CacheState[S]]:
-        query_BH = self._query(state.inner)  # before the step: a model that learns is another one behind it
+        query_BH = self._query(state.inner)  # before the step: a model that learns is another one after it
         queries = None if query_BH is None else query_BH[:, None]
         logp_BV, inner = self.model.step(token_B, state.inner)
         after = self._remember(state, inner, np.asarray(token_B).reshape(-1, 1), queries)

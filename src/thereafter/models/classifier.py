@@ -5,7 +5,7 @@
     a_t = softmax_t(u . tanh(A h_t))                                                               (Yang et al. 2016)
     p(label | words) = softmax(W v + b)
 
-`evidence` says which words spoke for a label: the derivative of its score in each word vector, times that vector
+`evidence` says which words support a label: the gradient of its score in each word vector, times that vector
 (Simonyan, Vedaldi and Zisserman 2014; Denil, Demiraj and de Freitas 2014).
 
 Shapes: B rows, T words, E word vector, H features, K labels.
@@ -14,7 +14,6 @@ Shapes: B rows, T words, E word vector, H features, K labels.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -48,10 +47,10 @@ class ClassifierSettings:
     def __post_init__(self) -> None:
         check_choice("encoder", self.encoder, ENCODERS)
         check_choice("pooling", self.pooling, POOLINGS)
-        for name in ("embed", "hidden", "layers"):
-            check_size(name, getattr(self, name))
-        for name in ("dropout", "drop_words"):
-            check_share(name, getattr(self, name))
+        for name, size in {"embed": self.embed, "hidden": self.hidden, "layers": self.layers}.items():
+            check_size(name, size)
+        for name, share in {"dropout": self.dropout, "drop_words": self.drop_words}.items():
+            check_share(name, share)
 
 
 @dataclass(frozen=True)
@@ -93,52 +92,52 @@ class Classifier(TaskNet[ClassBatch]):
         return F.cross_entropy(self.scores(batch).float(), batch.labels_B, reduction="sum")
 
     def scores(self, batch: ClassBatch, vectors_BTE: Tensor | None = None) -> Tensor:
-        """What speaks for each label, [B, K]; `vectors_BTE` are the word vectors, where somebody has them already."""
-        return self.judged(batch, vectors_BTE)[0]
+        """The score z of each label, [B, K]; `vectors_BTE`: the word vectors, where the caller has them already."""
+        return self.scores_with_weights(batch, vectors_BTE)[0]
 
-    def judged(self, batch: ClassBatch, vectors_BTE: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def scores_with_weights(self, batch: ClassBatch, vectors_BTE: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The scores [B, K], and the weight of every word in the pooled vector, [B, T]."""
         x_BTE = self.vectors(batch) if vectors_BTE is None else vectors_BTE
         dropped_BTE = locked(x_BTE, self.settings.dropout, self.training)
         inside_BT = torch.arange(x_BTE.shape[1], device=x_BTE.device) < batch.lengths_B.to(x_BTE.device)[:, None]
         if isinstance(self.reader, Recurrent):
             h_BTH, state = self.reader(dropped_BTE, lengths=batch.lengths_B)
-            last: Any = state[0] if isinstance(state, tuple) else state
-            v_BH, weights_BT = self._pooled(h_BTH, torch.cat((last[-2], last[-1]), -1), inside_BT)
+            last: Tensor = state[0] if isinstance(state, tuple) else state
+            v_BH, weights_BT = self._pool(h_BTH, torch.cat((last[-2], last[-1]), -1), inside_BT)
         else:
             h_BTH = self.reader(dropped_BTE * inside_BT[..., None])
             v_BH, weights_BT = _maximum(h_BTH, inside_BT)
         kept_BH = F.dropout(v_BH, self.settings.dropout, self.training)
-        found: Tensor = self.head(kept_BH)
-        return found, weights_BT
+        z_BK: Tensor = self.head(kept_BH)
+        return z_BK, weights_BT
 
     def vectors(self, batch: ClassBatch) -> Tensor:
         """The vector of each word, [B, T, E]."""
         words_BT = batch.words_BT
         if self.training and self.settings.drop_words:
             words_BT = read_as_unknown(words_BT, self.settings.drop_words)
-        found: Tensor = self.words(words_BT)
-        return found
+        x_BTE: Tensor = self.words(words_BT)
+        return x_BTE
 
     def decide(self, batch: ClassBatch) -> Tensor:
         """The probability of every label, [B, K]."""
-        return self.weighed(batch)[0]
+        return self.decide_with_weights(batch)[0]
 
-    def weighed(self, batch: ClassBatch) -> tuple[Tensor, Tensor]:
+    def decide_with_weights(self, batch: ClassBatch) -> tuple[Tensor, Tensor]:
         """The probability of every label [B, K], and the share of every word in the pooled vector, [B, T]."""
         with self.quietly():
-            z_BK, weights_BT = self.judged(batch)
+            z_BK, weights_BT = self.scores_with_weights(batch)
             return z_BK.float().softmax(-1), weights_BT
 
     def evidence(self, batch: ClassBatch, labels_B: Tensor) -> Tensor:
-        """How much each word speaks for a label, [B, T]: the derivative of its score times the word vector."""
+        """How much each word supports a label, [B, T]: the gradient of its score times the word vector."""
         with self.evaluating(), torch.enable_grad():
             x_BTE = self.vectors(batch).detach().requires_grad_()
             score = self.scores(batch, x_BTE).gather(1, labels_B[:, None]).sum()
             (slope_BTE,) = torch.autograd.grad(score, x_BTE)
         return (slope_BTE * x_BTE.detach()).sum(-1)
 
-    def _pooled(self, h_BTH: Tensor, last_BH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
+    def _pool(self, h_BTH: Tensor, last_BH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
         if self.settings.pooling == "max":
             return _maximum(h_BTH, inside_BT)
         weights_BT = inside_BT.to(h_BTH.dtype)
@@ -160,13 +159,13 @@ class _Convolutions(nn.Module):
         self.each = nn.ModuleList(nn.Conv1d(settings.embed, settings.hidden, width) for width in _WIDTHS)
 
     def forward(self, x_BTE: Tensor) -> Tensor:
-        turned_BET = x_BTE.transpose(1, 2)
+        x_BET = x_BTE.transpose(1, 2)
         # padded by hand: torch warns of its own padding where a width is even
-        found = [
-            torch.relu(conv(F.pad(turned_BET, ((width - 1) // 2, width // 2))))
+        features = [
+            torch.relu(conv(F.pad(x_BET, ((width - 1) // 2, width // 2))))
             for width, conv in zip(_WIDTHS, self.each, strict=True)
         ]
-        return torch.cat(found, 1).transpose(1, 2)
+        return torch.cat(features, 1).transpose(1, 2)
 
 
 def _both_ways(settings: ClassifierSettings) -> Recurrent:
@@ -183,7 +182,7 @@ def _both_ways(settings: ClassifierSettings) -> Recurrent:
 
 
 def _maximum(h_BTH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
-    """The maximum of each feature over a row, and the share of features that each word has given."""
+    """The maximum of each feature over a row, and the share of the features that come from each word."""
     v_BH, place_BH = h_BTH.masked_fill(~inside_BT[..., None], -torch.inf).max(1)
     given_BT = torch.zeros_like(h_BTH[..., 0]).scatter_add_(1, place_BH, torch.ones_like(v_BH))
     return v_BH, given_BT / v_BH.shape[1]

@@ -1,4 +1,4 @@
-"""A decoder that was given the memory of sources is a `SequenceModel` over the words that follow from them.
+"""The contract of decoders: given the memory of sources, a decoder is a `SequenceModel` over the target words.
 
 So what serves language models (the beam search, the sampler, streams, traces) serves translations, captions and
 whatever else an `encoder.Encoder` can read.
@@ -38,7 +38,7 @@ Fields = dict[str, tuple[tuple[str, ...], Tensor]]
 
 
 class Decoder(nn.Module, ABC):
-    """A network that says words one after another, each after those before it and the memory of a source."""
+    """A network that predicts words one after another, from the words before and the memory of a source."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Decoder(nn.Module, ABC):
     @property
     @abstractmethod
     def vocabulary_size(self) -> int:
-        """How many words it can say, the end of a sequence among them."""
+        """How many words it can predict, the end of a sequence among them."""
 
     @property
     @abstractmethod
@@ -68,7 +68,7 @@ class Decoder(nn.Module, ABC):
     ) -> tuple[Tensor, Tensors]:
         """Features [B, T, F] after each of the words, and the state after the last.
 
-        `record` takes what a trace shows of every step; "attention" is where it looked, [B, T, S].
+        `record` is filled with what a trace shows of every step; "attention" are its weights, [B, T, S].
         """
 
     @abstractmethod
@@ -164,7 +164,7 @@ class Conditioned(SequenceModel[ConditionedState]):
             return _numbers(self._decoder.log_prob(self._features(state))), state
 
     def read(self, tokens_BT: Ids, state: ConditionedState) -> ConditionedState:
-        """The state after tokens whose probability nobody asked for."""
+        """The state after tokens that are not scored."""
         tokens = self._checked(tokens_BT)
         with self._decoder.quietly():
             return self._read(tokens, state)[1] if tokens.shape[1] else state

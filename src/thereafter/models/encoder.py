@@ -1,4 +1,4 @@
-"""What an encoder makes of sources, whatever they are: sentences, arrays of numbers, pictures.
+"""The contract of encoders: sources of any kind (sentences, arrays of numbers, pictures) as a `Memory`.
 
 Shapes: B sources, S places of each, H numbers of a place.
 """
@@ -17,10 +17,10 @@ from thereafter.errors import ShapeError
 
 @dataclass(frozen=True)
 class Memory:
-    """What is known of B sources: all that a decoder ever sees of them.
+    """B encoded sources: all that a decoder ever sees of them.
 
     `h_BSH`: a vector for each place; `inside_BS`: true where a place is real, and one is in every source. `summary`:
-    what a source as a whole was read as, by name and with the sources as first axis: a recurrent decoder begins with
+    one encoding of the whole source, by name and with the sources as first axis: a recurrent decoder begins with
     `h` (and `c`, of an LSTM), [B, layers, H]. `place_BS`: where each place stands in the source, if they were read in
     another order.
     """

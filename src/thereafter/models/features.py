@@ -1,4 +1,4 @@
-"""What a neural model saw before each token of a text, beside the probability it gave to it.
+"""The features that a neural model predicted each token of a text from, beside its log p.
 
 Shapes: B rows, T steps, H features.
 """
@@ -40,7 +40,7 @@ def _before(model: Network, tokens_BT: Tensor, state: NeuralState) -> tuple[Tens
 
 
 def _over_lines(model: Network, tokens_T: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
-    """One row, line by line: behind a line end everything begins anew."""
+    """One row, line by line: after a line end the state begins anew."""
     ends = (torch.eq(tokens_T, -1 if model.restart is None else model.restart).nonzero().flatten() + 1).tolist()
     parts: list[Tensor] = []
     for begin, end in zip([0, *ends], [*ends, len(tokens_T)], strict=True):

@@ -39,8 +39,8 @@ SIDES = ("both", "left", "right")
 
 @dataclass(frozen=True)
 class FillerSettings:
-    """`cell`, `embed`, `hidden` units a direction, `layers` of each direction; `sides`: a word is told from "both", or
-    from "left" or "right" alone. `dropout` is locked, on word vectors, between layers and on what words are told from.
+    """`cell`, `embed`, `hidden` units a direction, `layers` of each direction; `sides` that a word is predicted
+    from: "both", "left" or "right". `dropout` is locked, on word vectors, between layers and on the last features.
     """
 
     cell: str = "lstm"
@@ -53,14 +53,14 @@ class FillerSettings:
     def __post_init__(self) -> None:
         check_choice("cell", self.cell, CELLS)
         check_choice("sides", self.sides, SIDES)
-        for name in ("embed", "hidden", "layers"):
-            check_size(name, getattr(self, name))
+        for name, size in {"embed": self.embed, "hidden": self.hidden, "layers": self.layers}.items():
+            check_size(name, size)
         check_share("dropout", self.dropout)
 
 
 @dataclass(frozen=True)
 class FillBatch:
-    """Rows of words; `blanks_B` is the place of the word that is asked for, None where all of them are to be told."""
+    """Rows of words; `blanks_B` is the position of the missing word, None where every word is a target."""
 
     words_BT: Tensor
     lengths_B: Tensor
@@ -77,7 +77,7 @@ class FillBatch:
 
 @dataclass(frozen=True)
 class Judged:
-    """Every word of a batch, [N]: -log p of it, and how many words that could be said were likelier."""
+    """Every word of a batch, [N]: its -log p, how many other words were likelier, and whether it is a known word."""
 
     nats_N: Tensor
     rank_N: Tensor
@@ -104,11 +104,11 @@ class Filler(TaskNet[FillBatch]):
         return self.head.total(g_BTE[inside_BT], batch.words_BT[inside_BT], table_RE)
 
     def features(self, batch: FillBatch) -> Tensor:
-        """g, what each word is told from, [B, T, E]."""
+        """g, the features that each word is predicted from, [B, T, E]."""
         return self._features(batch)[0]
 
     def judge(self, batch: FillBatch) -> Judged:
-        """How well every word was told; an unknown word can be expected (`nats_N`), but never be said."""
+        """How well every word is predicted. The unknown word has a probability (`nats_N`), but is never an answer."""
         with self.quietly():
             inside_BT = _inside(batch)
             targets_N = batch.words_BT[inside_BT]
@@ -135,21 +135,21 @@ class Filler(TaskNet[FillBatch]):
     def _features(self, batch: FillBatch) -> tuple[Tensor, Tensor]:
         """g [B, T, E], and the matrix of word vectors for the head."""
         words_BT, lengths_B = batch.words_BT, batch.lengths_B
-        mirror_BT = _mirrored(lengths_B.to(words_BT.device), words_BT.shape[1])
-        # both directions read the border first, and never their last word: nothing is told from it
+        mirror_BT = _mirror(lengths_B.to(words_BT.device), words_BT.shape[1])
+        # both directions read the border first, and never their last word: nothing is predicted from it
         border_B1 = words_BT.new_full((len(words_BT), 1), self.head.words)
-        onward_BT = torch.cat((border_B1, words_BT[:, :-1]), 1)
-        homeward_BT = torch.cat((border_B1, words_BT.gather(1, mirror_BT)[:, :-1]), 1)
-        x_2BTE, table_RE = self.words.lookup(torch.stack((onward_BT, homeward_BT)))
+        forward_BT = torch.cat((border_B1, words_BT[:, :-1]), 1)
+        backward_BT = torch.cat((border_B1, words_BT.gather(1, mirror_BT)[:, :-1]), 1)
+        x_2BTE, table_RE = self.words.lookup(torch.stack((forward_BT, backward_BT)))
         sides = []
         for way, x_BTE, layers in (("left", x_2BTE[0], self.before), ("right", x_2BTE[1], self.after)):
             if layers is None:
                 continue
             h_BTH, _ = layers(locked(x_BTE, self.settings.dropout, self.training), lengths=lengths_B)
-            if way == "right":  # step k of the way home is told the word at n - 1 - k
+            if way == "right":  # step k of the backward direction belongs to the word at n - 1 - k
                 h_BTH = h_BTH.gather(1, mirror_BT[..., None].expand_as(h_BTH))
             sides.append(locked(h_BTH, self.settings.dropout, self.training))
-        # without a tanh: held within 1, features learn slowly against word vectors that begin near 0
+        # without a tanh: features that stay within 1 learn slowly against word vectors that begin near 0
         return self.join(torch.cat(sides, -1)), table_RE
 
     def _pieces(self, g_NE: Tensor, targets_N: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -171,8 +171,8 @@ def _one_way(settings: FillerSettings) -> Recurrent:
     )
 
 
-def _mirrored(lengths_B: Tensor, steps: int) -> Tensor:
-    """The place n - 1 - t of each row, [B, T]; 0 beyond its end, where nobody looks."""
+def _mirror(lengths_B: Tensor, steps: int) -> Tensor:
+    """The place n - 1 - t of each row, [B, T]; 0 in the padding, which is not used."""
     return (lengths_B[:, None] - 1 - torch.arange(steps, device=lengths_B.device)).clamp(min=0)
 
 

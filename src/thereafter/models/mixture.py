@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
+from thereafter.models.any_model import AnyModel
 from thereafter.models.base import Fields, Ids, Logs, ModelFacts, SequenceModel, State
 
 TOKENS_AT_ONCE = 1 << 16
@@ -40,7 +40,7 @@ class MixtureModel(SequenceModel[MixtureState]):
     """
 
     def __init__(
-        self, models: Sequence[SequenceModel[Any]], weights: Sequence[float], names: Sequence[str] | None = None
+        self, models: Sequence[AnyModel], weights: Sequence[float], names: Sequence[str] | None = None
     ) -> None:
         if not models:
             raise OptionError("a mixture of no models was asked for; expected one model at least")
@@ -73,11 +73,11 @@ class MixtureModel(SequenceModel[MixtureState]):
         return MixtureState(tuple(model.start(batch) for model in self.models))
 
     def predict(self, state: MixtureState) -> NDArray[np.float32]:
-        return self._mixed([model.predict(part) for model, part in zip(self.models, state.parts, strict=True)])
+        return self._mix([model.predict(part) for model, part in zip(self.models, state.parts, strict=True)])
 
     def step(self, token_B: Ids, state: MixtureState) -> tuple[NDArray[np.float32], MixtureState]:
         stepped = [model.step(token_B, part) for model, part in zip(self.models, state.parts, strict=True)]
-        return self._mixed([logp for logp, _ in stepped]), MixtureState(tuple(after for _, after in stepped))
+        return self._mix([logp for logp, _ in stepped]), MixtureState(tuple(after for _, after in stepped))
 
     def read(self, tokens_BT: Ids, state: MixtureState) -> MixtureState:
         return MixtureState(
@@ -92,23 +92,23 @@ class MixtureModel(SequenceModel[MixtureState]):
         for begin in range(0, max(1, tokens.shape[1]), TOKENS_AT_ONCE):
             piece = slice(begin, begin + TOKENS_AT_ONCE)
             apart, state = self.apart(tokens[:, piece], state)
-            logp_BT[:, piece] = self._mixed(apart)
+            logp_BT[:, piece] = self._mix(apart)
         return logp_BT, state
 
     def apart(self, tokens_BT: Ids, state: MixtureState) -> tuple[list[Logs], MixtureState]:
         """log p of each token under each of the models by itself, K times [B, T]."""
-        found = [model.log_probs(tokens_BT, part) for model, part in zip(self.models, state.parts, strict=True)]
-        return [np.asarray(logp) for logp, _ in found], MixtureState(tuple(after for _, after in found))
+        results = [model.log_probs(tokens_BT, part) for model, part in zip(self.models, state.parts, strict=True)]
+        return [np.asarray(logp) for logp, _ in results], MixtureState(tuple(after for _, after in results))
 
     def record(self, tokens_T: Ids, state: MixtureState) -> Fields:
         """Per step: log p of what came, and each model's share in it, `weights_k p_k / p`."""
         apart, _ = self.apart(np.asarray(tokens_T).reshape(1, -1), state)
-        logp_T = self._mixed(apart)[0]
+        logp_T = self._mix(apart)[0]
         weighted_TK = np.stack([logp[0] for logp in apart], axis=1) + self._log_weights_K
         share_TK = np.exp(np.where(np.isneginf(weighted_TK), -np.inf, weighted_TK - _finite(logp_T)[:, None]))
         return {"log_prob": (("step",), logp_T), "share": (("step", "model"), share_TK.astype(np.float32))}
 
-    def _mixed(self, logp_K: Sequence[Logs]) -> NDArray[np.float32]:
+    def _mix(self, logp_K: Sequence[Logs]) -> NDArray[np.float32]:
         return mix(logp_K, self._log_weights_K)
 
 

@@ -1,4 +1,4 @@
-"""A neural model as those see it who read a text with it: reader, body and head behind a few words.
+"""What the code that reads a text with a neural model uses of it: one protocol over reader, body and head.
 
 Shapes: B rows, T steps, H features.
 """
@@ -19,7 +19,7 @@ from thereafter.models.state import NeuralState
 
 
 class TextFacts(TypedDict):
-    """What every neural model is told of the text it is for, beside its settings."""
+    """What every neural model needs to know of its text, beside its settings."""
 
     vocabulary_size: int
     context: str
@@ -32,7 +32,7 @@ class Network(Protocol):
 
     vocabulary_size: int
     restart: int | None
-    """The token behind which everything begins anew, where there is one."""
+    """The token after which the state begins anew, where there is one."""
 
     @property
     def head(self) -> WordHead:

@@ -2,7 +2,7 @@
 
 Shapes: B rows, T steps, V words that can be predicted, E word vector, H features, N = tokens of a batch in one list.
 
-A kind of model says two things: `fresh`, the state that has read nothing; `encode`, features and state after tokens.
+A kind of model defines `fresh`, the state that has read nothing, and `encode`, features and state after tokens.
 `<s>` has the id V: it can be read and never predicted.
 """
 
@@ -39,14 +39,14 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
     """Reader, body and head: tokens become vectors, `encode` makes features f_BTH of them, the head probabilities.
 
     For training: `loss`, or `features` and `head.nll`; `fresh` and `detach` for the carried state. In `line` context
-    these read straight on: whoever trains cuts the lines. The other methods take and give numpy, run in evaluation mode
-    without gradients, and return to the start state behind every line end where the context is `line`.
+    these read straight on: batches of training are lines already. The other methods take and give numpy, run in
+    evaluation mode without gradients, and return to the start state after every line end in `line` context.
     """
 
     embedding: Embedding
     head: WordHead
     trained: float = 0.0
-    """The share of its training that is done, which the loop tells it at every step."""
+    """The share of its training that is done, which the loop sets before every step."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
         self.context = context
         self.line_end = line_end
         self.restart = line_end if context == "line" else None
-        """The token behind which everything begins anew, where there is one."""
+        """The token after which the state begins anew, where there is one."""
         self._counts = counts
         self._begun: tuple[Versions, NeuralState] | None = None
         self._askers = Askers()

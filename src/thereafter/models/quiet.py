@@ -1,21 +1,20 @@
-"""Networks that answer: in evaluation mode and without gradients, also where several threads ask at once.
+"""Evaluation mode without gradients, also where several threads use a network at once.
 
-Evaluation mode belongs to the network, not to the thread that asks: one that is done must not switch dropout on again
-while another is still reading. So those who ask are counted, and the last one out puts the mode back.
+The mode belongs to the network, not to a thread: a thread that is done must not switch dropout on again while another
+is still reading. So the users of a network are counted, and the last one restores the mode.
 """
 
 from __future__ import annotations
 
 from threading import Lock
 from types import TracebackType
-from typing import Any
 
 import torch
 from torch import nn
 
 
 class Askers:
-    """How many are asking a network, and whether it goes back to training after the last of them."""
+    """How many users a network has, and whether it goes back to training mode after the last of them."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -31,15 +30,15 @@ class Askers:
             self._count += 1
 
     def leave(self, network: nn.Module) -> None:
-        """It may be in training mode again, if nobody else asks."""
+        """Back to training mode after the last user, if it was in it."""
         with self._lock:
             self._count -= 1
             if not self._count and self._was_training:
                 self._was_training = False
                 network.train()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Askers:
-        return Askers()  # nobody asks the copy
+    def __deepcopy__(self, memo: dict[int, object]) -> Askers:
+        return Askers()  # the copy has no users
 
     def __reduce__(self) -> tuple[type[Askers], tuple[()]]:
         return Askers, ()
@@ -65,7 +64,7 @@ class Quietly(Evaluating):
 
     def __init__(self, network: nn.Module, askers: Askers) -> None:
         super().__init__(network, askers)
-        self._mode: Any = torch.inference_mode()
+        self._mode = torch.inference_mode()
 
     def __enter__(self) -> None:
         self._askers.enter(self._network)

@@ -62,7 +62,7 @@ class RecurrentDecoder(WordDecoder):
     def begin(self, source: Tensors) -> Tensors:
         return {name: source[f"last_{name}"] for name in self.decoder.lanes[0].cell.state_sizes()}
 
-    def unrolled(
+    def unroll(
         self, x_BTE: Tensor, source: Tensors, state: Tensors, record: Fields | None = None
     ) -> tuple[Tensor, Tensors]:
         last_BTH = source["last_h"][:, -1:].expand(-1, x_BTE.shape[1], -1)

@@ -1,4 +1,4 @@
-"""How a neural model reads a text it is not trained on: in pieces of bounded size, lines apart where they stand alone.
+"""Reading and scoring a text with a neural model: in pieces of bounded size, line by line where lines are independent.
 
 Everything here runs inside the model's own methods, without gradients. Shapes: B rows, T steps, H features.
 """
@@ -28,11 +28,11 @@ def score(
     """log p of every token (zeros unless `scored`), and the state after the last."""
     # most prompts are part of a line: cutting them into lines would cost more than reading them
     if model.restart is not None and bool(torch.eq(tokens_BT, model.restart).any()):
-        return _score_lines(model, tokens_BT, state, model.restart, scored)
-    return _score_on(model, tokens_BT, state, None, scored)
+        return score_lines(model, tokens_BT, state, model.restart, scored)
+    return _score_straight(model, tokens_BT, state, None, scored)
 
 
-def _score_on(
+def _score_straight(
     model: Network, tokens_BT: Tensor, state: NeuralState, mask_BT: Tensor | None, scored: bool
 ) -> tuple[NDArray[np.float32], NeuralState]:
     """Tokens read straight on; what lies outside the mask is read and not scored."""
@@ -54,7 +54,7 @@ def _score_on(
     return logp_BT.cpu().numpy(), state
 
 
-def _score_lines(
+def score_lines(
     model: Network, tokens_BT: Tensor, state: NeuralState, line_end: int, scored: bool
 ) -> tuple[NDArray[np.float32], NeuralState]:
     """Lines do not see each other: whole lines are scored side by side, only unfinished ones keep a state."""
@@ -65,8 +65,8 @@ def _score_lines(
     def read(spans: list[Span], before: NeuralState) -> NeuralState:
         rows, mask = padded(tokens, spans, model.vocabulary_size)
         ids, known = (torch.from_numpy(array).to(model.device) for array in (rows, mask))
-        found, after = _score_on(model, ids, before, None if mask.all() else known, scored)
-        for span, logp in zip(spans, found, strict=True):
+        logp_rows, after = _score_straight(model, ids, before, None if mask.all() else known, scored)
+        for span, logp in zip(spans, logp_rows, strict=True):
             logp_BT[span.row, span.begin : span.end] = logp[: span.size]
         return after
 
@@ -111,11 +111,11 @@ def recorded(model: Network, tokens_1T: Tensor, state: NeuralState) -> Fields:
             pieces.append(units | look.shown)
     shown: Fields = {}
     for name, (axes, _) in pieces[0].items() if pieces else ():
-        shown[name] = (axes, _joined([piece[name][1].cpu().numpy() for piece in pieces]))
+        shown[name] = (axes, _join([piece[name][1].cpu().numpy() for piece in pieces]))
     return shown
 
 
-def _joined(parts: list[NDArray[np.number]]) -> NDArray[np.number]:
+def _join(parts: list[NDArray[np.number]]) -> NDArray[np.number]:
     """Pieces of a record one after the other, the narrower ones filled up with 0."""
     widths = [max(sizes) for sizes in zip(*(part.shape[1:] for part in parts), strict=True)]
     whole = np.zeros((sum(map(len, parts)), *widths), dtype=parts[0].dtype)

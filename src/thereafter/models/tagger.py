@@ -1,9 +1,9 @@
-"""A tag for every word: word vectors and what a word's letters say, read in both directions, then a softmax or a CRF.
+"""A tag for every word: word and character vectors, read in both directions, then a softmax or a CRF.
 
     x_t = [E[word_t], letters(word_t)],   h_t = [forward, backward](x)_t,   z_t = W h_t + b
     p(tags | words) = prod_t softmax(z_t)[tag_t],  or a linear-chain CRF over all tags at once
 
-Letters by a bidirectional LSTM (Ling et al. 2015, Lample et al. 2016) or a convolution with its maximum (Ma and Hovy
+Characters by a bidirectional LSTM (Ling et al. 2015, Lample et al. 2016) or a convolution with its maximum (Ma and Hovy
 2016). Each distinct word of a batch is spelled once.
 
 Shapes: B rows, T words, U distinct words, L letters, E word vector, K tags.
@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -53,10 +52,16 @@ class TaggerSettings:
     def __post_init__(self) -> None:
         check_choice("cell", self.cell, CELLS)
         check_choice("letters", self.letters, LETTERS)
-        for name in ("embed", "hidden", "layers", "letter_embed", "letter_hidden"):
-            check_size(name, getattr(self, name))
-        for name in ("dropout", "drop_words"):
-            check_share(name, getattr(self, name))
+        for name, size in {
+            "embed": self.embed,
+            "hidden": self.hidden,
+            "layers": self.layers,
+            "letter_embed": self.letter_embed,
+            "letter_hidden": self.letter_hidden,
+        }.items():
+            check_size(name, size)
+        for name, share in {"dropout": self.dropout, "drop_words": self.drop_words}.items():
+            check_share(name, share)
 
 
 @dataclass(frozen=True)
@@ -117,19 +122,19 @@ class Tagger(TaskNet[TagBatch]):
         return F.cross_entropy(z_BTK[inside_BT], batch.tags_BT[inside_BT], reduction="sum")
 
     def scores(self, batch: TagBatch) -> Tensor:
-        """What speaks for each tag of each word, z [B, T, K]."""
+        """The score of each tag of each word, z [B, T, K]."""
         h_BTO, _ = self.layers(self.read(batch), lengths=batch.lengths_B)
-        found: Tensor = self.head(h_BTO)
-        return found
+        z_BTK: Tensor = self.head(h_BTO)
+        return z_BTK
 
     def read(self, batch: TagBatch) -> Tensor:
         """What the layers read of each word, x [B, T, E]."""
         words_BT = batch.words_BT
         if self.training and self.settings.drop_words:
             words_BT = read_as_unknown(words_BT, self.settings.drop_words)
-        x_BTE = self.words(words_BT)
+        x_BTE: Tensor = self.words(words_BT)
         if self.speller is None:
-            return x_BTE  # type: ignore[no-any-return]
+            return x_BTE
         spelled_UE = self.speller(batch.letters_UL, batch.letter_lengths_U)
         return torch.cat((x_BTE, F.embedding(batch.spelled_BT, spelled_UE)), -1)
 
@@ -207,7 +212,7 @@ class Speller(nn.Module):
             ends_G = lengths_U[group_G]
             x_GLE = self.embedding(letters_UL[group_G.to(letters_UL.device), : int(ends_G.max())])
             _, state = self.reader(locked(x_GLE, self.dropout, self.training), lengths=ends_G)
-            last_2GH: Any = state[0]
+            last_2GH: Tensor = state[0]
             spelled.append(torch.cat((last_2GH[0], last_2GH[1]), -1))
         if len(groups) == 1:
             return spelled[0]

@@ -36,9 +36,9 @@ X_contra = TypeVar("X_contra", contravariant=True)
 
 
 class TaskNet(nn.Module, ABC, Generic[X_contra]):
-    """A network that learns from whole examples: it says `nats`, the sum of -log p of all targets of a batch.
+    """A network that learns from whole examples: its loss is `nats`, the sum of -log p of all targets of a batch.
 
-    `trained`: the share of its training that is done, which the loop tells it at every step.
+    `trained`: the share of its training that is done, which the loop sets before every step.
     """
 
     trained: float = 0.0

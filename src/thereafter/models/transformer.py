@@ -43,12 +43,13 @@ class TransformerModel(NeuralModel):
         if settings.init is None:
             nn.init.normal_(self.embedding.weight, std=size**-0.5)
         self.positions = Positions(settings.positions, settings.context, size)
-        self.blocks = nn.ModuleList(
+        blocks = [
             Block(size, settings.heads, settings.inner * size, norm=settings.norm, dropout=settings.dropout)
             for _ in range(settings.layers)
-        )
-        for block in self.blocks:
-            block.initialise(settings.layers)  # type: ignore[operator]
+        ]
+        for block in blocks:
+            block.initialise(settings.layers)
+        self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(size) if settings.norm == "pre" else nn.Identity()
         self.head = self._make_head(size, tied=bool(settings.tied))
 
@@ -85,7 +86,7 @@ class TransformerModel(NeuralModel):
             parts.append(h_BTH)
             done += piece.shape[1]
         if observer is not None and shown is not None:
-            observer.show("attention", ("step", "layer", "head", "back"), _joined_backwards(shown))
+            observer.show("attention", ("step", "layer", "head", "back"), _join_distances(shown))
         h_BTH = torch.cat(parts, dim=1) if len(parts) != 1 else parts[0]
         return h_BTH, table if self.settings.tied else None, NeuralState(memory)
 
@@ -113,7 +114,7 @@ class TransformerModel(NeuralModel):
             if observer is not None:
                 observer.stream(f"block {number}", x_BTH)
         if shown is not None and weights is not None:
-            shown.append(_backwards(torch.stack(weights)[:, 0], int(memory["held"][0])))
+            shown.append(_by_distance(torch.stack(weights)[:, 0], int(memory["held"][0])))
         return self.norm(x_BTH), table, after
 
     def _make_room(self, memory: Memory) -> Memory:
@@ -135,7 +136,7 @@ class TransformerModel(NeuralModel):
 
 
 def _widened(memory: Mapping[str, Tensor], width: int) -> Memory:
-    """The same tokens with room for `width` of them; what fills it is never looked at."""
+    """The same tokens with room for `width` of them; the padding is never attended to."""
     wide = {}
     for name, part in memory.items():
         axis = 1 if name == "tokens" else 2
@@ -148,16 +149,19 @@ def _widened(memory: Mapping[str, Tensor], width: int) -> Memory:
     return wide
 
 
-def _backwards(weights_LKTN: Tensor, held: int) -> Tensor:
-    """Attention by distance: [T, L, K, N] where the last axis counts tokens back, 0 being the token itself."""
+def _by_distance(weights_LKTN: Tensor, before: int) -> Tensor:
+    """Attention by distance: [T, L, K, N] where the last axis counts tokens back, 0 being the token itself.
+
+    `before`: tokens that were in the memory already.
+    """
     steps, seen = weights_LKTN.shape[2:]
-    back_TN = torch.arange(held, held + steps).unsqueeze(1) - torch.arange(seen)
+    back_TN = torch.arange(before, before + steps).unsqueeze(1) - torch.arange(seen)
     index = back_TN.clamp(min=0).to(weights_LKTN.device).expand_as(weights_LKTN)
     # the distance map is its own inverse: back = position - key, key = position - back
-    found = weights_LKTN.gather(3, index)
-    return (found * (back_TN >= 0).to(found)).permute(2, 0, 1, 3)
+    by_distance_LKTN = weights_LKTN.gather(3, index)
+    return (by_distance_LKTN * (back_TN >= 0).to(by_distance_LKTN)).permute(2, 0, 1, 3)
 
 
-def _joined_backwards(parts: list[Tensor]) -> Tensor:
+def _join_distances(parts: list[Tensor]) -> Tensor:
     widest = max((part.shape[-1] for part in parts), default=0)
     return torch.cat([F.pad(part, (0, widest - part.shape[-1])) for part in parts])

@@ -76,7 +76,7 @@ class TransformerDecoder(WordDecoder):
         none = source["keys_0"].new_zeros(rows, heads, 0, size)
         return {f"{kind}_{number}": none for number in range(len(self.decoder)) for kind in ("keys", "values")}
 
-    def unrolled(
+    def unroll(
         self, x_BTE: Tensor, source: Tensors, state: Tensors, record: Fields | None = None
     ) -> tuple[Tensor, Tensors]:
         rows, steps, _ = x_BTE.shape

@@ -8,7 +8,7 @@ worked out at once (teacher forcing); one step at a time, with the state of the 
 Label smoothing (Szegedy et al. 2016) puts the share e of the target on all words alike. Since the mean of the scores z
 is f . mean(W) + mean(b), it costs no second softmax: (1 - e) nll + e mean_v(-log p_v) = nll + e (z_target - mean z).
 Own words (Mihaylova and Martins 2019, after Bengio et al. 2015): a share of what the decoder reads while it is trained
-is what it would have said itself, found by a first pass over the known target. Of a schedule, `own_words` is the share
+is what it would have predicted itself, by a first pass over the known target. Of a schedule, `own_words` is the share
 at the end of the training: it rises to it in a straight line ("linear"), or slowly, fast and slowly ("sigmoid").
 
 Ids: `END` is 0 and stands also where rows are padded, tokens follow, and the start mark is the row below all words.
@@ -95,9 +95,9 @@ def check_count(name: str, number: int) -> None:
 
 
 class WordDecoder(Decoder):
-    """See the module's equations. `unknown`: an id that is never said; `limit`: tokens of an answer at most.
+    """See the module's equations. `unknown`: an id that is never predicted; `limit`: tokens of an answer at most.
 
-    A kind of decoder says `prepare`, `begin` and `unrolled`.
+    A kind of decoder defines `prepare`, `begin` and `unroll`.
     """
 
     settings: DecoderSettings
@@ -125,7 +125,7 @@ class WordDecoder(Decoder):
             nn.init.normal_(table.weight, std=1 / self._scale)
 
     @abstractmethod
-    def unrolled(
+    def unroll(
         self, x_BTE: Tensor, source: Tensors, state: Tensors, record: Fields | None = None
     ) -> tuple[Tensor, Tensors]:
         """As `advance`, of the vectors of words."""
@@ -133,7 +133,7 @@ class WordDecoder(Decoder):
     def advance(
         self, words_BT: Tensor, source: Tensors, state: Tensors, record: Fields | None = None
     ) -> tuple[Tensor, Tensors]:
-        return self.unrolled(self.vectors(words_BT), source, state, record)
+        return self.unroll(self.vectors(words_BT), source, state, record)
 
     def log_prob(self, f_NF: Tensor) -> Tensor:
         if not torch.is_inference_mode_enabled() or f_NF.dtype not in (torch.float32, torch.float64):
@@ -156,7 +156,7 @@ class WordDecoder(Decoder):
         return x_BTE
 
     def inputs(self, target_BT: Tensor) -> Tensor:
-        """What is read while a known target is said: the start mark, then every word but the last."""
+        """The inputs of a known target: the start mark, then every word but the last."""
         return torch.cat((torch.full_like(target_BT[:, :1], self.start), target_BT[:, :-1]), 1)
 
     def nats_given(self, memory: Memory, target_BT: Tensor, at_N: Tensor) -> Tensor:
@@ -166,11 +166,11 @@ class WordDecoder(Decoder):
         """
         source = self.prepare(memory)
         inputs_BT = self.inputs(target_BT)
-        own = self._own_share() if self.training else 0.0
+        own = self.own_share() if self.training else 0.0
         if own:
-            inputs_BT = self._mixed(inputs_BT, source, own)
+            inputs_BT = self.mix_own_words(inputs_BT, source, own)
         x_BTE, table_RE = self.words.lookup(inputs_BT)
-        f_BTF, _ = self.unrolled(self._scale * x_BTE, source, self.begin(source))
+        f_BTF, _ = self.unroll(self._scale * x_BTE, source, self.begin(source))
         f_NF = f_BTF.flatten(0, 1).index_select(0, at_N)
         targets_N = target_BT.flatten().index_select(0, at_N)
         table = table_RE if self.settings.tied else None
@@ -185,13 +185,13 @@ class WordDecoder(Decoder):
         f_BTF, _ = self.advance(self.inputs(target_BT), source, self.begin(source))
         return self.head.log_prob(f_BTF)
 
-    def _own_share(self) -> float:
-        """How many of the words it reads are its own at this point of its training."""
+    def own_share(self) -> float:
+        """The share of its own predictions among the words it reads, at this point of its training."""
         risen = {"constant": 1.0, "linear": self.trained, "sigmoid": 1 / (1 + math.exp(_STEEP * (0.5 - self.trained)))}
         return self.settings.own_words * risen[self.settings.own_words_schedule]
 
-    def _mixed(self, inputs_BT: Tensor, source: Tensors, share: float) -> Tensor:
-        """The inputs with a share of own words among them, never the start mark."""
+    def mix_own_words(self, inputs_BT: Tensor, source: Tensors, share: float) -> Tensor:
+        """The inputs with a share of them replaced by its own predictions, never the start mark."""
         with torch.no_grad():
             f_BTF, _ = self.advance(inputs_BT, source, self.begin(source))
             f_NF = f_BTF.flatten(0, 1)
