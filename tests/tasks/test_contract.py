@@ -22,7 +22,7 @@ from toys import TOYS, Shell, Toy, breaks_off_and_goes_on
 
 import thereafter
 from thereafter import config
-from thereafter.data.codecs import CODECS, restored, stored
+from thereafter.data.codecs import CODECS, restore_codecs, store_codecs
 from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError, ThereafterError
 from thereafter.task_model import TaskModel
@@ -113,8 +113,8 @@ def test_it_reads_examples_and_refuses_a_damaged_file_in_a_sentence(case: Case, 
 
 def test_its_codecs_come_back_from_json(case: Case) -> None:
     codecs = case.model.codecs
-    again = restored(json.loads(json.dumps(stored(codecs))))
-    assert stored(again) == stored(codecs)
+    again = restore_codecs(json.loads(json.dumps(store_codecs(codecs))))
+    assert store_codecs(again) == store_codecs(codecs)
     assert all(codec.codec in CODECS for codec in codecs.values())
     for examples in (case.examples(), case.asked()):
         one, other = case.batch(examples), case.task.batch(examples, again)
