@@ -45,5 +45,5 @@ def test_another_file_is_refused(tmp_path: Path):
     with pytest.raises(FormatError, match="not a comparison"):
         comparisons.agreements(tmp_path)
     (tmp_path / "compare.json").write_text('{"rows": [], "source": "book.txt"}', encoding="utf-8")
-    with pytest.raises(FormatError, match="nothing about agreement"):
+    with pytest.raises(FormatError, match="has no agreement results"):
         comparisons.agreements(tmp_path)

@@ -44,8 +44,7 @@ def accuracy_by_distance(measurements: Sequence[Measurement]) -> Figure:
     legend_beside(plot)
     caption = (
         f"How often {join_words(groups)} find the right form of the verb likelier than the wrong one, by its "
-        f"distance from "
-        f"the subject, trained on {join_words(one.about['trained_on'] for one in measurements)}: "
+        f"distance from the subject, trained on {join_words(one.about['trained_on'] for one in measurements)}: "
         f"{measurements[0].about['text']}"
         f"{_seeds(groups) or ' (one training each; band: 95 % interval of a share of so many sentences)'}."
     )
@@ -86,8 +85,7 @@ def accuracy_by_congruence(measurements: Sequence[Measurement]) -> Figure:
     plot.update_layout(height=480, margin={"b": 90})
     caption = (
         f"How often {join_words(groups)} find the right form of the verb likelier, by the number of the last noun "
-        f"before it, "
-        f"trained on {join_words(one.about['trained_on'] for one in measurements)}: "
+        f"before it, trained on {join_words(one.about['trained_on'] for one in measurements)}: "
         f"{measurements[0].about['text']}{_seeds(groups) or ' (one training each)'}."
     )
     return Figure("agreement-by-congruence", "Led astray by the last noun", caption, plot, table)
@@ -119,8 +117,7 @@ def expectation_along(measurements: Sequence[Measurement], *, verb: int | None =
     plot.update_layout(margin={"b": 120})
     caption = (
         f"How {join_words(groups)}, trained on {join_words([each.about['trained_on'] for each in measurements])}, "
-        f"weigh {one!r} "
-        f"against {other!r} as the next word after each word of “{first.about['text']}”."
+        f"weigh {one!r} against {other!r} as the next word after each word of “{first.about['text']}”."
     )
     return Figure("expectation", f"“{one}” or “{other}”", caption, plot, table)
 

@@ -156,8 +156,7 @@ def gate_surface(measurement: Measurement, *, model: str) -> Figure:
         "gate-surface",
         "A gate over its two inputs",
         f"The {measurement.about['name']} of {model}: sigmoid(w·x + u·h {measurement.about['bias']:+.2f}) with its "
-        f"trained "
-        f"weights; red where “{measurement.about['text']}” took it, from {measurement['gate'].min():.2f} to "
+        f"trained weights; red where “{measurement.about['text']}” took it, from {measurement['gate'].min():.2f} to "
         f"{measurement['gate'].max():.2f}.",
         plot,
         {
@@ -219,8 +218,8 @@ def prediction_surface(measurement: Measurement, *, model: str) -> Figure:
         "Predictions over the plane of the state",
         f"Probability of the likeliest next word of {model} over the plane of the first two principal components of "
         f"its state over {len(measurement['token'])} words of {measurement.about.get('source', 'text')} "
-        f"({shares.sum():.0%} of the "
-        "variance; the rest is held at its mean). Labels: each word where it is likeliest; ¬ is the end of a line.",
+        f"({shares.sum():.0%} of the variance; the rest is held at its mean). Labels: each word where it is "
+        f"likeliest; ¬ is the end of a line.",
         plot,
         table,
     )

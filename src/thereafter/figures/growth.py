@@ -25,9 +25,8 @@ def memory_by_length(growth: Measurement, *, name: str = "memory-by-length", siz
     """Memory kept for the backward pass by sequence length, both axes logarithmic."""
     caption = (
         f"Measured bytes kept for the backward pass by sequence length, {_about(growth, size)}; the exponent in the "
-        f"legend "
-        "is the slope between the two longest lengths. With the matrix kept, attention is computed as its formula is "
-        "written."
+        "legend is the slope between the two longest lengths. With the matrix kept, attention is computed as its "
+        "formula is written."
     )
     return _by_length(growth, "saved", 1 / MIB, "memory (MiB)", name, "Memory by sequence length", caption)
 

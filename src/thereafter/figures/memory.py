@@ -37,8 +37,7 @@ def information_decay(measurements: Sequence[Measurement]) -> Figure:
     caption = (
         f"How many bits about the subject's number a linear probe reads from the last layer's state of "
         f"{join_words(groups)}"
-        f"{memory}, "
-        f"trained on {join_words([one.about['trained_on'] for one in measurements])}: {first.about['text']}. "
+        f"{memory}, trained on {join_words([one.about['trained_on'] for one in measurements])}: {first.about['text']}. "
         f"Probe accuracy {first['distance'][-1]} words on: {ends}."
     )
     return Figure("information-decay", "Information kept about the subject", caption, plot, table)
@@ -122,10 +121,8 @@ def word_class_by_layer(measurements: Sequence[Measurement]) -> Figure:
     plot.update_yaxes(title_standoff=14)
     caption = (
         f"How well a linear probe reads the class of the word just read from each layer of {join_words(groups)}, "
-        f"trained on "
-        f"{join_words([one.about['trained_on'] for one in measurements])}, beside a control task in which every word "
-        f"has a "
-        f"class at random: {measurements[0].about['text']}."
+        f"trained on {join_words([one.about['trained_on'] for one in measurements])}, beside a control task in which "
+        f"every word has a class at random: {measurements[0].about['text']}."
     )
     return Figure("word-class-by-layer", "Word class, layer by layer", caption, plot, table)
 

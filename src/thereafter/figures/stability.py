@@ -50,11 +50,9 @@ def activation_stability(measurement: Measurement, *, name: str = "activation-st
         figure.update_yaxes(title_text=label, title_standoff=18, row=row, col=1)
     caption = (
         f"Largest |h| by step and largest singular value of d h_T / d h_(T-d) in an {measurement.about['model']} "
-        f"driven by "
-        f"{measurement.about['text']}, the same matrix and noise for every activation, at spectral radius "
+        f"driven by {measurement.about['text']}, the same matrix and noise for every activation, at spectral radius "
         f"{', '.join(f'{radius:g}' for radius in radii)}. Over all {len(measurement['distance']) - 1} steps "
-        f"{_growth(measurement)}. "
-        f"A line ends where it leaves {SHOWN[0]:g} to {SHOWN[1]:g}."
+        f"{_growth(measurement)}. A line ends where it leaves {SHOWN[0]:g} to {SHOWN[1]:g}."
     )
     return Figure(name, "Activation functions and stability in a vanilla RNN", caption, figure, columns)
 
@@ -88,11 +86,9 @@ def repeated_multiplication(measurement: Measurement, *, name: str = "repeated-m
     )
     caption = (
         f"Size of W^k x and of d h_T / d h_(T-k) (largest singular value) in an {measurement.about['model']}, driven "
-        f"by "
-        f"{measurement.about['text']}; the LSTM has the same matrix in its candidate and its gates kept at f = "
+        f"by {measurement.about['text']}; the LSTM has the same matrix in its candidate and its gates kept at f = "
         f"{measurement.about['forget']:g}, i = 1 - f, o = 1, so that f^k = {measurement['gates'][0, -1]:.3g} comes "
-        f"along its gates "
-        f"alone. After {measurement['step'][-1]} steps {ends}."
+        f"along its gates alone. After {measurement['step'][-1]} steps {ends}."
     )
     return Figure(name, "Eigenvalues and repeated multiplication", caption, figure, columns)
 

@@ -92,8 +92,7 @@ def alignment(measurement: Measurement) -> Figure:
         "alignment",
         "Where the translator looks",
         f"Attention of {measurement.about['model']} while it translates “{measurement.about['text']}”: each row is a "
-        f"token said "
-        "and sums to 1, each column a token of the source (numbers: weights of 0.05 and more).",
+        "token said and sums to 1, each column a token of the source (numbers: weights of 0.05 and more).",
         plot,
         {
             "said": [written[row] for row, _ in pairs],
@@ -152,8 +151,7 @@ def bleu_by_length(measurements: Sequence[Measurement]) -> Figure:
     seeds = f", mean of {most} seeds (bars: least to most)" if most > 1 else ", one training each"
     caption = (
         f"BLEU ({signature}) of {join_words(groups)} on {join_words(one.about['text'] for one in measurements)}, by "
-        f"the words of "
-        f"the source{seeds}."
+        f"the words of the source{seeds}."
     )
     return Figure("bleu-by-length", "Translations by the length of the source", caption, plot, table)
 
@@ -173,8 +171,8 @@ def confusion(measurement: Measurement) -> Figure:
         "confusion",
         "What is taken for what",
         f"{measurement.about['model']} on {measurement.about['text']}: rows are what is, columns what was given; "
-        f"numbers are "
-        f"counts, colours shares of a row; {right:,} of {total:,} right ({100 * right / max(1, total):.1f} %).",
+        f"numbers are counts, colours shares of a row; {right:,} of {total:,} right "
+        f"({100 * right / max(1, total):.1f} %).",
         plot,
         {
             "is": [labels[row] for row, _ in pairs],

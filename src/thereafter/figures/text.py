@@ -81,8 +81,7 @@ def sparsity(measurement: Measurement) -> Figure:
         f"A {measurement.about['model']} model over {measurement.about['vocabulary']:,} forms, on "
         f"{measurement.about['new']:,} tokens of "
         f"{measurement.about['text']}: the share of their n-grams that training had seen, and the share of all "
-        f"possible "
-        "n-grams that it had counted; forms it does not know count as one, <unk>.",
+        "possible n-grams that it had counted; forms it does not know count as one, <unk>.",
         plot,
         {
             "order": orders,

@@ -132,8 +132,7 @@ def coloured(measurement: Measurement, property: str | None = None, *, lines: in
         f"State of unit {unit} of {measurement.about['model']} over held-out text of "
         f"{measurement.about.get('text', 'the source')}"
         f", blue low to red high{under}; ¬ is a line end. {measure} {measurement['held_out'][row, 0]:.2f} on the "
-        f"half of "
-        f"the text it was not chosen on{away}; the shifted control reaches {measurement['control'][row]:.2f}.",
+        f"half of the text it was not chosen on{away}; the shifted control reaches {measurement['control'][row]:.2f}.",
         plot,
         {
             "line": [character.line + 1 for character in characters],
@@ -163,8 +162,7 @@ def ranking(measurement: Measurement) -> Figure:
         "unit-ranking",
         "Units that follow the text",
         f"The best of {measurement.about['units']:,} state numbers of {measurement.about['model']} for each "
-        f"property, chosen on "
-        f"one half of {measurement.about['tokens']:,} held-out tokens of "
+        f"property, chosen on one half of {measurement.about['tokens']:,} held-out tokens of "
         f"{measurement.about.get('text', 'the source')} and "
         "measured on the other; above a bar the unit, as layer, state (h hidden, c cell) and number; grey: the same "
         "search for the property moved along the text.",

@@ -71,7 +71,7 @@ class Models:
     def trained(self, name: str, source: str | Path, kind: str, **options: Any) -> LanguageModel:
         """The model of that name; trained with these options where it is not there yet.
 
-        A kept model is found by its options too: after a change of them it is trained anew.
+        Its folder is named after its options too: with other options it is trained again.
         """
         if name not in self._loaded:
             run = self.folder / f"{name}-{_hash(source, kind, options)}"

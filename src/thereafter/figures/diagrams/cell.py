@@ -7,7 +7,7 @@ import re
 from thereafter.cells.base import Cell
 from thereafter.figures.diagrams.drawing import Drawing
 from thereafter.figures.diagrams.formulas import formula, indexed, indices, operation_name
-from thereafter.figures.diagrams.reading import CellReading, Value, read_cell
+from thereafter.figures.diagrams.reading import CellReading, TracedValue, read_cell
 from thereafter.figures.figure import Figure
 from thereafter.figures.style import BLUE, GREEN, PURPLE, RED
 
@@ -85,7 +85,7 @@ class _CellDrawing:
         self.names |= {node: name for name, node in reading.gates.items()}
         self.names |= {node: f"{field}<sub>t</sub>" for field, node in reading.states.items()}
         self.lanes = [node for node in reading.sources.values() if any(node in step.made_of for step in self.steps)]
-        self.box_of: dict[Value, str] = {}
+        self.box_of: dict[TracedValue, str] = {}
         self._sources_and_gates()
         self._steps()
         self._results(head)
@@ -117,7 +117,7 @@ class _CellDrawing:
             self.drawing.box(name, self.gate_x, y, text, kind, self.gate_width, _GATE_HEIGHT)
             self.box_of[node] = name
 
-    def _source(self, node: Value, y: float) -> None:
+    def _source(self, node: TracedValue, y: float) -> None:
         name = f"{node.parts[0]}"
         kind = "input" if name == "x" else "state"
         self.drawing.box(name, 0, y, self.names[node], kind, 56, 34)
@@ -125,8 +125,8 @@ class _CellDrawing:
 
     def _steps(self) -> None:
         """Operations in columns by how many come before; on a lane where they carry it on."""
-        column: dict[Value, int] = {}
-        place: dict[Value, float] = {}
+        column: dict[TracedValue, int] = {}
+        place: dict[TracedValue, float] = {}
         start = self.gate_x + self.gate_width / 2 + 56
         counts: dict[str, int] = {}
         for step in self.steps:
@@ -157,19 +157,19 @@ class _CellDrawing:
             self._weights_beside(step, name)
         self.end = start + max(column.values(), default=0) * _COLUMN
 
-    def _leaving(self, part: Value) -> tuple[float, float] | None:
+    def _leaving(self, part: TracedValue) -> tuple[float, float] | None:
         """Arrows leave gates in the middle of their right side, and all else where it is nearest."""
         box = self.drawing.boxes[self.box_of[part]]
         return (box.x + box.width / 2, box.y) if part in self.reading.gates.values() else None
 
-    def _weights_beside(self, step: Value, name: str) -> None:
+    def _weights_beside(self, step: TracedValue, name: str) -> None:
         """A factor that is made of weights alone is written below the operation; a matrix is the operation's name."""
         box = self.drawing.boxes[name]
         for part in step.made_of:
             if step.operation == "mul" and part not in self.box_of and not self.reading.seen(part):
                 self.drawing.note(box.x - 15, box.y - 28, formula(part, self.names))
 
-    def _shown(self, node: Value) -> Value:
+    def _shown(self, node: TracedValue) -> TracedValue:
         while node.operation == "part" and node not in self.box_of:
             node = node.made_of[0]
         return node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from thereafter.figures.diagrams.reading import Value
+from thereafter.figures.diagrams.reading import TracedValue
 
 _WEIGHTS = {"weight_ih": "W", "weight_hh": "U", "weight_hr": "P"}
 _FUNCTIONS = {"sigmoid": "σ", "logsigmoid": "log σ", "layer_norm": "norm", "sqrt": "√", "neg": "−"}
@@ -13,20 +13,20 @@ _LETTERS = {"update": "z"}  # as the literature calls it; any other gate has its
 SIGNS = {"mul": "×", "add": "+", "sub": "−", "rsub": "1−", "linear": "P", "lerp": "mix"}
 
 
-def operation_name(node: Value) -> str:
+def operation_name(node: TracedValue) -> str:
     """What is written on an operation: ×, +, tanh.
 
-    >>> operation_name(Value("mul")), operation_name(Value("tanh"))
+    >>> operation_name(TracedValue("mul")), operation_name(TracedValue("tanh"))
     ('×', 'tanh')
     """
     return SIGNS.get(node.operation) or _FUNCTIONS.get(node.operation, node.operation)
 
 
-def formula(node: Value, named: Mapping[Value, str]) -> str:
+def formula(node: TracedValue, named: Mapping[TracedValue, str]) -> str:
     """The formula of a value in terms of the named ones; the value itself is always written out.
 
-    >>> x, w = Value("named", ("x",)), Value("named", ("weight_ih",))
-    >>> formula(Value("sigmoid", (Value("linear", (x, w)),)), {x: "x"})
+    >>> x, w = TracedValue("named", ("x",)), TracedValue("named", ("weight_ih",))
+    >>> formula(TracedValue("sigmoid", (TracedValue("linear", (x, w)),)), {x: "x"})
     'σ(W x)'
     """
     inside = {one: name for one, name in named.items() if one != node}
@@ -55,7 +55,7 @@ def indices(gates: Iterable[str]) -> dict[str, str]:
     return {name: letter if letters.count(letter) == 1 else name for name, letter in zip(names, letters, strict=True)}
 
 
-def _terms(node: Value, named: Mapping[Value, str]) -> list[str]:
+def _terms(node: TracedValue, named: Mapping[TracedValue, str]) -> list[str]:
     """The summands. A bias is one, however many vectors it is kept in."""
     if node in named:
         return [named[node]]
@@ -72,12 +72,12 @@ def _terms(node: Value, named: Mapping[Value, str]) -> list[str]:
     return [_single(node, named)]
 
 
-def _single(node: Value, named: Mapping[Value, str]) -> str:
+def _single(node: TracedValue, named: Mapping[TracedValue, str]) -> str:
     if node.operation == "named":
         name = str(node.parts[0])
         kind = name.partition("_")[0]
         return _WEIGHTS.get(name) or {"bias": "b", "peephole": "p"}.get(kind, name)
-    parts = [_factor(part, named) if isinstance(part, Value) else f"{float(part):g}" for part in node.parts]
+    parts = [_factor(part, named) if isinstance(part, TracedValue) else f"{float(part):g}" for part in node.parts]
     if node.operation == "mul":
         return " ".join(sorted(parts, key=lambda part: part != "p" and part[-1] not in "0123456789"))
     if node.operation in ("sub", "rsub"):
@@ -88,12 +88,12 @@ def _single(node: Value, named: Mapping[Value, str]) -> str:
     return f"{_FUNCTIONS.get(node.operation, node.operation)}({formula_of_argument(node, named)})"
 
 
-def formula_of_argument(node: Value, named: Mapping[Value, str]) -> str:
+def formula_of_argument(node: TracedValue, named: Mapping[TracedValue, str]) -> str:
     """What stands between the brackets of a function."""
     return " + ".join(_terms(node.made_of[0], named))
 
 
-def _factor(node: Value, named: Mapping[Value, str]) -> str:
+def _factor(node: TracedValue, named: Mapping[TracedValue, str]) -> str:
     terms = _terms(node, named)
     alone = len(terms) == 1 and " − " not in terms[0]
     return terms[0] if alone else f"({' + '.join(terms)})"

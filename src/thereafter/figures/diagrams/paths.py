@@ -7,7 +7,7 @@ from collections import deque
 from thereafter.cells.base import Cell
 from thereafter.figures.diagrams.drawing import Drawing
 from thereafter.figures.diagrams.formulas import operation_name
-from thereafter.figures.diagrams.reading import CellReading, Value, read_cell
+from thereafter.figures.diagrams.reading import CellReading, TracedValue, read_cell
 from thereafter.figures.figure import Figure
 
 _STEP, _ROW = 58, 110
@@ -32,10 +32,10 @@ def path_figure(cells: dict[str, Cell], *, steps: int = 3) -> Figure:
     )
 
 
-def shortest_way(reading: CellReading, field: str) -> list[Value]:
+def shortest_way(reading: CellReading, field: str) -> list[TracedValue]:
     """The operations from the old value of a state field to the new one, in order."""
     source, target = reading.sources[field], reading.states[field]
-    ways: deque[tuple[Value, ...]] = deque([(target,)])
+    ways: deque[tuple[TracedValue, ...]] = deque([(target,)])
     while ways:
         way = ways.popleft()
         if way[-1] == source:
@@ -44,21 +44,21 @@ def shortest_way(reading: CellReading, field: str) -> list[Value]:
     return []
 
 
-def _describe(reading: CellReading, node: Value) -> str:
+def _describe(reading: CellReading, node: TracedValue) -> str:
     gates = {gate: name for name, gate in reading.gates.items()}
     if node.operation == "mul":
         return f"× {next((gates[part] for part in node.made_of if part in gates), _plain(reading, node))}"
     return "U" if node.operation == "linear" else operation_name(node)
 
 
-def _plain(reading: CellReading, node: Value) -> str:
+def _plain(reading: CellReading, node: TracedValue) -> str:
     gates = {gate: name for name, gate in reading.gates.items()}
     named = [f"{operation_name(part)}{gates[one]}" for part in node.made_of for one in part.made_of if one in gates]
     return f"({named[0]})" if named else "a factor"
 
 
 def _chain(
-    drawing: Drawing, label: str, field: str, way: list[Value], words: list[str], steps: int, y: float
+    drawing: Drawing, label: str, field: str, way: list[TracedValue], words: list[str], steps: int, y: float
 ) -> None:  # fmt: skip
     x = 0.0
     before = f"{label} {field}0"

@@ -21,26 +21,26 @@ _SHAPING = {"expand_as", "expand", "view", "reshape", "transpose", "permute", "c
 
 
 @dataclass(frozen=True)
-class Value:
+class TracedValue:
     """A value: the operation that made it and what it was made of. Equal operations on equal values are one value."""
 
     operation: str
-    parts: tuple[Value | float | str, ...] = ()
+    parts: tuple[TracedValue | float | str, ...] = ()
 
     @property
-    def made_of(self) -> tuple[Value, ...]:
-        return tuple(part for part in self.parts if isinstance(part, Value))
+    def made_of(self) -> tuple[TracedValue, ...]:
+        return tuple(part for part in self.parts if isinstance(part, TracedValue))
 
 
 class CallRecorder(TorchFunctionMode):
-    """Inside the block, every value made of the named tensors becomes a `Value`; `node` looks it up."""
+    """Inside the block, every value made of the named tensors becomes a `TracedValue`; `node` looks it up."""
 
     def __init__(self, named: Mapping[str, Tensor]) -> None:
         super().__init__()
-        self._nodes = {id(tensor): Value("named", (name,)) for name, tensor in named.items()}
+        self._nodes = {id(tensor): TracedValue("named", (name,)) for name, tensor in named.items()}
         self._alive: list[object] = list(named.values())  # an id is a tensor's own only while the tensor lives
 
-    def node(self, tensor: Tensor) -> Value:
+    def node(self, tensor: Tensor) -> TracedValue:
         return self._nodes[id(tensor)]
 
     def __torch_function__(
@@ -63,7 +63,7 @@ class CallRecorder(TorchFunctionMode):
 
     def _record(self, result: Tensor, operation: str, arguments: Sequence[object], place: str) -> None:
         parts = tuple(self._known_parts(arguments))
-        made_of = [part for part in parts if isinstance(part, Value)]
+        made_of = [part for part in parts if isinstance(part, TracedValue)]
         self._alive.append(result)
         if not made_of or id(result) in self._nodes:
             return
@@ -71,12 +71,12 @@ class CallRecorder(TorchFunctionMode):
             node = made_of[0]
         elif operation == "part":
             asked = place or ", ".join(map(str, arguments[1:]))
-            node = Value("part", (made_of[0], asked))
+            node = TracedValue("part", (made_of[0], asked))
         else:
-            node = Value(operation, parts)
+            node = TracedValue(operation, parts)
         self._nodes[id(result)] = node
 
-    def _known_parts(self, arguments: Iterable[object]) -> Iterator[Value | float]:
+    def _known_parts(self, arguments: Iterable[object]) -> Iterator[TracedValue | float]:
         for one in arguments:
             if isinstance(one, Tensor) and id(one) in self._nodes:
                 yield self._nodes[id(one)]
@@ -88,17 +88,17 @@ class CallRecorder(TorchFunctionMode):
 class CellReading:
     """A cell's step: what it reads, its gates by name in the order they are recorded, and the new state by field."""
 
-    sources: dict[str, Value]
-    gates: dict[str, Value]
-    states: dict[str, Value]
-    weights: frozenset[Value]
+    sources: dict[str, TracedValue]
+    gates: dict[str, TracedValue]
+    states: dict[str, TracedValue]
+    weights: frozenset[TracedValue]
 
-    def seen(self, node: Value) -> list[Value]:
+    def seen(self, node: TracedValue) -> list[TracedValue]:
         """The sources, gates and new states that a value is computed from directly."""
         stops = {*self.sources.values(), *self.gates.values(), *self.states.values()} - {node}
-        stopped_at: dict[Value, None] = {}
+        stopped_at: dict[TracedValue, None] = {}
 
-        def walk(one: Value) -> None:
+        def walk(one: TracedValue) -> None:
             if one in stops:
                 stopped_at[one] = None
             else:
@@ -108,12 +108,12 @@ class CellReading:
         walk(node)
         return list(stopped_at)
 
-    def operations(self) -> list[Value]:
+    def operations(self) -> list[TracedValue]:
         """The steps from gates and old states to the new ones, each after what it is made of."""
         stops = {*self.sources.values(), *self.gates.values(), *self.weights}
-        steps: dict[Value, None] = {}
+        steps: dict[TracedValue, None] = {}
 
-        def walk(one: Value) -> None:
+        def walk(one: TracedValue) -> None:
             if one in stops or one in steps or not self.seen(one):
                 return
             for part in one.made_of:

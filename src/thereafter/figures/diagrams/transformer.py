@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from thereafter.figures.diagrams.drawing import Drawing
-from thereafter.figures.diagrams.reading import CallRecorder, Value
+from thereafter.figures.diagrams.reading import CallRecorder, TracedValue
 from thereafter.figures.figure import Figure
 from thereafter.figures.style import BLUE
 from thereafter.layers.transformer import Block, Sight
@@ -50,7 +50,7 @@ def transformer_figure(settings: TransformerSettings, vocabulary: int) -> Figure
     )
 
 
-Stage = tuple[str, list[Value]]
+Stage = tuple[str, list[TracedValue]]
 
 
 def read_block(settings: TransformerSettings) -> tuple[list[Stage], dict[str, tuple[int, ...]]]:
@@ -70,7 +70,7 @@ def read_block(settings: TransformerSettings) -> tuple[list[Stage], dict[str, tu
     return _walk(reader.node(y_BTH), reader.node(x_BTH)), shapes
 
 
-def _walk(node: Value, start: Value) -> list[Stage]:
+def _walk(node: TracedValue, start: TracedValue) -> list[Stage]:
     if node == start:
         return []
     if node.operation == "add":
@@ -80,9 +80,9 @@ def _walk(node: Value, start: Value) -> list[Stage]:
     return [*_walk(node.made_of[0], start), ("then", [node])]
 
 
-def _branch(node: Value, stream: Value | None) -> list[Value]:
+def _branch(node: TracedValue, stream: TracedValue | None) -> list[TracedValue]:
     """A branch from its end back to where it leaves the stream."""
-    branch: list[Value] = []
+    branch: list[TracedValue] = []
     while node != stream and node.made_of:
         if node.operation != "part" or stream is None:
             branch.append(node)
@@ -119,7 +119,7 @@ def _stages(
     return before, y
 
 
-def _word(node: Value, shapes: Mapping[str, tuple[int, ...]], settings: TransformerSettings) -> str:
+def _word(node: TracedValue, shapes: Mapping[str, tuple[int, ...]], settings: TransformerSettings) -> str:
     if node.operation == "linear":
         out, into = shapes[str(node.made_of[1].parts[0])]
         return f"linear, {into} → {out}"
@@ -128,7 +128,7 @@ def _word(node: Value, shapes: Mapping[str, tuple[int, ...]], settings: Transfor
     return _WORDS.get(node.operation, node.operation)
 
 
-def _kind(node: Value) -> str:
+def _kind(node: TracedValue) -> str:
     if node.operation == "scaled_dot_product_attention":
         return "gate"
     return "candidate" if node.operation == "linear" else "layer"
