@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from functools import cache, update_wrapper
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from thereafter import progress
 from thereafter.folders import cache_folder
@@ -60,6 +60,15 @@ def _loops_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+class CFunction(Protocol):
+    """A compiled function as C calls it: by its address, or from Python through `ctypes`."""
+
+    address: int
+
+    @property
+    def ctypes(self) -> Callable[..., None]: ...
+
+
 class Compiled(Generic[P, R]):
     """A plain function that becomes machine code at its first call (no Python lock held while it runs)."""
 
@@ -79,14 +88,19 @@ class Compiled(Generic[P, R]):
         return jit()(self.function)
 
 
-def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def jit(**options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """numba's own decorator, its machine code kept in `kernel_folder`.
 
     For modules of loops that call each other: numba is imported there and then, so import such a module only where
     `available()` says yes.
     """
     numba = require("numba", "a compiled loop")
-    return lambda function: _kept(lambda cache: numba.njit(cache=cache, nogil=True, **options)(function))
+
+    def compile_when_called(function: Callable[P, R]) -> Callable[P, R]:
+        loop: Callable[P, R] = _with_cache(lambda cache: numba.njit(cache=cache, nogil=True, **options)(function))
+        return loop
+
+    return compile_when_called
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
@@ -94,15 +108,16 @@ def intrinsic(function: Callable[..., Any]) -> Any:
     return require("numba.extending", "a compiled loop").intrinsic(function)
 
 
-def c_function(signature: Any, function: Callable[..., None]) -> Any:
+def c_function(signature: object, function: Callable[..., None]) -> CFunction:
     """The function as C calls it, by its `address`; compiled here and now, its machine code kept as `jit`'s is."""
     numba = require("numba", "a compiled loop")
     if not any(kernel_folder().glob(f"**/*.{function.__name__}-*.nbi")):
         progress.note(f"compiling {function.__name__} for this machine (once)")
-    return _kept(lambda cache: numba.cfunc(signature, cache=cache)(function))
+    made: CFunction = _with_cache(lambda cache: numba.cfunc(signature, cache=cache)(function))
+    return made
 
 
-def _kept(compile_it: Callable[[bool], Any]) -> Any:
+def _with_cache(compile_it: Callable[[bool], Any]) -> Any:
     """Compile with a cache in `kernel_folder`, or for this process alone where that folder cannot be written."""
     config = require("numba", "a compiled loop").config
     with _compiling:  # the folder is numba's setting for all threads

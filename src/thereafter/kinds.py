@@ -1,4 +1,4 @@
-"""The kinds of model, one row each: all that is said of a kind stands here and nowhere else.
+"""The kinds of model, one row each: all that describes a kind stands here and nowhere else.
 
 Help texts, errors, defaults, colours, the studio's menus and the tables of classes are drawn from these rows, oldest
 generation first. Another package adds a kind by an entry point of the group `thereafter.kinds` that leads to a `Kind`.
@@ -48,6 +48,11 @@ class Kind:
     def recurrent(self) -> bool:
         """Whether a state is carried from token to token."""
         return bool(self.cell)
+
+    @property
+    def cell_name(self) -> str:
+        """Its cell in `cells.CELLS`, where a class of another package has the name of its kind."""
+        return self.name if ":" in self.cell else self.cell
 
     @property
     def neural(self) -> bool:
@@ -108,7 +113,7 @@ _ROWS = (
         settings=f"{_SETTINGS}:LstmSettings",
         cell="lstm",
         gated=True,
-        adam_rate=2.0,  # its gates begin half shut: see docs/claims.md
+        adam_rate=2.0,  # its gates begin half closed: see docs/claims.md
     ),
     Kind(
         "awd-lstm",
@@ -205,6 +210,15 @@ class KindTable(Registry):
 def recurrent_names() -> list[str]:
     """The kinds that carry a state from token to token."""
     return [name for name, kind in KINDS.items() if kind.recurrent]
+
+
+def cell_of(model: type[object]) -> str:
+    """The name of the cell that a class of models steps with, as the row of its kind has it."""
+    paths = [f"{base.__module__}:{base.__qualname__}" for base in model.__mro__]
+    rows = [row for path in paths for row in KINDS.values() if row.model == path]
+    if not rows:
+        raise LookupError(f"no kind of model is made of {model.__qualname__}; try KINDS.add(Kind(...))")
+    return rows[0].cell_name
 
 
 def listed(names: list[str] | None = None, last: str = "or") -> str:

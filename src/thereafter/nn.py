@@ -20,6 +20,7 @@ from typing import Any, Unpack
 
 import torch
 
+from thereafter.cells.options import ElmanOptions, GRUOptions, LSTMOptions
 from thereafter.errors import OptionError
 from thereafter.layers.bptt import bptt, saved_for_backward
 from thereafter.layers.convert import arguments_of, copy_weights, gate_order, reorder_gates, to_torch
@@ -63,7 +64,7 @@ class RNN(Recurrent):
         input_size: int,
         hidden_size: Sizes,
         num_layers: int = 1,
-        nonlinearity: str = "tanh",
+        nonlinearity: str = ElmanOptions.nonlinearity,
         bias: Bias = True,
         batch_first: bool = False,
         dropout: float = 0.0,
@@ -71,7 +72,7 @@ class RNN(Recurrent):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         *,
-        layer_norm: bool = False,
+        layer_norm: bool = ElmanOptions.layer_norm,
         **extras: Unpack[Extras],
     ) -> None:
         super().__init__(
@@ -85,7 +86,7 @@ class RNN(Recurrent):
             bidirectional=bidirectional,
             device=device,
             dtype=dtype,
-            cell_options={"nonlinearity": nonlinearity, "layer_norm": layer_norm},
+            cell_options=vars(ElmanOptions(nonlinearity, layer_norm)),
             **extras,
         )
         self.nonlinearity = nonlinearity
@@ -108,17 +109,16 @@ class LSTM(Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        proj_size: int = 0,
+        proj_size: int = LSTMOptions.proj_size,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         *,
-        peephole: bool = False,
-        coupled: bool = False,
-        layer_norm: bool = False,
-        forget_bias: float | None = 1.0,
+        peephole: bool = LSTMOptions.peephole,
+        coupled: bool = LSTMOptions.coupled,
+        layer_norm: bool = LSTMOptions.layer_norm,
+        forget_bias: float | None = LSTMOptions.forget_bias,
         **extras: Unpack[Extras],
     ) -> None:
-        options = {"peephole": peephole, "coupled": coupled, "layer_norm": layer_norm}
         super().__init__(
             "lstm",
             input_size,
@@ -130,7 +130,7 @@ class LSTM(Recurrent):
             bidirectional=bidirectional,
             device=device,
             dtype=dtype,
-            cell_options=options | {"proj_size": proj_size, "forget_bias": forget_bias},
+            cell_options=vars(LSTMOptions(peephole, coupled, layer_norm, forget_bias, proj_size)),
             **extras,
         )
         self.proj_size = proj_size
@@ -156,13 +156,12 @@ class GRU(Recurrent):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         *,
-        reset: str = "after",
-        update: str = "old",
-        update_bias: float | None = None,
-        layer_norm: bool = False,
+        reset: str = GRUOptions.reset,
+        update: str = GRUOptions.update,
+        update_bias: float | None = GRUOptions.update_bias,
+        layer_norm: bool = GRUOptions.layer_norm,
         **extras: Unpack[Extras],
     ) -> None:
-        options = {"reset": reset, "update": update, "update_bias": update_bias, "layer_norm": layer_norm}
         super().__init__(
             "gru",
             input_size,
@@ -174,7 +173,7 @@ class GRU(Recurrent):
             bidirectional=bidirectional,
             device=device,
             dtype=dtype,
-            cell_options=options,
+            cell_options=vars(GRUOptions(reset, update, layer_norm, update_bias)),
             **extras,
         )
 
@@ -254,7 +253,7 @@ def from_torch(module: torch.nn.RNNBase, **options: Any) -> RNN | LSTM | GRU:
     if kind not in makers:
         raise OptionError(f"got a {kind}; expected a torch.nn.RNN, LSTM or GRU")
     weight = next(module.parameters())
-    made: Any = makers[kind](**arguments_of(module), device=weight.device, dtype=weight.dtype, **options)
+    made = makers[kind](**arguments_of(module), device=weight.device, dtype=weight.dtype, **options)
     copy_weights(module, made)
     made.train(module.training)
-    return made  # type: ignore[no-any-return]
+    return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,30 +12,21 @@ import pytest
 import torch
 from torch import Tensor
 
+import thereafter.nn
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
+from thereafter.cells.options import option_cases
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.kernels.scan import unroll
+from thereafter.kinds import KINDS, recurrent_names
+from thereafter.models.build import settings_of
 
-GRUS = [{"reset": reset, "update": update} for reset in ("after", "before") for update in ("old", "new")]
 SMOOTH = ("tanh", "sigmoid", "identity")
 KINKED = ("relu", "leaky_relu", "relu6")
-OPTIONS: dict[str, list[dict[str, Any]]] = {
-    "elman": [{"nonlinearity": name} for name in SMOOTH + KINKED] + [{"layer_norm": True}],
-    "lstm": [
-        {},
-        {"peephole": True},
-        {"coupled": True},
-        {"layer_norm": True},
-        {"proj_size": 2},
-        {"peephole": True, "coupled": True, "layer_norm": True, "proj_size": 2},
-    ],
-    "gru": GRUS + [option | {"layer_norm": True} for option in GRUS],
-}
 CASES = [
     (name, options | {"bias": bias})
     for name in CELLS
-    for options in OPTIONS.get(name, [{}])
+    for options in option_cases(CELLS.load(name).options_type)
     for bias in (("two", "one", "none") if not options else ("two",))
 ]
 everything = pytest.mark.parametrize(("name", "options"), CASES, ids=str)
@@ -231,3 +224,21 @@ def test_options_outside_their_range_are_named():
         CELLS.load("elman")(2, 3, nonlinearity="rellu")
     with pytest.raises(UnknownNameError, match="did you mean 'lstm'"):
         CELLS.load("lstmm")
+
+
+@pytest.mark.parametrize(("layer", "cell"), [("RNN", "elman"), ("LSTM", "lstm"), ("GRU", "gru")])
+def test_a_layer_offers_the_options_its_cell_declares(layer: str, cell: str):
+    """`thereafter.nn` writes their names out, so that editors and type checkers see them."""
+    offered = inspect.signature(getattr(thereafter.nn, layer).__init__).parameters
+    for option in dataclasses.fields(CELLS.load(cell).options_type):
+        assert offered[option.name].default == option.default
+        assert offered[option.name].annotation == option.type
+
+
+def test_a_model_offers_the_variants_its_cell_declares():
+    for name in recurrent_names():
+        declared = {option.name for option in dataclasses.fields(CELLS.load(KINDS[name].cell_name).options_type)}
+        settings = settings_of(name)
+        offered = {option.name for option in dataclasses.fields(settings.variant)}
+        assert offered <= declared
+        assert offered <= set(settings().cell_options()) <= {option.name for option in dataclasses.fields(settings)}

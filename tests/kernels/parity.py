@@ -19,30 +19,18 @@ from torch import Tensor
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
-from thereafter.cells.elman import ACTIVATIONS
+from thereafter.cells.options import option_cases
 from thereafter.kernels.jobs import Job, Kernel, Unrolled
 from thereafter.kernels.reference import REFERENCE
-from thereafter.kernels.scan import KERNELS, _turned, _turned_job
+from thereafter.kernels.scan import KERNELS, reverse_job, reverse_result
 
 TOLERANCES: dict[torch.dtype, float] = {torch.float64: 1e-10, torch.float32: 1e-4}
 """The one table for every kernel: the largest error, as a share of the tensor's largest entry where that is over 1."""
 
-GRUS = [{"reset": reset, "update": update} for reset in ("after", "before") for update in ("old", "new")]
-OPTIONS: dict[str, list[dict[str, Any]]] = {
-    "elman": [{"nonlinearity": name} for name in ACTIVATIONS] + [{"layer_norm": True}],
-    "lstm": [
-        {},
-        {"peephole": True},
-        {"coupled": True},
-        {"layer_norm": True},
-        {"proj_size": 3},
-        {"peephole": True, "coupled": True, "layer_norm": True, "proj_size": 3},
-        {"peephole": True, "layer_norm": True},
-        {"coupled": True, "proj_size": 2},
-    ],
-    "gru": GRUS + [option | {"layer_norm": True} for option in GRUS],
+PAIRS: dict[str, list[dict[str, Any]]] = {
+    "lstm": [{"peephole": True, "layer_norm": True}, {"coupled": True, "proj_size": 3}],
 }
-"""The options of each cell; a cell that is not listed is tested plain."""
+"""Options that meet in a kernel, beyond those that `option_cases` reads off the cell's own declaration."""
 
 BIASES = ("two", "one", "none")
 
@@ -50,7 +38,7 @@ BIASES = ("two", "one", "none")
 def cases() -> Iterator[tuple[str, dict[str, Any]]]:
     """Every cell with every option, each bias convention among them."""
     for name in CELLS:
-        for number, options in enumerate(OPTIONS.get(name, [{}])):
+        for number, options in enumerate(option_cases(CELLS.load(name).options_type) + PAIRS.get(name, [])):
             for bias in BIASES if number == 0 else (BIASES[number % 3],):
                 yield name, options | {"bias": bias}
 
@@ -177,7 +165,7 @@ def plain(job: Job) -> Job:
 def ready(job: Job, at: Situation) -> Job:
     """The job as a kernel gets it from `scan`."""
     rows = replace(job, x_BTI=job.x_BTI.transpose(0, 1)) if at.time_first else job
-    return _turned_job(rows) if at.reverse else rows
+    return reverse_job(rows) if at.reverse else rows
 
 
 def results(kernel: Kernel, job: Job, at: Situation, *, lay_out: bool = True) -> dict[str, Tensor]:
@@ -185,7 +173,7 @@ def results(kernel: Kernel, job: Job, at: Situation, *, lay_out: bool = True) ->
     out as the situation has it or plain."""
     done: Unrolled = kernel.run(ready(job, at))
     if at.reverse:
-        done = _turned(done, job.lengths_B)
+        done = reverse_result(done, job.lengths_B)
     made = {"output": done.y_BTO} | {f"state {n}": part for n, part in zip(done.state._fields, done.state, strict=True)}
     draw = torch.Generator().manual_seed(7)
     charged, incoming = [], []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from parity import OPTIONS, Situation, cases, compare, make_job, ready, situations
+from parity import PAIRS, Situation, cases, compare, make_job, ready, situations
 
 from thereafter import compiled
 from thereafter.cells import CELLS
@@ -35,7 +35,7 @@ def test_every_kernel_runs_something():
     assert cell.linear
     assert compare("mingru", {}, torch.float64, "cpu")[0]["parallel"] == sum(not at.hold for at in situations(cell))
     assert compare("lstm", {}, torch.float64, "cpu")[0]["vendor"] > 4
-    assert set(OPTIONS) <= set(CELLS)
+    assert set(PAIRS) <= set(CELLS)
 
 
 @pytest.mark.parametrize("label", list(KERNELS))

@@ -25,11 +25,11 @@ def test_same_numbers(module, sizes, lengths, monkeypatch):
     plain, own, widths = found(), vendor._run, set()
 
     def wide(job):
-        job = widening.widened(job)
+        job = widening.widen(job)
         widths.add(job.weights["weight_hh"].shape[1])
         return own(job)
 
-    monkeypatch.setattr(vendor, "_run", lambda job: widening.narrowed(wide(job), job))
+    monkeypatch.setattr(vendor, "_run", lambda job: widening.narrow(wide(job), job))
     for expected, got in zip(plain, found(), strict=True):
         torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
     assert widths == {-(-sizes[1] // 8) * 8}

@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from thereafter import nn
-from thereafter.layers import stepper
+from thereafter.kernels.step import stepper
 
 IN_PLACE: list[tuple[str, dict[str, Any]]] = [
     ("LSTM", {}),
@@ -105,7 +105,7 @@ def test_a_step_allocates_nothing(
         """The memory a stream already owns."""
         if isinstance(thing, torch.Tensor):
             return {thing.untyped_storage().data_ptr()}
-        ours = type(thing).__module__.startswith("thereafter.layers")
+        ours = type(thing).__module__.startswith(("thereafter.layers", "thereafter.kernels"))
         if id(thing) in seen or not (ours or isinstance(thing, tuple | list)):
             return set()
         seen.add(id(thing))

@@ -1,4 +1,10 @@
-"""Recurrent cells, by name. A cell never sees time: it is one step, with its weights passed in."""
+"""Recurrent cells, by name. A cell never sees time: it is one step, with its weights passed in.
+
+base                the contract: sizes, gates, weights, `project`, `recur`, `pointwise`
+options             the options of every cell, declared once, without torch
+elman, lstm, gru    the cells that text books begin with, and their variants
+minimal, diagonal   cells that are linear in their state, so that all steps can be computed at once
+"""
 
 from thereafter.kinds import KINDS
 from thereafter.registry import Registry

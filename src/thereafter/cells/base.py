@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from thereafter.cells.options import CellOptions, check_choices
 from thereafter.errors import OptionError
 
 Weights = Mapping[str, Tensor]
@@ -61,16 +62,19 @@ class Cell(ABC):
     """
 
     name: ClassVar[str]
+    options_type: ClassVar[type[CellOptions]] = CellOptions
+    """Its options beyond sizes and bias: the keyword arguments of its constructor."""
+    options: CellOptions
     gates: ClassVar[tuple[str, ...]]
     """The blocks of the weight rows, in order. Weights are converted by these names, never by position."""
-    state_type: ClassVar[type[Any]] = HState
+    state_type: ClassVar[type[HState] | type[HCState]] = HState
     hoists: ClassVar[bool] = True
     """Whether W x of all steps may be taken out of the loop. Where the state changes the input first it may not: then
     `project` hands the input on as it is, and `step` takes that product itself."""
     linear: ClassVar[bool] = False
     """Whether h_t = a_t h_{t-1} + b_t with a, b free of h: such a cell has a parallel form, `coefficients`."""
 
-    def __init__(self, input_size: int, hidden_size: int, *, bias: str = "two", layer_norm: bool = False) -> None:
+    def __init__(self, input_size: int, hidden_size: int, *, bias: str = "two", **options: Any) -> None:
         for label, size in (("input_size", input_size), ("hidden_size", hidden_size)):
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
                 raise OptionError(f"{label} is {size!r}; expected at least 1, a whole number")
@@ -79,7 +83,13 @@ class Cell(ABC):
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
-        self.layer_norm = layer_norm
+        self.options = self.options_type(**options)
+        self.check_options()
+        self.layer_norm = self.options.layer_norm
+
+    def check_options(self) -> None:
+        """OptionError where an option has a value it cannot have."""
+        check_choices(self.options)
 
     @property
     def output_size(self) -> int:
@@ -133,7 +143,7 @@ class Cell(ABC):
         start = self.blocks.index(gate) * self.hidden_size
         return slice(start, start + self.hidden_size)
 
-    def zero_state(self, batch: int, like: Tensor) -> Any:
+    def zero_state(self, batch: int, like: Tensor) -> State:
         """The state of all zeros."""
         return self.state_type(*(like.new_zeros(batch, size) for size in self.state_sizes().values()))
 
@@ -171,7 +181,8 @@ class Cell(ABC):
 
     def describe(self) -> dict[str, Any]:
         """The options that define this cell."""
-        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        own = {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "options"}
+        return own | vars(self.options)
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{name}={value!r}" for name, value in self.describe().items())

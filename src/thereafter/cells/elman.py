@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter.cells.base import Cell, HState, Record, Weights
+from thereafter.cells.options import ElmanOptions
 from thereafter.errors import UnknownNameError
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -32,17 +33,17 @@ class Elman(Cell):
 
     name: ClassVar[str] = "elman"
     gates: ClassVar[tuple[str, ...]] = ("hidden",)
+    options_type: ClassVar[type[ElmanOptions]] = ElmanOptions
+    options: ElmanOptions
 
-    def __init__(self, input_size: int, hidden_size: int, *, nonlinearity: str = "tanh", **options: Any) -> None:
-        super().__init__(input_size, hidden_size, **options)
-        if nonlinearity not in ACTIVATIONS:
-            raise UnknownNameError("nonlinearity", nonlinearity, ACTIVATIONS)
-        self.nonlinearity = nonlinearity
+    def check_options(self) -> None:
+        if self.options.nonlinearity not in ACTIVATIONS:
+            raise UnknownNameError("nonlinearity", self.options.nonlinearity, ACTIVATIONS)
 
     def pointwise(
         self, z_BG: Tensor, r_BG: Tensor, state: HState, weights: Weights, record: Record | None = None
     ) -> tuple[Tensor, HState]:
-        h_BH = ACTIVATIONS[self.nonlinearity](z_BG + r_BG)
+        h_BH = ACTIVATIONS[self.options.nonlinearity](z_BG + r_BG)
         if record is not None:
             record["preactivation"] = z_BG + r_BG
         return h_BH, HState(h_BH)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter.cells.base import Cell, HState, MemoryGate, Record, Weights, normalise, split
-from thereafter.errors import OptionError
+from thereafter.cells.options import GRUOptions
 
 
 class GRU(Cell):
@@ -29,43 +29,27 @@ class GRU(Cell):
 
     name: ClassVar[str] = "gru"
     gates: ClassVar[tuple[str, ...]] = ("reset", "update", "new")
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        *,
-        reset: str = "after",
-        update: str = "old",
-        update_bias: float | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(input_size, hidden_size, **options)
-        if reset not in ("before", "after"):
-            raise OptionError(f"reset is {reset!r}; expected 'before' or 'after' (the recurrent product)")
-        if update not in ("new", "old"):
-            raise OptionError(f"update is {update!r}; expected 'new' or 'old' (what z multiplies)")
-        self.reset = reset
-        self.update = update
-        self.update_bias = update_bias
+    options_type: ClassVar[type[GRUOptions]] = GRUOptions
+    options: GRUOptions
 
     @property
     def memory_gate(self) -> MemoryGate:
-        return MemoryGate("update", keeps=self.update == "old")
+        return MemoryGate("update", keeps=self.options.update == "old")
 
     def initialise(self, weights: dict[str, Tensor]) -> None:
         super().initialise(weights)
-        if self.update_bias is not None and "bias_ih" in weights:
+        bias = self.options.update_bias
+        if bias is not None and "bias_ih" in weights:
             with torch.no_grad():
                 rows = self.rows("update")
-                weights["bias_ih"][rows] = self.update_bias if self.update == "old" else -self.update_bias
+                weights["bias_ih"][rows] = bias if self.options.update == "old" else -bias
                 if "bias_hh" in weights:
                     weights["bias_hh"][rows] = 0.0
 
     def step(
         self, z_BG: Tensor, state: HState, weights: Weights, record: Record | None = None
     ) -> tuple[Tensor, HState]:
-        if self.reset == "after":
+        if self.options.reset == "after":
             return super().step(z_BG, state, weights, record)
         gates = 2 * self.hidden_size
         first = self._product(state.h, weights, slice(0, gates))
@@ -95,7 +79,7 @@ class GRU(Cell):
     def _mix(
         self, r_BH: Tensor, z_BH: Tensor, n_BH: Tensor, state: HState, record: Record | None
     ) -> tuple[Tensor, HState]:
-        old, new = (z_BH, 1 - z_BH) if self.update == "old" else (1 - z_BH, z_BH)
+        old, new = (z_BH, 1 - z_BH) if self.options.update == "old" else (1 - z_BH, z_BH)
         h_BH = old * state.h + new * n_BH
         if record is not None:
             record |= {"reset": r_BH, "update": z_BH, "new": n_BH}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from thereafter.cells.base import Cell, HCState, Record, Weights, normalise, split
+from thereafter.cells.base import Cell, HCState, HState, Record, Weights, normalise, split
+from thereafter.cells.options import LSTMOptions
 from thereafter.errors import OptionError
 
 
@@ -28,34 +29,23 @@ class LSTM(Cell):
 
     name: ClassVar[str] = "lstm"
     gates: ClassVar[tuple[str, ...]] = ("input", "forget", "cell", "output")
-    state_type: ClassVar[type[Any]] = HCState
+    state_type: ClassVar[type[HState] | type[HCState]] = HCState
+    options_type: ClassVar[type[LSTMOptions]] = LSTMOptions
+    options: LSTMOptions
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        *,
-        peephole: bool = False,
-        coupled: bool = False,
-        proj_size: int = 0,
-        forget_bias: float | None = 1.0,
-        **options: Any,
-    ) -> None:
-        super().__init__(input_size, hidden_size, **options)
-        if not 0 <= proj_size < hidden_size:
-            raise OptionError(f"proj_size is {proj_size}; expected 0 (none) to below hidden_size ({hidden_size})")
-        self.peephole = peephole
-        self.coupled = coupled
-        self.proj_size = proj_size
-        self.forget_bias = forget_bias
+    def check_options(self) -> None:
+        if not 0 <= self.options.proj_size < self.hidden_size:
+            raise OptionError(
+                f"proj_size is {self.options.proj_size}; expected 0 (none) to below hidden_size ({self.hidden_size})"
+            )
 
     @property
     def output_size(self) -> int:
-        return self.proj_size or self.hidden_size
+        return self.options.proj_size or self.hidden_size
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        return tuple(gate for gate in self.gates if not (self.coupled and gate == "forget"))
+        return tuple(gate for gate in self.gates if not (self.options.coupled and gate == "forget"))
 
     def state_sizes(self) -> dict[str, int]:
         return {"h": self.output_size, "c": self.hidden_size}
@@ -63,12 +53,12 @@ class LSTM(Cell):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         shapes = super().shapes()
         size = (self.hidden_size,)
-        if self.peephole:
+        if self.options.peephole:
             shapes |= {f"peephole_{gate}": size for gate in ("input", "forget", "output") if gate in self.blocks}
         if self.layer_norm:
             shapes |= {"norm_c": size, "shift_c": size}
-        if self.proj_size:
-            shapes["weight_hr"] = (self.proj_size, self.hidden_size)
+        if self.options.proj_size:
+            shapes["weight_hr"] = (self.options.proj_size, self.hidden_size)
         return shapes
 
     def initialise(self, weights: dict[str, Tensor]) -> None:
@@ -76,9 +66,10 @@ class LSTM(Cell):
         with torch.no_grad():
             if self.layer_norm:
                 weights["shift_c"].zero_()
-            if self.forget_bias is not None and "bias_ih" in weights:
-                rows = self.rows("input" if self.coupled else "forget")
-                weights["bias_ih"][rows] = -self.forget_bias if self.coupled else self.forget_bias
+            bias = self.options.forget_bias
+            if bias is not None and "bias_ih" in weights:
+                rows = self.rows("input" if self.options.coupled else "forget")
+                weights["bias_ih"][rows] = -bias if self.options.coupled else bias
                 if "bias_hh" in weights:
                     weights["bias_hh"][rows] = 0.0
 
@@ -90,16 +81,16 @@ class LSTM(Cell):
 
         def gate(name: str, seen_BH: Tensor) -> Tensor:
             part = parts[name]
-            return torch.sigmoid(part + weights[f"peephole_{name}"] * seen_BH if self.peephole else part)
+            return torch.sigmoid(part + weights[f"peephole_{name}"] * seen_BH if self.options.peephole else part)
 
         i_BH = gate("input", c_BH)
-        f_BH = 1 - i_BH if self.coupled else gate("forget", c_BH)
+        f_BH = 1 - i_BH if self.options.coupled else gate("forget", c_BH)
         g_BH = torch.tanh(parts["cell"])
         new_BH = f_BH * c_BH + i_BH * g_BH
         o_BH = gate("output", new_BH)
         shown_BH = normalise(new_BH, weights["norm_c"], weights["shift_c"]) if self.layer_norm else new_BH
         h_BO = o_BH * torch.tanh(shown_BH)
-        if self.proj_size:
+        if self.options.proj_size:
             h_BO = F.linear(h_BO, weights["weight_hr"])
         if record is not None:
             record |= {"input": i_BH, "forget": f_BH, "cell": g_BH, "output": o_BH, "c": new_BH}

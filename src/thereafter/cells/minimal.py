@@ -17,9 +17,11 @@ class LinearCell(Cell):
 
     linear: ClassVar[bool] = True
 
-    def __init__(self, input_size: int, hidden_size: int, *, bias: str = "one", **options: Any) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, *, bias: str = "one", layer_norm: bool = False, **options: Any
+    ) -> None:
         super().__init__(input_size, hidden_size, bias="one" if bias == "two" else bias, **options)
-        if self.layer_norm:
+        if layer_norm:
             raise OptionError(f"the cell {self.name!r} has no recurrent product to normalise; try layer_norm=False")
 
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -1,1 +1,12 @@
-"""Fast ways of doing what a readable twin also does."""
+"""Fast ways of computing what a readable twin also computes.
+
+scan                the only door: sequences (`unroll`), single steps (`make_stepper`), layouts (`prepare_weights`)
+jobs                what a kernel is asked to do, and what it answers
+choice              which kernel `auto` takes
+reference           the plain loop, the twin of all others
+parallel            linear recurrences, all steps at once
+cpu/, loops/        the compiled kernel: what torch does around it, and the loops themselves
+step/               steppers of streams
+vendor, widening    torch's own operators, and sizes they run fast with; flatten: weights as cuDNN wants them
+onednn              what oneDNN lacks on this processor
+"""

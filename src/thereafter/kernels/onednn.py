@@ -1,4 +1,4 @@
-"""What oneDNN has in lower precision on this processor: found out by trying, once a process.
+"""What oneDNN has in lower precision on this processor: tried out once a process.
 
 torch hands bfloat16 to oneDNN without asking whether there are instructions for it. Where there are none its LSTM is an
 error ("could not create a primitive descriptor"). Its products may fail as well: then torch warns, takes its own and
@@ -11,17 +11,18 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
 
 import torch
 import torch.nn.functional as F
+
+from thereafter.kernels.functions import backends
 
 _SIDE = 64  # of the matrices tried: torch does not ask oneDNN for small ones
 
 
 def enabled() -> bool:
     """Whether torch takes oneDNN where it can."""
-    return bool(torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled)  # type: ignore[no-untyped-call]
+    return bool(backends().mkldnn.is_available() and backends().mkldnn.enabled)
 
 
 def switches_off(dtype: torch.dtype) -> bool:
@@ -40,7 +41,7 @@ def _has_products(dtype: torch.dtype) -> bool:
 @contextmanager
 def keeping_switch() -> Iterator[None]:
     """Afterwards oneDNN is on or off as it was, whatever torch has done to it inside."""
-    switch: Any = torch.backends.mkldnn
+    switch = backends().mkldnn
     before = switch.enabled
     try:
         yield
@@ -52,7 +53,7 @@ def keeping_switch() -> Iterator[None]:
 def spared(dtype: torch.dtype) -> Iterator[None]:
     """Inside, torch takes its own products from the first on where oneDNN has none of this type. Nothing changes half
     way through, and afterwards oneDNN is on or off as it was."""
-    switch: Any = torch.backends.mkldnn
+    switch = backends().mkldnn
     with keeping_switch():
         if switches_off(dtype):
             switch.enabled = False
@@ -77,4 +78,4 @@ def _try_products(dtype: torch.dtype) -> None:
 
 def switch(on: bool) -> None:
     """Let torch compute with oneDNN, or without it, for the whole process."""
-    torch.backends.mkldnn.enabled = on  # type: ignore[assignment]  # a property that the stubs take for a function
+    backends().mkldnn.enabled = on

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.base import Record
+from thereafter.kernels.functions import apply_one
 from thereafter.kernels.jobs import Job, Unrolled
 
 
@@ -59,8 +60,7 @@ def linear_scan(a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor) -> Tensor:
     >>> linear_scan(0.5 * ones, ones, torch.zeros(1, 1)).flatten().tolist()
     [1.0, 1.5, 1.75, 1.875]
     """
-    h_BTH: Tensor = _LinearScan.apply(a_BTH, b_BTH, h_BH)  # type: ignore[no-untyped-call]
-    return h_BTH
+    return apply_one(_LinearScan, a_BTH, b_BTH, h_BH)
 
 
 class _LinearScan(torch.autograd.Function):

@@ -35,7 +35,7 @@ class Reference:
             record: Record | None = {} if job.record else None
             y_BO, new = cell.step(z_BTG[:, t], state, job.weights, record)
             if job.hold:
-                new = _held(job, new, state, t)
+                new = _zone_out(job, new, state, t)
                 y_BO = new.h
             if job.lengths_B is not None:
                 live_B1 = (t < job.lengths_B).unsqueeze(-1)
@@ -51,7 +51,7 @@ class Reference:
         return Unrolled(torch.stack(outputs, dim=1), state, kept)
 
 
-def _held(job: Job, new: Any, old: Any, t: int) -> Any:
+def _zone_out(job: Job, new: Any, old: Any, t: int) -> Any:
     """Zoneout: keep a share of each old state."""
     parts = []
     for name, fresh, stale in zip(new._fields, new, old, strict=True):

@@ -1,4 +1,4 @@
-"""The only door to the kernels: one cell over a batch of sequences.
+"""The only door to the kernels: a cell over a batch of sequences, or a step at a time, and weights laid out for them.
 
 Shapes: B rows, T steps, I inputs, O outputs.
 """
@@ -15,7 +15,10 @@ from torch import Tensor
 from thereafter.cells.base import Cell, Weights
 from thereafter.errors import OptionError
 from thereafter.kernels.choice import preference
+from thereafter.kernels.flatten import flatten_weights
+from thereafter.kernels.functions import apply_one
 from thereafter.kernels.jobs import Job, Kernel, Unrolled
+from thereafter.kernels.step.stepper import Slot, Stepper
 from thereafter.registry import Registry
 
 KERNELS = Registry(
@@ -54,7 +57,7 @@ def unroll(
         reset = reset & (torch.arange(reset.shape[1], device=reset.device) < lengths.unsqueeze(1))
     job = Job(cell, x_BTI, state, weights, lengths, reset, dict(hold or {}), record)
     if reverse:
-        return _turned(_run(_turned_job(job), kernel), lengths)
+        return reverse_result(_run(reverse_job(job), kernel), lengths)
     return _run(job, kernel)
 
 
@@ -64,8 +67,29 @@ def choose(job: Job) -> Kernel:
         kernel: Kernel = KERNELS.load(name)
         if kernel.refuses(job) is None:
             return kernel
-    found: Kernel = KERNELS.load("reference")
-    return found
+    plain: Kernel = KERNELS.load("reference")
+    return plain
+
+
+def make_stepper(
+    cell: Cell, weights: dict[str, Tensor], batch: int, outlet: Slot, hold: dict[str, float], packed: dict[str, Tensor]
+) -> Stepper:
+    """What steps one cell of a stream in place: the fast one of this cell, else one that takes any cell and option.
+
+    `outlet`: where h goes. `hold`: the share of each state field that is kept (zoneout). `packed` takes what is made of
+    the weights, or has it already from another stream of the same weights.
+    """
+    from thereafter.kernels.step.steppers import FAST_STEPPERS, AnyStepper
+
+    fast = FAST_STEPPERS.get(type(cell))
+    if fast is not None and not cell.layer_norm and not hold and fast.takes(cell):
+        return fast.make(cell, weights, batch, outlet, packed)
+    return AnyStepper(cell, weights, batch, outlet, packed, hold)
+
+
+def prepare_weights(cell: Cell, weights: Weights) -> None:
+    """Lay the weights of a cell out as the kernels of their device want them: the same tensors, elsewhere in memory."""
+    flatten_weights(cell, weights)
 
 
 def _run(job: Job, kernel: str) -> Unrolled:
@@ -78,23 +102,30 @@ def _run(job: Job, kernel: str) -> Unrolled:
     return chosen.run(job)
 
 
-def _turned_job(job: Job) -> Job:
+def reverse_job(job: Job) -> Job:
     """The same job with time running the other way in every row."""
     lengths = job.lengths_B
     reset = job.reset_BT
     if reset is not None:
         # A reset stands between two steps. Seen from the other side it comes before the step on its left.
-        reset = turn(torch.cat([reset[:, 1:], torch.zeros_like(reset[:, :1])], dim=1), lengths)
-    hold = {name: turn(share, lengths) if isinstance(share, Tensor) else share for name, share in job.hold.items()}
-    return replace(job, x_BTI=turn(job.x_BTI, lengths), reset_BT=reset, hold=hold)
+        reset = reverse_rows(torch.cat([reset[:, 1:], torch.zeros_like(reset[:, :1])], dim=1), lengths)
+    hold = {
+        name: reverse_rows(share, lengths) if isinstance(share, Tensor) else share for name, share in job.hold.items()
+    }
+    return replace(job, x_BTI=reverse_rows(job.x_BTI, lengths), reset_BT=reset, hold=hold)
 
 
-def _turned(result: Unrolled, lengths: Tensor | None) -> Unrolled:
-    record = {name: turn(array, lengths) for name, array in result.record.items()} if result.record else result.record
-    return Unrolled(turn(result.y_BTO, lengths), result.state, record)
+def reverse_result(result: Unrolled, lengths: Tensor | None) -> Unrolled:
+    """What such a job gave, in the order of the rows' own time."""
+    record = (
+        {name: reverse_rows(array, lengths) for name, array in result.record.items()}
+        if result.record
+        else result.record
+    )
+    return Unrolled(reverse_rows(result.y_BTO, lengths), result.state, record)
 
 
-def turn(x_BT: Tensor, lengths: Tensor | None) -> Tensor:
+def reverse_rows(x_BT: Tensor, lengths: Tensor | None) -> Tensor:
     """Reverse each row within its own length; what lies beyond stays where it is."""
     if lengths is None:
         return x_BT.flip(1)
@@ -103,14 +134,12 @@ def turn(x_BT: Tensor, lengths: Tensor | None) -> Tensor:
     ends = lengths.to(x_BT.device).unsqueeze(1)
     start = steps * torch.arange(batch, device=x_BT.device).unsqueeze(1)
     places_N = (start + torch.where(step < ends, ends - 1 - step, step)).flatten()
-    rearranged: Any = _Rearranged
-    turned: Tensor = rearranged.apply(x_BT, places_N)
-    return turned
+    return apply_one(_Rearranged, x_BT, places_N)
 
 
 class _Rearranged(torch.autograd.Function):
-    """The places of all rows in another order that is its own inverse: the way back is the same, and copies too, where
-    autograd's own would add. For `torch.func` as well."""
+    """The places of all rows in another order that is its own inverse. So the backward pass is the same function, which
+    copies, where autograd's own would add. It works under `torch.func` as well."""
 
     @staticmethod
     def forward(x_BT: Tensor, places_N: Tensor) -> Tensor:
@@ -123,13 +152,13 @@ class _Rearranged(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy_BT: Tensor) -> tuple[Tensor, None]:
-        rearranged: Any = _Rearranged
-        return rearranged.apply(dy_BT, *ctx.saved_tensors), None
+        return apply_one(_Rearranged, dy_BT, *ctx.saved_tensors), None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int, None], x: Tensor, places_N: Tensor) -> tuple[Tensor, int]:
-        rearranged: Any = _Rearranged
-        return rearranged.apply(x.movedim(in_dims[0], -1), places_N), x.dim() - 1  # one more axis behind all others
+        return apply_one(
+            _Rearranged, x.movedim(in_dims[0], -1), places_N
+        ), x.dim() - 1  # one more axis behind all others
 
     @staticmethod
     def jvp(ctx: Any, dx_BT: Tensor, _: None) -> Tensor:

@@ -15,9 +15,10 @@ from thereafter.cells.base import Cell, HCState
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
+from thereafter.kernels.functions import backends
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.onednn import enabled, keeping_switch
-from thereafter.kernels.widening import narrowed, widened
+from thereafter.kernels.widening import narrow, widen
 
 
 class Vendor:
@@ -39,9 +40,9 @@ class Vendor:
     def status(self) -> str:
         cells = "plain lstm, gru (reset after, update old), elman (tanh, relu)"
         if torch.cuda.is_available():
-            version: Any = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
-            return f"runs here: cuDNN {version} through torch on {torch.cuda.get_device_name()}, for {cells}"
-        onednn: Any = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+            version, device = backends().cudnn.version(), torch.cuda.get_device_name()
+            return f"runs here: cuDNN {version} through torch on {device}, for {cells}"
+        onednn = backends().mkldnn.is_available()
         with torch.autocast("cpu", torch.bfloat16):
             lacks = _failure(LSTM, (("bias", "two"),), torch.float32, torch.bfloat16, enabled())
         low = "" if lacks is None else "; no lstm in bfloat16 on this processor (tried)"
@@ -56,33 +57,30 @@ class Vendor:
             warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
             # oneDNN has no projections, so torch runs its own loop, and says so: as it should.
             warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
-            wide = widened(job) if on_gpu else job
-            return _run(job) if wide is job else narrowed(_run(wide), job)
+            wide = widen(job) if on_gpu else job
+            return _run(job) if wide is job else narrow(_run(wide), job)
 
 
 def _run(job: Job) -> Unrolled:
     cell = job.cell
     flat = _flat_weights(job)
-    initial: Any = tuple(part.unsqueeze(0).contiguous() for part in _within_half(job))
-    if len(initial) == 1:
-        initial = initial[0]
+    parts = tuple(part.unsqueeze(0).contiguous() for part in _within_half(job))
     operator = _TWINS[type(cell)].operator(cell)
     has_bias = cell.bias != "none"
     # Without dropout, training mode changes nothing but that cuDNN keeps what gradients need.
     train = torch.is_grad_enabled()
     if job.lengths_B is None:
-        y_BTO, *last = operator(job.x_BTI, initial, flat, has_bias, 1, 0.0, train, False, True)
+        y_BTO, *last = operator(job.x_BTI, _one_or_all(parts), flat, has_bias, 1, 0.0, train, False, True)
     else:
         packed = pack_padded_sequence(job.x_BTI, job.lengths_B.cpu(), batch_first=True, enforce_sorted=False)
         order, back = packed.sorted_indices, packed.unsorted_indices
-        initial = _picked(initial, order)
+        initial = _one_or_all(_pick_rows(parts, order))
         data, *last = operator(packed.data, packed.batch_sizes, initial, flat, has_bias, 1, 0.0, train, False)
         y_BTO, _ = pad_packed_sequence(
             PackedSequence(data, packed.batch_sizes, order, back), batch_first=True, total_length=job.x_BTI.shape[1]
         )
-        last = list(_picked(tuple(last), back))
-    parts = [part.squeeze(0) for part in last]
-    return Unrolled(y_BTO, cell.state_type(*parts))
+        last = list(_pick_rows(tuple(last), back))
+    return Unrolled(y_BTO, cell.state_type(*(part.squeeze(0) for part in last)))
 
 
 _MOST_HALF = 2.0**15
@@ -101,30 +99,31 @@ def _within_half(job: Job) -> tuple[Tensor, ...]:
     return job.state[0], job.state[1].clamp(-_MOST_HALF, _MOST_HALF)
 
 
-def _picked(states: Any, order: Tensor | None) -> Any:
-    """The rows of states [1, B, size] in another order."""
-    if order is None:
-        return states
-    if isinstance(states, tuple):
-        return tuple(part.index_select(1, order) for part in states)
-    return states.index_select(1, order)
+def _pick_rows(states: tuple[Tensor, ...], order: Tensor | None) -> tuple[Tensor, ...]:
+    """The rows of states [1, B, size] in another order, if one is given."""
+    return states if order is None else tuple(part.index_select(1, order) for part in states)
+
+
+def _one_or_all(states: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
+    """The state as torch's operators take it: h, or (h, c)."""
+    return states[0] if len(states) == 1 else states
 
 
 def _lstm_differs(cell: LSTM) -> str | None:
-    if cell.peephole:
+    if cell.options.peephole:
         return "the vendor's LSTM has no peepholes"
-    return "the vendor's LSTM does not couple its gates" if cell.coupled else None
+    return "the vendor's LSTM does not couple its gates" if cell.options.coupled else None
 
 
 def _gru_differs(cell: GRU) -> str | None:
-    if cell.reset == "before":
+    if cell.options.reset == "before":
         return "the vendor's GRU resets after the recurrent product"
-    return "in the vendor's GRU z multiplies the old state" if cell.update == "new" else None
+    return "in the vendor's GRU z multiplies the old state" if cell.options.update == "new" else None
 
 
 def _elman_differs(cell: Elman) -> str | None:
-    known = cell.nonlinearity in _ELMAN_MODES
-    return None if known else f"the vendor's RNN knows tanh and relu, not {cell.nonlinearity}"
+    known = cell.options.nonlinearity in _ELMAN_MODES
+    return None if known else f"the vendor's RNN knows tanh and relu, not {cell.options.nonlinearity}"
 
 
 _ELMAN_MODES = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}
@@ -144,8 +143,8 @@ _TWINS: dict[type[Cell], _Twin] = {
     GRU: _Twin(_gru_differs, lambda cell: torch.gru, lambda cell: "GRU"),
     Elman: _Twin(
         _elman_differs,
-        lambda cell: torch.rnn_tanh if cell.nonlinearity == "tanh" else torch.rnn_relu,
-        lambda cell: _ELMAN_MODES[cell.nonlinearity],
+        lambda cell: torch.rnn_tanh if cell.options.nonlinearity == "tanh" else torch.rnn_relu,
+        lambda cell: _ELMAN_MODES[cell.options.nonlinearity],
     ),
 }
 

@@ -20,7 +20,7 @@ ALIGNED = 8
 """Numbers of 16 bits in 16 bytes; numbers of 32 bits are aligned twice over."""
 
 
-def widened(job: Job, multiple: int = ALIGNED) -> Job:
+def widen(job: Job, multiple: int = ALIGNED) -> Job:
     """The job with inputs and hidden units filled up with zeros to a multiple; the job itself where they are one."""
     inputs, hidden = job.cell.input_size, job.cell.hidden_size
     more_inputs, more = -inputs % multiple, -hidden % multiple
@@ -42,7 +42,7 @@ def widened(job: Job, multiple: int = ALIGNED) -> Job:
     return replace(job, x_BTI=F.pad(job.x_BTI, (0, more_inputs)), state=state, weights=weights)
 
 
-def narrowed(result: Unrolled, job: Job) -> Unrolled:
+def narrow(result: Unrolled, job: Job) -> Unrolled:
     """What the wide job gave, without the units that `job` has not."""
     hidden = job.cell.hidden_size
     state = type(job.state)(*(part[..., :hidden] for part in result.state))

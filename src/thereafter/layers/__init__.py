@@ -1,1 +1,13 @@
-"""Layers made of cells: stacks in both directions, dropout, initial states, streams. `thereafter.nn` is the door."""
+"""Layers made of cells, and the parts that models are built of. `thereafter.nn` is the door to the recurrent ones.
+
+recurrent, lanes    a stack of cells in one direction or both; one lane a layer and direction
+inputs, initial     what users hand in, checked and laid out as rows; the state before the first step
+dropout, connect    dropout, weight drop, zoneout; residual and highway connections
+stream              a stack that is stepped token by token, over the steppers of `kernels.step`
+convert, counting   weights to and from other libraries; numbers of parameters
+bptt                backpropagation through time written out, and what autograd keeps for a backward pass
+readers, heads      the contracts: from tokens or numbers to vectors, from features to a distribution
+embedding           word vectors
+softmax, adaptive, gaussian, likeliest      heads over words and over numbers; the most probable words
+transformer, positions, attention, crf      blocks of a transformer, attention of a decoder, a linear-chain CRF
+"""

@@ -71,7 +71,7 @@ class AdaptiveSoftmax(nn.Module):
         return nll_N
 
     def total(self, f_NH: Tensor, targets_N: Tensor, table_RH: Tensor | None = None) -> Tensor:
-        """The sum of `nll`, each part summed by itself so that its gradients are found in one walk."""
+        """The sum of `nll`, each part summed by itself, so that its gradients are computed in one pass."""
         nll_N, inside = self._parts(f_NH, targets_N, mean_of=max(1, len(f_NH)))
         return nll_N.sum() + sum(nll.sum() for _, nll in inside)
 

@@ -166,7 +166,7 @@ def masked_softmax(scores: Tensor, mask_BS: Tensor | None) -> Tensor:
 
 
 def _additive(from_query_BTA: Tensor, keys_BSA: Tensor, v_A: Tensor) -> Tensor:
-    # tanh in its own place: half the memory, and the way back needs nothing but what it wrote
+    # tanh in its own place: half the memory, and the backward pass needs nothing but the result
     return (from_query_BTA.unsqueeze(2) + keys_BSA.unsqueeze(1)).tanh_() @ v_A
 
 

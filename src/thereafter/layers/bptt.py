@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -35,7 +34,7 @@ from thereafter.errors import OptionError, ShapeError, UnknownNameError
 StepGradient = Tensor | Callable[[Tensor, int], Tensor]
 """dL_t/dh_t for all steps [B, T, H], or a function of (the states of a piece, its first step) that gives them."""
 
-# Each activation's derivative, told by its own output: the pre-activations need not be kept.
+# The derivative of each activation, computed from its output: the pre-activations need not be kept.
 DERIVATIVES: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": lambda h: 1 - h * h,
     "relu": lambda h: (h > 0).to(h.dtype),
@@ -48,7 +47,7 @@ DERIVATIVES: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class Gradients:
-    """The gradient of the loss in everything it depends on, and what the way back had to remember.
+    """The gradient of the loss in everything it depends on, and what the backward pass had to keep.
 
     `stored_bytes`: the largest number of bytes of hidden states that were kept at once, counted on the tensors
     themselves. `last`: the state after the last step, to carry on from.
@@ -83,8 +82,8 @@ def bptt(
     >>> one = torch.ones(1, 1)
     >>> x = torch.zeros(1, 3, 1)
     >>> last_only = torch.tensor([[[0.0], [0.0], [1.0]]])
-    >>> found = bptt(x, one, one, 0.5 * one, torch.zeros(1), last_only, nonlinearity="identity")
-    >>> found.h0.item()   # 0.5 to the third
+    >>> gradients = bptt(x, one, one, 0.5 * one, torch.zeros(1), last_only, nonlinearity="identity")
+    >>> gradients.h0.item()   # 0.5 to the third
     0.125
     """
     if nonlinearity not in DERIVATIVES:
@@ -114,7 +113,7 @@ def bptt(
 
 
 def _forward(x_BSI: Tensor, h_BH: Tensor, W: Tensor, U: Tensor, b: Tensor, nonlinearity: str) -> Tensor:
-    """All hidden states of a piece: the one thing the way back needs beside the input."""
+    """All hidden states of a piece: all that the backward pass needs beside the input."""
     h_BSH = F.linear(x_BSI, W, b)  # becomes the states in place
     for t in range(x_BSI.shape[1]):
         h_BH = ACTIVATIONS[nonlinearity](h_BSH[:, t] + h_BH @ U.t())
@@ -152,15 +151,15 @@ def _check_shapes(x: Tensor, h0: Tensor, W: Tensor, U: Tensor, b: Tensor, dh: St
 
 
 @dataclass
-class Saved:
-    """What autograd keeps for the way back: bytes and pieces of memory, each counted once, weights and inputs not."""
+class SavedMemory:
+    """What autograd keeps for a backward pass: bytes and pieces of memory, each counted once; no weights, no inputs."""
 
     bytes: int = 0
     pieces: int = 0
 
 
 @contextmanager
-def saved_for_backward() -> Iterator[Saved]:
+def saved_for_backward() -> Iterator[SavedMemory]:
     """Measure what autograd remembers of the operations inside the block.
 
     >>> x = torch.ones(10, requires_grad=True)
@@ -169,8 +168,10 @@ def saved_for_backward() -> Iterator[Saved]:
     >>> saved.bytes
     40
     """
-    saved = Saved()
-    kept: dict[int, Any] = {}  # by address, and held, so that no address is used twice inside the block
+    saved = SavedMemory()
+    kept: dict[
+        int, torch.UntypedStorage
+    ] = {}  # by address, and kept alive, so that no address is used twice inside the block
 
     def pack(tensor: Tensor) -> Tensor:
         memory = tensor.untyped_storage()

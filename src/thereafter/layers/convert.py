@@ -97,7 +97,7 @@ def to_torch(module: Recurrent) -> nn.RNNBase:
     }
     made: nn.RNNBase
     if isinstance(cell, LSTM):
-        made = nn.LSTM(**common, proj_size=cell.proj_size)
+        made = nn.LSTM(**common, proj_size=cell.options.proj_size)
     elif isinstance(cell, GRU):
         made = nn.GRU(**common)
     else:
@@ -106,7 +106,7 @@ def to_torch(module: Recurrent) -> nn.RNNBase:
     with torch.no_grad():
         for name, target in made.named_parameters():
             target.copy_(own[name]) if name in own else target.zero_()
-            if isinstance(cell, GRU) and cell.update == "new":
+            if isinstance(cell, GRU) and cell.options.update == "new":
                 target[cell.rows("update")] *= -1
     made.train(module.training)
     return made
@@ -118,10 +118,10 @@ def _not_torch(module: Recurrent) -> str | None:
         return f"it does not know the cell {cell.name!r}"
     checks: list[tuple[bool, str]] = [
         (cell.layer_norm, "layer norm"),
-        (isinstance(cell, LSTM) and cell.peephole, "peepholes"),
-        (isinstance(cell, LSTM) and cell.coupled, "coupled gates"),
-        (isinstance(cell, GRU) and cell.reset == "before", "reset before the product"),
-        (isinstance(cell, Elman) and cell.nonlinearity not in ("tanh", "relu"), "this nonlinearity"),
+        (isinstance(cell, LSTM) and cell.options.peephole, "peepholes"),
+        (isinstance(cell, LSTM) and cell.options.coupled, "coupled gates"),
+        (isinstance(cell, GRU) and cell.options.reset == "before", "reset before the product"),
+        (isinstance(cell, Elman) and cell.options.nonlinearity not in ("tanh", "relu"), "this nonlinearity"),
         (module.ragged, "a list of sizes"),
         (module.connect is not None, f"{module.connect} connections"),
         (module.initial == "learned", "a learned initial state"),

@@ -1,4 +1,4 @@
-"""How many numbers a model learns, with the bias convention said."""
+"""How many numbers a model learns, under either convention of biases."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from thereafter.kernels.functions import apply_many
 from thereafter.layers.dropout import probability
 
 
@@ -48,7 +49,7 @@ class Embedding(nn.Module):
         Both uses then leave their gradients in one V x E array: the few rows that were read are added to the array the
         head made. Autograd by itself would fill a second one with zeros, and add up the two.
         """
-        x_BTE, table_RE = _Lookup.apply(self.weight, tokens_BT)  # type: ignore[no-untyped-call]
+        x_BTE, table_RE = apply_many(_Lookup, self.weight, tokens_BT)
         return self._dropped(x_BTE, tokens_BT), table_RE
 
     def _dropped(self, x_BTE: Tensor, tokens_BT: Tensor) -> Tensor:

@@ -14,6 +14,8 @@ from torch import Tensor
 from thereafter.cells.base import Cell, State
 from thereafter.errors import ShapeError
 
+StateGiven = Tensor | Sequence[Tensor | Sequence[Tensor]]
+"""A state as users give it: h, or (h, c), each stacked, or a sequence with one tensor for each layer and direction."""
 INITIAL = ("zero", "random", "learned")
 SPREAD = 0.1
 """Standard deviation of a random initial state: small beside the [-1, 1] of h, large enough to be noticed."""
@@ -28,13 +30,13 @@ def fresh_state(cell: Cell, kind: str, batch: int, like: Tensor, learned: dict[s
     """
     if kind == "learned":
         parts = [learned[name].to(like.dtype).expand(batch, size) for name, size in cell.state_sizes().items()]
-        return cell.state_type(*parts)  # type: ignore[no-any-return]
+        return cell.state_type(*parts)
     if kind == "random" and training:
         drawn = [
             SPREAD * torch.randn(batch, n, dtype=like.dtype, device=like.device) for n in cell.state_sizes().values()
         ]
-        return cell.state_type(*drawn)  # type: ignore[no-any-return]
-    return cell.zero_state(batch, like)  # type: ignore[no-any-return]
+        return cell.state_type(*drawn)
+    return cell.zero_state(batch, like)
 
 
 def split_state(

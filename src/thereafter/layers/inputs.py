@@ -1,4 +1,4 @@
-"""What users hand to a recurrent layer, checked once and turned into rows; and the way back.
+"""What users hand to a recurrent layer, checked once and turned into rows; and rows turned back into what users get.
 
 Shapes: B rows, T steps, I inputs, O outputs. Inside a layer everything is [B, T, ...]; users have time first or batch
 first, a single sequence without a batch, or torch's packed sequences.

@@ -5,12 +5,12 @@ The name of a lane, "l0" or "l2_reverse", ends the names of its weights, as in t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
+from thereafter.cells.options import OptionValue
 from thereafter.errors import OptionError
 
 Sizes = int | Sequence[int | tuple[int, int]]
@@ -34,7 +34,7 @@ class Lane:
 
 
 def build_lanes(
-    kind: str, input_size: int, sizes: list[tuple[int, ...]], options: dict[str, Any]
+    kind: str, input_size: int, sizes: list[tuple[int, ...]], options: Mapping[str, OptionValue]
 ) -> list[tuple[Lane, ...]]:
     """The lanes of every layer: forward, and backward where a layer has two sizes."""
     cell_type = CELLS.load(kind)

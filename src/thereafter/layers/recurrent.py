@@ -6,7 +6,7 @@ Shapes: B rows, T steps, I inputs, O outputs of a layer (both directions togethe
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from thereafter.cells.base import State, Weights
+from thereafter.cells.options import OptionValue
 from thereafter.errors import OptionError
-from thereafter.kernels.scan import KERNELS, unroll
+from thereafter.kernels.scan import KERNELS, prepare_weights, unroll
 from thereafter.layers.connect import CARRY_BIAS, connection_shapes, join
 from thereafter.layers.dropout import Zoneout, locked, probability, weight_drop, zoneout, zoneout_rates
-from thereafter.layers.flatten import flatten_weights
-from thereafter.layers.initial import INITIAL, fresh_state, join_state, split_state
+from thereafter.layers.initial import INITIAL, StateGiven, fresh_state, join_state, split_state
 from thereafter.layers.inputs import Lengths, Rows, take_rows
 from thereafter.layers.lanes import Lane, Sizes, build_lanes, check_sizes, layer_sizes
 
@@ -84,7 +84,7 @@ class Recurrent(nn.Module):
         bidirectional: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
-        cell_options: dict[str, Any] | None = None,
+        cell_options: Mapping[str, OptionValue] | None = None,
         locked: bool = False,
         input_dropout: float = 0.0,
         output_dropout: float = 0.0,
@@ -114,7 +114,7 @@ class Recurrent(nn.Module):
         self.initial, self.connect, self.kernel, self.check = initial, connect, kernel, check
         if self.dropout > 0 and num_layers == 1:
             warnings.warn("dropout acts between layers and there is only one; try output_dropout", stacklevel=3)
-        options = dict(cell_options or {}) | {"bias": bias_kind(bias)}
+        options: dict[str, OptionValue] = {**(cell_options or {}), "bias": bias_kind(bias)}
         self.layers = build_lanes(cell, input_size, layer_sizes(hidden_size, num_layers, bidirectional), options)
         self.lanes: list[Lane] = [lane for lanes in self.layers for lane in lanes]
         if self.weight_drop and "weight_hh" not in self.lanes[0].cell.shapes():
@@ -156,7 +156,7 @@ class Recurrent(nn.Module):
     def flatten_parameters(self) -> None:
         """Put the weights of each cell in one piece of memory where cuDNN runs them; done whenever the module moves."""
         for lane in self.lanes:
-            flatten_weights(lane.cell, dict(self.lane_weights(lane)))
+            prepare_weights(lane.cell, self.lane_weights(lane))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -170,7 +170,7 @@ class Recurrent(nn.Module):
     def forward(
         self,
         input: Tensor | PackedSequence,
-        hx: Any = None,
+        hx: StateGiven | None = None,
         *,
         lengths: Lengths | None = None,
         reset: Tensor | None = None,
@@ -188,7 +188,7 @@ class Recurrent(nn.Module):
     def trace(
         self,
         input: Tensor | PackedSequence,
-        hx: Any = None,
+        hx: StateGiven | None = None,
         *,
         lengths: Lengths | None = None,
         reset: Tensor | None = None,
@@ -217,7 +217,7 @@ class Recurrent(nn.Module):
             check=self.check,
         )
 
-    def _initial(self, hx: Any, rows: Rows) -> list[State]:
+    def _initial(self, hx: StateGiven | None, rows: Rows) -> list[State]:
         batch, cells = len(rows.x_BTI), [lane.cell for lane in self.lanes]
         if hx is not None:
             return split_state(hx, cells, batch, rows.x_BTI, ragged=self.ragged, batched=rows.batched)
@@ -232,7 +232,7 @@ class Recurrent(nn.Module):
         return states
 
     def _unroll(
-        self, rows: Rows, hx: Any, record: bool, kernel: str
+        self, rows: Rows, hx: StateGiven | None, record: bool, kernel: str
     ) -> tuple[Tensor, list[State], dict[str, dict[str, Tensor]]]:
         before, after, records = iter(self._initial(hx, rows)), [], {}
         x_BTI = rows.x_BTI

@@ -3,11 +3,11 @@
     z_n = W f_n + b,    nll_n = log sum_v exp z_nv - z_n[target]
     dz_n = g_n (softmax(z_n) - onehot(target)),    df = dz W,    dW = dz^T f,    db = sum dz
 
-With the loss so near, dz can be taken from z in its own place: each piece of z becomes dz on the way forward, what it
-adds to df, dW and db is added up, and it is gone. Nothing the size of N x V is ever kept, and nothing is worked out
-twice. The gradients so found belong to one g for all tokens; another common factor is put in on the way back. Weights
-that differ from token to token are not known on the way forward: for them, and for a second way back, the pieces are
-walked again.
+The loss follows at once, so dz can be computed from z in its own place, in the forward pass: each piece of z becomes
+dz, its parts of df, dW and db are added up, and it is gone. Nothing of the size N x V is ever kept, and nothing is
+computed twice. These gradients are for one g that all tokens share; the backward pass multiplies them by another common
+factor. Where g differs from token to token it is not known in the forward pass: then, and for a second backward pass,
+the pieces are computed again.
 
 Shapes: N tokens, V words, H features, R rows of the matrix: V, or V + 1 where it is an embedding's, with `<s>` below.
 """
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from thereafter.errors import ShapeError
+from thereafter.kernels.functions import apply_one
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.heads import check_places
 
@@ -66,8 +67,7 @@ def softmax_nll(
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in learned):
             # the factor as autograd will have it, in float32
             scale = float(1.0 / torch.tensor(float(mean_of)))
-            found: Tensor = _SoftmaxNll.apply(f_NH, matrix_RH, bias_V, targets_N, words, chunk, low, scale)  # type: ignore[no-untyped-call]
-            return found
+            return apply_one(_SoftmaxNll, f_NH, matrix_RH, bias_V, targets_N, words, chunk, low, scale)
         return _Walk(f_NH, matrix_RH, bias_V, targets_N, words, chunk, low).run(None)
 
 
@@ -165,7 +165,7 @@ class _Walk:
 
 
 class _SoftmaxNll(torch.autograd.Function):
-    """`softmax_nll` with its gradients found on the way forward."""
+    """`softmax_nll` with its gradients computed in the forward pass."""
 
     @staticmethod
     def forward(
@@ -182,7 +182,7 @@ class _SoftmaxNll(torch.autograd.Function):
         walk = _Walk(f_NH, matrix_RH, bias_V, targets_N, words, chunk, low)
         nll_N = walk.run(ctx.needs_input_grad[:3], scale=scale)
         ctx.save_for_backward(f_NH, matrix_RH, bias_V, targets_N)
-        ctx.found = (walk.df_NH, walk.dW_RH, walk.db_V)
+        ctx.gradients = (walk.df_NH, walk.dW_RH, walk.db_V)
         ctx.sizes, ctx.scale = (words, chunk, low), scale
         return nll_N
 
@@ -190,19 +190,19 @@ class _SoftmaxNll(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_N: Tensor) -> tuple[Tensor | None, ...]:
         common = grad_N.numel() > 0 and (grad_N.numel() == 1 or grad_N.stride(0) == 0)
-        if common and ctx.found is not None:
+        if common and ctx.gradients is not None:
             # given away, not kept: whoever gets them may add to them in place
-            found, ctx.found = ctx.found, None
+            gradients, ctx.gradients = ctx.gradients, None
             if grad_N.device.type != "cpu" or float(grad_N[0]) != ctx.scale:
                 factor = grad_N[0] / ctx.scale
-                found = tuple(None if part is None else part.mul_(factor) for part in found)
+                gradients = tuple(None if part is None else part.mul_(factor) for part in gradients)
         else:
             with torch.autocast(grad_N.device.type, enabled=False):
                 walk = _Walk(*ctx.saved_tensors, *ctx.sizes)
                 walk.run(ctx.needs_input_grad[:3], grad_N)
-            found = (walk.df_NH, walk.dW_RH, walk.db_V)
+            gradients = (walk.df_NH, walk.dW_RH, walk.db_V)
         learned = ctx.saved_tensors[:3]
-        typed = [None if g is None else g.to(like.dtype) for g, like in zip(found, learned, strict=True)]
+        typed = [None if g is None else g.to(like.dtype) for g, like in zip(gradients, learned, strict=True)]
         return (*typed, None, None, None, None, None)
 
 

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from thereafter.cells.base import Weights
+from thereafter.cells.base import State, Weights
 from thereafter.errors import OptionError, ShapeError
-from thereafter.layers.initial import fresh_state, join_state, split_state
+from thereafter.kernels.scan import make_stepper
+from thereafter.kernels.step.stepper import Slot, Stepper, keep
+from thereafter.layers.initial import StateGiven, fresh_state, join_state, split_state
 from thereafter.layers.lanes import Lane
-from thereafter.layers.stepper import Slot, Stepper, kept
-from thereafter.layers.steppers import make_stepper
 
 Packed = dict[str, dict[str, Tensor]]
 """The weights of streams, laid out for them, by the lane they belong to: nobody ever writes to them."""
@@ -68,7 +68,7 @@ class Stream:
             like = module.lane_weights(module.lanes[0])["weight_ih"].detach()
             self._dtype = like.dtype
             self._output = like.new_zeros(batch, width)
-            self._steps: list[Any] = []
+            self._steps: list[Stepper | _Join] = []
             outlet = Slot(self._output, 0, width)
             for lane in reversed(module.lanes):
                 outlet = self._add(module, lane.layer, batch, outlet)
@@ -102,7 +102,7 @@ class Stream:
         states = [type(s.state)(*(part.clone() for part in s.state)) for s in self._steppers]
         return join_state(states, ragged=self._ragged, batched=True)
 
-    def reset(self, state: Any = None) -> None:
+    def reset(self, state: StateGiven | None = None) -> None:
         """Start again from the module's initial state, or from a given one."""
         states = self._initial
         if state is not None:
@@ -142,8 +142,8 @@ class _Join:
         if module.connect == "highway":
             self.gate = torch.zeros_like(self.y)
             weight, bias = (module.get_parameter(f"highway_{part}_l{layer}").detach() for part in ("weight", "bias"))
-            self.weight = kept(packed, "highway_weight", lambda: weight.clone().t())
-            self.bias = kept(packed, "highway_bias", bias.clone)
+            self.weight = keep(packed, "highway_weight", lambda: weight.clone().t())
+            self.bias = keep(packed, "highway_bias", bias.clone)
 
     def step(self) -> None:
         if self.gate is None:
@@ -153,7 +153,7 @@ class _Join:
             torch.lerp(self.carried, self.y, self.gate.sigmoid_(), out=self.out)
 
 
-def _initial(module: Stack, index: int, batch: int, like: Tensor) -> Any:
+def _initial(module: Stack, index: int, batch: int, like: Tensor) -> State:
     lane = module.lanes[index]
     learned = {}
     if module.initial == "learned":

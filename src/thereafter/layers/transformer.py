@@ -1,6 +1,6 @@
 """A causal Transformer block.
 
-Shapes: B rows, T new tokens, N tokens in sight (those held and the new), H features, K heads, D = H / K.
+Shapes: B rows, T new tokens, N tokens in sight (those read before and the new), H features, K heads, D = H / K.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from thereafter.errors import OptionError
 class Sight:
     """Which of N tokens each of T new ones may look at, the same for all blocks.
 
-    Row b holds `held[b]` tokens, left-aligned; the new ones come after them. Where all rows hold equally many, one mask
-    (or none) serves all, and torch may choose its fastest way.
+    Row b has read `lengths[b]` tokens, left-aligned; the new ones come after them. Where these are equal for all rows,
+    one mask (or none) serves all, and torch may choose its fastest way.
     """
 
     position_BT: Tensor
@@ -28,26 +28,26 @@ class Sight:
     allowed: Tensor | None
 
     @classmethod
-    def of(cls, held: list[int], steps: int, device: torch.device) -> Sight:
+    def of(cls, lengths: list[int], steps: int, device: torch.device) -> Sight:
         new_T = torch.arange(steps, device=device)
-        if len(set(held)) <= 1:
-            before = held[0] if held else 0
+        if len(set(lengths)) <= 1:
+            before = lengths[0] if lengths else 0
             if before == 0 or steps == 1:
                 return cls(new_T.unsqueeze(0) + before, before, None)
             seen_N = torch.arange(before + steps, device=device)
             return cls(new_T.unsqueeze(0) + before, before, seen_N <= (new_T + before).unsqueeze(1))
-        position_BT = torch.tensor(held, device=device).unsqueeze(1) + new_T
-        seen_N = torch.arange(max(held) + steps, device=device)
+        position_BT = torch.tensor(lengths, device=device).unsqueeze(1) + new_T
+        seen_N = torch.arange(max(lengths) + steps, device=device)
         return cls(position_BT, None, (seen_N <= position_BT.unsqueeze(-1)).unsqueeze(1))
 
-    def put(self, held_BKND: Tensor, new_BKTD: Tensor) -> Tensor:
-        """Held keys or values with the new ones behind each row's own."""
+    def put(self, cached_BKND: Tensor, new_BKTD: Tensor) -> Tensor:
+        """The keys or values of earlier tokens, with the new ones behind each row's own."""
         if self.alike is not None:
-            return torch.cat([held_BKND[:, :, : self.alike], new_BKTD], dim=2) if self.alike else new_BKTD
+            return torch.cat([cached_BKND[:, :, : self.alike], new_BKTD], dim=2) if self.alike else new_BKTD
         rows, heads, _, size = new_BKTD.shape
         room = new_BKTD.new_zeros(rows, heads, self._seen, size)
-        kept = min(held_BKND.shape[2], self._seen)
-        room[:, :, :kept] = held_BKND[:, :, :kept]
+        kept = min(cached_BKND.shape[2], self._seen)
+        room[:, :, :kept] = cached_BKND[:, :, :kept]
         return room.scatter(2, self.position_BT[:, None, :, None].expand(-1, heads, -1, size), new_BKTD)
 
     @property
@@ -67,13 +67,16 @@ class CausalAttention(nn.Module):
         self.out = nn.Linear(size, size)
 
     def forward(
-        self, x_BTH: Tensor, held: tuple[Tensor, Tensor] | None, sight: Sight, weights: list[Tensor] | None = None
+        self, x_BTH: Tensor, cache: tuple[Tensor, Tensor] | None, sight: Sight, weights: list[Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """The new tokens' outputs, and keys and values [B, K, N, D] with theirs; `weights` takes [B, K, T, N]."""
+        """The new tokens' outputs, and keys and values [B, K, N, D] with theirs.
+
+        `cache`: the keys and values of earlier tokens. `weights` takes the attention [B, K, T, N].
+        """
         rows, steps, size = x_BTH.shape
         q, k, v = self.into(x_BTH).view(rows, steps, 3, self.heads, size // self.heads).permute(2, 0, 3, 1, 4)
-        if held is not None:
-            k, v = sight.put(held[0], k), sight.put(held[1], v)
+        if cache is not None:
+            k, v = sight.put(cache[0], k), sight.put(cache[1], v)
         share = self.dropout if self.training else 0.0
         causal = sight.allowed is None and steps > 1
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=sight.allowed, dropout_p=share, is_causal=causal)
@@ -112,10 +115,10 @@ class Block(nn.Module):
                     linear.weight.mul_(1 / math.sqrt(2 * layers))
 
     def forward(
-        self, x_BTH: Tensor, held: tuple[Tensor, Tensor] | None, sight: Sight, weights: list[Tensor] | None = None
+        self, x_BTH: Tensor, cache: tuple[Tensor, Tensor] | None, sight: Sight, weights: list[Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         read = self.norm_attention(x_BTH) if self.pre else x_BTH
-        y_BTH, kept = self.attention(read, held, sight, weights)
+        y_BTH, kept = self.attention(read, cache, sight, weights)
         x_BTH = x_BTH + F.dropout(y_BTH, self.dropout, self.training)
         x_BTH = x_BTH if self.pre else self.norm_attention(x_BTH)
         read = self.norm_forward(x_BTH) if self.pre else x_BTH

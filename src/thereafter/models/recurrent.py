@@ -5,12 +5,13 @@ Shapes: B rows, T steps, E word vector, S the size of a state field, H features 
 
 from __future__ import annotations
 
-from typing import ClassVar, Self, Unpack
+from typing import Self, Unpack
 
 import torch
 from torch import Tensor
 
 from thereafter.cells.base import Cell
+from thereafter.kinds import cell_of
 from thereafter.layers.dropout import locked
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.recurrent import Recurrent
@@ -32,7 +33,6 @@ class RecurrentModel(NeuralModel):
     Socher 2018). The state has one tensor [B, S] for each field of each layer: h_l0, c_l0, h_l1, ...
     """
 
-    cell: ClassVar[str]
     settings: RecurrentSettings
 
     def __init__(self, settings: RecurrentSettings, **about: Unpack[TextFacts]) -> None:
@@ -45,7 +45,7 @@ class RecurrentModel(NeuralModel):
             init=0.1 if settings.init is None else settings.init,
         )
         self.layers = Recurrent(
-            self.cell,
+            cell_of(type(self)),
             size,
             list(sizes),
             len(sizes),
@@ -114,28 +114,18 @@ class RecurrentModel(NeuralModel):
 class RnnModel(RecurrentModel):
     """Over the simple recurrent cell (Elman 1990; as a language model Mikolov et al. 2010)."""
 
-    cell = "elman"
-
 
 class GruModel(RecurrentModel):
     """Over gated recurrent units (Cho et al. 2014)."""
-
-    cell = "gru"
 
 
 class LstmModel(RecurrentModel):
     """Over long short-term memory (Hochreiter and Schmidhuber 1997; as a language model Zaremba et al. 2014)."""
 
-    cell = "lstm"
-
 
 class MinGruModel(RecurrentModel):
     """Over minGRU, all steps at once (Feng et al. 2024)."""
 
-    cell = "mingru"
-
 
 class MinLstmModel(RecurrentModel):
     """Over minLSTM, all steps at once (Feng et al. 2024)."""
-
-    cell = "minlstm"

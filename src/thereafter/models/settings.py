@@ -1,4 +1,4 @@
-"""What each neural model can be told: one frozen dataclass a kind, so that an option that does not apply is refused.
+"""The options of each neural model: one frozen dataclass a kind, so that an option that does not apply is refused.
 
 Nothing here needs torch. `None` means "chosen by the rest"; `complete` puts the choice in its place, so that a saved
 configuration says everything.
@@ -7,15 +7,23 @@ configuration says everything.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
+from thereafter.cells.options import (
+    CellOptions,
+    ElmanOptions,
+    GRUVariant,
+    LSTMVariant,
+    OptionValue,
+    check_choices,
+    option_values,
+)
 from thereafter.errors import OptionError
 
 HEADS = ("full", "adaptive")
 NORMS = ("pre", "post")
 POSITIONS = ("sinusoidal", "learned")
 CONNECTIONS = ("residual", "highway")
-NONLINEARITIES = ("tanh", "relu", "leaky_relu", "relu6", "sigmoid", "identity")
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,7 @@ class RecurrentSettings(NeuralSettings):
 
     `sizes`: one a layer, in place of `hidden` and `layers`. `tied`: the head's matrix is the embedding's and the last
     layer has the embedding's size; None ties where the head is full. `dropout_input`, `dropout_hidden` (between layers)
-    and `dropout` are held for all steps. `alpha`, `beta`: activation regularisation and its temporal kind.
+    and `dropout` keep one mask for all steps. `alpha`, `beta`: activation regularisation and its temporal kind.
     `connect`: "residual" or "highway" round every layer but the first.
     """
 
@@ -122,6 +130,8 @@ class RecurrentSettings(NeuralSettings):
     alpha: float = 0.0
     beta: float = 0.0
     connect: str | None = None
+    variant: ClassVar[type[CellOptions]] = CellOptions
+    """The options of the cell among these settings, which inherit them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -129,6 +139,8 @@ class RecurrentSettings(NeuralSettings):
             check_size("sizes", size)
         if self.connect is not None:
             check_choice("connect", self.connect, CONNECTIONS)
+        if isinstance(self, CellOptions):
+            check_choices(self)
 
     def complete(self, vocabulary_size: int) -> Self:
         sizes = self.sizes or (self.hidden,) * self.layers
@@ -153,9 +165,9 @@ class RecurrentSettings(NeuralSettings):
         """The share of recurrent weights that are dropped; cells that have none drop none."""
         return 0.0
 
-    def cell_options(self) -> dict[str, bool | float | str]:
+    def cell_options(self) -> dict[str, OptionValue]:
         """What is handed to the cell."""
-        return {}
+        return option_values(self.variant, self)
 
 
 @dataclass(frozen=True)
@@ -170,53 +182,25 @@ class WeightDropSettings(RecurrentSettings):
 
 
 @dataclass(frozen=True)
-class RnnSettings(WeightDropSettings):
+class RnnSettings(ElmanOptions, WeightDropSettings):
     """The simple recurrent network."""
 
-    nonlinearity: str = "tanh"
-    layer_norm: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("nonlinearity", self.nonlinearity, NONLINEARITIES)
-
-    def cell_options(self) -> dict[str, bool | float | str]:
-        return {"nonlinearity": self.nonlinearity, "layer_norm": self.layer_norm}
+    variant = ElmanOptions
 
 
 @dataclass(frozen=True)
-class GruSettings(WeightDropSettings):
+class GruSettings(GRUVariant, WeightDropSettings):
     """The gated recurrent unit."""
 
-    reset: str = "after"
-    update: str = "old"
-    layer_norm: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("reset", self.reset, ("after", "before"))
-        check_choice("update", self.update, ("old", "new"))
-
-    def cell_options(self) -> dict[str, bool | float | str]:
-        return {"reset": self.reset, "update": self.update, "layer_norm": self.layer_norm}
+    variant = GRUVariant
 
 
 @dataclass(frozen=True)
-class LstmSettings(WeightDropSettings):
+class LstmSettings(LSTMVariant, WeightDropSettings):
     """Long short-term memory."""
 
-    peephole: bool = False
-    coupled: bool = False
-    layer_norm: bool = False
-    forget_bias: float = 1.0
-
-    def cell_options(self) -> dict[str, bool | float | str]:
-        return {
-            "peephole": self.peephole,
-            "coupled": self.coupled,
-            "layer_norm": self.layer_norm,
-            "forget_bias": self.forget_bias,
-        }
+    forget_bias: float = 1.0  # a configuration always says it, where a cell may be given None
+    variant = LSTMVariant
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from thereafter.cells.base import Record, Weights
 from thereafter.cells.lstm import LSTM
+from thereafter.cells.options import OptionValue
 from thereafter.models.recurrent import RecurrentModel
 from thereafter.models.settings import LstmSettings
 
@@ -40,12 +41,12 @@ class Mogrifier(LSTM):
 
 
 class MogrifierModel(RecurrentModel):
-    cell = "my-mogrifier"
+    """The row of its kind names the cell."""
 
 
 @dataclass(frozen=True)
 class MogrifierSettings(LstmSettings):
     rounds: int = 5
 
-    def cell_options(self) -> dict[str, bool | float | str]:
+    def cell_options(self) -> dict[str, OptionValue]:
         return super().cell_options() | {"rounds": self.rounds}

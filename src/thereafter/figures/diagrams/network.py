@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from thereafter.figures.diagrams.drawing import Drawing
 from thereafter.figures.style import BLUE, RED
+from thereafter.kinds import KINDS
 from thereafter.layers.lanes import Lane, build_lanes
-from thereafter.models.build import NEURAL
 from thereafter.models.settings import RecurrentSettings
 
 _COLUMN, _ROW = 128, 92
@@ -19,7 +19,7 @@ Layers = Sequence[tuple[Lane, ...]]
 def layers_of(kind: str, settings: RecurrentSettings) -> list[tuple[Lane, ...]]:
     """The lanes a recurrent language model of these completed settings is built of."""
     sizes: list[tuple[int, ...]] = [(size,) for size in settings.sizes]
-    return build_lanes(NEURAL.load(kind).cell, settings.embed or settings.hidden, sizes, settings.cell_options())
+    return build_lanes(KINDS[kind].cell_name, settings.embed or settings.hidden, sizes, settings.cell_options())
 
 
 def draw_network(
@@ -75,7 +75,7 @@ def draw_network(
                 if below:
                     drawing.arrow(below, name)
                 above.append(name)
-            below = _joined(drawing, above, lanes, step, x_of(step), connect, below)
+            below = _join(drawing, above, lanes, step, x_of(step), connect, below)
         if writes == "every" or (writes == "last" and step == steps):
             drawing.box(f"y{step}", x_of(step), top, f"{output}<sub>{step}</sub>", "output", 54, 32)
             drawing.arrow(below, f"y{step}")
@@ -91,7 +91,7 @@ def draw_network(
     return drawing
 
 
-def _joined(
+def _join(
     drawing: Drawing, above: list[str], lanes: tuple[Lane, ...], step: int, x: float, connect: str | None, below: str
 ) -> str:
     """What the next layer reads: the box itself, both directions side by side, or the sum with what the layer read."""

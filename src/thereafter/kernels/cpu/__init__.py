@@ -82,7 +82,7 @@ def _run_gru(cell: GRU, job: Job) -> Unrolled:
     from thereafter.kernels.cpu.gru import run_gru
 
     # where the reset gate multiplies the second bias, that one stays in the loop
-    return _batch_first(job, *run_gru(cell, job, _project(job, second_bias=cell.reset == "before")))
+    return _batch_first(job, *run_gru(cell, job, _project(job, second_bias=cell.options.reset == "before")))
 
 
 def _run_elman(cell: Elman, job: Job) -> Unrolled:
@@ -110,7 +110,7 @@ _KNOWN: dict[type[Cell], Callable[[Any, Job], Unrolled]] = {
 
 def _batch_first(job: Job, h_TBO: Tensor, parts: tuple[Tensor, ...]) -> Unrolled:
     """What the loops give, time first, as a kernel answers; 0 beyond the end of each row."""
-    # A copy: what the loops keep for the way back must not change under a user who works in place.
+    # A copy: what the loops keep for the backward pass must not change under a user who works in place.
     y_BTO = h_TBO.transpose(0, 1).clone(memory_format=torch.contiguous_format)
     if job.lengths_B is not None:
         live_BT1 = (torch.arange(y_BTO.shape[1]) < job.lengths_B.unsqueeze(1)).unsqueeze(-1)

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.elman import Elman
+from thereafter.cells.options import ElmanOptions, choices_of
 from thereafter.kernels.cpu.products import recurrent_matrix, refuse_second_derivative, row_ends, workable
+from thereafter.kernels.functions import apply_one
 from thereafter.kernels.jobs import Job
 
 
@@ -42,11 +44,11 @@ class _ElmanScan(torch.autograd.Function):
         steps, rows, units = dy_TBH.shape
         dz = torch.empty_like(h[1:])
         dh = workable(dy_TBH[steps - 1])
-        views = [a.numpy() for a in (h, dh, dz)]
+        h_n, dh_n, dz_n = (a.numpy() for a in (h, dh, dz))
         ends = row_ends(lengths)
         dz_steps, dy_steps = dz.unbind(0), dy_TBH.unbind(0)
         for t in range(steps - 1, -1, -1):
-            elman_backward(t, *views, ctx.kind, ends)
+            elman_backward(t, h_n, dh_n, dz_n, ctx.kind, ends)
             dh.addmm_(dz_steps[t], weight_hh)
             if t:
                 dh += dy_steps[t - 1]
@@ -56,6 +58,6 @@ class _ElmanScan(torch.autograd.Function):
 
 def run_elman(cell: Elman, job: Job, z_TBH: Tensor) -> tuple[Tensor, tuple[Tensor]]:
     """h of every step [T, B, H], and the last."""
-    kind = ("tanh", "relu", "leaky_relu", "relu6", "sigmoid", "identity").index(cell.nonlinearity)
-    h_TBH = _ElmanScan.apply(z_TBH, job.state.h, job.weights["weight_hh"], job.lengths_B, kind)  # type: ignore[no-untyped-call]
+    kind = choices_of(ElmanOptions, "nonlinearity").index(cell.options.nonlinearity)
+    h_TBH = apply_one(_ElmanScan, z_TBH, job.state.h, job.weights["weight_hh"], job.lengths_B, kind)
     return h_TBH, (h_TBH[-1],)

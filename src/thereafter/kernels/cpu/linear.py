@@ -9,6 +9,7 @@ from torch import Tensor
 
 from thereafter.cells.base import Cell
 from thereafter.kernels.cpu.products import refuse_second_derivative
+from thereafter.kernels.functions import apply_one
 from thereafter.kernels.jobs import Job
 
 
@@ -36,7 +37,7 @@ class _LinearSteps(torch.autograd.Function):
 
 
 def run_linear(cell: Cell, job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor]]:
-    """h of every step [T, B, H], and the last; rows that are over stand still."""
+    """h of every step [T, B, H], and the last; in finished rows the state stays as it is."""
     a_TBH, b_TBH = cell.coefficients(z_TBG, job.weights)
     if job.lengths_B is not None:
         live_TB1 = (torch.arange(len(z_TBG)).unsqueeze(1) < job.lengths_B).unsqueeze(-1)
@@ -44,5 +45,5 @@ def run_linear(cell: Cell, job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tenso
         b_TBH = torch.where(live_TB1, b_TBH, torch.zeros_like(b_TBH))
     if job.reset_BT is not None:
         a_TBH = a_TBH * (~job.reset_BT.t()).unsqueeze(-1).to(a_TBH.dtype)
-    h_TBH = _LinearSteps.apply(a_TBH, b_TBH, job.state.h)  # type: ignore[no-untyped-call]
+    h_TBH = apply_one(_LinearSteps, a_TBH, b_TBH, job.state.h)
     return h_TBH, (h_TBH[-1],)

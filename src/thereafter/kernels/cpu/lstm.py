@@ -9,32 +9,39 @@ Shapes: T steps, B rows, I inputs, H units, G = 4 H (3 H coupled).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from thereafter.cells.lstm import LSTM
+from thereafter.kernels.arrays import LstmBackward, LstmForward
 from thereafter.kernels.cpu.lstm_norm import LstmNormScan
 from thereafter.kernels.cpu.lstm_projected import ProjectedLstmScan
 from thereafter.kernels.cpu.products import (
-    hoisted,
     place_for_gradient,
+    project_inputs,
     refuse_second_derivative,
     run_team,
     shares_rows,
+    team_lengths,
     team_packing,
+    team_peephole,
     team_spares,
     weight_gradients,
     workable,
 )
 from thereafter.kernels.cpu.workspace import give, give_all, take
+from thereafter.kernels.functions import apply_many
 from thereafter.kernels.jobs import Job
 
 _CACHED = 1 << 19  # bytes of [W, U] a thread can keep at hand beside what it works on
 _WHOLE = 1 << 20  # the same where every thread reads all of it
 _FULL = 0.9  # of all places taken: then rows are left in the order they are in
 _FEWEST_ROWS = 16  # of a batch, for the input's product to be worth while in a step
+
+
+MaybeTensor = TypeVar("MaybeTensor", Tensor, Tensor | None)
 
 
 class LstmScan(torch.autograd.Function):
@@ -59,19 +66,19 @@ class LstmScan(torch.autograd.Function):
         rows, steps, inputs = x_BTI.shape
         width, units = weight_hh.shape
         order = _longest_first(lengths, steps)
-        h_BH, c_BH, lengths = (_taken(a, order) for a in (h_BH, c_BH, lengths))
+        h_BH, c_BH, lengths = _take_rows(h_BH, order), _take_rows(c_BH, order), _take_rows(lengths, order)
         by_rows = shares_rows(rows, weight_hh)
         inside = _inside(rows, width * (inputs + units) * x_BTI.element_size(), by_rows, inputs)
         learning = any(ctx.needs_input_grad)
         bias = bias_ih if bias_hh is None or bias_ih is None else bias_ih + bias_hh
         read = inputs if inside else 0
-        # without a way back a step's gates and cells are given up for the next one's
+        # without a backward pass a step's gates and cells are given up for the next one's
         gates = take(x_BTI, steps if learning else 1, rows, width)
         c = take(x_BTI, steps + 1 if learning else 2, rows, units)
         xh = take(x_BTI, steps + 1 if learning or inside else 2, rows, read + units)
         y = x_BTI.new_empty(rows, steps, units)
         xh[0, :, read:], c[0] = h_BH, c_BH
-        x_BTI, own = _taken(x_BTI, order), [gates, c, xh]
+        x_BTI, own = _take_rows(x_BTI, order), [gates, c, xh]
         x_TBI, taken = x_BTI.transpose(0, 1), x_BTI.new_empty(0, 0, 0)
         if inside:
             if by_rows:
@@ -88,11 +95,14 @@ class LstmScan(torch.autograd.Function):
             if not learning:
                 z = take(x_BTI, steps, rows, width)
                 own.append(z)
-            hoisted(x_TBI.view(-1, inputs), weight_ih, bias, z.view(-1, width))
+            project_inputs(x_TBI.view(-1, inputs), weight_ih, bias, z.view(-1, width))
             weight = weight_hh.contiguous()
         packed = team_packing(weight, units)
-        arrays = gates, c, xh, z, taken, y, weight, packed, team_spares(gates)
-        run_team(forward_task, steps * rows, arrays, peephole_3H, lengths, [coupled, by_rows])
+        arrays = LstmForward(
+            gates=gates, c=c, xh=xh, z=z, x=taken, y=y, weight=weight, packed=packed, spares=team_spares(gates),
+            peephole=team_peephole(peephole_3H, gates), lengths=team_lengths(lengths),
+        )  # fmt: skip
+        run_team(forward_task, steps * rows, arrays, coupled=coupled, by_rows=by_rows)
         last = xh[steps % len(xh), :, read:].clone(), c[steps % len(c)].clone()
         give(packed)
         if learning:
@@ -103,7 +113,7 @@ class LstmScan(torch.autograd.Function):
         else:
             give_all(*own)
         back = None if order is None else order.argsort()
-        return tuple(_taken(a, back) for a in (y, *last))
+        return _take_rows(y, back), _take_rows(last[0], back), _take_rows(last[1], back)
 
     @staticmethod
     def backward(
@@ -117,7 +127,7 @@ class LstmScan(torch.autograd.Function):
         steps, rows, width = gates.shape
         units, inputs = c.shape[2], weight_ih.shape[1]
         dz = place_for_gradient(gates)
-        dy = c.new_zeros(rows, steps, units) if dy_BTH is None else _taken(dy_BTH, order).contiguous()
+        dy = c.new_zeros(rows, steps, units) if dy_BTH is None else _take_rows(dy_BTH, order).contiguous()
         dh, dc = (torch.zeros_like(c[0]) if d is None else _copy(d, order) for d in (dh_BH, dc_BH))
         threads = torch.get_num_threads()
         d_bias = c.new_zeros(threads, width)
@@ -125,10 +135,14 @@ class LstmScan(torch.autograd.Function):
         inside = ctx.inside and ctx.needs_input_grad[0]
         dx = c.new_empty(rows, steps, inputs if inside else 0)
         w, u = (weight_ih if inside else weight_ih[:0]).contiguous(), weight_hh.contiguous()
-        packed = team_packing(u, units), team_packing(w, units) if inside else c.new_empty(0)
-        arrays = gates, c, dy, dh, dc, dz, dx, d_bias, d_peephole, u, w, *packed, team_spares(gates)
-        run_team(backward_task, steps * rows, arrays, peephole_3H, lengths, [ctx.coupled, ctx.by_rows])
-        give_all(*packed)
+        packed, packed_x = team_packing(u, units), team_packing(w, units) if inside else c.new_empty(0)
+        arrays = LstmBackward(
+            gates=gates, c=c, dy=dy, dh=dh, dc=dc, dz=dz, dx=dx, d_bias=d_bias, d_peephole=d_peephole,
+            weight=u, weight_x=w, packed=packed, packed_x=packed_x, spares=team_spares(gates),
+            peephole=team_peephole(peephole_3H, gates), lengths=team_lengths(lengths),
+        )  # fmt: skip
+        run_team(backward_task, steps * rows, arrays, coupled=ctx.coupled, by_rows=ctx.by_rows)
+        give_all(packed, packed_x)
         flat = dz.view(steps * rows, width)
         if ctx.needs_input_grad[0] and not inside:
             dx = flat.mm(weight_ih).view(steps, rows, inputs).transpose(0, 1)
@@ -137,24 +151,24 @@ class LstmScan(torch.autograd.Function):
         else:
             d_ih, d_hh = flat.t().mm(x_TBI.view(-1, inputs)), flat.t().mm(xh[:-1].view(-1, units))
         back = None if order is None else order.argsort()
-        given = _taken(dx, back) if ctx.needs_input_grad[0] else None
+        given = _take_rows(dx, back) if ctx.needs_input_grad[0] else None
         bias = d_bias.sum(0) if bias_ih is not None else None
         second = bias if bias_hh is not None else None
         peepholes = d_peephole.sum(0) if peephole_3H is not None else None
-        if dz is gates:  # nobody will walk this way again
+        if dz is gates:  # there will be no second backward pass
             give_all(*own)
-        return given, _taken(dh, back), _taken(dc, back), d_ih, d_hh, bias, second, peepholes, None, None
+        return given, _take_rows(dh, back), _take_rows(dc, back), d_ih, d_hh, bias, second, peepholes, None, None
 
 
 def _longest_first(lengths: Tensor | None, steps: int) -> Tensor | None:
-    """The order of rows in which those that are over come last, so that steps leave them out; None where there is
-    little to leave out, or they are in that order."""
+    """The order of rows from the longest to the shortest, so that a step can leave the finished ones out; None where
+    there is little to leave out, or they are in that order."""
     if lengths is None or float(lengths.sum()) > _FULL * len(lengths) * steps or bool((lengths.diff() <= 0).all()):
         return None
     return lengths.argsort(descending=True, stable=True)
 
 
-def _taken(array: Any, order: Tensor | None) -> Any:
+def _take_rows(array: MaybeTensor, order: Tensor | None) -> MaybeTensor:
     """The rows in another order, if one is given."""
     return array if order is None or array is None else array.index_select(0, order)
 
@@ -176,29 +190,28 @@ def run_lstm(cell: LSTM, job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """y of every step [B, T, H], and the last h and c, with layer norm or without."""
     weights = job.weights
     read = (weights["weight_ih"], weights["weight_hh"], weights.get("bias_ih"), weights.get("bias_hh"))
-    given: tuple[Any, ...] = (job.x_BTI, job.state.h, job.state.c, *read, *_shared(cell, job))
-    scan: Any = LstmScan
+    given: tuple[object, ...] = (job.x_BTI, job.state.h, job.state.c, *read, *_shared(cell, job))
+    scan: type[torch.autograd.Function] = LstmScan
     if cell.layer_norm:
         scan = LstmNormScan
         given += weights["norm_ih"], weights["norm_hh"], torch.stack([weights["norm_c"], weights["shift_c"]])
-    y_BTH, h_BH, c_BH = scan.apply(*given)
+    y_BTH, h_BH, c_BH = apply_many(scan, *given)
     return y_BTH, (h_BH, c_BH)
 
 
 def run_projected_lstm(cell: LSTM, job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """The same for an LSTM whose output is projected, from its projected input: h of every step [T, B, O]."""
     weights = job.weights
-    scan: Any = ProjectedLstmScan
     given = z_TBG, job.state.h, job.state.c, weights["weight_hh"], weights["weight_hr"]
-    h_TBO, c_BH = scan.apply(*given, *_shared(cell, job))
+    h_TBO, c_BH = apply_many(ProjectedLstmScan, *given, *_shared(cell, job))
     return h_TBO, (h_TBO[-1], c_BH)
 
 
 def _shared(cell: LSTM, job: Job) -> tuple[Tensor | None, Tensor | None, bool]:
     """Peepholes [3, H], lengths, and whether input and forget gates are coupled."""
-    if not cell.peephole:
-        return None, job.lengths_B, cell.coupled
+    if not cell.options.peephole:
+        return None, job.lengths_B, cell.options.coupled
     rows = [job.weights[f"peephole_{gate}"] for gate in ("input", "forget", "output") if gate in cell.blocks]
-    if cell.coupled:
+    if cell.options.coupled:
         rows.insert(1, torch.zeros_like(rows[0]))
-    return torch.stack(rows), job.lengths_B, cell.coupled
+    return torch.stack(rows), job.lengths_B, cell.options.coupled

@@ -12,12 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from thereafter.kernels.arrays import LstmNormBackward, LstmNormForward
 from thereafter.kernels.cpu.products import (
     place_for_gradient,
     refuse_second_derivative,
     run_team,
     shares_rows,
+    team_lengths,
     team_packing,
+    team_peephole,
     team_spares,
     workable,
 )
@@ -60,9 +63,12 @@ class LstmNormScan(torch.autograd.Function):
         bias = (no_bias if bias_ih is None else bias_ih) + (no_bias if bias_hh is None else bias_hh)
         norms, norm_c = torch.stack((gain_ih, gain_hh, bias)), norm_c_2H.contiguous()
         packed = team_packing(weight_hh, units)
-        arrays = [gates, c, h, y, hat_x, hat, hat_c, scales, norms, norm_c, weight_hh.contiguous(), packed]
-        arrays += [team_spares(gates), _rooms(gates, units)]
-        run_team(forward_task, steps * rows, arrays, peephole_3H, lengths, [coupled, by_rows])
+        arrays = LstmNormForward(
+            gates=gates, c=c, m=h, y=y, hat_x=hat_x, hat=hat, hat_c=hat_c, scales=scales, norms=norms, norm_c=norm_c,
+            weight=weight_hh.contiguous(), packed=packed, spares=team_spares(gates), rooms=_rooms(gates, units),
+            peephole=team_peephole(peephole_3H, gates), lengths=team_lengths(lengths),
+        )  # fmt: skip
+        run_team(forward_task, steps * rows, arrays, coupled=coupled, by_rows=by_rows)
         last = h[steps].clone(), c[steps].clone()
         own = gates, c, h, hat_x, hat, hat_c
         give(packed)
@@ -92,14 +98,18 @@ class LstmNormScan(torch.autograd.Function):
         dh, dc = (torch.zeros_like(c[0]) if d is None else workable(d) for d in (dh_BH, dc_BH))
         sums = gates.new_zeros(torch.get_num_threads(), 3 * width + 5 * units)
         packed = team_packing(weight_hh, units)
-        arrays = [gates, c, dy, dh, dc, dx, du, hat_x, hat, hat_c, scales, norms, norm_c, weight_hh.contiguous()]
-        arrays += [packed, team_spares(gates), _rooms(gates, units), sums]
-        run_team(backward_task, steps * rows, arrays, peephole, lengths, [ctx.coupled, ctx.by_rows])
+        arrays = LstmNormBackward(
+            gates=gates, c=c, dy=dy, dh=dh, dc=dc, dx=dx, du=du, hat_x=hat_x, hat=hat, hat_c=hat_c, scales=scales,
+            norms=norms, norm_c=norm_c, weight=weight_hh.contiguous(), packed=packed, spares=team_spares(gates),
+            rooms=_rooms(gates, units), sums=sums, peephole=team_peephole(peephole, gates),
+            lengths=team_lengths(lengths),
+        )  # fmt: skip
+        run_team(backward_task, steps * rows, arrays, coupled=ctx.coupled, by_rows=ctx.by_rows)
         give(packed)
         flat, flat_u = dx.view(-1, width), du.view(-1, width)
         given = flat.mm(weight_ih).view(steps, rows, inputs).transpose(0, 1) if ctx.needs_input_grad[0] else None
         d_ih, d_hh = flat.t().mm(x_TBI.view(-1, inputs)), flat_u.t().mm(h[:-1].view(-1, units))
-        if du is hat:  # nobody will walk this way again
+        if du is hat:  # there will be no second backward pass
             give_all(*own)
         sizes = [width, width, width, 2 * units, 3 * units]
         d_gain_ih, d_gain_hh, bias, d_norm_c, d_peephole = sums.sum(0).split(sizes)

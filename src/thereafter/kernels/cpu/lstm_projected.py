@@ -48,11 +48,11 @@ class ProjectedLstmScan(torch.autograd.Function):
         projection = Projection(weight_hr, m, h_BO, lengths)
         h = projection.h
         matrix = recurrent_matrix(weight_hh, rows, steps)
-        views = [a.numpy() for a in (gates, c, m, z_TBG.new_empty(rows, steps, units))]
-        seen, ends = as_array(peephole_3H, z_TBG), row_ends(lengths)
+        gates_n, c_n, m_n, y_n = (a.numpy() for a in (gates, c, m, z_TBG.new_empty(rows, steps, units)))
+        peephole, ends = as_array(peephole_3H, z_TBG), row_ends(lengths)
         for t, (gates_BG, h_t) in enumerate(zip(gates.unbind(0), h.unbind(0), strict=False)):
             gates_BG.addmm_(h_t, matrix)
-            lstm_forward(t, *views, seen, coupled, ends, 0, units)
+            lstm_forward(t, gates_n, c_n, m_n, y_n, peephole, coupled, ends, 0, units)
             projection.forward(t)
         if learning:
             ctx.save_for_backward(gates, c, m, h, weight_hh, weight_hr, peephole_3H, lengths)
@@ -66,18 +66,22 @@ class ProjectedLstmScan(torch.autograd.Function):
 
         gates, c, m, h, weight_hh, weight_hr, peephole_3H, lengths = ctx.saved_tensors
         steps, rows, width = gates.shape
+        units = c.shape[2]
         dz, dc = torch.empty_like(gates), workable(dc_BH)
         projection = Projection(weight_hr, m, h[0], lengths, h)
         dh, dm = projection.start_backward(dy_TBO)
         d_peephole = c.new_zeros(3 if peephole_3H is not None else 0, c.shape[2])
         # the biases' gradients come from dz, through the product that made z
         d_bias, dy = c.new_zeros(width), c.new_zeros(rows, steps, c.shape[2])
-        views = [a.numpy() for a in (gates, c, dy, dm, dc, dz, d_bias, d_peephole)]
-        seen, ends = as_array(peephole_3H, gates), row_ends(lengths)
+        gates_n, c_n, dy_n, dm_n, dc_n, dz_n = (a.numpy() for a in (gates, c, dy, dm, dc, dz))
+        d_bias_n, d_peephole_n = d_bias.numpy(), d_peephole.numpy()
+        peephole, ends = as_array(peephole_3H, gates), row_ends(lengths)
         dz_steps = dz.unbind(0)
         for t in range(steps - 1, -1, -1):
             projection.backward(t)
-            lstm_backward(t, *views, seen, ctx.coupled, ends, 0, c.shape[2])
+            lstm_backward(
+                t, gates_n, c_n, dy_n, dm_n, dc_n, dz_n, d_bias_n, d_peephole_n, peephole, ctx.coupled, ends, 0, units
+            )
             projection.recur(t, dz_steps[t], weight_hh)
         d_hh = dz.view(steps * rows, width).t().mm(h[:-1].reshape(steps * rows, -1))
         given = d_peephole if peephole_3H is not None else None

@@ -5,15 +5,17 @@ Shapes: T steps, B rows, H units, O outputs, G gate units.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from thereafter.compiled import CFunction
 from thereafter.errors import OptionError
+from thereafter.kernels.arrays import Floats, FloatType
 from thereafter.kernels.cpu.workspace import take
 from thereafter.processor import processor
 
@@ -32,8 +34,8 @@ def recurrent_matrix(weight_hh: Tensor, rows: int, steps: int) -> Tensor:
     Laid out anew once for all steps: the library runs h U' a third faster from such a copy. With a single row, where a
     step is little more than reading U once, or with few rows over all steps the copy costs more than it saves.
     """
-    turned = weight_hh.detach().t()
-    return turned if rows == 1 or rows * steps < _WORTH_A_COPY else turned.contiguous()
+    transposed = weight_hh.detach().t()
+    return transposed if rows == 1 or rows * steps < _WORTH_A_COPY else transposed.contiguous()
 
 
 def refuse_second_derivative() -> None:
@@ -47,7 +49,7 @@ def row_ends(lengths: Tensor | None) -> NDArray[np.int64]:
     return np.empty(0, np.int64) if lengths is None else np.ascontiguousarray(lengths.numpy(), dtype=np.int64)
 
 
-def as_array(weights: Tensor | None, like: Tensor) -> NDArray[Any]:
+def as_array(weights: Tensor | None, like: Tensor) -> Floats:
     """Small weights as the compiled loops take them: empty where there are none."""
     if weights is None:
         return np.empty((0, 0), dtype=like.numpy().dtype)
@@ -63,7 +65,7 @@ def workable(gradient: Tensor) -> Tensor:
 class Projection:
     """h_t = W_hr m_t of an LSTM whose output m is projected, forward and backward; where it is not, h is m.
 
-    It also carries the gradient of h from step to step, past the rows that are over.
+    It also carries the gradient of h from step to step; finished rows keep theirs.
     """
 
     def __init__(
@@ -89,13 +91,13 @@ class Projection:
             return
         torch.mm(self.m[t + 1], self._transposed, out=self.h[t + 1])
         if self.lengths is not None:
-            over = t >= self.lengths
-            self.h[t + 1][over] = self.h[t][over]
+            finished = t >= self.lengths
+            self.h[t + 1][finished] = self.h[t][finished]
 
     def start_backward(self, dy_TBO: Tensor) -> tuple[Tensor, Tensor]:
         """The buffers dh [B, O] and dm [B, H] that hold the gradients of the step at hand; dm is dh where h is m."""
-        self._charged = dy_TBO.unbind(0)
-        self.dh = workable(self._charged[-1])
+        self._output_gradients = dy_TBO.unbind(0)
+        self.dh = workable(self._output_gradients[-1])
         self.dm = self.dh if self.weight is None else torch.empty_like(self.m[0])
         self._all = torch.empty_like(self.h[1:]) if self.weight is not None else None
         return self.dh, self.dm
@@ -110,15 +112,15 @@ class Projection:
         torch.mm(self._all[t], self.weight, out=self.dm)
 
     def recur(self, t: int, du_BG: Tensor, weight_hh: Tensor) -> None:
-        """dh of the step before: what its own output was charged, what comes through the recurrent product, and for
-        rows that are over what was there already."""
+        """dh of the step before: the gradient of its own output, that through the recurrent product, and for finished
+        rows the one that was there."""
         if self.lengths is not None:
             self.dh *= (t >= self.lengths).unsqueeze(1)
             self.dh.addmm_(du_BG, weight_hh)
             if t:
-                self.dh += self._charged[t - 1]
+                self.dh += self._output_gradients[t - 1]
         elif t:
-            torch.addmm(self._charged[t - 1], du_BG, weight_hh, out=self.dh)
+            torch.addmm(self._output_gradients[t - 1], du_BG, weight_hh, out=self.dh)
         else:
             torch.mm(du_BG, weight_hh, out=self.dh)
 
@@ -129,7 +131,7 @@ class Projection:
         return self._all.flatten(0, 1).t().mm(self.m[1:].flatten(0, 1))
 
 
-def hoisted(x_NI: Tensor, weight_ih: Tensor, bias_G: Tensor | None, out_NG: Tensor) -> None:
+def project_inputs(x_NI: Tensor, weight_ih: Tensor, bias_G: Tensor | None, out_NG: Tensor) -> None:
     """The input's part of all pre-activations."""
     if bias_G is None:
         torch.mm(x_NI, weight_ih.t(), out=out_NG)
@@ -164,30 +166,42 @@ def team_spares(gates_TBG: Tensor) -> Tensor:
     return gates_TBG.new_empty(torch.get_num_threads(), size)
 
 
+class TeamArrays(Protocol):
+    """The arrays of a task by name (`kernels.arrays`), gates and cells among them."""
+
+    @property
+    def gates(self) -> Tensor: ...
+    @property
+    def c(self) -> Tensor: ...
+    def __iter__(self) -> Iterator[Tensor]: ...
+
+
 def run_team(
-    task: Any,
-    places: int,
-    arrays: Sequence[Tensor],
-    peephole_3H: Tensor | None,
-    lengths: Tensor | None,
-    numbers: Sequence[int],
+    task: Callable[[FloatType], CFunction], places: int, arrays: TeamArrays, *, coupled: bool, by_rows: bool
 ) -> None:
-    """Run a task of `loops` over so many places of sequences, gates and cells first among the arrays, on all threads,
-    or on this one where there is too little to share. What is not there is empty."""
+    """Run a task of `loops` over so many places of sequences: on all threads, or on this one where there is too little
+    to share."""
     from thereafter.kernels.loops.team import NUMPY, call
 
-    gates_TBG, c_TBH = arrays[:2]
-    products = 2 * places * gates_TBG.shape[-1] * c_TBH.shape[-1]
-    seen = gates_TBG.new_empty(0, 0) if peephole_3H is None else peephole_3H.contiguous()
-    ends = _NO_LENGTHS if lengths is None else lengths.contiguous()
-    call(task(NUMPY[gates_TBG.dtype]), [*arrays, seen, ends], numbers, alone=products < _WORTH_A_TEAM)
+    products = 2 * places * arrays.gates.shape[-1] * arrays.c.shape[-1]
+    call(task(NUMPY[arrays.gates.dtype]), [*arrays], [coupled, by_rows], alone=products < _WORTH_A_TEAM)
+
+
+def team_peephole(peephole_3H: Tensor | None, like: Tensor) -> Tensor:
+    """Peepholes as a task takes them: empty where there are none."""
+    return like.new_empty(0, 0) if peephole_3H is None else peephole_3H.contiguous()
+
+
+def team_lengths(lengths: Tensor | None) -> Tensor:
+    """Lengths as a task takes them: empty where every row is whole."""
+    return _NO_LENGTHS if lengths is None else lengths.contiguous()
 
 
 def place_for_gradient(gates_TBG: Tensor) -> Tensor:
     """Where the gradient of the pre-activations goes: over the gates themselves, where nobody will ask for them again.
 
-    A graph that is kept (`retain_graph=True`) may be walked twice. Fresh memory of that size would cost as much as a
-    tenth of the way back: the system hands it out page by page.
+    A graph that is kept (`retain_graph=True`) may be walked twice. Fresh memory of that size would cost a tenth of the
+    backward pass: the system hands it out page by page.
     """
     kept = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
     return torch.empty_like(gates_TBG) if kept is None or kept() else gates_TBG

@@ -1,8 +1,8 @@
 """Large arrays that one sequence after another works in.
 
 A training step needs the same few arrays of megabytes that the step before has just given up. The system hands fresh
-memory out page by page, which can cost as much as a quarter of the step; so what a way back is done with is kept here
-for the next way forward of the same size.
+memory out page by page, which can cost as much as a quarter of the step; so what a backward pass is done with is kept
+here for the next forward pass of the same size.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _SMALLEST = 1 << 18  # below this the allocator keeps memory at hand itself
 _lock = threading.Lock()
 
 
-class _Shelf:
-    """What is kept, by type and count of numbers, and how many bytes that is."""
+class _FreeArrays:
+    """The arrays nobody uses, by type and count of numbers, and how many bytes they are."""
 
     def __init__(self) -> None:
         self.free: OrderedDict[tuple[torch.dtype, int], list[Tensor]] = OrderedDict()
         self.bytes = 0
 
 
-_shelf = _Shelf()
+_free_arrays = _FreeArrays()
 
 
 def take(like: Tensor, *shape: int) -> Tensor:
@@ -37,12 +37,12 @@ def take(like: Tensor, *shape: int) -> Tensor:
     if key[1] * like.element_size() < _SMALLEST:
         return like.new_empty(shape)
     with _lock:
-        held = _shelf.free.get(key)
-        found = held.pop() if held else None
-        if found is not None:
-            _shelf.bytes -= found.nbytes
-    if found is not None:
-        return found.view(shape)
+        arrays = _free_arrays.free.get(key)
+        array = arrays.pop() if arrays else None
+        if array is not None:
+            _free_arrays.bytes -= array.nbytes
+    if array is not None:
+        return array.view(shape)
     with torch.inference_mode(False):  # what is made in inference mode could never be part of a training step
         return torch.empty(shape, dtype=like.dtype, device=like.device)
 
@@ -60,12 +60,12 @@ def give(array: Tensor) -> None:
         return
     key = array.dtype, array.numel()
     with _lock:
-        _shelf.free.setdefault(key, []).append(array.detach().view(-1))
-        _shelf.free.move_to_end(key)
-        _shelf.bytes += size
-        while _shelf.bytes > _MOST_BYTES:
-            oldest = next(iter(_shelf.free))
-            if _shelf.free[oldest]:
-                _shelf.bytes -= _shelf.free[oldest].pop(0).nbytes
-            if not _shelf.free[oldest]:
-                del _shelf.free[oldest]
+        _free_arrays.free.setdefault(key, []).append(array.detach().view(-1))
+        _free_arrays.free.move_to_end(key)
+        _free_arrays.bytes += size
+        while _free_arrays.bytes > _MOST_BYTES:
+            oldest = next(iter(_free_arrays.free))
+            if _free_arrays.free[oldest]:
+                _free_arrays.bytes -= _free_arrays.free[oldest].pop(0).nbytes
+            if not _free_arrays.free[oldest]:
+                del _free_arrays.free[oldest]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from thereafter.compiled import jit
+from thereafter.kernels.arrays import Floats
 
 # No assumption that numbers are finite: a NaN must come out as one, so that training can see it.
 FAST: dict[str, Any] = {
@@ -31,7 +32,7 @@ _HALF = np.float32(0.5)
 
 
 @jit(**FAST, inline="always")
-def _tanh32(x: Any) -> Any:
+def _tanh32(x: np.float32) -> np.float32:
     x = _LIMIT if x > _LIMIT else x
     x = -_LIMIT if x < -_LIMIT else x
     y = x * x
@@ -40,7 +41,7 @@ def _tanh32(x: Any) -> Any:
 
 
 @jit(**FAST)
-def tanh_row(x: Any, exact: bool) -> None:
+def tanh_row(x: Floats, exact: bool) -> None:
     """tanh of a row, in place."""
     if exact:
         for j in range(len(x)):
@@ -51,7 +52,7 @@ def tanh_row(x: Any, exact: bool) -> None:
 
 
 @jit(**FAST)
-def sigmoid_row(x: Any, exact: bool) -> None:
+def sigmoid_row(x: Floats, exact: bool) -> None:
     """1 / (1 + exp(-x)) = (1 + tanh(x / 2)) / 2 of a row, in place."""
     if exact:
         for j in range(len(x)):

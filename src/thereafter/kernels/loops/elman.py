@@ -1,10 +1,9 @@
-"""The activation of the simple recurrent network and its derivative, which its own output tells. Arrays [T, B, H]."""
+"""The activation of the simple recurrent network, and its derivative computed from its output. Arrays [T, B, H]."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from thereafter.compiled import jit
+from thereafter.kernels.arrays import Floats, Whole
 from thereafter.kernels.loops.activation import FAST, sigmoid_row, tanh_row
 
 TANH, RELU, LEAKY, RELU6, SIGMOID, IDENTITY = range(6)
@@ -12,7 +11,7 @@ _SLOPE = 0.01  # of the leaky relu below 0
 
 
 @jit(**FAST)
-def elman_forward(t: int, h: Any, kind: int, lengths: Any, exact: bool) -> None:
+def elman_forward(t: int, h: Floats, kind: int, lengths: Whole, exact: bool) -> None:
     """h[t + 1] holds the pre-activations and becomes the state."""
     for b in range(h.shape[1]):
         row = h[t + 1, b]
@@ -33,8 +32,8 @@ def elman_forward(t: int, h: Any, kind: int, lengths: Any, exact: bool) -> None:
 
 
 @jit(**FAST)
-def elman_backward(t: int, h: Any, dh: Any, dz: Any, kind: int, lengths: Any) -> None:
-    """dz[t] = dh f'(.); rows that are over get 0 and keep their dh, the others' dh becomes 0."""
+def elman_backward(t: int, h: Floats, dh: Floats, dz: Floats, kind: int, lengths: Whole) -> None:
+    """dz[t] = dh f'(.); finished rows get 0 and keep their dh, the others' dh becomes 0."""
     for b in range(h.shape[1]):
         out, d, row = h[t + 1, b], dh[b], dz[t, b]
         if len(lengths) and t >= lengths[b]:

@@ -4,15 +4,23 @@ update, new: [T, B, 3H]. `old`: z multiplies the old state, else the candidate.
 
 from __future__ import annotations
 
-from typing import Any
-
 from thereafter.compiled import jit
+from thereafter.kernels.arrays import Floats, Whole
 from thereafter.kernels.loops.activation import FAST, sigmoid_row, tanh_row
 
 
 @jit(**FAST)
 def gru_after_forward(
-    t: int, keep: int, product: Any, bias: Any, gates: Any, candidate: Any, h: Any, old: bool, lengths: Any, exact: bool
+    t: int,
+    keep: int,
+    product: Floats,
+    bias: Floats,
+    gates: Floats,
+    candidate: Floats,
+    h: Floats,
+    old: bool,
+    lengths: Whole,
+    exact: bool,
 ) -> None:
     """Reset after the product: `gates[t]` holds z, `product` [B, 3H] is U h; U_n h + b' is kept in `candidate`."""
     rows, units = h.shape[1], h.shape[2]
@@ -36,7 +44,7 @@ def gru_after_forward(
 
 @jit(**FAST)
 def gru_after_backward(
-    t: int, gates: Any, candidate: Any, h: Any, dh: Any, dz: Any, du: Any, old: bool, lengths: Any
+    t: int, gates: Floats, candidate: Floats, h: Floats, dh: Floats, dz: Floats, du: Floats, old: bool, lengths: Whole
 ) -> None:
     """`dz[t]` and `du[t]`, gradients of both products of step t; `dh` [B, H] becomes what flows past the product."""
     rows, units = h.shape[1], h.shape[2]
@@ -60,18 +68,18 @@ def gru_after_backward(
 
 
 @jit(**FAST)
-def gru_before_gates(t: int, keep: int, gates: Any, h: Any, shut: Any, exact: bool) -> None:
-    """Reset before the product, first half: r and z from their pre-activations, and `shut[t]` = r h."""
+def gru_before_gates(t: int, keep: int, gates: Floats, h: Floats, reset_h: Floats, exact: bool) -> None:
+    """Reset before the product, first half: r and z from their pre-activations, and `reset_h[t]` = r h."""
     rows, units = h.shape[1], h.shape[2]
     for b in range(rows):
         sigmoid_row(gates[t, b, : 2 * units], exact)
-        r_row, old_row, out = gates[t, b, :units], h[t, b], shut[keep, b]
+        r_row, old_row, out = gates[t, b, :units], h[t, b], reset_h[keep, b]
         for j in range(units):
             out[j] = r_row[j] * old_row[j]
 
 
 @jit(**FAST)
-def gru_before_mix(t: int, gates: Any, h: Any, old: bool, lengths: Any, exact: bool) -> None:
+def gru_before_mix(t: int, gates: Floats, h: Floats, old: bool, lengths: Whole, exact: bool) -> None:
     """Second half: the candidate from its pre-activation, and the new state."""
     rows, units = h.shape[1], h.shape[2]
     for b in range(rows):
@@ -84,7 +92,7 @@ def gru_before_mix(t: int, gates: Any, h: Any, old: bool, lengths: Any, exact: b
 
 
 @jit(**FAST)
-def gru_before_unmix(t: int, gates: Any, h: Any, dh: Any, dz: Any, old: bool, lengths: Any) -> None:
+def gru_before_unmix(t: int, gates: Floats, h: Floats, dh: Floats, dz: Floats, old: bool, lengths: Whole) -> None:
     """Backward, first half: dz of update and candidate; `dh` becomes what flows past both."""
     rows, units = h.shape[1], h.shape[2]
     for b in range(rows):
@@ -96,13 +104,15 @@ def gru_before_unmix(t: int, gates: Any, h: Any, dh: Any, dz: Any, old: bool, le
 
 
 @jit(**FAST)
-def gru_before_reset(t: int, gates: Any, h: Any, dh: Any, dshut: Any, dz: Any, lengths: Any) -> None:
-    """Second half: from `dshut` [B, H], the gradient of r h, those of r and h."""
+def gru_before_reset(
+    t: int, gates: Floats, h: Floats, dh: Floats, d_reset_h: Floats, dz: Floats, lengths: Whole
+) -> None:
+    """Second half: from `d_reset_h` [B, H], the gradient of r h, those of r and h."""
     rows, units = h.shape[1], h.shape[2]
     for b in range(rows):
         if len(lengths) and t >= lengths[b]:
             continue
-        r_row, old_row, d, past, dr = gates[t, b, :units], h[t, b], dshut[b], dh[b], dz[t, b, :units]
+        r_row, old_row, d, past, dr = gates[t, b, :units], h[t, b], d_reset_h[b], dh[b], dz[t, b, :units]
         for j in range(units):
             dr[j] = d[j] * old_row[j] * r_row[j] * (1 - r_row[j])
         for j in range(units):
@@ -110,7 +120,7 @@ def gru_before_reset(t: int, gates: Any, h: Any, dh: Any, dshut: Any, dz: Any, l
 
 
 @jit(**FAST)
-def _mix(z_row: Any, n_row: Any, before: Any, after: Any, old: bool) -> None:
+def _mix(z_row: Floats, n_row: Floats, before: Floats, after: Floats, old: bool) -> None:
     if old:
         for j in range(len(after)):
             after[j] = n_row[j] + z_row[j] * (before[j] - n_row[j])
@@ -120,7 +130,7 @@ def _mix(z_row: Any, n_row: Any, before: Any, after: Any, old: bool) -> None:
 
 
 @jit(**FAST)
-def _unmix(z_row: Any, n_row: Any, before: Any, d: Any, dz: Any, dn: Any, old: bool) -> None:
+def _unmix(z_row: Floats, n_row: Floats, before: Floats, d: Floats, dz: Floats, dn: Floats, old: bool) -> None:
     """Gradients of z's and n's pre-activations; `d` becomes the part that reaches the old state directly."""
     if old:
         for j in range(len(d)):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from thereafter.compiled import jit
+from thereafter.kernels.arrays import Floats
 from thereafter.kernels.loops.activation import FAST
 
 
 @jit(**FAST)
-def linear_forward(a: Any, b: Any, h: Any) -> None:
+def linear_forward(a: Floats, b: Floats, h: Floats) -> None:
     """Fill h[1:] from h[0]."""
     for t in range(a.shape[0]):
         for row in range(a.shape[1]):
@@ -19,7 +18,7 @@ def linear_forward(a: Any, b: Any, h: Any) -> None:
 
 
 @jit(**FAST)
-def linear_backward(a: Any, h: Any, dy: Any, da: Any, db: Any, dh: Any) -> None:
+def linear_backward(a: Floats, h: Floats, dy: Floats, da: Floats, db: Floats, dh: Floats) -> None:
     """da, db [T, B, H] and dh [B, H], the gradient of the initial state, which starts as 0."""
     for t in range(a.shape[0] - 1, -1, -1):
         for row in range(a.shape[1]):

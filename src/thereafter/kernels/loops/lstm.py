@@ -8,26 +8,26 @@ empty. Every loop works on the units `first` to `last` of a row, so that several
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from thereafter.compiled import jit
+from thereafter.kernels.arrays import Floats, Whole
 from thereafter.kernels.loops.vectors import Lanes, Number, gates_of, row_loop, tanh
 
 _GATES = ("i", "f", "g", "o")
-_SEEN = ("seen_i", "seen_f", "seen_o")
+_PEEPHOLES = ("peephole_i", "peephole_f", "peephole_o")
 
 
 def _cell(v: Lanes, peephole: bool, coupled: bool) -> tuple[Number, Number]:
     """i, f, g, o are pre-activations and become gates; returns o and the new cell."""
     old, i, g, o = v["old"], v["i"], v["g"], v["o"]
     if peephole:
-        i = i + v["seen_i"] * old
+        i = i + v["peephole_i"] * old
     if coupled:
         i, g = gates_of([i], [g])
         new = old + i * (g - old)
         f = None
     else:
-        f = v["f"] + v["seen_f"] * old if peephole else v["f"]
+        f = v["f"] + v["peephole_f"] * old if peephole else v["f"]
         if peephole:
             i, f, g = gates_of([i, f], [g])
         else:
@@ -35,7 +35,7 @@ def _cell(v: Lanes, peephole: bool, coupled: bool) -> tuple[Number, Number]:
         new = f * old + i * g
         v["f"] = f
     if peephole:
-        o = o + v["seen_o"] * new
+        o = o + v["peephole_o"] * new
     if peephole or coupled:
         (o,) = gates_of([o], [])
     v["i"], v["g"], v["o"], v["new"] = i, g, o, new
@@ -43,14 +43,13 @@ def _cell(v: Lanes, peephole: bool, coupled: bool) -> tuple[Number, Number]:
 
 
 def _back(v: Lanes, dm: Number, dc: Number, shown: Number, peephole: bool, coupled: bool) -> None:
-    """From dm of m = o shown and from dc, with what m did to it, the gradients of all gates and of the old cell.
-
-    They may take the place of the gates and of dc.
+    """The gradients of all gates and of the old cell, from dm, the gradient of m = o shown, and from dc, that of the
+    new cell, to which the part through m has been added. They may take the place of the gates and of dc.
     """
     i, g, o, old = v["i"], v["g"], v["o"], v["old"]
     do = dm * shown * o * (1.0 - o)
     if peephole:
-        dc = dc + do * v["seen_o"]
+        dc = dc + do * v["peephole_o"]
         v["to_o"] = v["to_o"] + do * v["new"]
     dg = dc * i * (1.0 - g * g)
     if coupled:
@@ -62,11 +61,11 @@ def _back(v: Lanes, dm: Number, dc: Number, shown: Number, peephole: bool, coupl
         df = dc * old * f * (1.0 - f)
         before = dc * f
         if peephole:
-            before = before + df * v["seen_f"]
+            before = before + df * v["peephole_f"]
             v["to_f"] = v["to_f"] + df * old
         v["df"] = df
     if peephole:
-        before = before + di * v["seen_i"]
+        before = before + di * v["peephole_i"]
         v["to_i"] = v["to_i"] + di * old
     v["di"], v["dg"], v["do"], v["dc"] = di, dg, do, before
 
@@ -77,14 +76,14 @@ def _forward_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
         m = o * tanh(new)
         v["m"], v["y"] = m, m
 
-    return row_loop(formula, *_GATES, "old", "new", "m", "y", *_SEEN)
+    return row_loop(formula, *_GATES, "old", "new", "m", "y", *_PEEPHOLES)
 
 
 def _backward_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
     def formula(v: Lanes) -> None:
         shown, dm = tanh(v["new"]), v["dm"] + v["dy"]
         _back(v, dm, v["dc"] + dm * v["o"] * (1.0 - shown * shown), shown, peephole, coupled)
-        v["dm"] = v.constant(0.0)  # room for what comes from the step before
+        v["dm"] = v.constant(0.0)  # the product of the step before is added to it
         for gate in ("i", "g", "o") if coupled else _GATES:
             v[f"sum_{gate}"] = v[f"sum_{gate}"] + v[f"d{gate}"]
 
@@ -92,16 +91,17 @@ def _backward_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
 
 
 def cell_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
-    """Gates and new cell alone, for a cell that is normalised before it is shown: the places of a forward loop."""
+    """Gates and new cell alone, for a cell that is normalised before tanh. It takes the addresses of a forward loop."""
 
     def formula(v: Lanes) -> None:
         _cell(v, peephole, coupled)
 
-    return row_loop(formula, *_GATES, "old", "new", "m", "y", *_SEEN)
+    return row_loop(formula, *_GATES, "old", "new", "m", "y", *_PEEPHOLES)
 
 
 def gates_back_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
-    """Backward from dc as it is, with `shown` what the output gate shows, before tanh."""
+    """The backward pass of the gates where dc is already whole; `shown` is what the output gate multiplies, before
+    tanh."""
 
     def formula(v: Lanes) -> None:
         _back(v, v["dm"], v["dc"], tanh(v["shown"]), peephole, coupled)
@@ -109,22 +109,32 @@ def gates_back_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
     return row_loop(formula, *_BACK)
 
 
-_BACK = (*_GATES, "old", "new", "shown", "dm", "dy", "dc", "di", "df", "dg", "do", *_SEEN, "to_i", "to_f", "to_o")
+_BACK = (*_GATES, "old", "new", "shown", "dm", "dy", "dc", "di", "df", "dg", "do", *_PEEPHOLES, "to_i", "to_f", "to_o")
 _SUMS = ("sum_i", "sum_f", "sum_g", "sum_o")
 _plain, _coupled = _forward_loop(False, False), _forward_loop(False, True)
-_seeing, _seeing_coupled = _forward_loop(True, False), _forward_loop(True, True)
+_peephole, _peephole_coupled = _forward_loop(True, False), _forward_loop(True, True)
 _plain_back, _coupled_back = _backward_loop(False, False), _backward_loop(False, True)
-_seeing_back, _seeing_coupled_back = _backward_loop(True, False), _backward_loop(True, True)
+_peephole_back, _peephole_coupled_back = _backward_loop(True, False), _backward_loop(True, True)
 
 
 @jit()
 def lstm_forward(
-    t: int, gates: Any, c: Any, m: Any, y: Any, peephole: Any, coupled: bool, lengths: Any, first: int, last: int
+    t: int,
+    gates: Floats,
+    c: Floats,
+    m: Floats,
+    y: Floats,
+    peephole: Floats,
+    coupled: bool,
+    lengths: Whole,
+    first: int,
+    last: int,
 ) -> None:
     """Turn the pre-activations of step t into gates, cell and output.
 
-    `gates[t]` is worked on in place; `c[t]` is read and `c[t + 1]` written; `m[t + 1]` and `y[:, t]` get o tanh(c), for
-    rows that are over (t >= lengths) the value before and 0. Arrays of fewer steps are gone through again and again.
+    `gates[t]` is worked on in place; `c[t]` is read and `c[t + 1]` written; `m[t + 1]` and `y[:, t]` get o tanh(c). In
+    finished rows (t >= lengths) m keeps its value and y is 0. An array of fewer steps is used in a circle: step t is
+    found at t modulo its length.
     """
     rows, old, new = gates[t % len(gates)], c[t % len(c)], c[(t + 1) % len(c)]
     before, after = m[t % len(m)], m[(t + 1) % len(m)]
@@ -136,9 +146,9 @@ def lstm_forward(
         else:
             places = forward_places(rows[b], old[b], new[b], after[b], y[b, t], peephole, first)
             if len(peephole) and coupled:
-                _seeing_coupled(gates, last - first, places)
+                _peephole_coupled(gates, last - first, places)
             elif len(peephole):
-                _seeing(gates, last - first, places)
+                _peephole(gates, last - first, places)
             elif coupled:
                 _coupled(gates, last - first, places)
             else:
@@ -147,13 +157,13 @@ def lstm_forward(
 
 @jit()
 def lstm_backward(
-    t: int, gates: Any, c: Any, dy: Any, dm: Any, dc: Any, dz: Any, d_bias: Any, d_peephole: Any, peephole: Any,
-    coupled: bool, lengths: Any, first: int, last: int,
+    t: int, gates: Floats, c: Floats, dy: Floats, dm: Floats, dc: Floats, dz: Floats, d_bias: Floats,
+    d_peephole: Floats, peephole: Floats, coupled: bool, lengths: Whole, first: int, last: int,
 ) -> None:  # fmt: skip
     """The gradient of step t's pre-activations, `dz[t]`, and in `dc` [B, H] that of c before the step.
 
-    The gradient of o tanh(c) of this step is `dm` [B, H] and `dy[:, t]` together; `dm` is 0 afterwards. Rows that are
-    over get dz = 0 and keep their dc and dm. `d_bias` [G] and `d_peephole` are added to. `dz` may be the gates
+    The gradient of o tanh(c) of this step is `dm` [B, H] and `dy[:, t]` together; `dm` is 0 afterwards. Finished rows
+    get dz = 0 and keep their dc and dm. `d_bias` [G] and `d_peephole` are added to. `dz` may be the gates
     themselves.
     """
     for b in range(c.shape[1]):
@@ -165,9 +175,9 @@ def lstm_backward(
                 row, c[t, b], new, new, dm[b], dy[b, t], dc[b], dz[t, b], d_peephole, peephole, first
             ) + gate_places(d_bias, c.shape[2], first)
             if len(peephole) and coupled:
-                _seeing_coupled_back(gates, last - first, places)
+                _peephole_coupled_back(gates, last - first, places)
             elif len(peephole):
-                _seeing_back(gates, last - first, places)
+                _peephole_back(gates, last - first, places)
             elif coupled:
                 _coupled_back(gates, last - first, places)
             else:
@@ -175,58 +185,60 @@ def lstm_backward(
 
 
 @jit()
-def copy_row(given: Any, to: Any, first: int, last: int) -> None:
+def copy_row(given: Floats, to: Floats, first: int, last: int) -> None:
     """Own units of a row. (A slice assigned to a slice would compile numba's error texts with it, for seconds.)"""
     for j in range(first, last):
         to[j] = given[j]
 
 
 @jit()
-def clear_row(row: Any, first: int, last: int) -> None:
+def clear_row(row: Floats, first: int, last: int) -> None:
     """A part of a row to 0."""
     for j in range(first, last):
         row[j] = 0
 
 
 @jit()
-def clear_gates(row: Any, units: int, first: int, last: int) -> None:
+def clear_gates(row: Floats, units: int, first: int, last: int) -> None:
     """Own units of every gate of a row to 0."""
     for block in range(len(row) // units):
         clear_row(row, block * units + first, block * units + last)
 
 
 @jit()
-def gate_places(row: Any, units: int, first: int) -> Any:
-    """The addresses of a row's gates; one that it has not got is anything."""
+def gate_places(row: Floats, units: int, first: int) -> tuple[int, int, int, int]:
+    """The addresses of a row's gates i, f, g, o. A coupled cell has no f: its address is then any, and never read."""
     size = row.itemsize
     blocks, i = len(row) // units, row.ctypes.data + first * size
     return i, i + units * size, i + (blocks - 2) * units * size, i + (blocks - 1) * units * size
 
 
 @jit()
-def forward_places(row: Any, old: Any, new: Any, m: Any, y: Any, peephole: Any, first: int) -> Any:
-    """The addresses a forward loop takes."""
+def forward_places(
+    row: Floats, old: Floats, new: Floats, m: Floats, y: Floats, peephole: Floats, first: int
+) -> tuple[int, ...]:
+    """The addresses that a forward loop takes, in the order of its names."""
     units, size = len(old), row.itemsize
-    seen = peephole.ctypes.data + first * size
+    p = peephole.ctypes.data + first * size
     return (
         *gate_places(row, units, first),
         old.ctypes.data + first * size, new.ctypes.data + first * size, m.ctypes.data + first * size,
-        y.ctypes.data + first * size, seen, seen + units * size, seen + 2 * units * size,
+        y.ctypes.data + first * size, p, p + units * size, p + 2 * units * size,
     )  # fmt: skip
 
 
 @jit()
 def backward_places(
-    row: Any, old: Any, new: Any, shown: Any, dm: Any, dy: Any, dc: Any, dz: Any, d_peephole: Any, peephole: Any,
-    first: int,
-) -> Any:  # fmt: skip
-    """The addresses a backward loop takes."""
+    row: Floats, old: Floats, new: Floats, shown: Floats, dm: Floats, dy: Floats, dc: Floats, dz: Floats,
+    d_peephole: Floats, peephole: Floats, first: int,
+) -> tuple[int, ...]:  # fmt: skip
+    """The addresses that a backward loop takes, in the order of its names."""
     units, size = len(old), row.itemsize
     second = units * size
-    seen, to = peephole.ctypes.data + first * size, d_peephole.ctypes.data + first * size
+    p, to = peephole.ctypes.data + first * size, d_peephole.ctypes.data + first * size
     return (
         *gate_places(row, units, first), old.ctypes.data + first * size, new.ctypes.data + first * size,
         shown.ctypes.data + first * size, dm.ctypes.data + first * size, dy.ctypes.data + first * size,
-        dc.ctypes.data + first * size, *gate_places(dz, units, first), seen, seen + second, seen + 2 * second, to,
+        dc.ctypes.data + first * size, *gate_places(dz, units, first), p, p + second, p + 2 * second, to,
         to + second, to + 2 * second,
     )  # fmt: skip

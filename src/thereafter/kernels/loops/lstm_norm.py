@@ -1,21 +1,21 @@
 """All steps of the layer-norm LSTM by a team of threads: `loops.lstm` with W x, U h and c normalised row by row.
 
-What is normalised is a whole row, so a thread owns rows of the batch, and once the matrix is packed no thread waits for
-another; but where the matrix does not fit into the cache of each core, the product is shared by units, and the threads
-meet before and after it. Of what is normalised `hat_x`, `hat` [T, B, 4H] and `hat_c` [T, B, H] are the values, `scales`
-[3, T, B] one over their deviations. `norms` [3, 4H] are the gains of W x and U h and the bias, `norm_c` [2, H] gain and
-shift of c.
+A whole row is normalised at once, so a thread owns rows of the batch, and once the matrix is packed no thread waits for
+another. Only where the matrix does not fit into the cache of each core is the product shared by units, and the threads
+meet before and after it.
+
+Arrays: `hat_x`, `hat` [T, B, G] and `hat_c` [T, B, H] are W x, U h and c after the norm, before gain and shift;
+`scales` [3, T, B] is one over the standard deviations they were divided by. `norms` [3, G] are the gains of W x and of
+U h, and the bias; `norm_c` [2, H] are gain and shift of c. `rooms` [threads, ...] is what `rooms_size` says.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
-
-import numpy as np
 
 from thereafter.cells.base import EPSILON
-from thereafter.compiled import c_function, compiled_once, jit
+from thereafter.compiled import CFunction, c_function, compiled_once, jit
+from thereafter.kernels.arrays import Float, Floats, FloatType, LstmNormBackward, LstmNormForward, Whole
 from thereafter.kernels.loops.activation import FAST
 from thereafter.kernels.loops.lstm import (
     backward_places,
@@ -33,17 +33,29 @@ from thereafter.kernels.loops.recurrence import (
     pack_columns,
     pack_gates,
 )
-from thereafter.kernels.loops.team import array_1, array_2, array_3, meet, member, members, number, share, task_at
+from thereafter.kernels.loops.team import (
+    BY_ROWS,
+    COUPLED,
+    arrays_of,
+    meet,
+    member,
+    members,
+    share,
+    switch,
+    task_at,
+)
 from thereafter.kernels.loops.tiles import types
 from thereafter.kernels.loops.vectors import Lanes, Number, row_loop, tanh
 
+_forward_arrays, _backward_arrays = arrays_of(LstmNormForward), arrays_of(LstmNormBackward)
 _cell, _coupled_cell = cell_loop(False, False), cell_loop(False, True)
-_seeing_cell, _seeing_coupled_cell = cell_loop(True, False), cell_loop(True, True)
+_peephole_cell, _peephole_coupled_cell = cell_loop(True, False), cell_loop(True, True)
 _back, _coupled_back = gates_back_loop(False, False), gates_back_loop(False, True)
-_seeing_back, _seeing_coupled_back = gates_back_loop(True, False), gates_back_loop(True, True)
+_peephole_back, _peephole_coupled_back = gates_back_loop(True, False), gates_back_loop(True, True)
 
 
 def _shown(v: Lanes) -> Number:
+    """c after the norm, as tanh sees it."""
     return v["gain"] * v["hat"] + v["shift"]
 
 
@@ -59,8 +71,8 @@ def _output(v: Lanes) -> None:
 def _cell_gradient(v: Lanes) -> None:
     """Through m = o tanh(gain hat + shift): the gradient of hat, and those of gain and shift added up."""
     shown = _shown(v)
-    seen = tanh(shown)
-    d = v["dm"] * v["o"] * (1.0 - seen * seen)
+    bent = tanh(shown)
+    d = v["dm"] * v["o"] * (1.0 - bent * bent)
     v["to_gain"] = v["to_gain"] + d * v["hat"]
     v["to_shift"] = v["to_shift"] + d
     v["d"], v["shown"] = d, shown
@@ -70,43 +82,43 @@ def _add(v: Lanes) -> None:
     v["y"] = v["y"] + v["x"]
 
 
-def _through(v: Lanes, part: str) -> Number:
-    """The gradient of x from d, that of gain hat, where hat = (x - mean(x)) scale: `mean` and `slope` are the means of
-    gain d and of gain d hat along the row."""
+def _norm_gradient(v: Lanes, part: str) -> Number:
+    """The gradient of x through a layer norm: hat = (x - mean(x)) scale, and d is the gradient of gain hat. `mean` and
+    `slope` are the means of gain d and of gain d hat along the row."""
     mean, slope, scale = (v.same(f"{name}{part}") for name in ("mean", "slope", "scale"))
     return scale * (v["d"] * v[f"gain{part}"] - mean - v[f"hat{part}"] * slope)
 
 
-def _through_cell(v: Lanes) -> None:
-    v["dx"] = v["dx"] + _through(v, "")
+def _norm_gradient_cell(v: Lanes) -> None:
+    v["dx"] = v["dx"] + _norm_gradient(v, "")
 
 
-def _through_gates(v: Lanes) -> None:
+def _norm_gradient_gates(v: Lanes) -> None:
     d = v["d"]
     v["to_bias"] = v["to_bias"] + d
     for part in ("_x", ""):
         v[f"to_gain{part}"] = v[f"to_gain{part}"] + d * v[f"hat{part}"]
-        v[f"dx{part}"] = _through(v, part)  # which may take the place of hat
+        v[f"dx{part}"] = _norm_gradient(v, part)  # which may take the place of hat
 
 
 _NORM = ("gain", "hat", "mean", "slope", "scale", "dx")
 _preactivation_loop = row_loop(_preactivation, "gain_x", "hat_x", "gain", "hat", "bias", "z")
 _output_loop = row_loop(_output, "o", "hat", "gain", "shift", "m", "y")
 _cell_gradient_loop = row_loop(_cell_gradient, "o", "hat", "gain", "shift", "dm", "to_gain", "to_shift", "d", "shown")
-_through_cell_loop = row_loop(_through_cell, "d", *_NORM)
-_through_gates_loop = row_loop(
-    _through_gates, "d", *(f"{name}_x" for name in _NORM), *_NORM, "to_gain_x", "to_gain", "to_bias"
+_norm_gradient_cell_loop = row_loop(_norm_gradient_cell, "d", *_NORM)
+_norm_gradient_gates_loop = row_loop(
+    _norm_gradient_gates, "d", *(f"{name}_x" for name in _NORM), *_NORM, "to_gain_x", "to_gain", "to_bias"
 )
 _add_loop = row_loop(_add, "x", "y")
 
 
 @jit(**FAST)
-def forward(
-    task: Any, gates: Any, c: Any, m: Any, y: Any, hat_x: Any, hat: Any, hat_c: Any, scales: Any, norms: Any,
-    norm_c: Any, weight: Any, packed: Any, spares: Any, rooms: Any, peephole: Any, lengths: Any, coupled: bool,
-    by_rows: bool,
-) -> None:  # fmt: skip
-    """`hat_x` holds W x; c[0] and m[0] are given; y [B, T, H] is made. `rooms` is what `rooms_size` says."""
+def forward(task: Whole, arrays: LstmNormForward[Floats], lengths: Whole, coupled: bool, by_rows: bool) -> None:
+    """All gates, cells c, outputs m [T + 1, B, H] and y [B, T, H]. At first `hat_x` holds W x; c[0], m[0] are given."""
+    gates, c, m, y = arrays.gates, arrays.c, arrays.m, arrays.y
+    hat_x, hat, hat_c = arrays.hat_x, arrays.hat, arrays.hat_c
+    scales, norms, norm_c, peephole = arrays.scales, arrays.norms, arrays.norm_c, arrays.peephole
+    weight, packed, spares, rooms = arrays.weight, arrays.packed, arrays.spares, arrays.rooms
     size, own = members(task), member(task)
     units = c.shape[2]
     first, last = own_units(units, lanes_of(gates), own, size)
@@ -136,8 +148,8 @@ def forward(
 
 @jit(**FAST)
 def _forward_row(
-    row: Any, old: Any, new: Any, m: Any, y: Any, hat_x: Any, hat: Any, hat_c: Any, scales: Any, norms: Any,
-    norm_c: Any, peephole: Any, coupled: bool,
+    row: Floats, old: Floats, new: Floats, m: Floats, y: Floats, hat_x: Floats, hat: Floats, hat_c: Floats,
+    scales: Floats, norms: Floats, norm_c: Floats, peephole: Floats, coupled: bool,
 ) -> None:  # fmt: skip
     units = len(old)
     scales[0], scales[1] = _normalise(hat_x), _normalise(hat)
@@ -145,9 +157,9 @@ def _forward_row(
     _preactivation_loop(row, len(row), (gain_x, hat_x.ctypes.data, gain, hat.ctypes.data, bias, row.ctypes.data))
     places = forward_places(row, old, new, m, m, peephole, 0)
     if len(peephole) and coupled:
-        _seeing_coupled_cell(row, units, places)
+        _peephole_coupled_cell(row, units, places)
     elif len(peephole):
-        _seeing_cell(row, units, places)
+        _peephole_cell(row, units, places)
     elif coupled:
         _coupled_cell(row, units, places)
     else:
@@ -159,14 +171,17 @@ def _forward_row(
 
 
 @jit(**FAST)
-def backward(
-    task: Any, gates: Any, c: Any, dy: Any, dh: Any, dc: Any, dx: Any, du: Any, hat_x: Any, hat: Any, hat_c: Any,
-    scales: Any, norms: Any, norm_c: Any, weight: Any, packed: Any, spares: Any, rooms: Any, sums: Any, peephole: Any,
-    lengths: Any, coupled: bool, by_rows: bool,
-) -> None:  # fmt: skip
-    """dx and du, the gradients of W x and U h at all steps, from dy [B, T, H] and, in dh and dc [B, H], those of the
-    last state, which become those of the first. To `sums` [threads, 3 x 4H + 5H] each thread adds its share of the
-    gradients of `norms`, `norm_c` and the peepholes. `dx` may be `hat_x`, and `du` `hat`."""
+def backward(task: Whole, arrays: LstmNormBackward[Floats], lengths: Whole, coupled: bool, by_rows: bool) -> None:
+    """The gradients dx and du [T, B, G] of W x and U h at all steps, from that of the outputs, dy [B, T, H].
+
+    `dh` and `dc` [B, H] hold the gradients of the last state, and in the end those of the first. Each thread adds its
+    share of the gradients of `norms`, `norm_c` and the peepholes to its own row of `sums` [threads, 3 G + 5 H]. `dx`
+    may be `hat_x` itself, and `du` may be `hat`.
+    """
+    gates, c, dy, dh, dc, dx, du = arrays.gates, arrays.c, arrays.dy, arrays.dh, arrays.dc, arrays.dx, arrays.du
+    hat_x, hat, hat_c, scales, norms = arrays.hat_x, arrays.hat, arrays.hat_c, arrays.scales, arrays.norms
+    norm_c, weight, packed, spares = arrays.norm_c, arrays.weight, arrays.packed, arrays.spares
+    rooms, sums, peephole = arrays.rooms, arrays.sums, arrays.peephole
     size, own = members(task), member(task)
     units = c.shape[2]
     first, last = (0, units) if by_rows else own_units(units, lanes_of(gates), own, size)
@@ -195,46 +210,48 @@ def backward(
 
 @jit(**FAST)
 def _backward_row(
-    row: Any, old: Any, new: Any, dm: Any, dc: Any, dx: Any, du: Any, hat_x: Any, hat: Any, hat_c: Any, scales: Any,
-    norms: Any, norm_c: Any, room: Any, sums: Any, peephole: Any, coupled: bool,
+    row: Floats, old: Floats, new: Floats, dm: Floats, dc: Floats, dx: Floats, du: Floats, hat_x: Floats, hat: Floats,
+    hat_c: Floats, scales: Floats, norms: Floats, norm_c: Floats, room: Floats, sums: Floats, peephole: Floats,
+    coupled: bool,
 ) -> None:  # fmt: skip
     units, width, size = len(old), len(row), row.itemsize
     dz, d, shown = room[:width], room[width : width + units], room[width + units : width + 2 * units]
-    known, known_x = room[width + 2 * units :], room[width + 2 * units + 3 :]
+    means, means_x = room[width + 2 * units :], room[width + 2 * units + 3 :]
     o, gain_c, to_c = row[width - units :].ctypes.data, norm_c[0].ctypes.data, sums[3 * width :]
     _cell_gradient_loop(
         row, units,
         (o, hat_c.ctypes.data, gain_c, norm_c[1].ctypes.data, dm.ctypes.data, to_c.ctypes.data,
          to_c[units:].ctypes.data, d.ctypes.data, shown.ctypes.data),
     )  # fmt: skip
-    told = _means(d, norm_c[0], hat_c, scales[2], known)
-    _through_cell_loop(row, units, (d.ctypes.data, gain_c, hat_c.ctypes.data, *told, dc.ctypes.data))
+    at = _row_means(d, norm_c[0], hat_c, scales[2], means)
+    _norm_gradient_cell_loop(row, units, (d.ctypes.data, gain_c, hat_c.ctypes.data, *at, dc.ctypes.data))
     places = backward_places(row, old, new, shown, dm, dm, dc, dz, to_c[2 * units :], peephole, 0)
     if len(peephole) and coupled:
-        _seeing_coupled_back(row, units, places)
+        _peephole_coupled_back(row, units, places)
     elif len(peephole):
-        _seeing_back(row, units, places)
+        _peephole_back(row, units, places)
     elif coupled:
         _coupled_back(row, units, places)
     else:
         _back(row, units, places)
-    told_x, told = _means(dz, norms[0], hat_x, scales[0], known_x), _means(dz, norms[1], hat, scales[1], known)
+    at_x = _row_means(dz, norms[0], hat_x, scales[0], means_x)
+    at = _row_means(dz, norms[1], hat, scales[1], means)
     to = sums.ctypes.data
-    _through_gates_loop(
+    _norm_gradient_gates_loop(
         row, width,
-        (dz.ctypes.data, norms[0].ctypes.data, hat_x.ctypes.data, *told_x, dx.ctypes.data, norms[1].ctypes.data,
-         hat.ctypes.data, *told, du.ctypes.data, to, to + width * size, to + 2 * width * size),
+        (dz.ctypes.data, norms[0].ctypes.data, hat_x.ctypes.data, *at_x, dx.ctypes.data, norms[1].ctypes.data,
+         hat.ctypes.data, *at, du.ctypes.data, to, to + width * size, to + 2 * width * size),
     )  # fmt: skip
 
 
 def rooms_size(width: int, units: int) -> int:
-    """Numbers of the room of one thread: a row of gates, at first zeros, two rows of units, and what is known of two
-    rows."""
+    """How many numbers one thread needs beside the arrays: a row of gates, at first zeros, two rows of units, and three
+    means of each of two rows."""
     return width + 2 * units + 6
 
 
 @jit(**FAST)
-def _normalise(x: Any) -> Any:
+def _normalise(x: Floats) -> Float:
     """x = (x - mean) / deviation; returns 1 / deviation."""
     total = x[0] - x[0]
     for j in range(len(x)):
@@ -250,49 +267,39 @@ def _normalise(x: Any) -> Any:
 
 
 @jit(**FAST)
-def _means(d: Any, gain: Any, hat: Any, scale: Any, known: Any) -> Any:
-    """What `_through` is told, left in `known`; returns the places."""
+def _row_means(d: Floats, gain: Floats, hat: Floats, scale: Float, means: Floats) -> tuple[int, int, int]:
+    """The three numbers of a row that `_norm_gradient` needs, written to `means`: means of gain d and of gain d hat,
+    and the scale. Returns their addresses."""
     total = d[0] - d[0]
     along = d[0] - d[0]
     for j in range(len(d)):
         total += d[j] * gain[j]
         along += d[j] * gain[j] * hat[j]
-    known[0], known[1] = total / d.dtype.type(len(d)), along / d.dtype.type(len(d))
-    known[2] = scale
-    told = known.ctypes.data
-    return told, told + known.itemsize, told + 2 * known.itemsize
+    means[0], means[1] = total / d.dtype.type(len(d)), along / d.dtype.type(len(d))
+    means[2] = scale
+    at = means.ctypes.data
+    return at, at + means.itemsize, at + 2 * means.itemsize
 
 
 @compiled_once
-def forward_task(dtype: Any) -> Any:
-    """`forward` as a function of a task, its arrays in the order of `forward`'s; told: coupled, by rows."""
+def forward_task(dtype: FloatType) -> CFunction:
+    """`forward` as a function of a task, whose arrays are those of `LstmNormForward`."""
 
-    def lstm_norm_forward_task(address: Any) -> None:
+    def lstm_norm_forward_task(address: int) -> None:
         task = task_at(address)
-        forward(
-            task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_3(task, 3, dtype),
-            array_3(task, 4, dtype), array_3(task, 5, dtype), array_3(task, 6, dtype), array_3(task, 7, dtype),
-            array_2(task, 8, dtype), array_2(task, 9, dtype), array_2(task, 10, dtype), array_1(task, 11, dtype),
-            array_2(task, 12, dtype), array_2(task, 13, dtype), array_2(task, 14, dtype), array_1(task, 15, np.int64),
-            number(task, 0) != 0, number(task, 1) != 0,
-        )  # fmt: skip
+        arrays = _forward_arrays(task, dtype)
+        forward(task, arrays, arrays.lengths, switch(task, COUPLED), switch(task, BY_ROWS))
 
     return c_function(types.void(types.voidptr), lstm_norm_forward_task)
 
 
 @compiled_once
-def backward_task(dtype: Any) -> Any:
-    """`backward` as a function of a task, its arrays in the order of `backward`'s; told: coupled, by rows."""
+def backward_task(dtype: FloatType) -> CFunction:
+    """`backward` as a function of a task, whose arrays are those of `LstmNormBackward`."""
 
-    def lstm_norm_backward_task(address: Any) -> None:
+    def lstm_norm_backward_task(address: int) -> None:
         task = task_at(address)
-        backward(
-            task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_2(task, 3, dtype),
-            array_2(task, 4, dtype), array_3(task, 5, dtype), array_3(task, 6, dtype), array_3(task, 7, dtype),
-            array_3(task, 8, dtype), array_3(task, 9, dtype), array_3(task, 10, dtype), array_2(task, 11, dtype),
-            array_2(task, 12, dtype), array_2(task, 13, dtype), array_1(task, 14, dtype), array_2(task, 15, dtype),
-            array_2(task, 16, dtype), array_2(task, 17, dtype), array_2(task, 18, dtype), array_1(task, 19, np.int64),
-            number(task, 0) != 0, number(task, 1) != 0,
-        )  # fmt: skip
+        arrays = _backward_arrays(task, dtype)
+        backward(task, arrays, arrays.lengths, switch(task, COUPLED), switch(task, BY_ROWS))
 
     return c_function(types.void(types.voidptr), lstm_norm_backward_task)

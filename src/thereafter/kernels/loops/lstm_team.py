@@ -4,18 +4,15 @@ Either a thread owns rows of the batch: then it reads all of the matrix at every
 waits for another. Or it owns units, and with them a part of the matrix: then all of them meet at every step, and each
 reads what the others have just made. The first is faster where the matrix fits into the cache of each core.
 
-Rows that are over take no part in a step's product where no longer row comes after them: `lengths` fall best. Where
-there are any a thread takes every so many rows, so that each has long ones and short ones; else rows that lie together,
-since what is fetched beyond a row's end is then its own.
+A finished row takes no part in a step's product where no longer row comes after it, so rows are best sorted by length,
+the longest first. Where lengths differ each of n threads takes every n-th row, so that it has long and short ones; else
+it takes neighbours, since what is fetched beyond a row's end is then its own.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from thereafter.compiled import c_function, compiled_once, jit
+from thereafter.compiled import CFunction, c_function, compiled_once, jit
+from thereafter.kernels.arrays import Floats, FloatType, LstmBackward, LstmForward, Whole
 from thereafter.kernels.loops.lstm import clear_row, lstm_backward, lstm_forward
 from thereafter.kernels.loops.recurrence import (
     columns_product,
@@ -26,8 +23,20 @@ from thereafter.kernels.loops.recurrence import (
     pack_columns,
     pack_gates,
 )  # fmt: skip
-from thereafter.kernels.loops.team import array_1, array_2, array_3, meet, member, members, number, share, task_at
+from thereafter.kernels.loops.team import (
+    BY_ROWS,
+    COUPLED,
+    arrays_of,
+    meet,
+    member,
+    members,
+    share,
+    switch,
+    task_at,
+)
 from thereafter.kernels.loops.tiles import copy, types
+
+_forward_arrays, _backward_arrays = arrays_of(LstmForward), arrays_of(LstmBackward)
 
 
 @jit()
@@ -42,18 +51,18 @@ def _own_rows(rows: int, ragged: bool, by_rows: bool, own: int, size: int) -> tu
 
 
 @jit()
-def forward(
-    task: Any, gates: Any, c: Any, xh: Any, z: Any, x: Any, y: Any, weight: Any, packed: Any, spares: Any,
-    peephole: Any, lengths: Any, coupled: bool, by_rows: bool,
-) -> None:  # fmt: skip
-    """All gates, cells and outputs from xh [T + 1, B, I + H], the inputs with the outputs before them; c[0] and h of
-    xh[0] are given, y [B, T, H] is made. Where x [B, T, I] is not empty the inputs are still to be taken from it; then
-    a thread must have rows of its own.
+def forward(task: Whole, arrays: LstmForward[Floats], lengths: Whole, coupled: bool, by_rows: bool) -> None:
+    """All gates [T, B, G], cells c [T + 1, B, H] and outputs y [B, T, H].
 
-    `weight` is [G, I + H] where the input's product is part of each step, or [G, H]; z [T, B, G] is the rest of the
-    pre-activations, and may be the gates. Arrays of fewer steps are gone through again and again: what nobody will ask
-    for then stays in the caches. One row of z stands for all.
+    `xh` [T + 1, B, I + H] has the input of each step beside the output before it; c[0] and the h of xh[0] are given.
+    Where `x` [B, T, I] is not empty each step copies its input from there; then a thread must have rows of its own.
+
+    `weight` is [G, I + H] where the input's product is part of each step, or [G, H]; `z` [T, B, G] is the rest of the
+    pre-activations, and may be the gates themselves. An array of fewer steps is used in a circle, so that values nobody
+    will ask for again stay in the caches. One row of z stands for all.
     """
+    gates, c, xh, z, x, y = arrays.gates, arrays.c, arrays.xh, arrays.z, arrays.x, arrays.y
+    weight, packed, spares, peephole = arrays.weight, arrays.packed, arrays.spares, arrays.peephole
     size, own = members(task), member(task)
     units = c.shape[2]
     inputs, read_from = xh.shape[2] - units, xh.shape[2] - weight.shape[1]
@@ -84,14 +93,16 @@ def forward(
 
 
 @jit()
-def backward(
-    task: Any, gates: Any, c: Any, dy: Any, dh: Any, dc: Any, dz: Any, dx: Any, d_bias: Any, d_peephole: Any,
-    weight: Any, weight_x: Any, packed: Any, packed_x: Any, spares: Any, peephole: Any, lengths: Any, coupled: bool,
-    by_rows: bool,
-) -> None:  # fmt: skip
-    """dz of all steps from dy [B, T, H] and, in dh and dc [B, H], the gradients of the last state, which become those
-    of the first; dx [B, T, I] where it has columns and is to be made step by step. To d_bias [threads, G] and
-    d_peephole [threads, 3, H] each thread adds its share."""
+def backward(task: Whole, arrays: LstmBackward[Floats], lengths: Whole, coupled: bool, by_rows: bool) -> None:
+    """The gradient dz [T, B, G] of all pre-activations, from that of the outputs, dy [B, T, H].
+
+    `dh` and `dc` [B, H] hold the gradients of the last state, and in the end those of the first. `dx` [B, T, I] is made
+    too where it has columns. Each thread adds its share to its own row of `d_bias` [threads, G] and of `d_peephole`
+    [threads, 3, H].
+    """
+    gates, c, dy, dh, dc, dz, dx = arrays.gates, arrays.c, arrays.dy, arrays.dh, arrays.dc, arrays.dz, arrays.dx
+    d_bias, d_peephole, spares, peephole = arrays.d_bias, arrays.d_peephole, arrays.spares, arrays.peephole
+    weight, weight_x, packed, packed_x = arrays.weight, arrays.weight_x, arrays.packed, arrays.packed_x
     size, own = members(task), member(task)
     units, inputs = c.shape[2], dx.shape[2]
     first, last, first_x, last_x = 0, units, 0, inputs
@@ -129,33 +140,24 @@ def backward(
 
 
 @compiled_once
-def forward_task(dtype: Any) -> Any:
-    """`forward` as a function of a task, its arrays in the order of `forward`'s; told: coupled, by rows."""
+def forward_task(dtype: FloatType) -> CFunction:
+    """`forward` as a function of a task, whose arrays are those of `LstmForward`."""
 
-    def lstm_forward_task(address: Any) -> None:
+    def lstm_forward_task(address: int) -> None:
         task = task_at(address)
-        forward(
-            task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_3(task, 3, dtype),
-            array_3(task, 4, dtype), array_3(task, 5, dtype), array_2(task, 6, dtype), array_1(task, 7, dtype),
-            array_2(task, 8, dtype), array_2(task, 9, dtype), array_1(task, 10, np.int64), number(task, 0) != 0,
-            number(task, 1) != 0,
-        )  # fmt: skip
+        arrays = _forward_arrays(task, dtype)
+        forward(task, arrays, arrays.lengths, switch(task, COUPLED), switch(task, BY_ROWS))
 
     return c_function(types.void(types.voidptr), lstm_forward_task)
 
 
 @compiled_once
-def backward_task(dtype: Any) -> Any:
-    """`backward` as a function of a task, its arrays in the order of `backward`'s; told: coupled, by rows."""
+def backward_task(dtype: FloatType) -> CFunction:
+    """`backward` as a function of a task, whose arrays are those of `LstmBackward`."""
 
-    def lstm_backward_task(address: Any) -> None:
+    def lstm_backward_task(address: int) -> None:
         task = task_at(address)
-        backward(
-            task, array_3(task, 0, dtype), array_3(task, 1, dtype), array_3(task, 2, dtype), array_2(task, 3, dtype),
-            array_2(task, 4, dtype), array_3(task, 5, dtype), array_3(task, 6, dtype), array_2(task, 7, dtype),
-            array_3(task, 8, dtype), array_2(task, 9, dtype), array_2(task, 10, dtype), array_1(task, 11, dtype),
-            array_1(task, 12, dtype), array_2(task, 13, dtype), array_2(task, 14, dtype), array_1(task, 15, np.int64),
-            number(task, 0) != 0, number(task, 1) != 0,
-        )  # fmt: skip
+        arrays = _backward_arrays(task, dtype)
+        backward(task, arrays, arrays.lengths, switch(task, COUPLED), switch(task, BY_ROWS))
 
     return c_function(types.void(types.voidptr), lstm_backward_task)

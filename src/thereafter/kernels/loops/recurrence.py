@@ -9,15 +9,14 @@ Shapes: B rows, H units, G gate units, K columns of a matrix W [G, K], L numbers
 
 from __future__ import annotations
 
-from typing import Any
-
 from thereafter.compiled import jit
+from thereafter.kernels.arrays import Floats, Whole
 from thereafter.kernels.loops.team import PRODUCT, share
 from thereafter.kernels.loops.tiles import LANES32, LANES64, LINE, MOST_VECTORS, copy, fetch, move, multiply, turn
 
 
 @jit()
-def lanes_of(array: Any) -> int:
+def lanes_of(array: Floats) -> int:
     """Numbers in a vector."""
     return LANES64 if array.itemsize == 8 else LANES32
 
@@ -30,7 +29,7 @@ def own_units(units: int, lanes: int, number: int, size: int) -> tuple[int, int]
 
 
 @jit()
-def pack_gates(weight_GK: Any, units: int, packed: Any, first: int, last: int) -> None:
+def pack_gates(weight_GK: Floats, units: int, packed: Floats, first: int, last: int) -> None:
     """A matrix for `gates_product`: panels [K, gates, L] of one vector of units each, zeros beyond the last unit."""
     width, depth = weight_GK.shape
     lanes, vectors, size = lanes_of(weight_GK), width // units, weight_GK.itemsize
@@ -51,12 +50,21 @@ def pack_gates(weight_GK: Any, units: int, packed: Any, first: int, last: int) -
 
 @jit()
 def gates_product(
-    task: Any, t: int, a_BK: Any, units: int, packed: Any, start_BG: Any, z_BG: Any, first: int, last: int, spare: Any
+    task: Whole,
+    t: int,
+    a_BK: Floats,
+    units: int,
+    packed: Floats,
+    start_BG: Floats,
+    z_BG: Floats,
+    first: int,
+    last: int,
+    spare: Floats,
 ) -> None:
     """z[:, own units of every gate] = start + a W'; W [G, K] is packed. One row of `start` stands for all; it may be z.
 
     Panels are taken from the first to the last at one step t and back again at the next: what does not fit into the
-    second cache is read anew at every step, but the panels used last are still there.
+    L2 cache is read anew at every step, but the panels used last are still there.
     """
     rows, depth = a_BK.shape
     width, lanes, size = z_BG.shape[1], lanes_of(z_BG), z_BG.itemsize
@@ -65,8 +73,8 @@ def gates_product(
     a, z, panels, room = a_BK.ctypes.data, z_BG.ctypes.data, packed.ctypes.data, spare.ctypes.data
     count = (last - first + lanes - 1) // lanes
     for index in range(count):
-        unit = first + _turned(index, count, t) * lanes
-        ahead = panels + (first + _turned(min(index + 1, count - 1), count, t) * lanes) * deep
+        unit = first + _panel_at(index, count, t) * lanes
+        ahead = panels + (first + _panel_at(min(index + 1, count - 1), count, t) * lanes) * deep
         whole = unit + lanes <= units
         if whole:
             to, row, vector = z + unit * size, z_BG.strides[0], units * size
@@ -84,7 +92,7 @@ def gates_product(
 
 
 @jit()
-def fetch_row(row: Any) -> None:
+def fetch_row(row: Floats) -> None:
     """Ask for a row at once, part of which another thread has just written: one line after the other would be waited
     for."""
     for place in range(row.ctypes.data, row.ctypes.data + len(row) * row.itemsize, LINE):
@@ -92,8 +100,8 @@ def fetch_row(row: Any) -> None:
 
 
 @jit()
-def _turned(index: int, count: int, t: int) -> int:
-    """The place in line at step t: from the front at even steps, from the back at odd ones."""
+def _panel_at(index: int, count: int, t: int) -> int:
+    """The number of the panel that comes `index`-th at step t: in order at even steps, from the last on at odd ones."""
     return index if t % 2 == 0 else count - 1 - index
 
 
@@ -112,7 +120,7 @@ def _panel(first: int, last: int, lanes: int, index: int) -> tuple[int, int]:
 
 
 @jit()
-def pack_columns(weight_GK: Any, packed: Any, first: int, last: int, packer: int, packers: int) -> None:
+def pack_columns(weight_GK: Floats, packed: Floats, first: int, last: int, packer: int, packers: int) -> None:
     """A matrix for `columns_product` of the columns `first` to `last`: panels [G, up to 4, L] of neighbouring columns,
     zeros beyond the last. Of these panels this is the share of one packer."""
     width, columns = weight_GK.shape
@@ -131,15 +139,17 @@ def pack_columns(weight_GK: Any, packed: Any, first: int, last: int, packer: int
 
 
 @jit()
-def columns_product(task: Any, t: int, dz_BG: Any, packed: Any, d_BK: Any, first: int, last: int, spare: Any) -> None:
+def columns_product(
+    task: Whole, t: int, dz_BG: Floats, packed: Floats, d_BK: Floats, first: int, last: int, spare: Floats
+) -> None:
     """d[:, own columns] += dz W, the panels in the order of `gates_product`."""
     rows, width = dz_BG.shape
     columns, lanes, size = d_BK.shape[1], lanes_of(d_BK), d_BK.itemsize
     dz, d, panels, room = dz_BG.ctypes.data, d_BK.ctypes.data, packed.ctypes.data, spare.ctypes.data
     count = _panels(first, last, lanes)
     for index in range(count):
-        column, vectors = _panel(first, last, lanes, _turned(index, count, t))
-        after, _ = _panel(first, last, lanes, _turned(min(index + 1, count - 1), count, t))
+        column, vectors = _panel(first, last, lanes, _panel_at(index, count, t))
+        after, _ = _panel(first, last, lanes, _panel_at(min(index + 1, count - 1), count, t))
         end = column + vectors * lanes
         panel, ahead = panels + column * width * size, panels + after * width * size
         if end <= columns:
@@ -155,7 +165,7 @@ def columns_product(task: Any, t: int, dz_BG: Any, packed: Any, d_BK: Any, first
 
 
 @jit()
-def _copy_vectors(c: Any, rows: int, unit: int, units: int, spare: Any, room: int, out: bool) -> None:
+def _copy_vectors(c: Floats, rows: int, unit: int, units: int, spare: Floats, room: int, out: bool) -> None:
     """Between the units from `unit` on of every gate of C and `spare` [B, gates, room], where vectors are whole.
 
     A C of one row goes to all rows of the spare room.

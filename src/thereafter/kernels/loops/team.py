@@ -8,53 +8,56 @@ products run on (OpenMP's, through the library torch has loaded), so no second p
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from thereafter.compiled import compiled_once, intrinsic, jit
+from thereafter.compiled import CFunction, compiled_once, intrinsic, jit
+from thereafter.kernels.arrays import WHOLE, Floats, FloatType, Whole
+from thereafter.kernels.loops.llvm import ArrayType, Builder, Context, Intrinsic, Signature, Value
 from thereafter.kernels.loops.tiles import LINE, ir, product, types
 from thereafter.packages import require
 
 carray = require("numba", "a compiled loop").carray
 
 _SPINS = 4000  # looks at the barrier before the core is offered to somebody else
-# A task is an array of whole numbers: a head, then the small numbers it is told, then its arrays, each as its address
-# and three axes (the last ones 1 where it has fewer).
+# A task is an array of whole numbers: a head, then its switches, then its arrays, each as its address and the sizes of
+# three axes (the last ones 1 where it has fewer).
 _BARRIER, _MEMBER, _MEMBERS, _YIELD, _ALONE, PRODUCT, _HEAD = range(7)
-NUMBERS = 4
+COUPLED, BY_ROWS, NUMBERS = range(3)  # the switches of a task, by their place
 _ARRAYS, _EACH, _MOST, _ONES = _HEAD + NUMBERS, 4, 24, (1, 1, 1)
 _LENGTH = _ARRAYS + _EACH * _MOST
 _APART = LINE // 8  # places of a line
-NUMPY = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
+NUMPY: dict[torch.dtype, FloatType] = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
 
 
 class Pool:
     """What the threads of torch are called with; `parallel` is None where they cannot be, and one core does it all."""
 
     def __init__(self) -> None:
-        self._held: list[Any] = []
-        self.parallel: Any = None
+        self._functions: list[object] = []
+        self.parallel: Callable[[int, int, int, int], None] | None = None
         self.member = self.members = self.give_way = 0
         library = self._library()
         if library is not None:
-            self.parallel = library.GOMP_parallel
-            self.parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
-            self.parallel.restype = None
+            parallel = library.GOMP_parallel
+            parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+            parallel.restype = None
+            self.parallel = parallel
             self.member = self._address(library.omp_get_thread_num)
             self.members = self._address(library.omp_get_num_threads)
             self.give_way = self._address(ctypes.CDLL(None).sched_yield)
 
     def _address(self, function: Any) -> int:
-        self._held.append(function)
+        self._functions.append(function)  # an address is good as long as its function is there
         return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
     @staticmethod
-    def _library() -> Any:
+    def _library() -> ctypes.CDLL | None:
         """The OpenMP library that torch itself has loaded; a second copy of it would be a second pool."""
         for path in sorted((Path(torch.__file__).parent / "lib").glob("libgomp*.so*")):
             try:
@@ -71,8 +74,11 @@ def pool() -> Pool:
     return Pool()
 
 
-def call(function: Any, arrays: Sequence[Tensor], numbers: Sequence[int] = (), *, alone: bool = False) -> None:
-    """Run a compiled `function(task)` on all of torch's threads, or on this one `alone`. The arrays are contiguous."""
+def call(function: CFunction, arrays: Sequence[Tensor], switches: Sequence[bool], *, alone: bool = False) -> None:
+    """Run a compiled `function(task)` on all of torch's threads, or on this one `alone`.
+
+    The arrays are contiguous, in the order of the class that the function reads them by; so are the switches.
+    """
     # only addresses cross over
     if len(arrays) > _MOST or not all(array.is_contiguous() and array.is_cpu for array in arrays):
         raise ValueError("a task takes a few arrays that lie in one piece each, on the CPU")
@@ -81,7 +87,7 @@ def call(function: Any, arrays: Sequence[Tensor], numbers: Sequence[int] = (), *
     task = (ctypes.c_int64 * (_LENGTH + (team + 1) * _APART))()
     address = ctypes.addressof(task)
     barrier = -(-(address + 8 * _LENGTH) // LINE) * LINE  # behind the task, on lines of its own
-    told = [
+    words: list[ctypes.c_int64 | int] = [
         barrier,
         threads.member,
         threads.members,
@@ -89,22 +95,22 @@ def call(function: Any, arrays: Sequence[Tensor], numbers: Sequence[int] = (), *
         int(team == 1),
         product(NUMPY[arrays[0].dtype]).address,
     ]
-    told += numbers
-    told += [0] * (_ARRAYS - len(told))
+    words += switches
+    words += [0] * (_ARRAYS - len(words))
     for array in arrays:
-        told += [array.data_ptr(), *array.shape, *_ONES[array.dim() :]]
-    task[: len(told)] = told
-    if team == 1:
+        words += [array.data_ptr(), *array.shape, *_ONES[array.dim() :]]
+    task[: len(words)] = words
+    if team == 1 or threads.parallel is None:
         function.ctypes(address)
     else:
         threads.parallel(function.address, address, team, 0)
 
 
 @intrinsic
-def _whole_number_from(typing: Any, address: Any) -> Any:
+def _whole_number_from(typing: object, address: object) -> Intrinsic:
     """Call a C function without arguments that returns an int, by its address."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
         kind = ir.FunctionType(ir.IntType(32), [])
         got = builder.call(builder.inttoptr(args[0], kind.as_pointer()), [])
         return builder.sext(got, ir.IntType(64))
@@ -113,18 +119,18 @@ def _whole_number_from(typing: Any, address: Any) -> Any:
 
 
 @intrinsic
-def _pointer(typing: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _pointer(typing: object, address: object) -> Intrinsic:
+    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
         return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
 
     return types.voidptr(types.int64), generate
 
 
 @intrinsic
-def _say(typing: Any, address: Any, value: Any) -> Any:
+def _publish(typing: object, address: object, value: object) -> Intrinsic:
     """Set the number at an address, visibly to all threads together with all that was written before."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
         builder.store_atomic(args[1], builder.inttoptr(args[0], ir.IntType(64).as_pointer()), "release", 8)
         return context.get_dummy_value()
 
@@ -132,36 +138,38 @@ def _say(typing: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic
-def _said(typing: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _read_published(typing: object, address: object) -> Intrinsic:
+    """The number at an address, and with it all that its thread wrote before."""
+
+    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
         return builder.load_atomic(builder.inttoptr(args[0], ir.IntType(64).as_pointer()), "acquire", 8)
 
     return types.int64(types.int64), generate
 
 
 @jit()
-def member(task: Any) -> int:
+def member(task: Whole) -> int:
     """The number of the thread that asks, from 0."""
     return 0 if task[_ALONE] else _whole_number_from(task[_MEMBER])
 
 
 @jit()
-def members(task: Any) -> int:
+def members(task: Whole) -> int:
     """How many threads work on this task: OpenMP may give fewer than were asked for."""
     return 1 if task[_ALONE] else _whole_number_from(task[_MEMBERS])
 
 
 @jit()
-def meet(task: Any, meetings: int, size: int) -> int:
+def meet(task: Whole, meetings: int, size: int) -> int:
     """Wait until all threads have come here `meetings + 1` times; returns that number."""
     meetings += 1
     if size > 1:
         # Each thread counts on a line that nobody else writes to: one number for all would have to travel to each of
         # them to be added to, and back to be read.
-        _say(task[_BARRIER] + member(task) * LINE, meetings)
+        _publish(task[_BARRIER] + member(task) * LINE, meetings)
         for other in range(size):
             spins = 0
-            while _said(task[_BARRIER] + other * LINE) < meetings:
+            while _read_published(task[_BARRIER] + other * LINE) < meetings:
                 spins += 1
                 if spins > _SPINS:
                     _whole_number_from(task[_YIELD])
@@ -169,36 +177,69 @@ def meet(task: Any, meetings: int, size: int) -> int:
 
 
 @jit()
-def task_at(address: Any) -> Any:
+def task_at(address: int) -> Whole:
     """The task whose address a compiled function was called with."""
-    return carray(address, _LENGTH, np.int64)
+    task: Whole = carray(address, _LENGTH, np.int64)
+    return task
 
 
 @jit()
-def number(task: Any, index: int) -> Any:
-    """One of the numbers the task was told."""
-    return task[_HEAD + index]
+def switch(task: Whole, index: int) -> bool:
+    """Whether one of the task's switches is on."""
+    on: bool = task[_HEAD + index] != 0
+    return on
 
 
-@jit()
-def array_1(task: Any, index: int, dtype: Any) -> Any:
-    """The array of that place, which has one axis."""
-    at = _ARRAYS + _EACH * index
-    return carray(_pointer(task[at]), (task[at + 1],), dtype)
+def arrays_of(kind: type[NamedTuple]) -> Callable[..., Any]:
+    """A compiled function `read(task, dtype)`: the arrays of a task, under the names that `kind` declares.
+
+    The first array stands in the first place behind the numbers, and so on, as `call` writes them.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    fields = [hints[name].__metadata__ for name in kind._fields]
+
+    @intrinsic
+    def read(typing: object, task: object, dtype: ArrayType) -> Intrinsic:
+        kinds = [types.Array(types.int64 if WHOLE in field else dtype.dtype, field[0], "C") for field in fields]
+
+        def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
+            values = []
+            for index, (field, made) in enumerate(zip(fields, kinds, strict=True)):
+                place = context.get_constant(types.int64, _ARRAYS + _EACH * index)
+                reader = _WHOLE_READERS[field[0]] if WHOLE in field else _READERS[field[0]]
+                called = made(task, types.int64, dtype)
+                values.append(context.compile_internal(builder, reader, called, [args[0], place, args[1]]))
+            return context.make_tuple(builder, arrays, values)
+
+        arrays = types.NamedTuple(kinds, kind)
+        return arrays(task, dtype), generate
+
+    named: Callable[..., Any] = read
+    return named
 
 
-@jit()
-def array_2(task: Any, index: int, dtype: Any) -> Any:
-    """The array of that place, which has two axes."""
-    at = _ARRAYS + _EACH * index
-    return carray(_pointer(task[at]), (task[at + 1], task[at + 2]), dtype)
+def _array_1(task: Whole, at: int, dtype: FloatType) -> Floats:
+    array: Floats = carray(_pointer(task[at]), (task[at + 1],), dtype)
+    return array
 
 
-@jit()
-def array_3(task: Any, index: int, dtype: Any) -> Any:
-    """The array of that place, which has three axes."""
-    at = _ARRAYS + _EACH * index
-    return carray(_pointer(task[at]), (task[at + 1], task[at + 2], task[at + 3]), dtype)
+def _array_2(task: Whole, at: int, dtype: FloatType) -> Floats:
+    array: Floats = carray(_pointer(task[at]), (task[at + 1], task[at + 2]), dtype)
+    return array
+
+
+def _array_3(task: Whole, at: int, dtype: FloatType) -> Floats:
+    array: Floats = carray(_pointer(task[at]), (task[at + 1], task[at + 2], task[at + 3]), dtype)
+    return array
+
+
+def _whole_1(task: Whole, at: int, dtype: FloatType) -> Whole:
+    array: Whole = carray(_pointer(task[at]), (task[at + 1],), np.int64)
+    return array
+
+
+_READERS = {1: _array_1, 2: _array_2, 3: _array_3}
+_WHOLE_READERS = {1: _whole_1}
 
 
 @jit()

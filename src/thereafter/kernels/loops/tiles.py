@@ -1,4 +1,4 @@
-"""The inner loop of a matrix product, C = S + A B, with a tile of C held in the processor's vector registers.
+"""The inner loop of a matrix product, C = S + A B, with a tile of C kept in the processor's vector registers.
 
 A library's product must copy B into the order its inner loop reads it in, each time it is called. The recurrent matrix
 is the same at every step, so here it is packed once a sequence, and a step does nothing but multiply and add.
@@ -10,11 +10,13 @@ neighbours in C, so that one panel can hold the same units of several gates.
 from __future__ import annotations
 
 import platform
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from thereafter.compiled import c_function, compiled_once, intrinsic
+from thereafter.compiled import CFunction, c_function, compiled_once, intrinsic
+from thereafter.kernels.arrays import FloatType
+from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, Kind, Signature, Value
 from thereafter.packages import require
 
 ir, binding = (require(f"llvmlite.{name}", "a compiled loop") for name in ("ir", "binding"))
@@ -46,16 +48,16 @@ MOST_ROWS = min(6, (_REGISTERS - MOST_VECTORS - 2) // MOST_VECTORS)
 
 @intrinsic
 def _tile(
-    typing: Any, dtype: Any, height: Any, vectors: Any, depth: Any, a: Any, a_row: Any, b: Any, s: Any, s_row: Any,
-    c: Any, c_row: Any, c_vector: Any, ahead: Any,
-) -> Any:  # fmt: skip
+    typing: object, dtype: object, height: object, vectors: object, depth: object, a: object, a_row: object,
+    b: object, s: object, s_row: object, c: object, c_row: object, c_vector: object, ahead: object,
+) -> Intrinsic:  # fmt: skip
     """The product of one tile: C[r, v] = S[r, v] + sum over k of A[r, k] B[k, v].
 
     Given are depth; the addresses of the first numbers of A, of the panel, of S and of C, those of A, S and C followed
     by their bytes a row, C's also from one vector to the next; the address from which to fetch for later, a line a k.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
         # one stretch of code for each size of tile, since what is held in registers must be named when it is compiled
         after, kinds = builder.append_basic_block("after"), []
         chosen = builder.switch(builder.add(builder.mul(args[1], _I64(MOST_VECTORS)), args[2]), after)
@@ -77,18 +79,18 @@ def _tile(
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
-def _write_tile(builder: Any, rows: int, vectors: int, size: int, args: Any) -> None:
+def _write_tile(builder: Builder, rows: int, vectors: int, size: int, args: Sequence[Value]) -> None:
     """The code of a tile of one size."""
     depth, a, a_row, b, s, s_row, c, c_row, c_vector, ahead = args
     lanes = VECTOR_BYTES // size
     number = ir.DoubleType() if size == 8 else ir.FloatType()
     vector, byte = ir.VectorType(number, lanes), ir.IntType(8).as_pointer()
 
-    def at(address: Any, kind: Any) -> Any:
+    def at(address: Value, kind: Kind) -> Value:
         return builder.inttoptr(address, kind.as_pointer())
 
-    def moved(address: Any, times: int, by: Any) -> Any:
-        return builder.add(address, builder.mul(by, _I64(times)))
+    def move_by(address: Value, times: int, step: Value) -> Value:
+        return builder.add(address, builder.mul(step, _I64(times)))
 
     fma = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes}f{8 * size}"
@@ -97,22 +99,22 @@ def _write_tile(builder: Any, rows: int, vectors: int, size: int, args: Any) -> 
         builder.module, ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]), "llvm.prefetch.p0"
     )
     tile = [(r, v) for r in range(rows) for v in range(vectors)]
-    places = {(r, v): at(moved(moved(c, r, c_row), v, c_vector), vector) for r, v in tile}
+    places = {(r, v): at(move_by(move_by(c, r, c_row), v, c_vector), vector) for r, v in tile}
     sums = {place: cgutils.alloca_once(builder, vector) for place in tile}
     for r, v in tile:
-        start = at(moved(moved(s, r, s_row), v, c_vector), vector)
+        start = at(move_by(move_by(s, r, s_row), v, c_vector), vector)
         builder.store(builder.load(start, align=size), sums[r, v])
     with cgutils.for_range(builder, depth, intp=_I64) as loop:
         k = loop.index
-        row = moved(b, vectors * VECTOR_BYTES, k)
+        row = move_by(b, vectors * VECTOR_BYTES, k)
         numbers = [
             builder.load(at(builder.add(row, _I64(v * VECTOR_BYTES)), vector), align=size) for v in range(vectors)
         ]
-        fetched = builder.inttoptr(moved(ahead, LINE, k), byte)
-        if rows > 1:  # one row does little else than read B, as fast as the second cache gives it
-            builder.call(prefetch, [fetched, _I32(0), _I32(2), _I32(1)])  # a read, into the second cache
+        fetched = builder.inttoptr(move_by(ahead, LINE, k), byte)
+        if rows > 1:  # one row does little else than read B, as fast as the L2 cache gives it
+            builder.call(prefetch, [fetched, _I32(0), _I32(2), _I32(1)])  # a read, into the L2 cache
         for r in range(rows):
-            one = builder.load(at(moved(moved(a, r, a_row), size, k), number))
+            one = builder.load(at(move_by(move_by(a, r, a_row), size, k), number))
             spread = builder.insert_element(ir.Constant(vector, ir.Undefined), one, _I32(0))
             spread = builder.shuffle_vector(spread, spread, ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes))
             for v in range(vectors):
@@ -122,8 +124,8 @@ def _write_tile(builder: Any, rows: int, vectors: int, size: int, args: Any) -> 
 
 
 @compiled_once
-def product(dtype: Any) -> Any:
-    """All rows of A against a panel of 1 to 4 vectors, in parts that stay in the first cache, as tiles of nearly equal
+def product(dtype: FloatType) -> CFunction:
+    """All rows of A against a panel of 1 to 4 vectors, in parts that stay in the L1 cache, as tiles of nearly equal
     height: a C function, called by its address (`multiply`). Compiled into its callers it would be compiled again with
     each of them."""
     size = np.dtype(dtype).itemsize
@@ -154,12 +156,12 @@ def product(dtype: Any) -> Any:
 
 @intrinsic
 def multiply(
-    typing: Any, function: Any, vectors: Any, rows: Any, depth: Any, a: Any, a_row: Any, b: Any, s: Any, s_row: Any,
-    c: Any, c_row: Any, c_vector: Any, ahead: Any,
-) -> Any:  # fmt: skip
+    typing: object, function: object, vectors: object, rows: object, depth: object, a: object, a_row: object,
+    b: object, s: object, s_row: object, c: object, c_row: object, c_vector: object, ahead: object,
+) -> Intrinsic:  # fmt: skip
     """Call the `product` at the address `function`."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
         kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * 12)
         builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
         return context.get_dummy_value()
@@ -168,18 +170,18 @@ def multiply(
 
 
 @intrinsic
-def turn(typing: Any, like: Any, source: Any, source_row: Any, to: Any, to_row: Any) -> Any:
+def turn(typing: object, like: object, source: object, source_row: object, to: object, to_row: object) -> Intrinsic:
     """Copy as many vectors as a vector has numbers, rows becoming columns. `like` is any array of their type; then
     come the addresses, each with its bytes a row."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
         number = context.get_data_type(signature.args[0].dtype)
         size = 8 if isinstance(number, ir.DoubleType) else 4
         lanes = VECTOR_BYTES // size
         vector, order = ir.VectorType(number, lanes), ir.VectorType(_I32, lanes)
 
-        def place(start: Any, by: Any, row: int) -> Any:
-            return builder.inttoptr(builder.add(start, builder.mul(by, _I64(row))), vector.as_pointer())
+        def place(start: Value, step: Value, row: int) -> Value:
+            return builder.inttoptr(builder.add(start, builder.mul(step, _I64(row))), vector.as_pointer())
 
         rows = [builder.load(place(args[1], args[2], row), align=size) for row in range(lanes)]
         step = 1
@@ -200,10 +202,10 @@ def turn(typing: Any, like: Any, source: Any, source_row: Any, to: Any, to_row: 
 
 
 @intrinsic
-def copy(typing: Any, source: Any, to: Any, size: Any) -> Any:
+def copy(typing: object, source: object, to: object, size: object) -> Intrinsic:
     """Copy bytes from one address to another."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
         byte = ir.IntType(8).as_pointer()
         cgutils.raw_memcpy(builder, builder.inttoptr(args[1], byte), builder.inttoptr(args[0], byte), args[2], 1)
         return context.get_dummy_value()
@@ -212,10 +214,10 @@ def copy(typing: Any, source: Any, to: Any, size: Any) -> Any:
 
 
 @intrinsic
-def fetch(typing: Any, address: Any) -> Any:
+def fetch(typing: object, address: object) -> Intrinsic:
     """Ask for the line of memory at an address, and do not wait for it."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
         byte = ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
         prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
@@ -225,7 +227,7 @@ def fetch(typing: Any, address: Any) -> Any:
     return types.void(types.int64), generate
 
 
-def first_lanes(builder: Any, count: Any, lanes: int) -> Any:
+def first_lanes(builder: Builder, count: Value, lanes: int) -> Value:
     """A mask of the first `count` numbers of a vector."""
     order = ir.VectorType(_I64, lanes)
     spread = builder.insert_element(ir.Constant(order, ir.Undefined), count, _I32(0))
@@ -233,14 +235,14 @@ def first_lanes(builder: Any, count: Any, lanes: int) -> Any:
     return builder.icmp_signed("<", ir.Constant(order, list(range(lanes))), spread)
 
 
-def masked_load(builder: Any, place: Any, mask: Any, vector: Any, size: int) -> Any:
+def masked_load(builder: Builder, place: Value, mask: Value, vector: Kind, size: int) -> Value:
     """The numbers of a vector that the mask names, 0 for the others, which are not read."""
     kind = ir.FunctionType(vector, [place.type, _I32, mask.type, vector])
     load = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{vector.count}f{8 * size}.p0")
     return builder.call(load, [place, _I32(size), mask, ir.Constant(vector, [0.0] * vector.count)])
 
 
-def masked_store(builder: Any, value: Any, place: Any, mask: Any, size: int) -> None:
+def masked_store(builder: Builder, value: Value, place: Value, mask: Value, size: int) -> None:
     """Write the numbers of a vector that the mask names."""
     kind = ir.FunctionType(ir.VoidType(), [value.type, place.type, _I32, mask.type])
     name = f"llvm.masked.store.v{value.type.count}f{8 * size}.p0"
@@ -248,10 +250,10 @@ def masked_store(builder: Any, value: Any, place: Any, mask: Any, size: int) -> 
 
 
 @intrinsic
-def move(typing: Any, like: Any, source: Any, to: Any, count: Any) -> Any:
+def move(typing: object, like: object, source: object, to: object, count: object) -> Intrinsic:
     """Copy up to a vector of numbers, of the type of the array `like`, from one address to another."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
         number = context.get_data_type(signature.args[0].dtype)
         size = 8 if isinstance(number, ir.DoubleType) else 4
         vector = ir.VectorType(number, VECTOR_BYTES // size)

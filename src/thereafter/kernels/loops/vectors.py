@@ -13,9 +13,9 @@ once more for a vector of which only some numbers are left.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from thereafter.compiled import intrinsic
+from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, Kind, Signature, Value
 from thereafter.kernels.loops.tiles import VECTOR_BYTES, cgutils, first_lanes, ir, masked_load, masked_store, types
 
 _FUSED = ("contract", "nsz", "arcp")  # a product and a sum may become one instruction; a NaN stays a NaN
@@ -24,12 +24,12 @@ _FUSED = ("contract", "nsz", "arcp")  # a product and a sum may become one instr
 class Number:
     """A number, or a vector of them, in a formula."""
 
-    def __init__(self, lanes: Lanes, value: Any) -> None:
+    def __init__(self, lanes: Lanes, value: Value) -> None:
         self.lanes, self.value = lanes, value
 
-    def _with(self, other: Number | float, operation: str, turned: bool = False) -> Number:
+    def _with(self, other: Number | float, operation: str, swapped: bool = False) -> Number:
         there = self.lanes.constant(other) if isinstance(other, float | int) else other
-        left, right = (there, self) if turned else (self, there)
+        left, right = (there, self) if swapped else (self, there)
         return Number(self.lanes, getattr(self.lanes.builder, operation)(left.value, right.value, flags=_FUSED))
 
     def __add__(self, other: Number | float) -> Number:
@@ -51,20 +51,20 @@ class Number:
         return self._with(other, "fmul")
 
     def __rsub__(self, other: float) -> Number:
-        return self._with(other, "fsub", turned=True)
+        return self._with(other, "fsub", swapped=True)
 
     def __rtruediv__(self, other: float) -> Number:
-        return self._with(other, "fdiv", turned=True)
+        return self._with(other, "fdiv", swapped=True)
 
     def at_most(self, limit: float) -> Number:
         """The smaller of this and a limit; a NaN stays."""
-        return self._held(limit, ">")
+        return self._bound(limit, ">")
 
     def at_least(self, limit: float) -> Number:
         """The larger of this and a limit; a NaN stays."""
-        return self._held(limit, "<")
+        return self._bound(limit, "<")
 
-    def _held(self, limit: float, beyond: str) -> Number:
+    def _bound(self, limit: float, beyond: str) -> Number:
         bound = self.lanes.constant(limit).value
         builder = self.lanes.builder
         return Number(self.lanes, builder.select(builder.fcmp_ordered(beyond, self.value, bound), bound, self.value))
@@ -74,7 +74,13 @@ class Lanes:
     """The arrays of a formula by name, at the place the loop has come to."""
 
     def __init__(
-        self, builder: Any, starts: dict[str, Any], places: dict[str, Any], number: Any, lanes: int, mask: Any = None
+        self,
+        builder: Builder,
+        starts: dict[str, Value],
+        places: dict[str, Value],
+        number: Kind,
+        lanes: int,
+        mask: Value | None = None,
     ) -> None:
         self.builder, self.exact, self._mask = builder, isinstance(number, ir.DoubleType), mask
         self._starts, self._places, self._number, self._lanes = starts, places, number, lanes
@@ -105,7 +111,7 @@ class Lanes:
         zeros = ir.Constant(ir.VectorType(ir.IntType(32), self._lanes), [0] * self._lanes)
         return Number(self, self.builder.shuffle_vector(first, first, zeros))
 
-    def _at(self, name: str) -> Any:
+    def _at(self, name: str) -> Value:
         return self.builder.inttoptr(self._places[name], self._kind.as_pointer())
 
 
@@ -119,8 +125,8 @@ def row_loop(formula: Formula, *names: str) -> Callable[..., None]:
     """
 
     @intrinsic
-    def run(typing: Any, like: Any, count: Any, addresses: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def run(typing: object, like: object, count: object, addresses: object) -> Intrinsic:
+        def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
             number = context.get_data_type(signature.args[0].dtype)
             starts = [builder.extract_value(args[2], index) for index in range(len(names))]
             lanes = 1 if isinstance(number, ir.DoubleType) else VECTOR_BYTES // 4
@@ -137,17 +143,17 @@ def row_loop(formula: Formula, *names: str) -> Callable[..., None]:
 
         return types.void(like, types.int64, addresses), generate
 
-    found: Callable[..., None] = run
-    return found
+    loop: Callable[..., None] = run
+    return loop
 
 
 def _lanes_at(
-    builder: Any, names: Sequence[str], starts: list[Any], index: Any, size: int, number: Any, lanes: int,
-    mask: Any = None,
+    builder: Builder, names: Sequence[str], starts: list[Value], index: Value, size: int, number: Kind, lanes: int,
+    mask: Value | None = None,
 ) -> Lanes:  # fmt: skip
     """The arrays at the vector `index`, each of `size` bytes."""
-    moved = builder.mul(index, ir.IntType(64)(size))
-    places = {name: builder.add(start, moved) for name, start in zip(names, starts, strict=True)}
+    step = builder.mul(index, ir.IntType(64)(size))
+    places = {name: builder.add(start, step) for name, start in zip(names, starts, strict=True)}
     return Lanes(builder, dict(zip(names, starts, strict=True)), places, number, lanes, mask)
 
 
@@ -172,16 +178,16 @@ def sigmoid(x: Number) -> Number:
 
 def gates_of(logistic: Sequence[Number], hyperbolic: Sequence[Number]) -> list[Number]:
     """The logistic function of some numbers and tanh of others, in this order, with one division among them."""
-    found = _tanhs([*(0.5 * x for x in logistic), *hyperbolic])
-    return [0.5 * y + 0.5 if index < len(logistic) else y for index, y in enumerate(found)]
+    tanhs = _tanhs([*(0.5 * x for x in logistic), *hyperbolic])
+    return [0.5 * y + 0.5 if index < len(logistic) else y for index, y in enumerate(tanhs)]
 
 
 def _tanhs(numbers: Sequence[Number]) -> list[Number]:
     if numbers[0].lanes.exact:
         return [_library_tanh(x) for x in numbers]
-    held = [x.at_most(_LIMIT).at_least(-_LIMIT) for x in numbers]
-    tops = [x * _polynomial(_TOP, x * x) for x in held]
-    bottoms = [_polynomial(_BOTTOM, x * x) for x in held]
+    bounded = [x.at_most(_LIMIT).at_least(-_LIMIT) for x in numbers]
+    tops = [x * _polynomial(_TOP, x * x) for x in bounded]
+    bottoms = [_polynomial(_BOTTOM, x * x) for x in bounded]
     return [top * one_over for top, one_over in zip(tops, _inverses(bottoms), strict=True)]
 
 
@@ -191,11 +197,11 @@ def _inverses(numbers: Sequence[Number]) -> list[Number]:
     for x in numbers[1:]:
         upto.append(upto[-1] * x)
     rest = 1.0 / upto[-1]
-    found = []
+    inverses = []
     for index in range(len(numbers) - 1, 0, -1):
-        found.append(rest * upto[index - 1])
+        inverses.append(rest * upto[index - 1])
         rest = rest * numbers[index]
-    return [rest, *reversed(found)]
+    return [rest, *reversed(inverses)]
 
 
 def _library_tanh(x: Number) -> Number:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from thereafter.cells.base import Cell
+from thereafter.cells.base import Cell, Weights
+from thereafter.kernels.functions import backends
 from thereafter.kernels.vendor import cudnn_mode
 
 
-def flatten_weights(cell: Cell, weights: dict[str, Tensor]) -> None:
+def flatten_weights(cell: Cell, weights: Weights) -> None:
     """Move the weights of a cell that cuDNN can run into one buffer, in cuDNN's order; all other cells are left alone.
 
     The parameters stay the same objects with the same values; only where their numbers lie changes.
@@ -23,12 +22,11 @@ def flatten_weights(cell: Cell, weights: dict[str, Tensor]) -> None:
         return
     if len({weight.dtype for weight in flat}) > 1 or len({weight.data_ptr() for weight in flat}) < len(flat):
         return
-    from torch.backends.cudnn.rnn import get_cudnn_mode
+    import torch.backends.cudnn.rnn
 
     projected = 0 if cell.output_size == cell.hidden_size else cell.output_size
-    number: Any = get_cudnn_mode(mode)  # type: ignore[no-untyped-call]
-    device: Any = torch.cuda.device_of(flat[0])  # type: ignore[no-untyped-call]
-    with device, torch.no_grad():
+    number = backends().cudnn.rnn.get_cudnn_mode(mode)
+    with torch.cuda.device(flat[0].device), torch.no_grad():
         torch._cudnn_rnn_flatten_weight(
             flat, len(flat), cell.input_size, number, cell.hidden_size, projected, 1, True, False
         )
@@ -36,6 +34,6 @@ def flatten_weights(cell: Cell, weights: dict[str, Tensor]) -> None:
 
 def _acceptable(weight: Tensor) -> bool:
     # torch.backends.cudnn.is_acceptable knows nothing of bfloat16, which cuDNN's recurrent layers take
-    here: Any = weight.is_cuda and torch.backends.cudnn.is_available()  # type: ignore[no-untyped-call]
+    cudnn = backends().cudnn
     known = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-    return bool(here and torch.backends.cudnn.enabled and weight.dtype in known)
+    return bool(weight.is_cuda and cudnn.is_available() and cudnn.enabled and weight.dtype in known)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,13 +61,13 @@ class Stepper(ABC):
         self.h = buffer[:, h_at : h_at + self.cell.hidden_size]
         self.state = type(self.state)(self.h, *self.state[1:])
 
-    def kept(self, name: str, make: Callable[[], Tensor]) -> Tensor:
-        """A tensor made from the weights once, for this stepper and its twins."""
-        return kept(self.packed, name, make)
+    def keep(self, name: str, make: Callable[[], Tensor]) -> Tensor:
+        """A tensor made from the weights once, for this stepper and for others of the same weights."""
+        return keep(self.packed, name, make)
 
     def stacked(self, weights: dict[str, Tensor]) -> Tensor:
         """[W U]."""
-        return self.kept("stacked", lambda: torch.cat([weights["weight_ih"], weights["weight_hh"]], dim=1))
+        return self.keep("stacked", lambda: torch.cat([weights["weight_ih"], weights["weight_hh"]], dim=1))
 
     def bias(self, weights: dict[str, Tensor], rows: int) -> Tensor:
         """The sum of both biases, zeros where there are none."""
@@ -80,15 +79,15 @@ class Stepper(ABC):
                     total += weights[name]
             return total
 
-        return self.kept("bias", added)
+        return self.keep("bias", added)
 
     @abstractmethod
     def step(self) -> None:
         """Inlet and state to the new state and the outlet."""
 
 
-def kept(packed: dict[str, Tensor], name: str, make: Callable[[], Tensor]) -> Tensor:
-    """What is kept under a name, made where it is not there yet; of two who make it at once, one is kept."""
+def keep(packed: dict[str, Tensor], name: str, make: Callable[[], Tensor]) -> Tensor:
+    """The tensor under a name, made where it is not there yet. Of two threads that make it at once, one's is kept."""
     tensor = packed.get(name)
     return packed.setdefault(name, make()) if tensor is None else tensor
 
@@ -98,7 +97,7 @@ class Product:
 
     def __init__(self, weight: Tensor, x: Tensor, out: Tensor) -> None:
         one = len(x) == 1
-        self.operator: Any = torch.mv if one else torch.mm
+        self.operator: Callable[..., Tensor] = torch.mv if one else torch.mm
         self.arguments = (weight, x[0]) if one else (x, weight.t())
         self.out = out[0] if one else out
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU, MinLSTM
-from thereafter.layers.stepper import Product, Slot, Stepper, compiles
+from thereafter.kernels.step.stepper import Product, Slot, Stepper, compiles
 
 Weights = dict[str, Tensor]
 
@@ -37,9 +37,9 @@ class LSTMStepper(Stepper):
         self.both, self.last = self.gates[:, : 2 * units], self.gates[:, 3 * units :]
         self.parts = self.gates.chunk(4, dim=1)
         self.shown = outlet.view
-        self.loop: Any = None
+        self.loop: Callable[..., None] | None = None
         if compiles(self.like):
-            from thereafter.layers.stream_loops import lstm_step
+            from thereafter.kernels.loops.steps import lstm_step
 
             self.loop = lstm_step
             arrays = (self.gates, self.bias_G, self.c, self.buffer)
@@ -66,16 +66,16 @@ class GRUStepper(Stepper):
     def __init__(self, cell: GRU, weights: Weights, batch: int, outlet: Slot, packed: Weights) -> None:
         super().__init__(cell, weights, batch, outlet, packed)
         units, inputs = cell.hidden_size, cell.input_size
-        self.before, self.old = cell.reset == "before", cell.update == "old"
+        self.before, self.old = cell.options.reset == "before", cell.options.update == "old"
         w, u = weights["weight_ih"], weights["weight_hh"]
         self.shown = outlet.view
         if self.before:
             # [h x rh]: its first two parts feed the gates, its last two the candidate
             self.own(self.empty(2 * units + inputs), units, 0)
             self.gates, self.new = self.empty(2 * units), self.empty(units)
-            self.shut = self.buffer[:, units + inputs :]
-            first = self.kept("first", lambda: torch.cat([u[: 2 * units], w[: 2 * units]], dim=1))
-            second = self.kept("second", lambda: torch.cat([w[2 * units :], u[2 * units :]], dim=1))
+            self.reset_h = self.buffer[:, units + inputs :]
+            first = self.keep("first", lambda: torch.cat([u[: 2 * units], w[: 2 * units]], dim=1))
+            second = self.keep("second", lambda: torch.cat([w[2 * units :], u[2 * units :]], dim=1))
             self.first = Product(first, self.buffer[:, : units + inputs], self.gates)
             self.second = Product(second, self.buffer[:, units:], self.new)
             total = self.bias(weights, 3 * units)
@@ -83,31 +83,33 @@ class GRUStepper(Stepper):
         else:
             self.own(self.empty(inputs + units), 0, inputs)
             self.gates, self.new = self.empty(3 * units), self.empty(3 * units)
-            self.first = Product(self.kept("first", w.clone), self.inlet, self.gates)
-            self.second = Product(self.kept("second", u.clone), self.h, self.new)
+            self.first = Product(self.keep("first", w.clone), self.inlet, self.gates)
+            self.second = Product(self.keep("second", u.clone), self.h, self.new)
             none = self.like.new_zeros(3 * units)
             x_bias, h_bias = weights.get("bias_ih", none), weights.get("bias_hh", none)
-            self.biases = (self.kept("x_bias", x_bias.clone), self.kept("h_bias", h_bias.clone))
+            self.biases = (self.keep("x_bias", x_bias.clone), self.keep("h_bias", h_bias.clone))
         self.r, self.z = self.gates[:, :units], self.gates[:, units : 2 * units]
         self.compiled = compiles(self.like)
         if self.compiled:
             self._compile(units, inputs, outlet)
 
     def _compile(self, units: int, inputs: int, outlet: Slot) -> None:
-        from thereafter.layers import stream_loops as loops
+        from thereafter.kernels.loops import steps as loops
 
         gates, new, own = self.gates.numpy(), self.new.numpy(), self.buffer.numpy()
         first, second = (bias.numpy() for bias in self.biases)
         tail = (own, self.h_at, outlet.buffer.numpy(), outlet.at, self.old, self.exact)
-        self.loop: Any = loops.gru_before_mix if self.before else loops.gru_after_step
-        self.arguments: Any = (gates, new, second, *tail) if self.before else (gates, new, first, second, *tail)
-        self.middle: Any = loops.gru_before_gates
+        self.loop: Callable[..., None] = loops.gru_before_mix if self.before else loops.gru_after_step
+        self.arguments: tuple[object, ...] = (
+            (gates, new, second, *tail) if self.before else (gates, new, first, second, *tail)
+        )
+        self.middle: Callable[..., None] = loops.gru_before_gates
         self.middle_arguments = (gates, first, own, self.h_at, units + inputs, self.exact)
 
     def step(self) -> None:
         self.first()
         if self.before:
-            self._shut()
+            self._reset_state()
         self.second()
         if self.compiled:
             self.loop(*self.arguments)
@@ -123,19 +125,19 @@ class GRUStepper(Stepper):
         torch.lerp(n, self.h, self.z, out=self.h) if self.old else torch.lerp(self.h, n, self.z, out=self.h)
         self.shown.copy_(self.h)
 
-    def _shut(self) -> None:
+    def _reset_state(self) -> None:
         """r h beside x, for the candidate's product."""
         if self.compiled:
             self.middle(*self.middle_arguments)
         else:
             self.gates.add_(self.biases[0]).sigmoid_()
-            torch.mul(self.r, self.h, out=self.shut)
+            torch.mul(self.r, self.h, out=self.reset_h)
 
 
 class ElmanStepper(Stepper):
     """h = f([W U] [x h] + b)."""
 
-    IN_PLACE: dict[str, Any] = {  # noqa: RUF012
+    IN_PLACE: ClassVar[dict[str, Callable[[Tensor], Tensor]]] = {
         "tanh": torch.tanh_,
         "relu": torch.relu_,
         "leaky_relu": torch.nn.functional.leaky_relu_,
@@ -150,7 +152,7 @@ class ElmanStepper(Stepper):
         self.gates = self.empty(cell.hidden_size)
         self.product = Product(self.stacked(weights), self.buffer, self.gates)
         self.bias_G = self.bias(weights, cell.hidden_size)
-        self.activate = self.IN_PLACE[cell.nonlinearity]
+        self.activate = self.IN_PLACE[cell.options.nonlinearity]
         self.shown = outlet.view
 
     def step(self) -> None:
@@ -167,7 +169,7 @@ class LinearStepper(Stepper):
         units, rows = cell.hidden_size, len(weights["weight_ih"])
         self.own(self.empty(cell.input_size + units), 0, cell.input_size)
         self.gates, self.zero = self.empty(rows), self.like.new_zeros(())
-        self.product = Product(self.kept("weight_ih", weights["weight_ih"].clone), self.inlet, self.gates)
+        self.product = Product(self.keep("weight_ih", weights["weight_ih"].clone), self.inlet, self.gates)
         self.bias_G = self.bias(weights, rows)
         self.parts = self.gates.chunk(rows // units, dim=1)
         self.shown = outlet.view
@@ -209,7 +211,7 @@ class DiagonalStepper(LinearStepper):
         super().__init__(cell, weights, batch, outlet, packed)
         # the cell's own formula at a projected input of 1: the decay and the input's factor
         decay, scale = cell.coefficients(self.like.new_ones(cell.hidden_size), weights)
-        self.decay, self.scale = self.kept("decay", decay.clone), self.kept("scale", scale.clone)
+        self.decay, self.scale = self.keep("decay", decay.clone), self.keep("scale", scale.clone)
 
     def mix(self) -> None:
         self.h.mul_(self.decay).addcmul_(self.gates, self.scale)
@@ -222,7 +224,7 @@ class AnyStepper(Stepper):
         self, cell: Cell, weights: Weights, batch: int, outlet: Slot, packed: Weights, hold: dict[str, float]
     ) -> None:
         super().__init__(cell, weights, batch, outlet, packed)
-        self.weights = {name: self.kept(name, weight.clone) for name, weight in weights.items()}
+        self.weights = {name: self.keep(name, weight.clone) for name, weight in weights.items()}
         self.hold = hold
         self.inlet_slot = Slot(self.empty(cell.input_size), 0, cell.input_size)
         self.inlet = self.inlet_slot.view
@@ -238,26 +240,22 @@ class AnyStepper(Stepper):
 
 
 def _is_plain(cell: LSTM) -> bool:
-    return not (cell.peephole or cell.coupled or cell.proj_size)
+    return not (cell.options.peephole or cell.options.coupled or cell.options.proj_size)
+
+
+class FastStepper(NamedTuple):
+    """How the stepper of a cell is made, and for which of its options it computes the same."""
+
+    make: Callable[..., Stepper]
+    takes: Callable[[Any], bool] = lambda cell: True
 
 
 # By the exact type: a cell that was made from one of these may compute something else.
-_FAST: dict[type[Cell], tuple[Callable[..., Stepper], Callable[[Any], bool]]] = {
-    LSTM: (LSTMStepper, _is_plain),
-    GRU: (GRUStepper, lambda cell: True),
-    Elman: (ElmanStepper, lambda cell: True),
-    MinGRU: (MinGRUStepper, lambda cell: True),
-    MinLSTM: (MinLSTMStepper, lambda cell: True),
-    Diagonal: (DiagonalStepper, lambda cell: True),
+FAST_STEPPERS: dict[type[Cell], FastStepper] = {
+    LSTM: FastStepper(LSTMStepper, _is_plain),
+    GRU: FastStepper(GRUStepper),
+    Elman: FastStepper(ElmanStepper),
+    MinGRU: FastStepper(MinGRUStepper),
+    MinLSTM: FastStepper(MinLSTMStepper),
+    Diagonal: FastStepper(DiagonalStepper),
 }
-
-
-def make_stepper(
-    cell: Cell, weights: Weights, batch: int, outlet: Slot, hold: dict[str, float], packed: Weights
-) -> Stepper:
-    """The fast stepper of a cell where there is one; `packed` takes what it makes of the weights, or has it already."""
-    if type(cell) in _FAST and not cell.layer_norm and not hold:
-        make, takes = _FAST[type(cell)]
-        if takes(cell):
-            return make(cell, weights, batch, outlet, packed)
-    return AnyStepper(cell, weights, batch, outlet, packed, hold)

@@ -6,14 +6,15 @@ begins at column `h_at`; `out` is the next layer's, which gets h at `out_at`. `e
 
 from __future__ import annotations
 
-from typing import Any
-
 from thereafter.compiled import jit
+from thereafter.kernels.arrays import Floats
 from thereafter.kernels.loops.activation import FAST, sigmoid_row, tanh_row
 
 
 @jit(**FAST)
-def lstm_step(gates: Any, bias: Any, c: Any, own: Any, h_at: int, out: Any, out_at: int, exact: bool) -> None:
+def lstm_step(
+    gates: Floats, bias: Floats, c: Floats, own: Floats, h_at: int, out: Floats, out_at: int, exact: bool
+) -> None:
     """Gates input, forget, cell, output; c [B, H]."""
     units = c.shape[1]
     for b in range(len(c)):
@@ -38,13 +39,13 @@ def lstm_step(gates: Any, bias: Any, c: Any, own: Any, h_at: int, out: Any, out_
 
 @jit(**FAST)
 def gru_after_step(
-    x_gates: Any,
-    h_gates: Any,
-    x_bias: Any,
-    h_bias: Any,
-    own: Any,
+    x_gates: Floats,
+    h_gates: Floats,
+    x_bias: Floats,
+    h_bias: Floats,
+    own: Floats,
     h_at: int,
-    out: Any,
+    out: Floats,
     out_at: int,
     old: bool,
     exact: bool,
@@ -68,22 +69,22 @@ def gru_after_step(
 
 
 @jit(**FAST)
-def gru_before_gates(gates: Any, bias: Any, own: Any, h_at: int, shut_at: int, exact: bool) -> None:
-    """Gates reset and update; r h goes to column `shut_at` of the own buffer."""
+def gru_before_gates(gates: Floats, bias: Floats, own: Floats, h_at: int, reset_at: int, exact: bool) -> None:
+    """Gates reset and update; r h goes to column `reset_at` of the own buffer."""
     units = gates.shape[1] // 2
     for b in range(len(gates)):
         row = gates[b]
         for j in range(len(row)):
             row[j] += bias[j]
         sigmoid_row(row, exact)
-        h, shut = own[b, h_at : h_at + units], own[b, shut_at : shut_at + units]
+        h, reset_h = own[b, h_at : h_at + units], own[b, reset_at : reset_at + units]
         for j in range(units):
-            shut[j] = row[j] * h[j]
+            reset_h[j] = row[j] * h[j]
 
 
 @jit(**FAST)
 def gru_before_mix(
-    gates: Any, new: Any, bias: Any, own: Any, h_at: int, out: Any, out_at: int, old: bool, exact: bool
+    gates: Floats, new: Floats, bias: Floats, own: Floats, h_at: int, out: Floats, out_at: int, old: bool, exact: bool
 ) -> None:
     """The candidate's product `new` [B, H], and the new state."""
     units = new.shape[1]
@@ -96,7 +97,7 @@ def gru_before_mix(
 
 
 @jit(**FAST)
-def _mix(z_row: Any, n_row: Any, h: Any, shown: Any, old: bool) -> None:
+def _mix(z_row: Floats, n_row: Floats, h: Floats, shown: Floats, old: bool) -> None:
     if old:
         for j in range(len(h)):
             h[j] = n_row[j] + z_row[j] * (h[j] - n_row[j])

@@ -1,0 +1,111 @@
+"""Types of arrays in compiled loops, and the arrays of each compiled task by name.
+
+A task is handed to threads as addresses alone. Each class below is the one declaration of what a task takes: the CPU
+kernel fills it with tensors by name, `loops.team.arrays_of` makes the same names arrays again inside compiled code. The
+number beside a field is how many axes the array has; `WHOLE` marks whole numbers, all others are floats.
+
+Machine code is kept by the files that name `thereafter.compiled`, this one among them: where a class changes, it is
+compiled anew.
+
+Shapes: T steps, B rows, I inputs, H units, G gate units (4 H, 3 H coupled), K = I + H.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+"""float32 or float64, of any number of axes."""
+Float = np.floating[Any]
+Whole = NDArray[np.int64]
+WHOLE = "int64"
+FloatType = np.dtype[np.floating[Any]]
+
+A = TypeVar("A")
+"""A tensor where the arrays are filled in, an array of numpy's where a loop works on them."""
+
+
+class LstmForward(NamedTuple, Generic[A]):
+    """The arrays of an LSTM's forward pass; `loops.lstm_team.forward` explains them."""
+
+    gates: Annotated[A, 3]
+    c: Annotated[A, 3]
+    xh: Annotated[A, 3]
+    z: Annotated[A, 3]
+    x: Annotated[A, 3]
+    y: Annotated[A, 3]
+    weight: Annotated[A, 2]
+    packed: Annotated[A, 1]
+    spares: Annotated[A, 2]
+    peephole: Annotated[A, 2]
+    lengths: Annotated[A, 1, WHOLE]
+
+
+class LstmBackward(NamedTuple, Generic[A]):
+    """The arrays of an LSTM's backward pass; `loops.lstm_team.backward` explains them."""
+
+    gates: Annotated[A, 3]
+    c: Annotated[A, 3]
+    dy: Annotated[A, 3]
+    dh: Annotated[A, 2]
+    dc: Annotated[A, 2]
+    dz: Annotated[A, 3]
+    dx: Annotated[A, 3]
+    d_bias: Annotated[A, 2]
+    d_peephole: Annotated[A, 3]
+    weight: Annotated[A, 2]
+    weight_x: Annotated[A, 2]
+    packed: Annotated[A, 1]
+    packed_x: Annotated[A, 1]
+    spares: Annotated[A, 2]
+    peephole: Annotated[A, 2]
+    lengths: Annotated[A, 1, WHOLE]
+
+
+class LstmNormForward(NamedTuple, Generic[A]):
+    """The arrays of a layer-norm LSTM's forward pass; `loops.lstm_norm` explains them."""
+
+    gates: Annotated[A, 3]
+    c: Annotated[A, 3]
+    m: Annotated[A, 3]
+    y: Annotated[A, 3]
+    hat_x: Annotated[A, 3]
+    hat: Annotated[A, 3]
+    hat_c: Annotated[A, 3]
+    scales: Annotated[A, 3]
+    norms: Annotated[A, 2]
+    norm_c: Annotated[A, 2]
+    weight: Annotated[A, 2]
+    packed: Annotated[A, 1]
+    spares: Annotated[A, 2]
+    rooms: Annotated[A, 2]
+    peephole: Annotated[A, 2]
+    lengths: Annotated[A, 1, WHOLE]
+
+
+class LstmNormBackward(NamedTuple, Generic[A]):
+    """The arrays of a layer-norm LSTM's backward pass; `loops.lstm_norm` explains them."""
+
+    gates: Annotated[A, 3]
+    c: Annotated[A, 3]
+    dy: Annotated[A, 3]
+    dh: Annotated[A, 2]
+    dc: Annotated[A, 2]
+    dx: Annotated[A, 3]
+    du: Annotated[A, 3]
+    hat_x: Annotated[A, 3]
+    hat: Annotated[A, 3]
+    hat_c: Annotated[A, 3]
+    scales: Annotated[A, 3]
+    norms: Annotated[A, 2]
+    norm_c: Annotated[A, 2]
+    weight: Annotated[A, 2]
+    packed: Annotated[A, 1]
+    spares: Annotated[A, 2]
+    rooms: Annotated[A, 2]
+    sums: Annotated[A, 2]
+    peephole: Annotated[A, 2]
+    lengths: Annotated[A, 1, WHOLE]
