@@ -1,7 +1,7 @@
 """A few tokens through `Recurrent.stream`, while states stay values.
 
 A stream keeps its state in buffers of its own. Here it is a tool: the state is put in, a token or a short prompt is
-read, the new state is copied out. A tool is in one hand at a time: whoever reads takes a stream off the shelf and puts
+read, the new state is copied out. A tool is in one hand at a time: whoever reads takes an idle stream and puts
 it back, so several threads may read at once. Taking and putting back are single operations on a list, which need no
 lock, and one thread always gets back the stream it has just used.
 
@@ -33,7 +33,7 @@ class _Idle(NamedTuple):
     left: Any
 
 
-class _Shelf:
+class _IdleStreams:
     """The streams for given weights, by their number of rows; all of them share the weights themselves."""
 
     def __init__(self, weights: Versions) -> None:
@@ -57,19 +57,19 @@ class Streams:
     """Streams of one stack, made when needed and thrown away when its weights have changed."""
 
     def __init__(self) -> None:
-        self._shelf = _Shelf(())
+        self._streams = _IdleStreams(())
 
     def read(self, layers: Recurrent, x_BTE: Tensor, before: Any) -> tuple[Tensor, Any]:
         """Outputs [B, T, H] of some tokens and the state after them."""
         weights = versions(w for w in layers._parameters.values() if w is not None)
-        shelf = self._shelf
-        if weights != shelf.weights:
-            shelf = self._shelf = _Shelf(weights)
-        idle = shelf.of(len(x_BTE))
+        streams = self._streams
+        if weights != streams.weights:
+            streams = self._streams = _IdleStreams(weights)
+        idle = streams.of(len(x_BTE))
         try:
             stream, left = idle.pop()
         except IndexError:  # the first to ask, or others are reading
-            stream, left = Stream(layers, len(x_BTE), shelf.packed), None
+            stream, left = Stream(layers, len(x_BTE), streams.packed), None
         if not _same(before, left):
             stream.reset(before)
         y_BTH = torch.stack([stream.step(x_BE).clone() for x_BE in x_BTE.unbind(1)], dim=1)
