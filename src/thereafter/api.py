@@ -194,14 +194,14 @@ def mixture(
     if weights is not None and tune is not None:
         raise OptionError("got both weights= and tune=; expected one of them: weights that are given are not tuned")
     members = [(one if isinstance(one, LanguageModel) else load_language_model(one)).trained for one in models]
-    plain = mixing.mixed(members, weights)
+    plain = mixing.mix(members, weights)
     lm = LanguageModel(plain)
     if tune is None:
         return lm
     with show_progress():
         text = protocol.part_of(protocol.find_texts(tune, None, lm.text_settings()), "valid")
-        with mixing.switched(lm.trained, Switches(), text) as tuned:
-            return LanguageModel(mixing.tuned(plain, tuned.weights, text))
+        with mixing.switch_on(lm.trained, Switches(), text) as tuned:
+            return LanguageModel(mixing.with_tuned_weights(plain, tuned.weights, text))
 
 
 @overload

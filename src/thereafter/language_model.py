@@ -90,7 +90,7 @@ class LanguageModel:
         with show_progress():
             chosen = protocol.part_of(protocol.find_texts(source, text, settings, part), "test")
             tuning = None if tune is None else protocol.part_of(protocol.find_texts(tune, None, settings), "valid")
-            with mixing.switched(self.trained, Switches.of(cache, dynamic), tuning) as on:
+            with mixing.switch_on(self.trained, Switches.of(cache, dynamic), tuning) as on:
                 return score_text(
                     on.model,
                     self.tokenizer,

@@ -71,7 +71,7 @@ def test_the_same_as_torch(name: str, clipped: float):
             torch.testing.assert_close(norm, expected)
             assert (scale is None) == (float(expected) <= clipped)
         own.step(0.02, scale)
-        own.stepped()
+        own.after_step()
         own.clear()
         reference.step()
     for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
@@ -89,8 +89,8 @@ def test_what_it_remembers_can_be_saved(name: str):
         for model, optimizer in ((straight, whole), (broken, first)):
             give(model, step)
             optimizer.step(0.02)
-            optimizer.stepped()
-            optimizer.validated([3.0, 2.0, 4.0, 5.0][step])
+            optimizer.after_step()
+            optimizer.after_validation([3.0, 2.0, 4.0, 5.0][step])
     tensors, facts = first.state()
     kept = {path: tensor.clone() for path, tensor in tensors.items()}
     second = optimizers.make(broken, settings)
@@ -99,7 +99,7 @@ def test_what_it_remembers_can_be_saved(name: str):
         for model, optimizer in ((straight, whole), (broken, second)):
             give(model, step)
             optimizer.step(0.02)
-            optimizer.stepped()
+            optimizer.after_step()
     with whole.best_guess(), second.best_guess():
         for one, other in zip(straight.parameters(), broken.parameters(), strict=True):
             assert torch.equal(one, other)
@@ -117,10 +117,10 @@ def test_nt_asgd_by_hand():
     for step, loss in enumerate([5.0, 6.0, 5.5, 5.1, 9.0, 1.0, 2.0]):
         give(model, step)
         optimizer.step(0.1)
-        optimizer.stepped()
+        optimizer.after_step()
         weights = [w - 0.1 * g.double() for w, g in zip(weights, gradients(step, model), strict=True)]
         history.append(weights)
-        if optimizer.validated(loss):
+        if optimizer.after_validation(loss):
             said.append(step)
     assert said == [3]
     since = history[3:]

@@ -56,7 +56,7 @@ def test_plateau_waits_and_falls_as_torch_does():
     optimizer = torch.optim.SGD([weight], lr=0.5)
     theirs = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.1, patience=1, threshold=1e-4)
     for number, loss in enumerate(losses):
-        schedule.validated(loss)
+        schedule.after_validation(loss)
         theirs.step(loss)
         assert schedule.rate(Position(number, 0, 0)) == pytest.approx(optimizer.param_groups[0]["lr"])
     again = Schedule(TrainingSettings(schedule="plateau", rate=0.5, decay=0.1, plateau=2))

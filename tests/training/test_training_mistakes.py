@@ -265,8 +265,8 @@ def test_the_command_line(
 
     for words, said in (
         (["train"], "train needs a text"),
-        (["train", book, "--resume", unfinished], "leave the others out"),
-        (["train", "--resume", unfinished, "--epochs", 3], "leave the others out"),
+        (["train", book, "--resume", unfinished], "leave the other options out"),
+        (["train", "--resume", unfinished, "--epochs", 3], "leave the other options out"),
         (["train", "--resume", book.parent], "expected a run folder"),
         (["train", book, "--model", "lstmm"], "did you mean 'lstm'"),
         (["train", book, "--hidden", 8], "try model="),

@@ -58,7 +58,7 @@ def recalled(
         if keys is not None and queries_TH is not None and any(way.theta for way in ways):
             like_QC = queries_TH[begin:end] @ keys[columns].T
         for g, way in enumerate(ways):
-            logp_GT[g, begin:end] = _share(_weighed(like_QC, age_QC, way), seen_QC, same_QC)
+            logp_GT[g, begin:end] = _share(_weigh(like_QC, age_QC, way), seen_QC, same_QC)
     return logp_GT
 
 
@@ -71,14 +71,14 @@ def recalled_words(
     like_BN = None
     if keys_BNH is not None and query_BH is not None and way.theta:
         like_BN = np.matmul(keys_BNH, query_BH[:, :, None])[:, :, 0]
-    weight_BN = _weighed(like_BN, age_BN, way)
+    weight_BN = _weigh(like_BN, age_BN, way)
     weight_BN = np.exp(weight_BN - weight_BN.max(axis=1, keepdims=True)).astype(np.float64)
     p_BV = np.zeros((rows, vocabulary_size))
     np.add.at(p_BV, (np.arange(rows)[:, None], words_BN), weight_BN / weight_BN.sum(axis=1, keepdims=True))
     return _log(p_BV)
 
 
-def _weighed(like: Floats | None, age: Ids, way: Way) -> Floats:
+def _weigh(like: Floats | None, age: Ids, way: Way) -> Floats:
     """The logs of the weights, up to a constant."""
     if like is None or not way.theta:
         by_age: Floats = np.multiply(age, math.log(way.decay), dtype=np.float32)

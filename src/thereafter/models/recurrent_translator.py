@@ -35,7 +35,7 @@ class RecurrentTranslator(Translator, RecurrentDecoder):
     def encode(self, batch: PairBatch) -> Memory:
         source_BS, place_BS = batch.source_BS, None
         if self.settings.reverse:
-            place_BS = _reversed(batch.lengths_B.to(source_BS.device), source_BS.shape[1])
+            place_BS = _reverse(batch.lengths_B.to(source_BS.device), source_BS.shape[1])
             source_BS = source_BS.gather(1, place_BS)
         h_BSH, state = self.encoder(self.source_vectors(source_BS), lengths=batch.lengths_B)
         parts = state if isinstance(state, tuple) else (state,)
@@ -53,7 +53,7 @@ class RecurrentTranslator(Translator, RecurrentDecoder):
         return part_LBH.view(lanes // 2, 2, rows, size).transpose(1, 2).reshape(lanes // 2, rows, 2 * size)
 
 
-def _reversed(lengths_B: Tensor, places: int) -> Tensor:
+def _reverse(lengths_B: Tensor, places: int) -> Tensor:
     """Where each place of a reversed source comes from, [B, S]: its END stays last, and so does padding."""
     place_S = torch.arange(places, device=lengths_B.device)
     turned_BS = lengths_B[:, None] - 2 - place_S

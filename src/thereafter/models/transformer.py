@@ -69,7 +69,7 @@ class TransformerModel(NeuralModel):
 
     def stack(self, states: Sequence[NeuralState]) -> NeuralState:
         width = max(state.memory["tokens"].shape[1] for state in states)
-        return stacked([NeuralState(_widened(state.memory, width), state.features_BH) for state in states])
+        return stacked([NeuralState(_widen(state.memory, width), state.features_BH) for state in states])
 
     def encode(
         self, tokens_BT: Tensor, state: NeuralState, observer: Observer | None = None
@@ -128,14 +128,14 @@ class TransformerModel(NeuralModel):
         _, _, again = self._attend(tokens, dict(self.fresh(len(full)).memory))
         if len(full) == len(memory["held"]):
             return again
-        again = _widened(again, memory["tokens"].shape[1])
+        again = _widen(again, memory["tokens"].shape[1])
         return {name: part.index_copy(0, full.to(part.device), again[name]) for name, part in memory.items()}
 
     def _caches(self) -> list[str]:
         return [f"{kind}_{number}" for number in range(self.settings.layers) for kind in ("keys", "values")]
 
 
-def _widened(memory: Mapping[str, Tensor], width: int) -> Memory:
+def _widen(memory: Mapping[str, Tensor], width: int) -> Memory:
     """The same tokens with room for `width` of them; the padding is never attended to."""
     wide = {}
     for name, part in memory.items():

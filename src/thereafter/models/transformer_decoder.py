@@ -82,7 +82,7 @@ class TransformerDecoder(WordDecoder):
         rows, steps, _ = x_BTE.shape
         before = state["keys_0"].shape[2]
         sight = Sight.of([before] * rows, steps, x_BTE.device)
-        y_BTH = self._placed(x_BTE, before)
+        y_BTH = self._with_positions(x_BTE, before)
         after: Tensors = {}
         for number, block in enumerate(self._blocks()):
             names = (f"keys_{number}", f"values_{number}")
@@ -99,7 +99,7 @@ class TransformerDecoder(WordDecoder):
     def _blocks(self) -> list[_Writer]:
         return [block for block in self.decoder if isinstance(block, _Writer)]
 
-    def _placed(self, x_BTH: Tensor, begin: int) -> Tensor:
+    def _with_positions(self, x_BTH: Tensor, begin: int) -> Tensor:
         end, most = begin + x_BTH.shape[1], self.positions.table_CH.shape[0]
         if end > most:
             raise OptionError(f"a sequence has {end - 1} tokens; expected at most {most - 1} of this model (longest)")

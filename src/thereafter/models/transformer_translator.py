@@ -40,7 +40,7 @@ class TransformerTranslator(Translator, TransformerDecoder):
 
     def encode(self, batch: PairBatch) -> Memory:
         inside_BS = inside(batch)
-        x_BSH = self._placed(self.source_vectors(batch.source_BS), 0)
+        x_BSH = self._with_positions(self.source_vectors(batch.source_BS), 0)
         for block in self.encoder:
             x_BSH = block(x_BSH, inside_BS)
         return Memory(self.norm_source(x_BSH), inside_BS)

@@ -94,7 +94,7 @@ def read(path: Path, counters: Collection[str]) -> Snapshot:
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     try:
         for name, kind in types.items():
-            tensors[name] = _typed(tensors[name], _BY_NAME[kind])
+            tensors[name] = _from_bits(tensors[name], _BY_NAME[kind])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(f"{path}: the types of its tensors are damaged ({error}); try training again") from error
     own = {name: tensor for name, tensor in tensors.items() if not name.startswith(f"{_EARLIER}/")}
@@ -102,7 +102,7 @@ def read(path: Path, counters: Collection[str]) -> Snapshot:
     return Snapshot(own, facts, earlier)
 
 
-def _typed(bits: Tensor, dtype: torch.dtype) -> Tensor:
+def _from_bits(bits: Tensor, dtype: torch.dtype) -> Tensor:
     """Numbers of a type that numpy does not have, from their bits."""
     if bits.dtype != _BITS[dtype]:
         raise ValueError(f"{bits.dtype} in the place of {dtype}")

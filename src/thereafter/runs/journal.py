@@ -89,7 +89,7 @@ class Journal:
                 self.lines, self.length = read_lines(kept)
                 self._file.truncate(self.length)
             except OSError as error:
-                raise self._failed(error) from error
+                raise self._storage_error(error) from error
             if self.length < keep:
                 progress.note(
                     f"{path} is damaged after its first {len(self.lines):,} lines: the rest of it was dropped; the "
@@ -108,7 +108,7 @@ class Journal:
                 if written < len(raw):  # a disk that is just full takes a part
                     written += self._file.write(raw[written:]) or 0
             except OSError as error:
-                raise self._failed(error) from error
+                raise self._storage_error(error) from error
             self.length += written
         if self._board is not None:
             for name in _SHOWN.get(str(line.get("event")), ()):
@@ -121,7 +121,7 @@ class Journal:
             try:
                 os.fsync(self._file.fileno())
             except OSError as error:
-                raise self._failed(error) from error
+                raise self._storage_error(error) from error
 
     def close(self) -> None:
         """Nothing more is written."""
@@ -130,7 +130,7 @@ class Journal:
         if self._board is not None:
             self._board.close()
 
-    def _failed(self, error: OSError) -> StorageError:
+    def _storage_error(self, error: OSError) -> StorageError:
         return StorageError(f"cannot write {self._path}: {error.strerror}; what was saved stays; try freeing space")
 
 

@@ -53,7 +53,7 @@ def resume(folder: Path, counters: Collection[str], load: Callable[[Path], T], g
     """
     config, _ = files.read_config(folder)
     if "training" not in config or files.is_finished(folder):
-        return _finished(folder, load)
+        return _load_finished(folder, load)
     from thereafter.runs import checkpoint  # torch is needed from here on
 
     with ownership.owning(folder):
@@ -61,7 +61,7 @@ def resume(folder: Path, counters: Collection[str], load: Callable[[Path], T], g
         state = folder / files.STATE
         snapshot = checkpoint.read(state, counters) if files.is_file(state) else None
         if files.is_finished(folder):  # by another process, while this one waited for the lock
-            return _finished(folder, load)
+            return _load_finished(folder, load)
         if snapshot is not None and not files.is_file(folder / files.WEIGHTS) and _had_weights(snapshot.facts):
             raise FormatError(
                 f"{folder} has lost its {files.WEIGHTS}; expected the best weights so far; try training again"
@@ -69,7 +69,7 @@ def resume(folder: Path, counters: Collection[str], load: Callable[[Path], T], g
         return go_on(Unfinished(folder, config, log, snapshot, RunWriter(folder)))
 
 
-def _finished(folder: Path, load: Callable[[Path], T]) -> T:
+def _load_finished(folder: Path, load: Callable[[Path], T]) -> T:
     progress.note(f"the training in {folder} has finished: there is nothing to go on with")
     return load(folder)
 

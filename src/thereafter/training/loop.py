@@ -151,7 +151,7 @@ class Loop(Generic[B]):
             self._optimizer.step(at.rate, scale)
             self._optimizer.clear()
             after = _carried(after) if epoch.carried else after
-        self._optimizer.stepped()
+        self._optimizer.after_step()
         if not self._warm:
             self._warm = True
             at.start_clock()  # what had to be compiled for the first step is not the training's time
@@ -266,7 +266,7 @@ class Loop(Generic[B]):
         at.validated, at.stale = at.step, 0 if better else at.stale + 1
         line: Table = {"event": "validation", "step": at.step, "epoch": at.epoch, "loss": loss}
         line |= self.learner.figures(loss) | {"best": better, "seconds": round(at.elapsed(), 3)}
-        for change in (self._optimizer.validated(loss), self._schedule.validated(loss)):
+        for change in (self._optimizer.after_validation(loss), self._schedule.after_validation(loss)):
             if change:
                 line["note"] = change
                 progress.note(f"step {at.step}: {change}")

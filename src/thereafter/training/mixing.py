@@ -30,7 +30,7 @@ class Mixed(Trained):
     """A mixture with the trained models it is made of."""
 
 
-def mixed(members: Sequence[Trained], weights: Sequence[float] | None = None) -> Mixed:
+def mix(members: Sequence[Trained], weights: Sequence[float] | None = None) -> Mixed:
     """A mixture of trained models, by default in equal parts; all must read text alike."""
     if len(members) < 2:
         raise OptionError(f"a mixture of {len(members)} model was asked for; expected two or more")
@@ -94,7 +94,7 @@ def _tokenizer(trained: Trained) -> str:
 
 
 @contextmanager
-def switched(trained: Trained, wanted: Switches, tune: Source | None = None) -> Iterator[Switched]:
+def switch_on(trained: Trained, wanted: Switches, tune: Source | None = None) -> Iterator[Switched]:
     """A trained model with switches on, for as long as the block lasts; what they leave open is tuned on a text."""
     ids = None
     if tune is not None:
@@ -117,9 +117,9 @@ def describe_switches(trained: Trained, switches: Switched, tune: Source | None,
     return f"{switches.description}; tuned on {'this very text: a validation score' if same else tune.name}{warned}"
 
 
-def tuned(trained: Mixed, weights: Sequence[float], tune: Source) -> Mixed:
+def with_tuned_weights(trained: Mixed, weights: Sequence[float], tune: Source) -> Mixed:
     """The mixture with the weights that a text has chosen, which its configuration remembers."""
-    chosen = mixed(trained.members, weights)
+    chosen = mix(trained.members, weights)
     chosen.config["mixture"] |= {"tuned_on": tune.name, "tuned_sha256": tune.text_hash()}
     chosen.log.append({"event": "tuned", "tuned_on": tune.name, "notes": roles.tuned_on_training(trained, tune)})
     return chosen

@@ -61,7 +61,9 @@ class NeuralKind:
 
         def begin(device: torch.device) -> tuple[NeuralModel, Course[TextBatch]]:
             model = self._build(job).to(device)
-            epochs = TextEpochs(Blocks(job.ids, job.tokenizer.start_id, device), _plans(job), _jittered(job.training))
+            epochs = TextEpochs(
+                Blocks(job.ids, job.tokenizer.start_id, device), _plans(job), _expected_steps(job.training)
+            )
             return model, Course(TextLearner(model), epochs, Validation(valid, model, device), self.arrays(model)[1])
 
         def last_line(model: NeuralModel, loop: Loop[TextBatch]) -> Table:
@@ -139,7 +141,7 @@ class TextLearner:
         return {"perplexity": perplexity(loss)}
 
 
-def _jittered(training: TrainingSettings) -> int | None:
+def _expected_steps(training: TrainingSettings) -> int | None:
     """The length of a block that the rate is meant for, where lengths are drawn."""
     return training.steps if training.jitter else None
 

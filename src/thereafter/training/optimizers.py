@@ -107,10 +107,10 @@ class Optimizer:
             grad_scale=scale,
         )
 
-    def stepped(self) -> None:
+    def after_step(self) -> None:
         """Called after each step, for work that a CUDA graph cannot hold."""
 
-    def validated(self, loss: float) -> str | None:
+    def after_validation(self, loss: float) -> str | None:
         """Called with every validation loss; returns a note where that changes something."""
         return None
 
@@ -192,12 +192,12 @@ class NonmonotonicAverage(Optimizer):
         self._averaged = 0
 
     @torch.no_grad()
-    def stepped(self) -> None:
+    def after_step(self) -> None:
         if self._averaged:
             self._averaged += 1
             torch._foreach_lerp_(self._state["average"], self.parameters, 1.0 / self._averaged)
 
-    def validated(self, loss: float) -> str | None:
+    def after_validation(self, loss: float) -> str | None:
         if self._averaged:
             return None
         earlier = self._losses[: -self._patience]

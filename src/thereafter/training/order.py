@@ -104,11 +104,13 @@ def lines(
     piece = np.arange(len(of_line)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     starts_R = first[of_line] + piece * longest
     lengths_R = np.minimum(ends[of_line] - starts_R, longest)
-    order, bounds_K1 = _bucketed(lengths_R, batch, np.random.default_rng([seed, epoch, _LINES]) if shuffle else None)
+    order, bounds_K1 = _bucket_by_length(
+        lengths_R, batch, np.random.default_rng([seed, epoch, _LINES]) if shuffle else None
+    )
     return Plan(starts_R[order], lengths_R[order], (piece == 0)[order], bounds_K1, carried=False)
 
 
-def _bucketed(
+def _bucket_by_length(
     lengths_R: NDArray[np.int64], batch: int, rng: np.random.Generator | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """An order of rows, and the bounds of batches in it, in which a batch holds rows of about one length.

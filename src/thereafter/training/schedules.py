@@ -63,7 +63,7 @@ class Schedule:
             return base * min(1.0, at.step / warmup)
         return base * min(1.0, share / warmup) if warmup else base
 
-    def validated(self, loss: float) -> str | None:
+    def after_validation(self, loss: float) -> str | None:
         """Called with every validation loss; returns a note where it lowers the learning rate."""
         if self._settings.schedule != "plateau":
             return None

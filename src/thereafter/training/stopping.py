@@ -36,7 +36,7 @@ class Stop:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Inside the block signals to stop wait for `allow`. Only the main thread of a process hears any."""
-        with _handled(self._hear, _DEFAULTS):
+        with _handling(self._hear, _DEFAULTS):
             yield
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
@@ -50,12 +50,14 @@ class Stop:
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Inside the block signals to stop are ignored, so that what a stop has to save is saved."""
-    with _handled(lambda number, frame: None, None):
+    with _handling(lambda number, frame: None, None):
         yield
 
 
 @contextmanager
-def _handled(handler: Callable[[int, FrameType | None], None], instead_of: tuple[object, ...] | None) -> Iterator[None]:
+def _handling(
+    handler: Callable[[int, FrameType | None], None], instead_of: tuple[object, ...] | None
+) -> Iterator[None]:
     """Another handler for signals to stop; where `instead_of` is given, only in the place of one of these."""
     before = {}
     if threading.current_thread() is threading.main_thread():
