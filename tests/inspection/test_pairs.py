@@ -169,7 +169,7 @@ def test_agreement_as_a_measurement_holds_the_same_tallies(tmp_path: Path, ngram
     tallies = measure_agreement(ngram.model, ngram.tokenizer, TEST, context="line")
     again = Measurement.load(found.save(tmp_path / "agreement.npz"))
     for name in ("distance", "attractors", "congruence"):
-        group = getattr(tallies, name)
+        group = tallies.all_groups()[name]
         assert again[name].tolist() == list(group)
         assert again[f"right_{name}"].tolist() == [tally.right for tally in group.values()]
         assert again[f"total_{name}"].tolist() == [tally.total for tally in group.values()]

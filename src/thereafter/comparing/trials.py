@@ -44,7 +44,7 @@ _OF_A_SCORE = ("tokens", "lines", "unknown", "chars", "bytes", "vocabulary", "co
 
 
 @dataclass(frozen=True)
-class Validation:
+class ValidationCurve:
     """What the validation part says of a model: its best bits per byte, and its curve (none without steps).
 
     `perplexities`: one for each point of the curve, or the one of a model without steps.
@@ -87,7 +87,7 @@ def make_trial(
     run: Path,
     *,
     score: Score,
-    validation: Validation,
+    validation: ValidationCurve,
     latency: float,
     probes: dict[str, Stored],
 ) -> Trial:
@@ -118,14 +118,14 @@ def make_trial(
     )
 
 
-def measure_validation(trained: Trained, valid: Source) -> Validation:
+def measure_validation(trained: Trained, valid: Source) -> ValidationCurve:
     """By the log of a training in steps that was validated on this text; any other model is scored on it."""
     if "training" not in trained.config:
         level = _score(trained, valid)
-        return Validation(level.bits_per_byte, [], (level.perplexity,))
+        return ValidationCurve(level.bits_per_byte, [], (level.perplexity,))
     curve = validation_curve(trained, valid)
     perplexities = tuple(float(line["perplexity"]) for line in _validations(trained.log))
-    return Validation(min((point[2] for point in curve), default=math.inf), curve, perplexities)
+    return ValidationCurve(min((point[2] for point in curve), default=math.inf), curve, perplexities)
 
 
 def ask_all(trained: Trained, questions: Mapping[str, Questions]) -> dict[str, Stored]:

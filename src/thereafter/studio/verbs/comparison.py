@@ -17,7 +17,7 @@ from typing import Self
 from thereafter.comparing import tables, timing
 from thereafter.comparing.comparison import JSON, Comparison, Row
 from thereafter.comparing.trial import Trial
-from thereafter.comparing.trials import Validation, ask_all, make_trial, measure_validation
+from thereafter.comparing.trials import ValidationCurve, ask_all, make_trial, measure_validation
 from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.evaluation.offered import offered_questions
@@ -97,11 +97,11 @@ def measure(lm: LanguageModel, name: str, run: Path, texts: Mapping[str, Path]) 
     return ComparedModel(trial, validation.perplexities)
 
 
-def _validation(trained: Trained, path: Path) -> Validation:
+def _validation(trained: Trained, path: Path) -> ValidationCurve:
     """Nothing is known of a run that was validated on another text."""
     valid = Source(path.name, (path,))
     elsewhere = "training" in trained.config and trained.config["source"].get("valid_sha256") != valid.fingerprint()
-    return Validation() if elsewhere else measure_validation(trained, valid)
+    return ValidationCurve() if elsewhere else measure_validation(trained, valid)
 
 
 def comparison_of(models: Sequence[ComparedModel]) -> ComparisonAnswer:
