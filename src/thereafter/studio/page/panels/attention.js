@@ -11,7 +11,7 @@ export const panel = {
   title: "Attention",
   see: "Each word that is written looks at its own word of the source, across a change of order too.",
   about:
-    "Each row is a word that the translator writes. Its cells say how much it looked at each word of the source; " +
+    "Each row is a word that the translator writes; its cells say how much it looked at each word of the source; " +
     "a row sums to 1. " +
     "Press Next word, or the right arrow key, and watch where it looks when the order of the words changes.",
   mount,

@@ -38,8 +38,8 @@ export const panel = {
   title: "Backpropagation",
   see: "Back from the verb to its subject, an LSTM's c keeps more of the gradient than its h does, or an RNN's.",
   about:
-    "States go forward to the last word, and the gradient of that word's loss comes back. " +
-    "Under each state stands its real size. " +
+    "States go forward to the last word, and the gradient of that word's loss comes back; " +
+    "under each state stands its real size. " +
     "Press Backward to watch it; shorten the truncation to see what training would lose.",
   mount,
 };

@@ -22,7 +22,7 @@ export const panel = {
   title: "Compare",
   see: "The farther the verb from its subject, the more must be remembered: see whose line falls first.",
   about:
-    "Every model reads the same new sentences. The table shows how well, how fast and how large each is, " +
+    "Every model reads the same new sentences: the table shows how well, how fast and how large each is, " +
     "the charts how it learned and how far back it remembers. " +
     "Click a heading to sort, tick the models, or choose another comparison.",
   mount,

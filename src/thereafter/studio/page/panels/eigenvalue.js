@@ -24,7 +24,7 @@ export const panel = {
   title: "Eigenvalue",
   see: "Below a spectral radius of 1 products vanish, above it they explode; an LSTM's c depends on its forget gate.",
   about:
-    "On the left a vector is multiplied by the same matrix again and again. On the right a gradient goes back " +
+    "On the left a vector is multiplied by the same matrix again and again; on the right a gradient goes back " +
     "through networks that have this matrix between their steps. " +
     "Drag the spectral radius, the size of the largest eigenvalue, and then the forget gate.",
   mount,

@@ -26,8 +26,8 @@ export const panel = {
   title: "Generator",
   see: "A low temperature repeats what is likely, a high one invents: watch the bars sharpen and flatten.",
   about:
-    "A model writes on from your seed text, token by token. " +
-    "The strip shows its hidden state, the bars what it expects next. " +
+    "A model writes on from your seed text, token by token; " +
+    "the strip shows its hidden state, the bars what it expects next. " +
     "Press Generate, then change temperature and top‑k while it writes, or pause it to look.",
   mount,
 };

@@ -9,8 +9,8 @@ export const panel = {
   title: "Sentiment",
   see: "Words speak for a label or against it, and a “not” turns round what comes after it.",
   about:
-    "A classifier reads a review and gives it a label. " +
-    "The number under each word says how much that word spoke for the label (+) or against it (−). " +
+    "A classifier reads a review and gives it a label; " +
+    "the number under each word says how much that word spoke for the label (+) or against it (−). " +
     "Click a word to leave it out, put a “not” before another, and see whether the label turns round.",
   mount,
 };

@@ -34,8 +34,8 @@ export const panel = {
   see: "The loss falls on the text and on lines held out from it: see where the two lines part.",
   about:
     "Choose a text and a kind of model and press Start: the curves show how its loss falls. " +
-    "A training can be paused and goes on where it was, even after the studio was closed. " +
-    "Its model can be tried in every other panel.",
+    "A training can be paused and goes on where it was, even after the studio was closed; " +
+    "its model can be tried in every other panel.",
   mount,
 };
 

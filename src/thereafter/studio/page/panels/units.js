@@ -32,8 +32,8 @@ export const panel = {
   title: "Units",
   see: "Some single units follow a property of the text that nobody told the model about.",
   about:
-    "Each token has the colour of one unit's state after reading it. " +
-    "The ranking says how well units follow the property, and how well luck alone would. " +
+    "Each token has the colour of one unit's state after reading it; " +
+    "the ranking says how well units follow the property, and how well luck alone would. " +
     "Choose a property, then click a unit of the ranking, or show the next one, to see it in the text.",
   mount,
 };

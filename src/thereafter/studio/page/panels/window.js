@@ -55,8 +55,8 @@ export const panel = {
   title: "Window",
   see: "A word outside of the window does not exist: the number of an early subject is lost with it.",
   about:
-    "The network of Bengio et al. (2003) reads the last few words and nothing else. " +
-    "The strips are its real numbers for your text. Click a word below to append it and the window slides on; " +
+    "The network of Bengio et al. (2003) reads the last few words and nothing else; " +
+    "the strips are its real numbers for your text. Click a word below to append it and the window slides on; " +
     "point at a part, or step to it with Tab, for its tensor shapes.",
   mount,
 };
