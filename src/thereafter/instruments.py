@@ -56,11 +56,11 @@ def gradients(
 
 def jacobians(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
     """One-step Jacobians of a recurrent model, their products and the direct path: `inspection.jacobians.jacobians`."""
-    from thereafter.inspection.jacobians import jacobians as measured
+    from thereafter.inspection.jacobians import jacobians as measure
 
     ids, caption = _excerpt(lm, text, source)
     with show_progress():
-        return measured(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
+        return measure(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
 
 
 def truncation(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
@@ -120,13 +120,13 @@ def pairs(
 
 def memory(lm: LanguageModel, name: str | None = None, *, longest: int | None = None, **options: Any) -> Measurement:
     """Accuracy by n in a memory task, by default the one the model was trained on: `inspection.memory.memory`."""
-    from thereafter.inspection.memory import memory as asked
+    from thereafter.inspection.memory import memory as measure
     from thereafter.text.memory import TASKS, task
 
     reader = _reader(lm)
     one = task(name if name is not None else reader.source if reader.source in TASKS else "remember-first")
     with show_progress():
-        return asked(reader, one, one.spans(longest=longest), **options)
+        return measure(reader, one, one.spans(longest=longest), **options)
 
 
 def agreement(
@@ -137,13 +137,13 @@ def agreement(
     Over `count` new sentences of the corpus `name`, by default the one the model was trained on, else `agreement`.
     Arrays: `inspection.agreement.from_tallies`.
     """
-    from thereafter.inspection.agreement import agreement as asked
+    from thereafter.inspection.agreement import agreement as measure
     from thereafter.text.agreement import CORPORA, sentence_corpus
 
     reader = _reader(lm)
     corpus = sentence_corpus(name if name is not None else reader.source if reader.source in CORPORA else "agreement")
     with show_progress():
-        return asked(reader, corpus.sentences(count, seed=seed, longest=longest), corpus.name)
+        return measure(reader, corpus.sentences(count, seed=seed, longest=longest), corpus.name)
 
 
 def _excerpt(lm: LanguageModel, text: str | None, source: str | None) -> tuple[Ids, str]:

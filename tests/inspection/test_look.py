@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from thereafter import inspection
 from thereafter.errors import OptionError
 from thereafter.models.build import build, settings_of
 from thereafter.models.look import watch
@@ -106,3 +108,14 @@ def test_recurrent_modules_of_any_network_can_be_watched() -> None:
     assert [layer.name for layer in seen["layers"]] == ["l0", "l1", "l2"]
     assert {"forget", "h", "c"} <= seen["layers"][0].arrays.keys()
     assert not model.layers._forward_hooks
+
+
+OWN_RNN = ("bptt_memory.py", "stability.py")  # these measure a plain RNN of their own, no trained model
+
+
+def test_instruments_know_no_kind_of_model_and_no_cell() -> None:
+    names = ("cells", "models.recurrent", "models.transformer", "models.window", "models.average", "layers.recurrent")
+    for file in Path(inspection.__file__).parent.glob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        imports = [name for name in names if f"from thereafter.{name}" in text and file.name not in OWN_RNN]
+        assert not imports, f"{file.name} imports {imports}; look.py and the contract of the model say what it needs"

@@ -158,7 +158,7 @@ def test_a_line_without_a_pair_is_named(tmp_path: Path, line: str, said: str):
 
 def test_no_pairs_are_nothing_to_score(tmp_path: Path, ngram: Any):
     (tmp_path / "empty.tsv").write_text("\n\n")
-    with pytest.raises(EmptyCorpusError, match="holds no pairs"):
+    with pytest.raises(EmptyCorpusError, match="has no pairs"):
         read_pairs(tmp_path / "empty.tsv")
     with pytest.raises(EmptyCorpusError, match="no pairs to score"):
         score_pairs(reader_of(ngram), [])

@@ -1,19 +1,17 @@
 """A long dependency as a measurement: how often a model is right by words and by nouns between, and by congruence.
 
-The pair may be a subject and its verb, a noun and its reflexive pronoun, or any other that sentences know of.
+The pair may be a subject and its verb, a noun and its reflexive pronoun, or any other pair that the sentences mark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thereafter.evaluation.agreement import measure_agreement
 from thereafter.evaluation.verdicts import Verdicts
-from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.agreement import Sentence
 
@@ -32,12 +30,12 @@ def agreement(reader: SentenceReader, sentences: Iterable[Sentence], corpus: str
     return from_tallies(tallies, about, "agreement" if corpus == "agreement" else DEPENDENCY)
 
 
-def from_tallies(verdicts: Verdicts, about: Mapping[str, Any], kind: str = "agreement") -> Measurement:
+def from_tallies(verdicts: Verdicts, about: Mapping[str, object], kind: str = "agreement") -> Measurement:
     """Verdicts that were counted already, such as those of a comparison, as a measurement.
 
     For each of `distance`, `attractors`, `congruence`: the groups under that name, and `right_` and `total_` of it.
     """
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: Arrays = {}
     axes: dict[str, tuple[str, ...]] = {}
     groups = verdicts.all_groups()
     for name in GROUPS:

@@ -10,11 +10,12 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.storage import replacing, write_text
 
@@ -27,6 +28,20 @@ ENDINGS = (".npz", ".json", ".csv")
 """What a file of arrays may be: numpy's own, which can be read back and drawn; JSON; a table with a number a line."""
 
 
+Nested = None | bool | int | float | str | list["Nested"]
+"""An array as JSON can say it."""
+
+
+class Description(TypedDict):
+    """What is said of the arrays of a file: the names of their axes, and what a trace or a measurement adds."""
+
+    axes: Mapping[str, Sequence[str]]
+    about: Table
+    kind: NotRequired[str]
+    tokens: NotRequired[list[str]]
+    vocabulary: NotRequired[list[str]]
+
+
 def check_ending(path: str | Path) -> None:
     """Refuse a name that says another format than those there are; one that says none stays as it is, for arrays."""
     if Path(path).suffix.lower() not in ("", *ENDINGS):
@@ -36,7 +51,7 @@ def check_ending(path: str | Path) -> None:
         )
 
 
-def write(path: str | Path, key: str, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Path:
+def write(path: str | Path, key: str, described: Description, arrays: Mapping[str, NDArray[np.generic]]) -> Path:
     """What the ending of the name says, moved into place in one step.
 
     `.npz`: every array by its name, and the description as JSON under `key`. `.json`: the description under `key`, the
@@ -57,14 +72,14 @@ def write(path: str | Path, key: str, described: Mapping[str, Any], arrays: Mapp
     return target
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Nested) -> Nested:
     """Nested lists with None for numbers that JSON cannot say."""
     if isinstance(value, list):
         return [_plain(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _table(axes: Mapping[str, Sequence[str]], arrays: Mapping[str, NDArray[Any]]) -> str:
+def _table(axes: Mapping[str, Sequence[str]], arrays: Mapping[str, NDArray[np.generic]]) -> str:
     """A line for each number: the array, its place along every axis there is (empty where it has no such axis)."""
     columns = list(dict.fromkeys(axis for name in arrays for axis in axes[name]))
     text = io.StringIO()
@@ -87,10 +102,10 @@ def reason(error: BaseException) -> str:
     return "damaged, or something else"
 
 
-def read(path: str | Path, key: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read(path: str | Path, key: str) -> tuple[Description, dict[str, NDArray[np.number]]]:
     """Description and arrays; one of `UNREADABLE` where the file is damaged or another."""
     # opened here, since numpy leaves a file open that turns out to be something else
     with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
-    described: dict[str, Any] = json.loads(arrays.pop(key).tobytes())
+    described: Description = json.loads(arrays.pop(key).tobytes())
     return described, arrays

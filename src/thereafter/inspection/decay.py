@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ class Decay:
         return last if self.under is None else f"{last}, under 1 % from {self.under} on"
 
 
-def fit_decay(norm_D: NDArray[Any], distance_D: NDArray[Any] | None = None) -> Decay:
+def fit_decay(norm_D: NDArray[np.number], distance_D: NDArray[np.number] | None = None) -> Decay:
     """The decay of a norm by distance; the distances are 0, 1, 2, ... unless they are given.
 
     >>> fit_decay(np.array([5.0, 1.0, 0.4, 0.2, 0.2, 0.2])).verdict

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +31,18 @@ class Plane:
     axes_KU: NDArray[np.float64]
     share_K: NDArray[np.float64]
 
-    def project(self, points_TU: NDArray[Any]) -> NDArray[np.float64]:
+    def project(self, points_TU: NDArray[np.number]) -> NDArray[np.float64]:
         """Coordinates along the axes, [T, K]."""
         coordinates_TK: NDArray[np.float64] = (np.asarray(points_TU, np.float64) - self.mean_U) @ self.axes_KU.T
         return coordinates_TK
 
-    def lift(self, coordinates_TK: NDArray[Any]) -> NDArray[np.float64]:
+    def lift(self, coordinates_TK: NDArray[np.number]) -> NDArray[np.float64]:
         """The points of the plane that have these coordinates, [T, U]."""
         points_TU: NDArray[np.float64] = self.mean_U + np.asarray(coordinates_TK, dtype=np.float64) @ self.axes_KU
         return points_TU
 
 
-def principal(points_TU: NDArray[Any], components: int = 3) -> Plane:
+def principal(points_TU: NDArray[np.number], components: int = 3) -> Plane:
     """Principal components by the singular values of the centred points (Pearson 1901): X - mean = U S V^T.
 
     The sign of an axis is chosen so that its largest entry is positive, and with it every picture is the same again.
@@ -83,7 +82,7 @@ def trajectory(trace: Trace, field: str = "l0.h", components: int = 3) -> Measur
 
 
 def saturation(trace: Trace) -> Measurement:
-    """How shut or open the gates are: `low` and `high` [gate], the shares of all values under 0.1 and over 0.9.
+    """How far the gates are closed or open: `low` and `high` [gate], the shares of all values under 0.1 and over 0.9.
 
     `histogram` [gate, bin] are shares of the values, `edge` [edge] the borders of the bins; `unit_low` and `unit_high`
     [gate, unit] the shares of each unit's own steps (as Karpathy, Johnson and Li 2015 draw them).
@@ -94,7 +93,7 @@ def saturation(trace: Trace) -> Measurement:
     histogram = np.stack([np.histogram(array, edges)[0] / array.size for array in values])
     units = max(array.shape[1] for array in values)
 
-    def by_unit(share: list[NDArray[Any]]) -> NDArray[np.float64]:
+    def by_unit(share: list[NDArray[np.float64]]) -> NDArray[np.float64]:
         return np.stack([np.pad(one, (0, units - len(one)), constant_values=np.nan) for one in share])
 
     return Measurement(
@@ -127,8 +126,8 @@ def timescales(trace: Trace) -> Measurement:
         tau = -1 / log f,    f the mean over the text of what the gate keeps in a step
 
     (Tallec and Ollivier 2018; Mahto et al. 2021). What is kept is the forget gate of an LSTM, the update gate of a GRU
-    (which keeps the old state where it is 1), and 1 - update of a minGRU. A unit that keeps all has no
-    end: infinity.
+    (which keeps the old state where it is 1), and 1 - update of a minGRU. The timescale
+    of a unit that keeps everything is infinite.
     """
     by_layer = []
     layers = sorted({name.split(".")[0] for name in trace.arrays if "." in name})
@@ -194,7 +193,7 @@ def gates_of(trace: Trace) -> list[str]:
     return names
 
 
-def field_of(trace: Trace, field: str) -> NDArray[Any]:
+def field_of(trace: Trace, field: str) -> NDArray[np.number]:
     """An array of a trace that has one row of units a step."""
     if trace.axes.get(field) != ("step", "unit"):
         known = [name for name, axes in trace.axes.items() if axes == ("step", "unit")]
@@ -202,7 +201,7 @@ def field_of(trace: Trace, field: str) -> NDArray[Any]:
     return trace[field]
 
 
-def _kept(trace: Trace, layer: str) -> NDArray[Any] | None:
+def _kept(trace: Trace, layer: str) -> NDArray[np.number] | None:
     if f"{layer}.forget" in trace.arrays:
         return trace[f"{layer}.forget"]
     if f"{layer}.update" not in trace.arrays:

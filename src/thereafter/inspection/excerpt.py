@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
 from thereafter.errors import EmptyCorpusError, SourceError
+from thereafter.models.base import Ids
 from thereafter.text.sources import Source, resolve
 from thereafter.text.tokenizers.base import Tokenizer
 
@@ -23,7 +19,7 @@ def excerpt(
     lower: bool = False,
     letters_only: bool = False,
     characters: int = CHARACTERS,
-) -> tuple[NDArray[np.integer[Any]], str]:
+) -> tuple[Ids, str]:
     """Ids of a text, or of the first `characters` of a source (of a corpus its test part), and its name for a caption.
 
     `lower` and `letters_only` as the model's own text was read.

@@ -2,7 +2,7 @@
 
     J_t = d s_t / d s_{t-1},   s = h, or (h, c) one below the other;    d s_T / d s_t = J_T J_{T-1} ... J_{t+1}
 
-Beside the whole product stands the one path on which the memory is only multiplied by a gate: c_t = f_t c_{t-1} + ...
+The direct path is compared with the whole product. On it a gate alone multiplies the memory: c_t = f_t c_{t-1} + ...
 in an LSTM (Hochreiter and Schmidhuber 1997), h_t = (share of the old state) h_{t-1} + ... in a GRU, so that
 
     direct(T, t) = diag(f_T f_{T-1} ... f_{t+1})
@@ -119,7 +119,7 @@ def _rms(matrix_MM: Tensor) -> Tensor:
 
 
 def _stack(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Layers one below the other, the smaller filled up with NaN."""
+    """Layers one below the other, the smaller padded with NaN."""
     shape = tuple(max(sizes) for sizes in zip(*(part.shape for part in parts), strict=True))
     whole = np.full((len(parts), *shape), np.nan)
     for row, part in zip(whole, parts, strict=True):

@@ -8,10 +8,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.inspection import arrays as stored
 
 _KEY = "measurement"
+Arrays = dict[str, NDArray[Any]]
+"""Arrays by name: figures, counts, and the names of the places along an axis."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,9 @@ class Measurement:
     """
 
     kind: str
-    arrays: dict[str, NDArray[Any]]
+    arrays: Arrays
     axes: dict[str, tuple[str, ...]]
-    about: dict[str, Any] = field(default_factory=dict)
+    about: Table = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, array in self.arrays.items():

@@ -5,7 +5,7 @@ other forms, and right by an equal share where several are likeliest; a question
 
     right = product over places of [answer among the likeliest] / (number of likeliest)
 
-so that whoever holds all forms for equally likely is right at chance.
+so that a model for which all forms are equally likely is right at chance.
 
 Shapes: B lines of one length, V words that can be predicted.
 """
@@ -41,7 +41,7 @@ def memory(
 ) -> Measurement:
     """Accuracy by n over `count` lines for each of `spans`, by default every n of the task's corpus.
 
-    Arrays, all over the axis `n`: `accuracy`, `chance`, and `total`, the questions asked. Lines of brackets hold
+    Arrays, all over the axis `n`: `accuracy`, `chance`, and `total`, the questions asked. Lines of brackets have
     questions of smaller n too, which count there. `longest` is the longest n in training, where it is known; it is that
     of the corpus for a model trained on it.
     """

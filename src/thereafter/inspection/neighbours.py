@@ -1,4 +1,4 @@
-"""Which tokens a model holds for alike: those whose embeddings point the same way.
+"""Which tokens are alike for a model: those whose embeddings point the same way.
 
     cosine(a, b) = a . b / (|a| |b|)
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,9 @@ from thereafter.errors import OptionError
 from thereafter.text.tokenizers.base import Tokenizer
 
 
-def nearest_rows(embedding_VE: NDArray[Any], row: int, k: int, left_out: Sequence[int] = ()) -> list[tuple[int, float]]:
+def nearest_rows(
+    embedding_VE: NDArray[np.floating], row: int, k: int, left_out: Sequence[int] = ()
+) -> list[tuple[int, float]]:
     """The k rows of greatest cosine with one row, greatest first, ties to the lower id; itself is not among them."""
     vectors_VE = np.asarray(embedding_VE, dtype=np.float64)
     lengths_V = np.linalg.norm(vectors_VE, axis=1)

@@ -1,12 +1,12 @@
 """The unit that carries the subject's number: chosen on one half of some sentences, measured on the other.
 
-Looked at are the places strictly between a subject and its verb, where the number can only be known from before. How
-well a unit u tells a plural subject from a singular one there is the chance that it is higher where the subject is
+Only places strictly between a subject and its verb count: there the number can only be known from before. How well a
+unit u tells a plural subject from a singular one there is the chance that it is higher where the subject is
 plural, ties by halves: the AUC of `inspection.units`. The unit is the best of the first half of the sentences, in the
 direction it had there; its figure is that of the second half.
 
-Some unit of hundreds fits by luck, so the same search is made for numbers dealt out at random among the sentences of
-each half: that is the control. A unit that follows the last noun would also do well wherever no noun came between, so
+Some unit of hundreds fits by luck. So the same search is made for numbers shuffled among the sentences of each half:
+that is the control. A unit that follows the last noun would also do well wherever no noun came between, so
 there is a second figure, over the places where the last noun read has the other number than the subject (the
 attractors of Linzen, Dupoux and Goldberg 2016): that unit falls below one half there.
 
@@ -59,7 +59,7 @@ def number_unit(
     `rank`: `unit`, such as "l0.c[17]"; `chosen` and `held_out`, the AUC on either half; `direction`, 1 where it is
     higher for plurals; `against`, the held-out AUC after a noun of the other number (NaN where there is none); and
     `singular` and `plural`, its mean on the second half. `control` [shuffle] is the held-out AUC of the best unit for
-    numbers dealt out at random.
+    shuffled numbers.
     """
     model = with_units(reader.model)
     fields = model.fields if field is None else (field,)
@@ -111,7 +111,7 @@ def _along(auc_K: NDArray[np.float64], rising_K: NDArray[np.bool_]) -> NDArray[n
 
 
 def _control(first: _Places, second: _Places, seed: int) -> NDArray[np.float64]:
-    """The same search with the numbers of whole sentences dealt out at random."""
+    """The same search with the numbers of whole sentences shuffled."""
     draw = np.random.default_rng(seed)
     control = []
     for _ in range(SHUFFLES):

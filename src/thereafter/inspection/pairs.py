@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from thereafter import progress
 from thereafter.decoding.ranking import log_probs, read_candidates
 from thereafter.errors import EmptyCorpusError, FormatError
-from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.reading import read_chunks
 from thereafter.text.spelling import Spelling
@@ -44,7 +43,7 @@ class Pair:
 
 
 def read_pairs(path: str | PathLike[str], *, encoding: str | None = None) -> list[Pair]:
-    """The pairs of a file; empty lines are passed over, any other line that holds no pair is an error that names it."""
+    """The pairs of a file; empty lines are passed over, any other line without a pair is an error that names it."""
     text = "".join(read_chunks(path, encoding=encoding))
     pairs = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -52,7 +51,7 @@ def read_pairs(path: str | PathLike[str], *, encoding: str | None = None) -> lis
             where = f"line {number} of {Path(path)}"
             pairs.append(_of_json(line, where) if line.lstrip().startswith("{") else _of_tabs(line, where))
     if not pairs:
-        raise EmptyCorpusError(f"{Path(path)} holds no pairs; expected two sentences a line with a tab between them")
+        raise EmptyCorpusError(f"{Path(path)} has no pairs; expected two sentences a line with a tab between them")
     return pairs
 
 
@@ -127,7 +126,7 @@ def score_pairs(
             for place, pair in enumerate(pairs):
                 if by in pair.groups:
                     rows.setdefault((by, pair.groups[by]), []).append(place)
-        arrays: dict[str, NDArray[Any]] = {
+        arrays: Arrays = {
             "group": np.array([group for _, group in rows]),
             "by": np.array([by for by, _ in rows]),
             "accuracy": np.array([right[places].mean() for places in rows.values()]),

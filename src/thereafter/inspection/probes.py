@@ -3,7 +3,7 @@
     p(c | x) = softmax(W x + b)_c,    minimise  - sum_n log p(y_n | x_n) + (l2 / 2) |W|^2
 
 over standardised states, in float64, by L-BFGS from zero: the problem is convex, so there is one answer, and the same
-one each time. Beside it stands a control task (Hewitt and Liang 2019, Designing and interpreting probes with control
+one each time. It comes with a control task (Hewitt and Liang 2019, Designing and interpreting probes with control
 tasks): every word type gets a label at random, drawn as often as the true ones. A probe that does well on it has
 learned words by heart; what is read from the state is
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -30,8 +29,8 @@ PENALTIES = (1.0, 30.0, 1000.0)
 _STEPS = 200
 _FLAT = 1e-9  # a unit that moves less than this does not move
 
-Floats = NDArray[np.floating[Any]]
-Labels = NDArray[np.integer[Any]]
+Floats = NDArray[np.floating]
+Labels = NDArray[np.integer]
 
 
 @dataclass(frozen=True)

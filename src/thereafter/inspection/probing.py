@@ -1,4 +1,4 @@
-"""What the states of a model hold: the subject's number k words after it, and the class of the word just read.
+"""What can be read from the states of a model: the subject's number k words after it, the class of the last word.
 
 Both are read by linear probes from sentences of `agreement`, whose truth is known: fitted on two thirds of them, tested
 on the rest. Shapes: N states, S numbers a state, L layers, K distances.
@@ -7,14 +7,14 @@ on the rest. Shapes: N states, S numbers a state, L layers, K distances.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter import progress
+from thereafter.config import Table
 from thereafter.errors import OptionError
-from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.probes import Reading, control_labels, fit, read
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.states import Layers, read_states
@@ -61,7 +61,7 @@ def probe_number(
                 x_NS = np.stack([at[layer][one.opener + k] for one, at in zip(known, states, strict=True)])
                 _probe_into(figures, (row, column), x_NS, labels, control, cut, len(NUMBERS), l2)
                 advance(1)
-    arrays: dict[str, NDArray[Any]] = {"layer": np.array(layers), "distance": np.array(places), **figures}
+    arrays: Arrays = {"layer": np.array(layers), "distance": np.array(places), **figures}
     axes: dict[str, tuple[str, ...]] = {"layer": ("layer",), "distance": ("distance",)}
     axes |= dict.fromkeys(figures, ("layer", "distance"))
     return Measurement("probe-number", arrays, axes, _about(reader, known, cut, l2) | {"field": field})
@@ -88,7 +88,7 @@ def probe_class(reader: SentenceReader, *, count: int = COUNT, seed: int = 0, l2
             x_NS = _gather(states, layer, picked)
             _probe_into(figures, (row,), x_NS, labels, control, cut, len(CLASSES), l2)
             advance(1)
-    arrays: dict[str, NDArray[Any]] = {
+    arrays: Arrays = {
         "layer": np.array(layers),
         "class": np.array(CLASSES),
         "share": np.bincount(labels, minlength=len(CLASSES)) / len(labels),
@@ -130,6 +130,6 @@ def _read(x_NS: NDArray[np.float32], labels: NDArray[np.int64], cut: int, classe
     return read(fit(x_NS[:cut], labels[:cut], classes, l2=l2), x_NS[cut:], labels[cut:])
 
 
-def _about(reader: SentenceReader, known: Sequence[Sentence], cut: int, l2: float | None) -> dict[str, Any]:
+def _about(reader: SentenceReader, known: Sequence[Sentence], cut: int, l2: float | None) -> Table:
     text = f"{cut:,} sentences of agreement to fit, {len(known) - cut:,} to test"
     return reader.about(text=text, l2="chosen" if l2 is None else l2, sentences=len(known))

@@ -1,8 +1,8 @@
 """Properties of a text, one value for each character: what a unit of a model may or may not follow.
 
-A value says what somebody knows who has just read the character, since a unit's state is looked at then: inside quotes
-begins with the opening quote and ends before the closing one. Strings and comments are Python's, found by a scanner
-that never fails: a string in single quotes that is not closed ends with its line, one in triple quotes with the text.
+A value says what is known after the character has been read, as a state does: "inside quotes" begins with the opening
+quote and ends before the closing one. Strings and comments are those of Python. The scanner never fails: a string in
+single quotes that is not closed ends with its line, one in triple quotes with the text.
 
 Shapes: N characters, T tokens.
 """
@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from thereafter.errors import OptionError, UnknownNameError
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.text.vocabulary import UNKNOWN
 
-Values = NDArray[Any]
+Values = NDArray[np.bool_] | NDArray[np.float64]
 """Booleans for a property that holds or does not, else numbers."""
 
 _TAB = 8
@@ -53,7 +52,7 @@ class Property:
                 f"{len(text):,} characters; expected one boolean or number for each"
             )
         if values_N.dtype.kind == "b":
-            return values_N
+            return np.asarray(values_N, dtype=np.bool_)
         if not np.isfinite(values_N).all():
             raise OptionError(f"the property {self.name!r} gave values that are no numbers; expected finite ones")
         return values_N.astype(np.float64)
@@ -191,7 +190,7 @@ def of_regex(pattern: str) -> Property:
     )
 
 
-def of_function(function: Callable[[str], Sequence[Any] | Values], name: str = "") -> Property:
+def of_function(function: Callable[[str], Sequence[bool] | Sequence[float] | Values], name: str = "") -> Property:
     """What a function of the user's says: it gets the whole text and returns a boolean or number per character."""
     called = name or getattr(function, "__name__", "function")
     return Property(called, "what the function says", lambda text: np.asarray(function(text)))
@@ -211,7 +210,7 @@ def token_ends(text: str, tokenizer: Tokenizer) -> tuple[NDArray[np.int32], NDAr
     return ids, _find_ends(text, ids, tokenizer, unknown)
 
 
-def _find_ends(text: str, ids: NDArray[np.int32], tokenizer: Tokenizer, unknown: Any) -> NDArray[np.int64]:
+def _find_ends(text: str, ids: NDArray[np.int32], tokenizer: Tokenizer, unknown: Iterator[str]) -> NDArray[np.int64]:
     """Forms looked for one after the other, since white space between words may not be kept."""
     ends, cursor = np.empty(len(ids), dtype=np.int64), 0
     for step, token in enumerate(ids.tolist()):
@@ -232,7 +231,7 @@ def _lengths(tokenizer: Tokenizer) -> NDArray[np.int64]:
 
 
 def _scan(text: str) -> list[tuple[str, int, int]]:
-    """Comments and strings as (kind, first place, place behind the last), the closing quote not among them."""
+    """Comments and strings as (kind, first place, place after the last), the closing quote not among them."""
     spans = []
     for match in _PYTHON.finditer(text):
         kind, begin, end = str(match.lastgroup), match.start(), match.end()

@@ -6,7 +6,6 @@ Shapes: S sentences, U units.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +71,7 @@ def senses(
     )
 
 
-def _cosines(points_SU: NDArray[Any]) -> NDArray[np.float64]:
+def _cosines(points_SU: NDArray[np.float64]) -> NDArray[np.float64]:
     lengths = np.maximum(np.linalg.norm(points_SU, axis=1), np.finfo(np.float64).tiny)
     cosine_SS: NDArray[np.float64] = points_SU @ points_SU.T / np.outer(lengths, lengths)
     return cosine_SS

@@ -1,14 +1,14 @@
-"""What an instrument holds of a trained model: the model, its tokenizer, and how its text was prepared."""
+"""A trained model as instruments read with it: the model, its tokenizer, and how its text was prepared."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from thereafter.config import Table
 from thereafter.errors import OptionError
-from thereafter.models.base import Ids, SequenceModel
+from thereafter.models.any_model import AnyModel
+from thereafter.models.base import Ids
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
 
@@ -21,7 +21,7 @@ class SentenceReader:
     in captions, `source` the text it was trained on.
     """
 
-    model: SequenceModel[Any]
+    model: AnyModel
     tokenizer: Tokenizer
     context: str
     name: str = "model"
@@ -30,9 +30,7 @@ class SentenceReader:
     letters_only: bool = False
 
     @classmethod
-    def of(
-        cls, model: SequenceModel[Any], tokenizer: Tokenizer, config: Mapping[str, Any], name: str | None = None
-    ) -> SentenceReader:
+    def of(cls, model: AnyModel, tokenizer: Tokenizer, config: Table, name: str | None = None) -> SentenceReader:
         """From a model and the configuration of its run."""
         text = config["text"]
         return cls(
@@ -79,6 +77,6 @@ class SentenceReader:
             )
         return int(ids[0])
 
-    def about(self, **more: Any) -> dict[str, Any]:
+    def about(self, **more: object) -> Table:
         """What a measurement says of its model."""
         return {"model": self.name, "trained_on": self.source} | more

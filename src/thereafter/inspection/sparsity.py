@@ -5,16 +5,14 @@ Shapes: T tokens, M orders.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from thereafter.inspection.measurement import Measurement
+from thereafter.models.base import Ids
 from thereafter.ngram.model import NgramModel
 
 
-def sparsity(model: NgramModel, new_ids: NDArray[np.integer[Any]], *, text: str = "") -> Measurement:
+def sparsity(model: NgramModel, new_ids: Ids, *, text: str = "") -> Measurement:
     """By order n: `counted` different n-grams, `possible` V^n, and of the n-grams of a new text the share `seen`.
 
     The longest n-gram the model finds at a token has the order of the trace; since a part of an n-gram that was seen

@@ -13,7 +13,6 @@ Shapes: T steps, H units.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter.cells.elman import ACTIVATIONS
+from thereafter.config import Table
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.inspection.measurement import Measurement
 from thereafter.layers.bptt import DERIVATIVES
@@ -91,7 +91,7 @@ def repeated_multiplication(
     Q_HH, _ = torch.linalg.qr(torch.randn(hidden, hidden, generator=drawn, dtype=torch.float64))
     x_H = torch.randn(hidden, generator=drawn, dtype=torch.float64)
     x_TH = 0.3 * torch.randn(steps, hidden, generator=drawn, dtype=torch.float64)
-    curves: dict[str, list[NDArray[Any]]] = {"power": [], "linear": [], "tanh": [], "lstm": [], "gates": []}
+    curves: dict[str, list[NDArray[np.float64]]] = {"power": [], "linear": [], "tanh": [], "lstm": [], "gates": []}
     for radius in radii:
         W_HH, y_H, norms = radius * Q_HH, x_H, []
         for _ in range(steps):
@@ -105,7 +105,7 @@ def repeated_multiplication(
     arrays = {name: np.stack(rows) for name, rows in curves.items()}
     labels = {"radius": np.array(radii), "step": np.arange(steps)}
     axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("radius", "step"))
-    about: dict[str, Any] = {"model": f"rnn, {hidden} units, orthogonal matrix times the radius", "forget": forget}
+    about: Table = {"model": f"rnn, {hidden} units, orthogonal matrix times the radius", "forget": forget}
     about |= {"text": "noise of size 0.3"}
     return Measurement(POWERS, arrays | labels, axes | {"radius": ("radius",), "step": ("step",)}, about)
 
@@ -125,7 +125,7 @@ def _run(U_HH: Tensor, x_TH: Tensor, activation: str) -> Tensor:
     return torch.stack(states)
 
 
-def _lstm_gains(W_HH: Tensor, x_TH: Tensor, forget: float) -> NDArray[Any]:
+def _lstm_gains(W_HH: Tensor, x_TH: Tensor, forget: float) -> NDArray[np.float64]:
     """The largest singular value of d c_T / d c_{T-d} for d = 0, 1, ...; gates stay where they are."""
     c_H, steps = torch.zeros_like(x_TH[0]), []
     for x_H in x_TH:
@@ -141,7 +141,7 @@ def _lstm_gains(W_HH: Tensor, x_TH: Tensor, forget: float) -> NDArray[Any]:
     return np.array(gains)
 
 
-def _gains(U_HH: Tensor, slope_TH: Tensor) -> NDArray[Any]:
+def _gains(U_HH: Tensor, slope_TH: Tensor) -> NDArray[np.float64]:
     """The largest singular value of d h_T / d h_{T-d} for d = 0, 1, ...; T is the last step."""
     product_HH, gains = torch.eye(len(U_HH), dtype=U_HH.dtype), []
     for slope_H in slope_TH.flip(0):

@@ -1,7 +1,7 @@
 """The states of a recurrent model over a long text, piece by piece: nothing as long as the text is ever in memory.
 
 A text is read as several stretches side by side, since a product of many rows is much faster than many products of
-one. Each stretch begins afresh, some tokens before the part it is asked about; those are read and not shown.
+one. Each stretch starts from `<s>` some tokens before its own part; the states of these are not given.
 
 Shapes: R rows, T steps, N places shown, U units of a field.
 """

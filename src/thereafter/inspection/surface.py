@@ -33,7 +33,7 @@ def prediction_surface(
         f(a, b) = mean + a v_1 + b v_2,    p = softmax(W f + b)
 
     Points of the plane are no states the model was ever in: what lies off the plane is left at its mean. `words` are
-    the tokens asked about; without any, the four likeliest over the plane. Returns `probability` [word, second, first],
+    the tokens to show; without any, the four likeliest over the plane. Returns `probability` [word, second, first],
     the grid `first`, `second`, the likeliest token at each place, and where the text's states lie: `point` [step, 2].
     """
     network = neural(model, "a plane of states")
@@ -49,17 +49,17 @@ def prediction_surface(
     with network.quietly():
         features = torch.from_numpy(lifted).to(network.device, network.embedding.weight.dtype)
         p_NV = network.head.log_prob(features).double().exp().cpu().numpy()
-    asked = [find_token(word, tokenizer) for word in words]
-    if not asked:
-        asked = np.argsort(-p_NV.max(axis=0), kind="stable")[:4].tolist()
+    shown = [find_token(word, tokenizer) for word in words]
+    if not shown:
+        shown = np.argsort(-p_NV.max(axis=0), kind="stable")[:4].tolist()
     likeliest = p_NV.argmax(axis=1)
     return Measurement(
         "prediction-surface",
         {
             "first": lines[0],
             "second": lines[1],
-            "word": np.array([tokenizer.piece(token) for token in asked]),
-            "probability": p_NV[:, asked].T.reshape(len(asked), grid, grid),
+            "word": np.array([tokenizer.piece(token) for token in shown]),
+            "probability": p_NV[:, shown].T.reshape(len(shown), grid, grid),
             "likeliest": np.array([tokenizer.piece(int(token)) for token in likeliest]).reshape(grid, grid),
             "likeliest_probability": p_NV.max(axis=1).reshape(grid, grid),
             "point": points_T2,

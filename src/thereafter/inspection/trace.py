@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError
 from thereafter.inspection import arrays as stored
 from thereafter.models.base import Ids, S, SequenceModel
 
-LIMIT = 2000  # tokens recorded unless more are asked for
+LIMIT = 2000  # tokens recorded by default
 _KEY = "trace"
 
 
@@ -31,7 +31,7 @@ class Trace:
     vocabulary: list[str]
     arrays: dict[str, NDArray[np.number]]
     axes: dict[str, tuple[str, ...]]
-    about: dict[str, Any] = field(default_factory=dict)
+    about: Table = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> NDArray[np.number]:
         return self.arrays[name]
@@ -45,7 +45,12 @@ class Trace:
 
     def save(self, path: str | Path) -> Path:
         """Write as `.npz`: every array by its name, and one JSON text `trace` with tokens, axes and vocabulary."""
-        described = {"tokens": self.tokens, "vocabulary": self.vocabulary, "axes": self.axes, "about": self.about}
+        described: stored.Description = {
+            "tokens": self.tokens,
+            "vocabulary": self.vocabulary,
+            "axes": self.axes,
+            "about": self.about,
+        }
         return stored.write(path, _KEY, described, self.arrays)
 
     @classmethod

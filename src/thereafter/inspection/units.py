@@ -6,7 +6,7 @@ where it does not, ties by halves (Hanley and McNeil 1982):
     AUC = (S - n1 (n1 + 1) / 2) / (n1 n0),    S the sum of the ranks of u at the n1 places where it holds
 
 A unit that is low there is as good a sign, so what counts is max(AUC, 1 - AUC), with its direction. For numbers it is
-Pearson's correlation, without its sign. Thousands of units are looked at, and some fit by luck: the unit is chosen on
+Pearson's correlation, without its sign. There are thousands of units, and some fit by luck: the unit is chosen on
 the first half of the text and its figure is that of the second, in the direction that was chosen. The control is the
 same search for the property moved along the text by large random offsets, whose runs are as long and which has nothing
 to do with the text below it (Karpathy, Johnson and Li 2015 looked for such units by eye).
@@ -18,21 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.properties import Property, token_ends
 from thereafter.inspection.streaming import stream_states
-from thereafter.models.base import SequenceModel
 from thereafter.progress import task
 from thereafter.text.tokenizers.base import Tokenizer
 
 LIMIT = 200_000
-"""Tokens looked at unless more are asked for."""
+"""Tokens read by default."""
 SAMPLE = 10_000
 """Places of the first half whose states are kept for the choice, spread evenly."""
 SHIFTS = 5
@@ -51,7 +50,7 @@ class _Half:
 
 
 def search(
-    model: SequenceModel[Any],
+    model: object,
     tokenizer: Tokenizer,
     text: str,
     properties: Sequence[Property],
@@ -60,7 +59,7 @@ def search(
     gates: bool = False,
     limit: int = LIMIT,
     seed: int = 0,
-    about: dict[str, Any] | None = None,
+    about: Table | None = None,
 ) -> Measurement:
     """The `top` units for each property: every layer's h and c, with `gates` also these.
 
@@ -106,7 +105,7 @@ def search(
         luck = selectivity(states_N1, truth_1N, yes_no_L[owner[shift] : owner[shift] + 1])[0, 0]
         control_S[shift] = luck * np.sign(control_LU[shift, unit])
 
-    def figure(signed: Any, kind: Any) -> Any:
+    def figure(signed: NDArray[np.float64], kind: NDArray[np.bool_]) -> NDArray[np.float64]:
         """From -1 .. 1 to what is reported: an AUC, or a correlation in the direction that was chosen."""
         return np.where(kind, 0.5 + signed / 2, signed)
 
@@ -134,7 +133,9 @@ def search(
     return Measurement("units", arrays, axes, facts | meanings | (about or {}))
 
 
-def selectivity(states_NU: NDArray[Any], labels_LN: NDArray[Any], yes_no_L: NDArray[np.bool_]) -> NDArray[np.float64]:
+def selectivity(
+    states_NU: NDArray[np.floating], labels_LN: NDArray[np.float64] | NDArray[np.bool_], yes_no_L: NDArray[np.bool_]
+) -> NDArray[np.float64]:
     """How every unit follows every labelling, -1 to 1, [L, U]: 2 AUC - 1, or Pearson's correlation.
 
     The ranks of a unit are worked out once, and serve all labellings in one product.
@@ -167,7 +168,7 @@ def selectivity(states_NU: NDArray[Any], labels_LN: NDArray[Any], yes_no_L: NDAr
     return follows_LU
 
 
-def _ranks(values_N: NDArray[Any]) -> NDArray[np.float64]:
+def _ranks(values_N: NDArray[np.floating]) -> NDArray[np.float64]:
     """Ranks from 1, equal values sharing the mean of theirs."""
     order = np.argsort(values_N)
     ordered = values_N[order]
@@ -178,9 +179,7 @@ def _ranks(values_N: NDArray[Any]) -> NDArray[np.float64]:
     return ranks
 
 
-def _read(
-    model: SequenceModel[Any], ids: NDArray[np.int32], gates: bool, wanted: list[str] | None, label: str
-) -> _Half:
+def _read(model: object, ids: NDArray[np.int32], gates: bool, wanted: list[str] | None, label: str) -> _Half:
     """All units at places spread over the text, or the wanted units at all places."""
     every = 1 if wanted is not None else max(1, -(-len(ids) // SAMPLE))
     places, parts, names = [], [], list(wanted or [])
@@ -198,7 +197,7 @@ def _read(
     return _Half(at[order], names, np.concatenate(parts)[order])
 
 
-def _shift(labels_LN: NDArray[Any], half: int, seed: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _shift(labels_LN: NDArray[np.float64], half: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Each labelling moved round by random offsets, each half within itself; and whose each is."""
     draw = np.random.default_rng(seed)
     moved, owner = [], []
@@ -210,7 +209,9 @@ def _shift(labels_LN: NDArray[Any], half: int, seed: int) -> tuple[NDArray[Any],
     return np.stack(moved), np.array(owner)
 
 
-def _check_labels(properties: Sequence[Property], labels_LN: NDArray[Any], yes_no_L: Any, half: int) -> None:
+def _check_labels(
+    properties: Sequence[Property], labels_LN: NDArray[np.float64], yes_no_L: NDArray[np.bool_], half: int
+) -> None:
     for one, label_N, yes_no in zip(properties, labels_LN, yes_no_L, strict=True):
         for part, where in ((label_N[:half], "first"), (label_N[half:], "second")):
             if not yes_no and (len(part) < _FEWEST or np.ptp(part) == 0):
@@ -223,7 +224,7 @@ def _check_labels(properties: Sequence[Property], labels_LN: NDArray[Any], yes_n
 
 
 def _stretch(
-    half: _Half, truth_N: NDArray[Any], column: int, tokenizer: Tokenizer, ids: NDArray[np.int32]
+    half: _Half, truth_N: NDArray[np.float64], column: int, tokenizer: Tokenizer, ids: NDArray[np.int32]
 ) -> tuple[list[str], NDArray[np.float32], NDArray[np.float64]]:
     """Where the property changes as much as anywhere: tokens, the unit's states and the truth."""
     size = min(SHOWN, len(truth_N))

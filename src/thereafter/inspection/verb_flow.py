@@ -1,13 +1,13 @@
 """Gradient flow from a verb back to its subject: the loss at the verb, each sentence from a fresh state.
 
-On running text most losses have nothing to ask of a word far back, and behind a line end nothing may be asked. Here
-every loss is that of a verb whose form the subject decides, `distance` words before it, so that a model which has
-learned the task has a reason to pass something on. All sentences of one measurement have the same distance.
+On running text most losses do not depend on a word far back, and none on a word before a line end. Here every loss
+is that of a verb whose form the subject decides, `distance` words before it: a model that has learned the task has a
+reason to pass something on. All sentences of one measurement have the same distance.
 
     norm(layer, k) = mean over sentences of | d loss / d state k steps back |,   k = 0 ... distance
 
 State 0 is the one the verb is expected from, state `distance` the one that has just read the subject. What d loss / d c
-and d loss / d h mean: see `gradients`; beside them stands the direct path of the memory, `direct_path`.
+and d loss / d h mean: see `gradients`; the direct path of the memory is that of `direct_path`.
 
 Shapes: B sentences, T steps, S size of a state, D = distance + 1.
 """

@@ -22,7 +22,7 @@ def dynamics(
         Path | None, typer.Option(help="Draw path, saturation and timescales: .html or .png.", callback=drawable)
     ] = None,
 ) -> None:
-    """How the state moves over a text, how far gates shut and open, how long units remember.
+    """How the state moves over a text, how far gates close and open, how long units remember.
 
     Example: thereafter inspect dynamics runs/book --text "the cat that the dogs saw was asleep" --figure cat.html
     """

@@ -52,8 +52,8 @@ def units(
 
     wanted = [named(name) for name in property or ([] if regex else ["quotes"])] + [of_regex(r) for r in regex or []]
     lm = load(run)
-    asked = {"top": top, "gates": gates, "limit": limit, "seed": seed}
-    ranking = instruments.units(lm, source, *wanted, part=part, encoding=encoding, **asked)
+    options = {"top": top, "gates": gates, "limit": limit, "seed": seed}
+    ranking = instruments.units(lm, source, *wanted, part=part, encoding=encoding, **options)
     for row, one in enumerate(wanted):
         _print_table(ranking, row, one.name)
         if sys.stdout.isatty() and "NO_COLOR" not in os.environ:

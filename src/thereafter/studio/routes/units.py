@@ -13,7 +13,7 @@ from thereafter.studio.routes.common import LoadedStudio, TheVisitor, as_json, m
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
-    from thereafter.models.recurrent import RecurrentModel
+    from thereafter.models.neural import NeuralModel
     from thereafter.text.tokenizers.base import Tokenizer
 
 router = make_router()
@@ -59,7 +59,7 @@ def properties(studio: LoadedStudio) -> list[PropertyAnswer]:
 async def ranked(asked: RankedAsked, visitor: TheVisitor) -> Response:
     """The units that follow a property best, over a text of the model's own."""
 
-    def copy(lm: LanguageModel) -> tuple[RecurrentModel, Tokenizer, str, str]:
+    def copy(lm: LanguageModel) -> tuple[NeuralModel, Tokenizer, str, str]:
         from thereafter.studio.verbs.units import own_text, separate
 
         return separate(lm), lm.tokenizer, *own_text(lm)

@@ -8,7 +8,7 @@ from thereafter.decoding.sampling import draw, generators
 from thereafter.decoding.warping import Warping
 from thereafter.decoding.writing import Written
 from thereafter.language_model import LanguageModel
-from thereafter.models.recurrent import RecurrentModel
+from thereafter.models.neural import NeuralModel
 from thereafter.models.state import NeuralState
 from thereafter.studio.answers.generation import LikelyAnswer, PieceAnswer
 from thereafter.studio.verbs.numbers import number, rows
@@ -86,9 +86,9 @@ class GrowingText:
 
     def _state_rows(self) -> list[list[float | None]]:
         model = self.lm.model
-        if not isinstance(model, RecurrentModel) or not isinstance(self._state, NeuralState):
+        if not isinstance(model, NeuralModel) or not isinstance(self._state, NeuralState):
             return []
-        lanes = model.layers.lanes
-        hidden = [self._state.memory[f"{model.fields[0]}_{lane.name}"][0, :MOST_UNITS] for lane in lanes]
+        carried = model.carried(self._state)
+        hidden = [carried[f"{layer}.{model.fields[0]}"][0, :MOST_UNITS] for layer in model.cells]
         # in float64, where 0.1 is written as 0.1
         return rows(np.round(h_U.double().cpu().numpy(), _DIGITS) for h_U in hidden)

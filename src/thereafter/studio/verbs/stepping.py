@@ -6,12 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.cells.base import Cell
-from thereafter.cells.gru import GRU
 from thereafter.errors import OptionError
 from thereafter.language_model import LanguageModel
-from thereafter.layers.lanes import Lane
 from thereafter.models.base import Logs
-from thereafter.models.recurrent import RecurrentModel
+from thereafter.models.neural import NeuralModel
 from thereafter.models.state import NeuralState
 from thereafter.studio.answers.prediction import CandidateAnswer
 from thereafter.studio.answers.stepping import BeforeAnswer, GateAnswer, StepAnswer, TakenAnswer
@@ -51,17 +49,18 @@ def step(
     ids = lm.encode(text)
     if not len(ids):
         raise OptionError("the text to read is empty; expected at least one token; try a word")
-    lanes = _lanes(lm, layer)
-    shown = max(1, sum(_numbers(lane.cell, gates) for lane in lanes))
+    cells = _cells(lm, layer)
+    shown = max(1, sum(_numbers(cell, gates) for cell in cells.values()))
     count = min(limit, len(ids), max(1, MOST_NUMBERS // shown))
     state = lm.state_after(lm.encode(prompt))
-    memory = state.memory if isinstance(state, NeuralState) else {}
+    carried = lm.model.carried(state) if isinstance(lm.model, NeuralModel) and isinstance(state, NeuralState) else {}
     recorded = {name: array for name, (_, array) in lm.model.record(ids[:count], state).items()}
-    fields = {f"{lane.name}.{field}": f"{field}_{lane.name}" for lane in lanes for field in lane.cell.state_sizes()}
-    shown_gates = [gate for gate in GATES if gates and lanes and f"{lanes[0].name}.{gate}" in recorded]
-    levels = [f"{lane.name}.{gate}" for lane in lanes for gate in shown_gates]
+    fields = [f"{name}.{field}" for name, cell in cells.items() for field in cell.state_sizes()]
+    shown_gates = [gate for gate in GATES if gates and any(f"{name}.{gate}" in recorded for name in cells)]
+    levels = [f"{name}.{gate}" for name in cells for gate in shown_gates]
+    first = next(iter(cells.values()), None)
     before = BeforeAnswer(
-        state={name: numbers(memory[key][0].float().cpu().numpy()) for name, key in fields.items()},
+        state={name: numbers(carried[name][0].float().cpu().numpy()) for name in fields},
         next=_expected(lm, lm.model.predict(state), prompt, k),
     )
     steps = []
@@ -79,9 +78,9 @@ def step(
             )
         )
     return StepAnswer(
-        layers=[lane.name for lane in _lanes(lm, None)],
-        gates=[GateAnswer(name=gate, meaning=_meaning(lanes[0].cell, gate)) for gate in shown_gates],
-        equations=equations(lanes[0].cell) if lanes else [],
+        layers=list(_cells(lm, None)),
+        gates=[GateAnswer(name=gate, meaning=_meaning(first, gate)) for gate in shown_gates],
+        equations=[] if first is None else equations(first),
         twin=twin_of(lm, text),
         before=before,
         steps=steps,
@@ -89,14 +88,15 @@ def step(
     )
 
 
-def _lanes(lm: LanguageModel, layer: int | None) -> list[Lane]:
-    """The layers that are shown; a model that does not recur has none."""
-    if not isinstance(lm.model, RecurrentModel):
-        return []
-    lanes = list(lm.model.layers.lanes)
-    if layer is not None and layer >= len(lanes):
-        raise OptionError(f"layer is {layer} and the model has {len(lanes)}; expected 0 to {len(lanes) - 1}")
-    return lanes if layer is None else [lanes[layer]]
+def _cells(lm: LanguageModel, layer: int | None) -> dict[str, Cell]:
+    """The cells of the layers that are shown, by layer; a model that does not recur has none."""
+    cells = dict(lm.model.cells) if isinstance(lm.model, NeuralModel) else {}
+    if layer is None or not cells:
+        return cells
+    if layer >= len(cells):
+        raise OptionError(f"layer is {layer} and the model has {len(cells)}; expected 0 to {len(cells) - 1}")
+    name = list(cells)[layer]
+    return {name: cells[name]}
 
 
 def _numbers(cell: Cell, gates: bool) -> int:
@@ -119,9 +119,10 @@ def _expected(lm: LanguageModel, logp_1V: Logs, before: str, k: int) -> list[Can
     return [candidate(lm, before, token, p) for token, p in lm.likeliest(np.asarray(logp_1V)[0], k)]
 
 
-def _meaning(cell: Cell, gate: str) -> str:
+def _meaning(cell: Cell | None, gate: str) -> str:
     """What a gate says at 1; of an update gate it depends on the cell, and in a GRU on its settings."""
     if gate != "update":
         return GATES[gate]
-    keeps = isinstance(cell, GRU) and cell.options.update == "old"
+    memory = None if cell is None else cell.memory_gate
+    keeps = memory is not None and memory.keeps
     return "how much of the old state is kept" if keeps else "how much of the state is made new"
