@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from thereafter import progress
+from thereafter.cells.base import HState
 from thereafter.cells.elman import Elman
 from thereafter.inspection.measurement import Measurement
 from thereafter.kernels.scan import unroll
@@ -63,5 +64,5 @@ def _by_autograd(x_BSI: Tensor, h0: Tensor, W: Tensor, U: Tensor, b: Tensor) -> 
     weights = {"weight_ih": W, "weight_hh": U, "bias_ih": b}
     weights = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
     with saved_for_backward() as saved:
-        unroll(cell, x_BSI, cell.state_type(h0), weights, kernel="reference")
+        unroll(cell, x_BSI, HState(h0), weights, kernel="reference")
     return saved.bytes
