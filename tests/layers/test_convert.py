@@ -31,6 +31,8 @@ def test_there_and_back_without_loss(theirs: torch.nn.RNNBase):
         assert torch.equal(ours.state_dict()[name], weight)
         assert torch.equal(back.state_dict()[name], weight)
     theirs.load_state_dict(ours.state_dict())  # by name, all there and nothing more
+    x = torch.randn(5, 2, 3, dtype=next(theirs.parameters()).dtype)
+    assert torch.equal(back(x)[0], theirs(x)[0])  # what a module does not show in its repr: the nonlinearity
 
 
 def test_conventions_that_torch_writes_otherwise():

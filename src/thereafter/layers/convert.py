@@ -100,8 +100,10 @@ def to_torch(module: Recurrent) -> nn.RNNBase:
         made = nn.LSTM(**common, proj_size=cell.options.proj_size)
     elif isinstance(cell, GRU):
         made = nn.GRU(**common)
+    elif isinstance(cell, Elman):
+        made = nn.RNN(**common, nonlinearity=cell.options.nonlinearity)
     else:
-        made = nn.RNN(**common, nonlinearity=getattr(cell, "nonlinearity", "tanh"))
+        raise OptionError(f"torch has no such layer: it does not know the cell {cell.name!r}")
     own = dict(module.named_parameters())
     with torch.no_grad():
         for name, target in made.named_parameters():
