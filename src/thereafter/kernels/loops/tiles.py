@@ -16,7 +16,7 @@ import numpy as np
 
 from thereafter.compiled import CFunction, c_function, compiled_once, intrinsic
 from thereafter.kernels.arrays import FloatType
-from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, Kind, Signature, Value
+from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, IrType, Signature, Value
 from thereafter.packages import require
 
 ir, binding = (require(f"llvmlite.{name}", "a compiled loop") for name in ("ir", "binding"))
@@ -86,7 +86,7 @@ def _write_tile(builder: Builder, rows: int, vectors: int, size: int, args: Sequ
     number = ir.DoubleType() if size == 8 else ir.FloatType()
     vector, byte = ir.VectorType(number, lanes), ir.IntType(8).as_pointer()
 
-    def at(address: Value, kind: Kind) -> Value:
+    def at(address: Value, kind: IrType) -> Value:
         return builder.inttoptr(address, kind.as_pointer())
 
     def move_by(address: Value, times: int, step: Value) -> Value:
@@ -235,7 +235,7 @@ def first_lanes(builder: Builder, count: Value, lanes: int) -> Value:
     return builder.icmp_signed("<", ir.Constant(order, list(range(lanes))), spread)
 
 
-def masked_load(builder: Builder, place: Value, mask: Value, vector: Kind, size: int) -> Value:
+def masked_load(builder: Builder, place: Value, mask: Value, vector: IrType, size: int) -> Value:
     """The numbers of a vector that the mask names, 0 for the others, which are not read."""
     kind = ir.FunctionType(vector, [place.type, _I32, mask.type, vector])
     load = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{vector.count}f{8 * size}.p0")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from thereafter.compiled import intrinsic
-from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, Kind, Signature, Value
+from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, IrType, Signature, Value
 from thereafter.kernels.loops.tiles import VECTOR_BYTES, cgutils, first_lanes, ir, masked_load, masked_store, types
 
 _FUSED = ("contract", "nsz", "arcp")  # a product and a sum may become one instruction; a NaN stays a NaN
@@ -78,7 +78,7 @@ class Lanes:
         builder: Builder,
         starts: dict[str, Value],
         places: dict[str, Value],
-        number: Kind,
+        number: IrType,
         lanes: int,
         mask: Value | None = None,
     ) -> None:
@@ -148,7 +148,7 @@ def row_loop(formula: Formula, *names: str) -> Callable[..., None]:
 
 
 def _lanes_at(
-    builder: Builder, names: Sequence[str], starts: list[Value], index: Value, size: int, number: Kind, lanes: int,
+    builder: Builder, names: Sequence[str], starts: list[Value], index: Value, size: int, number: IrType, lanes: int,
     mask: Value | None = None,
 ) -> Lanes:  # fmt: skip
     """The arrays at the vector `index`, each of `size` bytes."""
