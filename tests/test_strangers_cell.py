@@ -107,7 +107,7 @@ from thereafter.inspection.properties import of_regex
 from thereafter.models.build import build, settings_of
 from thereafter.text.tokenizers import TOKENIZERS
 torch.manual_seed(0)
-text = "the cat sat on the mat and the dog sat on the cat " * 60
+text = "the cat sat on the mat and the dog sat on the cat " * 120
 tokenizer = TOKENIZERS.load("char").fit(lambda: iter([text]))
 settings = settings_of("my-mogrifier")(hidden=6, layers=2)
 model = build("my-mogrifier", settings, vocabulary_size=len(tokenizer.vocabulary))
