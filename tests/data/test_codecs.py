@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thereafter.data.codecs import CODECS, Codec, restored, stored
+from thereafter.data.codecs import CODECS, Codec, restore_codecs, store_codecs
 from thereafter.data.scaler import Scaler
 from thereafter.errors import FormatError
 from thereafter.tasks.lexicon import Lexicon
@@ -33,7 +33,7 @@ def codecs() -> dict[str, tuple[Codec[Any, Any], Any]]:
 @pytest.mark.parametrize("name", codecs())
 def test_a_codec_gives_values_back_after_json_too(name: str):
     codec, value = codecs()[name]
-    again: Any = restored(json.loads(json.dumps(stored({"it": codec}))))["it"]
+    again: Any = restore_codecs(json.loads(json.dumps(store_codecs({"it": codec}))))["it"]
     assert type(again) is type(codec)
     assert again.size == codec.size
     numbers = codec.encode(value)
@@ -51,4 +51,4 @@ def test_every_kind_in_the_table_is_tried_here():
 )
 def test_what_is_damaged_is_refused(damaged: Any):
     with pytest.raises(FormatError):
-        restored({"it": damaged})
+        restore_codecs({"it": damaged})

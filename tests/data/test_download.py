@@ -160,7 +160,7 @@ def test_a_cut_transfer_is_resumed_within_the_call(server: Server, target: Path,
 
 def test_an_interrupted_download_is_resumed_by_the_next_call(server: Server, target: Path) -> None:
     server.orders["/a.txt"] = ["cut 120000"]
-    with pytest.raises(DownloadError, match=r"120,000 of 300,000 bytes.*try: again when the network is back"):
+    with pytest.raises(DownloadError, match=r"120,000 of 300,000 bytes.*try again when the network is back"):
         get(server.url(), target, attempts=1)
     assert left(target) == ["a.txt.part"]
     get(server.url(), target)
@@ -271,7 +271,7 @@ def test_no_server_and_other_schemes(server: Server, tmp_path: Path, target: Pat
     (tmp_path / "a.txt").write_bytes(CONTENT)
     with pytest.raises(DownloadError, match="only http and https"):
         get((tmp_path / "a.txt").as_uri(), target)
-    with pytest.raises(DownloadError, match=r"no connection.*try: again when the network is back"):
+    with pytest.raises(DownloadError, match=r"no connection.*try again when the network is back"):
         get("http://127.0.0.1:9/a.txt", target)
     assert left(target) == []
 

@@ -1,7 +1,7 @@
-"""The table of named corpora: which files, what they must contain, where they live, on what terms.
+"""The table of named corpora: their files, hashes, addresses and licences.
 
 A new corpus is one more card in `CARDS`. Sizes and sha256 are those of the uncompressed content, whether a file is
-kept as NAME or as NAME.gz. Addresses are pinned to a commit, so that they can only ever answer with these bytes.
+stored as NAME or as NAME.gz. Addresses are pinned to a commit, so that their content never changes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class CorpusFile:
 
 @dataclass(frozen=True)
 class CorpusCard:
-    """What is known about a corpus before anything is opened.
+    """A corpus as the catalogue describes it.
 
     `kind` says how its files are to be read: "text" (running text), "pairs" (sentences in several languages),
     "tagged" (CoNLL-U) or "labelled" (a sentence and its label). `tokens` is the default tokenizer. `by_hand` says how
-    to come by the files where no address delivers them. `independent_lines`: nothing in a line depends on another.
+    to get the files if there is no address. `independent_lines`: nothing in a line depends on another.
     """
 
     name: str

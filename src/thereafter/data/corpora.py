@@ -1,8 +1,8 @@
-"""Named corpora: what there is, where each is found on this machine, and getting it here.
+"""Named corpora: which there are, where they are on this machine, and how to get them.
 
-Each file is looked for in `$THEREAFTER_DATA/<name>/`, then in the cache, as NAME or NAME.gz; then it is downloaded
-where an address is known; else the error says which file to place where. Whatever is found is checked by the sha256
-of its uncompressed content, once: the cache remembers which file, in which state, was found to be right.
+Each file is looked for in `$THEREAFTER_DATA/<name>/`, then in the cache, as NAME or NAME.gz; then it is downloaded if
+an address is known; else the error says which file to place where. The sha256 of the uncompressed content of every file
+is checked once: the cache remembers which file was correct in which state.
 
 >>> card("ptb").tokens
 'word'
@@ -47,7 +47,7 @@ coarse that a further change could leave its times as they are."""
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus that is here: the file of each part (plain or .gz), its default tokenizer, and where it comes from.
+    """A corpus on this machine: the file of each part (plain or .gz), its default tokenizer, and its origin.
 
     `detail` is one line to print beside results: the folder of a classic corpus, the version and sha256 of a built-in
     one. `kind` is "text" for running text, `independent_lines` whether each line stands alone; see `CorpusCard`.
@@ -74,7 +74,7 @@ def card(name: str) -> CorpusCard:
 
 
 def locate(name: str, *, download: bool = True) -> Corpus:
-    """Find a corpus, check it, and say where its parts are; with `download`, fetch what is missing into the cache.
+    """Find a corpus, check it, and return its parts; with `download`, missing files are fetched into the cache.
 
     Raises UnknownNameError, ChecksumError (a file with other content), CorpusError (missing, with what to place
     where), and what `download.fetch` raises.
@@ -86,71 +86,71 @@ def locate(name: str, *, download: bool = True) -> Corpus:
     missing = [file for file in known.files if _find(known, file) is None]
     if any(not (download and file.urls) for file in missing):
         raise CorpusError(_what_to_place(known, missing, download))
-    parts = {file.part: _checked(known, file, download) for file in known.files}
+    parts = {file.part: _find_or_fetch(known, file, download) for file in known.files}
     detail = "found in " + _folders(parts.values())
     return Corpus(name, parts, known.tokens, detail, known.kind, known.independent_lines)
 
 
 def status(name: str) -> str:
-    """Where a corpus stands, in a few words, without downloading, checking or building anything."""
+    """The state of a corpus in a few words, without downloading, checking or building anything."""
     known = card(name)
     if known.builtin:
         return "built in"
-    found = [path for path in (_find(known, file) for file in known.files) if path is not None]
+    paths = [path for path in (_find(known, file) for file in known.files) if path is not None]
     missing = [file for file in known.files if _find(known, file) is None]
-    here = f"found in {_folders(found)}" if found else ""
+    here = f"found in {_folders(paths)}" if paths else ""
     if not missing:
-        cached = all(path.parent == _cached(name) for path in found)
-        return f"in the cache, {_folders(found)}" if cached else here
+        cached = all(path.parent == _cache_of(name) for path in paths)
+        return f"in the cache, {_folders(paths)}" if cached else here
     if all(file.urls for file in missing):
         rest = f"can be downloaded ({sum(file.bytes for file in missing) / 1e6:.1f} MB)"
     else:
         rest = "place by hand: " + ", ".join(file.filename for file in missing if not file.urls)
-    return f"{len(missing)} of {len(known.files)} files missing, {rest}; {here}" if found else rest
+    return f"{len(missing)} of {len(known.files)} files missing, {rest}; {here}" if paths else rest
 
 
-def _cached(name: str) -> Path:
+def _cache_of(name: str) -> Path:
     return cache_folder() / "corpora" / name
 
 
 def _find(known: CorpusCard, file: CorpusFile) -> Path | None:
-    """The first place that has the file, whatever is in it."""
+    """The first path that has the file, whatever its content."""
     data = data_folder()
-    for folder in ([data / known.name] if data else []) + [_cached(known.name)]:
+    for folder in ([data / known.name] if data else []) + [_cache_of(known.name)]:
         for filename in (file.filename, f"{file.filename}.gz"):
-            if os.path.isfile(folder / filename):  # unlike Path.is_file, no error in a folder that is closed to us
+            if os.path.isfile(folder / filename):  # unlike Path.is_file, no error in a folder without permission
                 return folder / filename
     return None
 
 
-def _checked(known: CorpusCard, file: CorpusFile, download: bool) -> Path:
-    """The file's path, its content known to be right."""
+def _find_or_fetch(known: CorpusCard, file: CorpusFile, download: bool) -> Path:
+    """The path of the file, after its content was checked; downloaded if it is missing or damaged."""
     path = _find(known, file)
     if path is not None:
-        if _remembered(path, file):
+        if _is_remembered(path, file):
             return path
         state = _state(path)
         problem = content_problem(path, sha256=file.sha256, size=file.bytes)
         if problem is None:
             _remember(path, file, state)
             return path
-        # A damaged file in the cache is ours to replace; one in the user's folder is not.
-        if path.parent != _cached(known.name) or not (download and file.urls):
+        # A damaged file in the cache is replaced; one in the user's folder is left alone.
+        if path.parent != _cache_of(known.name) or not (download and file.urls):
             raise ChecksumError(
                 f"{path} is not the file that the corpus {known.name!r} is made of: {problem}; try: put the original "
                 "back, or move this file away so that the corpus is looked for elsewhere"
             )
         progress.note(f"{path} is damaged ({problem}); downloading it again")
     compressed = file.urls[0].endswith(".gz")
-    target = _cached(known.name) / (f"{file.filename}.gz" if compressed else file.filename)
+    target = _cache_of(known.name) / (f"{file.filename}.gz" if compressed else file.filename)
     fetched = fetch(file.urls, target, sha256=file.sha256, size=file.bytes, label=f"{known.name}/{file.filename}")
     if path is not None and path != fetched:
-        path.unlink(missing_ok=True)  # damaged, and found before the good one under its other name
+        path.unlink(missing_ok=True)  # the damaged one, which has precedence over the good one by its name
     return fetched
 
 
 def _what_to_place(known: CorpusCard, missing: list[CorpusFile], download: bool) -> str:
-    """The error for a corpus that is not here: the files, the folders, and how to come by them."""
+    """The message for a missing corpus: its files, the folders they belong in, and how to get them."""
     wanted = ", ".join(f"{file.filename} ({file.bytes:,} bytes, sha256 {file.sha256})" for file in missing)
     data = data_folder()
     if data is None:
@@ -159,7 +159,7 @@ def _what_to_place(known: CorpusCard, missing: list[CorpusFile], download: bool)
         first = f"{data / known.name}" + (
             "" if data.is_dir() else f" (THEREAFTER_DATA is {data}, which is not a folder)"
         )
-    places = f"{first} or {_cached(known.name)}"
+    places = f"{first} or {_cache_of(known.name)}"
     if known.by_hand:
         way = f"{known.by_hand}, then place it there"
     elif all(file.urls for file in missing) and not download:
@@ -177,13 +177,13 @@ def _folders(paths: Iterable[Path]) -> str:
 
 
 def _state(path: Path) -> list[int]:
-    """What changes when a file changes. The change time is there because, unlike the rest, it cannot be set back."""
-    known = path.stat()
-    return [known.st_size, known.st_mtime_ns, known.st_ctime_ns]
+    """Figures that change with the file. The change time is among them because, unlike the rest, it cannot be set."""
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def _memory() -> dict[str, object]:
-    """Which files were checked in which state. A missing or spoilt memory is an empty one: it costs one more look."""
+    """The files that were checked, and in which state. A missing or damaged list counts as empty."""
     try:
         kept = json.loads((cache_folder() / "verified.json").read_bytes())
     except (OSError, ValueError):
@@ -191,15 +191,14 @@ def _memory() -> dict[str, object]:
     return kept if isinstance(kept, dict) else {}
 
 
-def _remembered(path: Path, file: CorpusFile) -> bool:
+def _is_remembered(path: Path, file: CorpusFile) -> bool:
     return _memory().get(str(path.absolute())) == [*_state(path), file.sha256]
 
 
 def _remember(path: Path, file: CorpusFile, state: list[int]) -> None:
-    """Keep that the file in this state has the right content.
+    """Remember that the file in this state has the right content.
 
-    Two processes at once may lose each other's line, never spoil the file; a cache that cannot be written is no
-    reason to refuse a good corpus.
+    Two processes at once may lose an entry but cannot damage the list; a cache that cannot be written is no error.
     """
     if time.time_ns() - max(state[1:]) < _SETTLED_NS:
         return

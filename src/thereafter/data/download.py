@@ -1,12 +1,12 @@
-"""Bring one file over the network, whole and checked, or not at all.
+"""Download one file, complete and checked, or not at all.
 
-The file grows as `NAME.part` beside its target and takes the target's name only when its sha256 is right, so that
-nobody ever sees half a file under the real name. A transfer that was cut leaves its `.part` (and only then): the next
-call asks the server for the rest. Wrong content, too much content and a full disk leave nothing.
+The file is written as `NAME.part` beside its target and gets its real name only when its sha256 is right, so that no
+reader ever sees half a file. Only an interrupted transfer leaves its `.part`: the next call asks the server for the
+rest. Wrong content, too much content and a full disk leave nothing.
 
-One process downloads a file at a time; a second one waits, and finds the file there. The lock is the operating
-system's, held through a file in the cache's `locks` folder, so that a killed process leaves no lock behind. Where
-locks are not to be had (some network folders) each process takes a `.part` of its own and does without resuming.
+One process downloads a file at a time; a second one waits, and then finds the file. The operating system holds the
+lock, on a file in the `locks` folder of the cache, so that a killed process leaves no lock. Where locks do not work
+(some network folders) each process writes a `.part` of its own and cannot resume it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from http.client import HTTPException, HTTPMessage, HTTPResponse
 from pathlib import Path
 from typing import IO
 from urllib import request
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from uuid import uuid4
 
 from thereafter import progress
@@ -34,15 +34,15 @@ _BLOCK = 1 << 16
 
 
 class _Failed(Exception):
-    """This address cannot help; another may."""
+    """The download from this address failed; another address may work."""
 
 
 class _Mismatch(_Failed):
-    """This address delivers something else than was promised."""
+    """This address delivers other content than expected."""
 
 
 class _Interrupted(_Failed):
-    """The transfer stopped midway; what came is kept."""
+    """The transfer stopped midway; the part that came is kept."""
 
 
 class _Unresumable(_Failed):
@@ -61,8 +61,8 @@ def fetch(
 ) -> Path:
     """Download `target` from the first of `urls` that delivers the content with this `sha256` and `size`.
 
-    Both describe the uncompressed content; a target that ends in .gz is stored as it comes and checked inflated. A
-    cut transfer is taken up again up to `attempts` times an address. Never reads more than the promised size.
+    Both describe the uncompressed content; a target that ends in .gz is stored compressed and checked decompressed. An
+    interrupted transfer is resumed up to `attempts` times an address. Never reads more than the expected size.
     Raises ChecksumError (wrong content), DownloadError (no content) or StorageError (the disk), each with what to do.
     """
     addresses = (urls,) if isinstance(urls, str) else tuple(urls)
@@ -84,7 +84,7 @@ def fetch(
                     os.replace(part, target)
                 except OSError as trouble:
                     part.unlink(missing_ok=True)
-                    raise _storage(target, trouble) from trouble
+                    raise _storage_error(target, trouble) from trouble
                 return target
         finally:
             if not alone:
@@ -93,10 +93,10 @@ def fetch(
 
 
 def content_problem(path: Path, *, sha256: str, size: int, compressed: bool | None = None) -> str | None:
-    """What is wrong with a file's content, as "got ..., expected ..."; None where it is as promised.
+    """What is wrong with the content of a file, as "got ..., expected ..."; None if it is right.
 
-    A .gz (or `compressed=True`) is inflated block by block, to one byte beyond the promised size and no further: a
-    small file that would inflate to gigabytes costs nothing.
+    A .gz (or `compressed=True`) is decompressed block by block, to one byte beyond the expected size and no further: a
+    small file that would decompress to gigabytes does no harm.
     """
     expected = f"expected {size:,} bytes with sha256 {sha256}"
     digest, seen = hashlib.sha256(), 0
@@ -128,7 +128,7 @@ def _download(
 ) -> None:
     """Fill `part` from one address until its content is right; raises a _Failed.
 
-    It comes to an end: cuts are counted, and content that came whole from this address is judged once.
+    It terminates: interruptions are counted, and content that came complete from this address is checked once.
     """
     # Deflate adds at most a few bytes a block to what it cannot compress; a hundredth is far above that.
     limit = size + size // 100 + 4096 if compressed else size
@@ -146,25 +146,25 @@ def _download(
                     raise
                 continue
             except _Unresumable:
-                pass  # the partial file is whole already, or not the beginning of what is there now: look
+                pass  # the partial file is complete already, or no longer the beginning of the file: check it
         problem = content_problem(part, sha256=sha256, size=size, compressed=compressed)
         if problem is None:
             return
         part.unlink(missing_ok=True)
         if began_at == 0:
             raise _Mismatch(problem)
-        # The older beginning may be at fault, so once more from the start.
+        # The older beginning may be wrong, so once more from the start.
 
 
 def _transfer(url: str, part: Path, label: str, limit: int, size: int | None, timeout: float) -> int:
-    """One request. Appends to `part` where the server continues it, else starts it afresh; returns where it began."""
+    """One request. Appends to `part` if the server continues it, else starts over; returns the offset it began at."""
     offset = _size(part)
     with _ask(url, offset, timeout) as response:
         if response.status == 206 and offset:
             if not (response.headers.get("Content-Range") or "").startswith(f"bytes {offset}-"):
                 raise _Unresumable("the server continued in the wrong place")
         elif response.status == 200:
-            offset = 0  # the server sends all of it, whatever was asked for
+            offset = 0  # the server sends the whole file, whatever range was requested
         else:
             raise _Failed(f"the server answered {response.status}")
         encoding = response.headers.get("Content-Encoding") or "identity"
@@ -196,9 +196,9 @@ def _transfer(url: str, part: Path, label: str, limit: int, size: int | None, ti
         except _Mismatch:
             part.unlink(missing_ok=True)
             raise
-        except OSError as trouble:  # the disk: what the network can do has become _Interrupted in _blocks
+        except OSError as trouble:  # the disk: errors of the network became _Interrupted in _blocks
             part.unlink(missing_ok=True)
-            raise _storage(part, trouble) from trouble
+            raise _storage_error(part, trouble) from trouble
     return offset
 
 
@@ -216,15 +216,16 @@ def _ask(url: str, offset: int, timeout: float) -> HTTPResponse:
         if answer.code == 416 and offset:
             raise _Unresumable("the server has nothing beyond the partial file") from None
         raise _Failed(f"the server answered {answer.code} {answer.reason}") from None
-    except (OSError, HTTPException, ValueError) as trouble:  # ValueError: a redirect to nonsense
-        raise _Failed(f"no connection ({getattr(trouble, 'reason', None) or trouble})") from None
+    except (OSError, HTTPException, ValueError) as trouble:  # ValueError: an invalid redirect
+        reason = trouble.reason if isinstance(trouble, URLError) else trouble
+        raise _Failed(f"no connection ({reason})") from None
     if not isinstance(response, HTTPResponse):
         raise _Failed("the answer did not come over HTTP")
     return response
 
 
 class _Redirects(request.HTTPRedirectHandler):
-    """Follows redirects, and lets go of the connection also where one leads to nonsense."""
+    """Follows redirects, and closes the connection even if a redirect is invalid."""
 
     def http_error_302(
         self, req: request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
@@ -239,7 +240,7 @@ class _Redirects(request.HTTPRedirectHandler):
 
 
 def _opener() -> request.OpenerDirector:
-    """An opener that knows http and https alone, so that a redirect cannot lead to file: or ftp:."""
+    """An opener for http and https alone, so that a redirect cannot lead to file: or ftp:."""
     opener = request.OpenerDirector()
     for handler in (
         request.ProxyHandler,
@@ -266,20 +267,20 @@ def _blocks(response: HTTPResponse) -> Iterator[bytes]:
 
 
 def _explain(failures: list[tuple[str, _Failed]], target: Path) -> DownloadError | ChecksumError:
-    """One error for all addresses, and the way to do it by hand."""
+    """One error for all addresses, with how to get the file by hand."""
     if not failures:
         return DownloadError(f"no address is known for {target.name}; try: place the file as {target}")
-    told = "; ".join(f"{url}: {failure}" for url, failure in failures)
+    failed = "; ".join(f"{url}: {failure}" for url, failure in failures)
     by_hand = (
         f"fetch {failures[0][0]} by hand and place it as {target}, "
         f"or as {target.parent.name}/{target.name} in a folder that THEREAFTER_DATA names"
     )
     if any(isinstance(failure, _Mismatch) for _, failure in failures):
         return ChecksumError(
-            f"what was downloaded as {target.name} is not what it must be, and was thrown away ({told}); try: {by_hand}"
+            f"what was downloaded as {target.name} has the wrong content and was deleted ({failed}); try: {by_hand}"
         )
     return DownloadError(
-        f"{target.name} could not be downloaded ({told}); try: again when the network is back, or {by_hand}"
+        f"{target.name} could not be downloaded ({failed}); try again when the network is back, or {by_hand}"
     )
 
 
@@ -287,10 +288,10 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as trouble:
-        raise _storage(folder, trouble) from trouble
+        raise _storage_error(folder, trouble) from trouble
 
 
-def _storage(path: Path, trouble: OSError) -> StorageError:
+def _storage_error(path: Path, trouble: OSError) -> StorageError:
     return StorageError(
         f"cannot write {path}: {trouble.strerror or trouble}; "
         "try: free some space, or set THEREAFTER_CACHE to a folder that can be written"
@@ -306,7 +307,7 @@ def _size(path: Path) -> int:
 
 @contextmanager
 def _alone(target: Path) -> Iterator[bool]:
-    """Hold the right to download `target`; yields False where the file system has no locks."""
+    """Lock the download of `target`; yields False if the file system has no locks."""
     key = hashlib.sha256(os.fsencode(target.absolute())).hexdigest()[:24]
     try:
         folder = cache_folder() / "locks"
@@ -315,12 +316,12 @@ def _alone(target: Path) -> Iterator[bool]:
     except OSError:
         yield False
         return
-    with handle:  # closing it lets go of the lock
+    with handle:  # closing it releases the lock
         yield _wait_for(handle, target.name)
 
 
 def _wait_for(handle: IO[bytes], name: str) -> bool:
-    said = False
+    noted = False
     while True:
         try:
             _lock(handle)
@@ -329,9 +330,9 @@ def _wait_for(handle: IO[bytes], name: str) -> bool:
             taken = isinstance(trouble, PermissionError if sys.platform == "win32" else BlockingIOError)
             if not taken:
                 return False
-            if not said:
+            if not noted:
                 progress.note(f"another process is downloading {name}; waiting for it")
-                said = True
+                noted = True
             time.sleep(0.1)
 
 

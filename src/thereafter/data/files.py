@@ -1,4 +1,4 @@
-"""Files under one name, and the named parts of a corpus: bytes, whatever they mean to those who read them.
+"""Several files as one, and the named parts of a corpus: bytes, whatever they mean to their readers.
 
 Text, examples, series and pictures are read on top of these: `text.sources.Source` is `Files` read as text.
 """
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Files:
-    """Files that are read one after the other, as often as one likes."""
+    """Files that are read one after the other, any number of times."""
 
     name: str
     files: tuple[Path, ...] = ()
-    spools: tuple[Spool, ...] = field(default=(), repr=False, compare=False, kw_only=True)  # kept while this is
+    spools: tuple[Spool, ...] = field(
+        default=(), repr=False, compare=False, kw_only=True
+    )  # temporary files, which live as long as this object
 
     @property
     def size(self) -> int:
@@ -36,7 +38,7 @@ class Files:
             raise SourceError(f"{failed.filename} could not be read: {failed.strerror}") from None
 
     def content_hash(self, reading: bytes = b"") -> str:
-        """sha256 of `reading`, which says how the files are read, and of their content; whatever they are called."""
+        """sha256 of `reading`, which says how the files are read, and of their content; names do not count."""
         digest = hashlib.sha256(reading)
         for path in self.files:
             try:
@@ -49,19 +51,19 @@ class Files:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a source leads to: files of the user's as `{"text": ...}`, or a corpus with train, valid and test."""
+    """The files of a source: the user's own as `{"text": ...}`, or a corpus with train, valid and test."""
 
     name: str
     parts: Mapping[str, Files]
     detail: str = field(default="", kw_only=True)
     """One line to print beside results."""
     kind: str = field(default="text", kw_only=True)
-    """What a corpus' files hold: "text" (running text, or nobody said), "pairs", "tagged", "labelled"."""
+    """The content of the files: "text" (running text, or unknown), "pairs", "tagged", "labelled"."""
     corpus: Corpus | None = field(default=None, kw_only=True)
-    """The corpus these are parts of, with what is known of it; None for files of the user's."""
+    """The corpus that these are parts of; None for the user's own files."""
 
     def only(self, part: str | None) -> Self:
-        """One part alone (all of them for None); what has no parts is refused, not handed out as its own part."""
+        """One part alone (all of them for None); UnknownNameError if there is no such part."""
         if part is None:
             return self
         if part not in self.parts:
@@ -71,4 +73,4 @@ class Parts:
 
 
 AnySource = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Files | Parts
-"""What a user may name data by."""
+"""What a user can pass as a source of data."""

@@ -14,14 +14,14 @@ from thereafter.errors import SourceError
 
 @dataclass(frozen=True)
 class FileKind:
-    """Which files of a folder are meant, by how their names end: those of the first group that is there at all."""
+    """Which files of a folder to take, by their endings: those of the first group of which there is any."""
 
     name: str
     groups: tuple[tuple[str, ...], ...]
 
 
-def found_files(path: str | os.PathLike[str], kind: FileKind) -> list[Path]:
-    """The files that a path, folder or glob leads to, sorted; empty where it leads nowhere.
+def find_files(path: str | os.PathLike[str], kind: FileKind) -> list[Path]:
+    """The files of a path, folder or glob, sorted; empty if there are none.
 
     A folder gives the files of the `kind`, plain or gzipped, in it and below, hidden ones left out.
     """
@@ -36,7 +36,11 @@ def found_files(path: str | os.PathLike[str], kind: FileKind) -> list[Path]:
             return [here]
         if glob.has_magic(spelled) and isinstance(path, str):
             return sorted(Path(hit) for hit in glob.glob(str(here), recursive=True) if os.path.isfile(hit))
-    except (OSError, ValueError, RuntimeError):  # too long a name, a NUL in it, ~ of no user: nothing is there
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ):  # too long a name, a NUL in it, ~ of an unknown user
         return []
     return []
 
@@ -57,8 +61,8 @@ def _files_below(folder: Path, kind: FileKind) -> list[Path]:
     )
 
 
-def nothing_found(got: str, corpora: list[str]) -> SourceError:
-    """The error for a string that leads nowhere, with the nearest files and corpora."""
+def not_found_error(got: str, corpora: list[str]) -> SourceError:
+    """The error for a source that does not exist, with the files and corpora of the most similar names."""
     shown = got if len(got) <= 80 else got[:77] + "..."
     folder, name = os.path.split(got)
     beside: list[str] = []

@@ -1,6 +1,6 @@
-"""The bytes of a file or stream, inflated where it is gzip, with errors that say what to do.
+"""The bytes of a file or stream, decompressed if it is gzip, with errors that say what to do.
 
-Gzip is recognised by its first bytes, not by its name, so that a renamed download still reads.
+Gzip is recognised by its first bytes, not by the name of the file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from thereafter.errors import SourceError
 
@@ -21,8 +21,13 @@ class Readable(Protocol):
     def read(self, size: int = -1, /) -> bytes: ...
 
 
+@runtime_checkable
+class _Named(Protocol):
+    name: object
+
+
 class Rewindable:
-    """Reads a stream whose first bytes have been looked at, and reports how many bytes left the disk."""
+    """Reads a stream after a look at its first bytes, and reports how many bytes were read from the disk."""
 
     def __init__(self, stream: Readable, advance: Callable[[float], None] | None, head: int) -> None:
         self._stream = stream
@@ -32,7 +37,7 @@ class Rewindable:
 
     def _look(self, size: int) -> bytes:
         head = b""
-        while len(head) < size and (more := self._stream.read(size - len(head))):  # pipes give what they have
+        while len(head) < size and (more := self._stream.read(size - len(head))):  # a pipe may return less
             head += more
         self._looked_at = head
         return head
@@ -49,12 +54,12 @@ class Rewindable:
 
 
 @contextmanager
-def opened(
+def open_content(
     source: str | os.PathLike[str] | BinaryIO, head: int, advance: Callable[[float], None] | None = None
 ) -> Iterator[Rewindable]:
-    """The content, to be read once, its first `head` bytes looked at; while it is read, what fails is a SourceError.
+    """The content, to be read once, with its first `head` bytes available beforehand; errors are SourceErrors.
 
-    `advance` is told how many bytes were read from the file as it stands on disk, for a progress bar.
+    `advance` is called with the number of bytes read from the disk, for a progress bar.
     """
     name = name_of(source)
     with ExitStack() as closing:
@@ -82,10 +87,10 @@ def opened(
 
 
 def name_of(source: object) -> str:
-    """What a file or stream is called in errors."""
+    """The name of a file or stream in errors."""
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
-    return str(getattr(source, "name", "the stream"))
+    return str(source.name) if isinstance(source, _Named) else "the stream"
 
 
 def _open(path: str | os.PathLike[str]) -> BinaryIO:

@@ -1,4 +1,4 @@
-"""Numbers scaled to mean 0 and standard deviation 1 by those that are learned from."""
+"""Numbers scaled to mean 0 and standard deviation 1, as measured on the training data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Scaler:
 
     @classmethod
     def fit(cls, values: Sequence[float] | NDArray[np.float64]) -> Self:
-        """Mean and deviation of all values; a series that never moves is only shifted."""
+        """Mean and deviation of all values; a constant series is only shifted."""
         numbers = np.asarray(values, np.float64)
         if not numbers.size or not np.isfinite(numbers).all():
             raise OptionError(f"a scaler was given {numbers.size} numbers; expected at least one, all of them finite")

@@ -1,4 +1,4 @@
-"""What a `source` is: a path, several paths, a folder, a glob, `-`, or the name of a corpus; and its files."""
+"""From a `source` to its files: a path, several paths, a folder, a glob, `-`, or the name of a corpus."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from thereafter.data.files import AnySource, Files, Parts
-from thereafter.data.finding import FileKind, found_files, nothing_found
+from thereafter.data.finding import FileKind, find_files, not_found_error
 from thereafter.data.spool import Spool, spooled_stdin
 from thereafter.errors import OptionError, SourceError
 
 
 def locate(source: AnySource, kind: FileKind, part: str | None = None) -> Parts:
-    """Find what a source means, without reading it (standard input excepted, which can be read only once).
+    """Find the files of a source without reading them (except standard input, which can be read only once).
 
     A corpus name wins over a path of the same name; `./ptb` is always the path. `ptb:valid`, or `part="valid"`, is one
-    part of a corpus. Of a folder the files of the `kind` are taken.
+    part of a corpus. A folder gives its files of that `kind`.
     """
     if isinstance(source, Parts):
         return source.only(part)
@@ -48,9 +48,9 @@ def _from_paths(paths: Sequence[str | os.PathLike[str]], kind: FileKind) -> Part
             raise SourceError(f"a list of paths holds {type(path).__name__}, expected str or Path")
         if isinstance(path, str) and path == "-":
             raise SourceError("- (standard input) cannot be one of several paths; pass it alone, or write it to a file")
-        here = found_files(path, kind)
+        here = find_files(path, kind)
         if not here:
-            raise nothing_found(os.fspath(path), _corpus_names())
+            raise not_found_error(os.fspath(path), _corpus_names())
         files += here
     name = os.fspath(paths[0]) if len(paths) == 1 else f"{len(paths)} paths"
     # A pipe, as in <(zcat ...), can be read once, and texts are read twice.

@@ -1,4 +1,4 @@
-"""Streams that can be read only once, kept in a temporary file: texts are read twice."""
+"""Streams that can be read only once, copied to a temporary file: texts are read twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thereafter.errors import SourceError, StorageError
 
 
 class Spool:
-    """A copy of a stream in a temporary file that goes away with this object."""
+    """A copy of a stream in a temporary file that is deleted with this object."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         try:
