@@ -195,7 +195,7 @@ def test_a_pruned_model_is_completed_with_what_it_implies(tmp_path: Path) -> Non
     path.write_text(small(UNIGRAMS, "-0.2\ta b\t-0.15;-0.25\tc c\t-0.05", "-0.1\ta b c;-0.3\tc b a"))
     model, _ = read_arpa(path)
     model.tables.check()
-    assert model.notes == ["3 n-grams the file leaves out were added with the values it implies"]  # bc, cb, ba
+    assert model.notes == ["3 n-grams that the file omits were added with the values it implies"]  # bc, cb, ba
     assert model.tables.sizes() == [5, 5, 2]
     assert log10_after(path, "a b", "c") == pytest.approx(-0.1)
     assert log10_after(path, "b", "c") == pytest.approx(-0.2 - 0.7)  # weight of b, then p(c)

@@ -103,8 +103,9 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch, smoothing: str,
         node = model.tables.contexts - 1
         results = []
         for workers in (1, 2, 7):
-            monkeypatch.setattr(scoring, "_workers", lambda workers=workers: workers)
-            results.append(model._read(held_out, node))
+            monkeypatch.setattr(scoring, "usable", lambda workers=workers: workers)
+            starts = {"line_end": 3 if context == "line" else -1, "start": int(model.start(1).nodes[0])}
+            results.append(scoring.score(model.tables, held_out, node, uniform=model.uniform, **starts))
         for other in results[1:]:
             np.testing.assert_allclose(results[0][0], other[0], rtol=1e-6)
             np.testing.assert_array_equal(results[0][1], other[1])

@@ -1,4 +1,4 @@
-"""ARPA files in and out: the parsed n-grams put in order, with what the format lets be missing filled in."""
+"""Reading and writing ARPA files: the parsed n-grams are sorted, and n-grams that the file may omit are added."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["read_arpa", "write_arpa"]
 
 
 def read_arpa(path: str | Path, *, escaped: bool = False) -> tuple[NgramModel, list[bytes]]:
-    """The model in an ARPA file and the spelling of each token id: `<unk>` is 0, `</s>` is 1 where the file has it.
+    """The model in an ARPA file and the spelling of each token id: `<unk>` is 0, `</s>` is 1 if the file has it.
 
-    `escaped`: the file was written so, and its words are spelled out again.
+    `escaped`: the file was written with escaped words, which are unescaped.
 
     With `</s>` every line starts afresh, as in KenLM; without, the model runs on over the stream.
     """
@@ -41,18 +41,18 @@ def read_arpa(path: str | Path, *, escaped: bool = False) -> tuple[NgramModel, l
 
 
 def _assemble(file: ArpaFile) -> Tables:
-    tables = _ordered(file.levels, file.forms)
-    if tables is None:  # a pruned model may keep "a b c" and not "b c": the walk needs it
+    tables = _build_tables(file.levels, file.forms)
+    if tables is None:  # a pruned model may have "a b c" but not "b c", which scoring needs
         added = _complete(file.levels)
-        file.notes.append(f"{added:,} n-grams the file leaves out were added with the values it implies")
-        tables = _ordered(file.levels, file.forms)
+        file.notes.append(f"{added:,} n-grams that the file omits were added with the values it implies")
+        tables = _build_tables(file.levels, file.forms)
     if tables is None:
-        raise FormatError("its n-grams do not hang together; try making the file again")
+        raise FormatError("the context or suffix of some n-grams is missing; try making the file again")
     return tables
 
 
-def _ordered(levels: list[ArpaLevel], forms: list[bytes]) -> Tables | None:
-    """Sort the levels into tables; None where the context or the suffix of an n-gram is missing."""
+def _build_tables(levels: list[ArpaLevel], forms: list[bytes]) -> Tables | None:
+    """Sort the levels into tables; None if the context or the suffix of an n-gram is missing."""
     width = len(forms) + 1
     starts = [0, 1, 1 + width]
     keys: list[NDArray[np.int64]] = []  # sorted (parent, word) of orders 2, 3, ...
@@ -62,7 +62,7 @@ def _ordered(levels: list[ArpaLevel], forms: list[bytes]) -> Tables | None:
     first_child = [np.ones(1, np.int64)]
 
     def locate(rows: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Index of each row within its own order, -1 where it is not there."""
+        """Index of each row within its own order, -1 if it is missing."""
         node = rows[:, 0].astype(np.int64)
         for depth in range(1, rows.shape[1]):
             wanted = node * width + rows[:, depth]
@@ -83,7 +83,7 @@ def _ordered(levels: list[ArpaLevel], forms: list[bytes]) -> Tables | None:
         twice = np.flatnonzero(keys[-1][1:] == keys[-1][:-1])
         if len(twice):
             gram = b" ".join([*forms, b"<s>"][w] for w in level.rows[into[twice[0]]]).decode("utf-8", "replace")
-            raise FormatError(f"the {level.rows.shape[1]}-gram {gram!r} stands twice; try making the file again")
+            raise FormatError(f"the {level.rows.shape[1]}-gram {gram!r} occurs twice; try making the file again")
         word.append(level.rows[into, -1])
         logp.append(level.logp[into])
         backoff.append(level.backoff[into])

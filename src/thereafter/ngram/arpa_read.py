@@ -35,7 +35,7 @@ _RESERVED = (b"<unk>", b"</s>", b"<s>")
 
 @dataclass
 class ArpaLevel:
-    """The n-grams of one order as they stand in the file: rows [M, n], natural logs of p and of the back-off weight."""
+    """The n-grams of one order in the order of the file: rows [M, n], natural logs of p and of the back-off weight."""
 
     rows: Int
     logp: Float
@@ -44,7 +44,7 @@ class ArpaLevel:
 
 @dataclass
 class ArpaFile:
-    """A parsed file. `forms` [V] are the spellings by id: `<unk>`, `</s>` if there is one, then as in the file."""
+    """A parsed file. `forms` [V] are the spellings by id: `<unk>`, `</s>` if it has it, then as in the file."""
 
     forms: list[bytes]
     levels: list[ArpaLevel]
@@ -54,7 +54,7 @@ class ArpaFile:
 
 def parse(path: Path) -> ArpaFile:
     """Parse an ARPA file, plain or gzip (recognised by content); FormatError says what is wrong and where."""
-    reader = _Lines(path)
+    reader = _ArpaLines(path)
     try:
         with reader:
             sizes = _header(reader)
@@ -77,14 +77,14 @@ def parse(path: Path) -> ArpaFile:
     return ArpaFile(forms, levels, b"</s>" in index, notes)
 
 
-class _Lines:
-    """The file's lines as bytes, with their number, after a look at what kind of file it is."""
+class _ArpaLines:
+    """The lines of the file as bytes, with their numbers, after a check of the kind of file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.number = 0
 
-    def __enter__(self) -> _Lines:
+    def __enter__(self) -> _ArpaLines:
         with self.path.open("rb") as raw:
             head = raw.read(64)
         if head.startswith(b"mmap lm http://kheafield.com/code"):
@@ -107,7 +107,7 @@ class _Lines:
         return taken
 
     def after_blanks(self) -> bytes:
-        """The next line with something on it, stripped; empty at the end of the file."""
+        """The next line that is not blank, stripped; empty at the end of the file."""
         for line in self:
             if line.strip():
                 return line.strip()
@@ -118,9 +118,9 @@ class _Lines:
         return FormatError(f"{self.path}{place}: {what}")
 
 
-def _header(lines: _Lines) -> list[int]:
+def _header(lines: _ArpaLines) -> list[int]:
     first = lines.after_blanks()
-    for _ in range(1000):  # some toolkits put remarks before \data\
+    for _ in range(1000):  # some toolkits write comments before \data\
         if first == b"\\data\\" or not first:
             break
         if b"\0" in first or len(first) > 10_000:
@@ -128,7 +128,7 @@ def _header(lines: _Lines) -> list[int]:
         first = lines.after_blanks()
     if first != b"\\data\\":
         raise lines.wrong(
-            "expected an ARPA file, which begins with \\data\\; found none; try `thereafter arpa RUN FILE`"
+            "expected an ARPA file, which begins with \\data\\; got no such line; try `thereafter arpa RUN FILE`"
         )
     sizes: list[int] = []
     for line in lines:
@@ -138,7 +138,7 @@ def _header(lines: _Lines) -> list[int]:
             continue
         match = _COUNT.fullmatch(line.strip())
         if not match or int(match.group(1)) != len(sizes) + 1:
-            raise lines.wrong(f"got {_shown(line)}; expected 'ngram {len(sizes) + 1}=COUNT'", lines.number)
+            raise lines.wrong(f"got {_quote(line)}; expected 'ngram {len(sizes) + 1}=COUNT'", lines.number)
         sizes.append(int(match.group(2)))
     if not sizes or sizes[0] == 0:
         raise lines.wrong("\\data\\ announces no words (is the file cut short?)")
@@ -147,12 +147,12 @@ def _header(lines: _Lines) -> list[int]:
     return sizes
 
 
-def _unigrams(lines: _Lines, size: int) -> tuple[list[bytes], dict[bytes, int], ArpaLevel, list[str]]:
+def _unigrams(lines: _ArpaLines, size: int) -> tuple[list[bytes], dict[bytes, int], ArpaLevel, list[str]]:
     blocks = list(_section(lines, 1, size))
     spelled = [word for block in blocks for word in block.columns[0]]
     if len(set(spelled)) != len(spelled):
         twice = Counter(spelled).most_common(1)[0][0]
-        raise lines.wrong(f"{_shown(twice)} stands twice among the 1-grams; try making the file again")
+        raise lines.wrong(f"{_quote(twice)} occurs twice among the 1-grams; try making the file again")
     notes = []
     if b"<unk>" not in spelled:
         notes.append("the file has no <unk>: unknown words have probability 0")
@@ -164,18 +164,18 @@ def _unigrams(lines: _Lines, size: int) -> tuple[list[bytes], dict[bytes, int], 
     logp, backoff = np.full(len(forms) + 1, -np.inf), np.zeros(len(forms) + 1)
     logp[place] = _natural(np.concatenate([block.logp for block in blocks]))
     backoff[place] = _natural(np.concatenate([block.backoff for block in blocks]))
-    logp[len(forms)] = -np.inf  # <s> is fed, never predicted, whatever the file says
+    logp[len(forms)] = -np.inf  # <s> is an input, never predicted, whatever the file says
     rows = np.arange(len(forms) + 1, dtype=np.int32)[:, None]
     return forms, index, ArpaLevel(rows, logp, backoff), notes
 
 
 def _level(
-    lines: _Lines, order: int, size: int, index: dict[bytes, int], last: bool, advance: progress.Advance
+    lines: _ArpaLines, order: int, size: int, index: dict[bytes, int], last: bool, advance: progress.Advance
 ) -> tuple[ArpaLevel, int]:
-    """The n-grams of one order, and how many were left out because `<s>`, which nothing predicts, stands inside."""
+    """The n-grams of one order, and how many were left out because they have `<s>` after the first word."""
     rows, logp, backoff = [np.empty((0, order), dtype=np.int32)], [np.empty(0)], [np.empty(0)]
     for block in _section(lines, order, size):
-        # Looked up while the words are still in the processor's cache: millions kept for later would not be.
+        # Looked up while the words are still in the processor's cache.
         ids = np.stack([_ids(lines, order, spelled, index) for spelled in block.columns], axis=1)
         usable = np.all(ids[:, 1:] != index[b"<s>"], axis=1)
         rows.append(ids[usable])
@@ -188,12 +188,12 @@ def _level(
     return level, size - len(level.rows)
 
 
-def _ids(lines: _Lines, order: int, spelled: list[bytes], index: dict[bytes, int]) -> Int:
+def _ids(lines: _ArpaLines, order: int, spelled: list[bytes], index: dict[bytes, int]) -> Int:
     ids = np.fromiter(map(index.get, spelled, repeat(-1)), dtype=np.int32, count=len(spelled))
     if ids.min() < 0:
         stranger = int(np.argmin(ids))
         raise lines.wrong(
-            f"the {order}-grams use {_shown(spelled[stranger])}, which is not among the 1-grams; "
+            f"the {order}-grams use {_quote(spelled[stranger])}, which is not among the 1-grams; "
             "try making the file again",
             lines.number - len(spelled) + stranger + 1,
         )
@@ -201,33 +201,33 @@ def _ids(lines: _Lines, order: int, spelled: list[bytes], index: dict[bytes, int
 
 
 @dataclass(frozen=True)
-class _Block:
-    """Neighbouring lines of a section: their words by column, and the two logs to base 10."""
+class _ArpaBlock:
+    """Consecutive lines of a section: their words by column, and the two logs to base 10."""
 
     columns: list[list[bytes]]
     logp: Float
     backoff: Float
 
 
-def _section(lines: _Lines, order: int, size: int) -> Iterator[_Block]:
-    """One `\\N-grams:` section, block by block: the promised size is believed only as far as lines come."""
+def _section(lines: _ArpaLines, order: int, size: int) -> Iterator[_ArpaBlock]:
+    """One `\\N-grams:` section, block by block; memory grows with the lines that come, not with the stated size."""
     title = lines.after_blanks()
     if title != b"\\%d-grams:" % order:
-        raise lines.wrong(f"got {_shown(title)}; expected '\\{order}-grams:' (is the file cut short?)", lines.number)
+        raise lines.wrong(f"got {_quote(title)}; expected '\\{order}-grams:' (is the file cut short?)", lines.number)
     done = 0
     while done < size:
         block = lines.block(min(_BLOCK, size - done))
         if not block:
             raise lines.wrong(
-                f"fewer than the promised {size:,} {order}-grams: it holds {done:,} (is the file cut short?)"
+                f"fewer than the announced {size:,} {order}-grams: it holds {done:,} (is the file cut short?)"
             )
         yield _all_at_once(block, order) or _one_by_one(lines, block, order, size)
         done += len(block)
 
 
-def _all_at_once(block: list[bytes], order: int) -> _Block | None:
-    """A block whose lines all have the same number of fields; None where they do not, or something is wrong."""
-    # A mark at each line's end shows that the fields of one line have not slipped into the next.
+def _all_at_once(block: list[bytes], order: int) -> _ArpaBlock | None:
+    """A block whose lines all have the same number of fields; None if they do not, or something is wrong."""
+    # A mark at the end of each line shows that the fields of one line have not slipped into the next.
     fields = b"".join(block).replace(b"\n", _MARK).split()
     width, uneven = divmod(len(fields), len(block))
     if uneven or width - 2 not in (order, order + 1) or fields[width - 1 :: width].count(b"\0") != len(block):
@@ -239,45 +239,45 @@ def _all_at_once(block: list[bytes], order: int) -> _Block | None:
         return None
     if not (logp.max() < np.inf and backoff.max() < np.inf):  # also false where one is not a number
         return None
-    return _Block([fields[column::width] for column in range(1, order + 1)], logp, backoff)
+    return _ArpaBlock([fields[column::width] for column in range(1, order + 1)], logp, backoff)
 
 
-def _one_by_one(lines: _Lines, block: list[bytes], order: int, size: int) -> _Block:
-    """The slow way through a block in which only some lines have a back-off weight, or something is wrong."""
+def _one_by_one(lines: _ArpaLines, block: list[bytes], order: int, size: int) -> _ArpaBlock:
+    """The slow way to read a block, if only some lines have a back-off weight or something is wrong."""
     columns: list[list[bytes]] = [[] for _ in range(order)]
     logp, backoff = np.zeros(len(block)), np.zeros(len(block))
     for k, line in enumerate(block):
         number = lines.number - len(block) + k + 1
         parts = line.split()
         if not parts or parts[0].startswith(b"\\"):
-            raise lines.wrong(f"fewer than the promised {size:,} {order}-grams (is the file cut short?)", number)
+            raise lines.wrong(f"fewer than the announced {size:,} {order}-grams (is the file cut short?)", number)
         if len(parts) not in (order + 1, order + 2):
             raise lines.wrong(
-                f"got {_shown(line)}; expected a log, {order} words and perhaps a back-off weight", number
+                f"got {_quote(line)}; expected a log, {order} words and perhaps a back-off weight", number
             )
         try:
             logp[k] = float(parts[0])
             backoff[k] = float(parts[order + 1]) if len(parts) == order + 2 else 0.0
         except ValueError:
-            raise lines.wrong(f"got {_shown(line)}; expected numbers around the words", number) from None
+            raise lines.wrong(f"got {_quote(line)}; expected numbers around the words", number) from None
         if not (logp[k] < np.inf and backoff[k] < np.inf):
-            raise lines.wrong(f"got {_shown(line)}; expected a logarithm, not nan or infinity", number)
+            raise lines.wrong(f"got {_quote(line)}; expected a logarithm, not nan or infinity", number)
         for column, word in zip(columns, parts[1 : order + 1], strict=True):
             column.append(word)
-    return _Block(columns, logp, backoff)
+    return _ArpaBlock(columns, logp, backoff)
 
 
 def _natural(tens: Float) -> Float:
     return np.where(tens <= NEVER, -np.inf, tens * math.log(10))
 
 
-def _end(lines: _Lines) -> None:
+def _end(lines: _ArpaLines) -> None:
     line = lines.after_blanks()
     if line != b"\\end\\":
-        raise lines.wrong(f"got {_shown(line)}; expected \\end\\ (is the file cut short?)", lines.number)
+        raise lines.wrong(f"got {_quote(line)}; expected \\end\\ (is the file cut short?)", lines.number)
     while lines.block(_BLOCK):  # a gzip file checks itself at its very end
         pass
 
 
-def _shown(line: bytes) -> str:
+def _quote(line: bytes) -> str:
     return repr(line.strip()[:60].decode("utf-8", "replace")) if line else "the end of the file"

@@ -1,7 +1,7 @@
-r"""How a token is spelled in an ARPA file, where fields end at white space.
+r"""Escaping tokens in an ARPA file, where fields end at white space.
 
-Tokens of `word` hold no white space and are not escaped. In others every separator becomes `\xHH`, and so does the
-backslash of a token that already reads like such an escape; nothing else changes, so Penn Treebank's `\/` stays `\/`.
+Tokens of `word` contain no white space and are not escaped. In others every separator becomes `\xHH`, and so does the
+backslash of a token that looks like such an escape; nothing else changes, so Penn Treebank's `\/` stays `\/`.
 """
 
 from __future__ import annotations

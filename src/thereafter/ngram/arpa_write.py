@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import Protocol
 
 import numpy as np
 
@@ -17,20 +17,24 @@ from thereafter.ngram.arpa_words import escape
 from thereafter.ngram.model import NgramModel
 from thereafter.storage import replacing
 
-NEVER = -99.0  # the format's logarithm of nothing
+NEVER = -99.0  # log 0 in this format
 _BLOCK = 1 << 16
+
+
+class _Writable(Protocol):
+    def write(self, data: bytes, /) -> int: ...
 
 
 def write_arpa(model: NgramModel, forms: Sequence[bytes], path: str | Path, *, escaped: bool = False) -> Path:
     """Write `model` with the spellings `forms` [V] of its tokens; returns the path.
 
-    `escaped`: tokens may hold white space, which is spelled as `arpa_words` says; else they stand as they are.
+    `escaped`: tokens may contain white space, which is escaped by `arpa_words`; else they are written literally.
 
-    An ARPA file holds a back-off model, so add-alpha, which shares evenly what a context leaves, cannot be written.
+    An ARPA file is a back-off model, so add-alpha, which gives unseen words equal probabilities, cannot be written.
     """
     if model.uniform:
         raise OptionError(
-            f"a model smoothed by {model.smoothing} is not a back-off model, which is all an ARPA file can hold; "
+            f"a model smoothed by {model.smoothing} is not a back-off model, and an ARPA file contains nothing else; "
             "try smoothing='modified-kneser-ney'"
         )
     target = Path(path)
@@ -58,7 +62,7 @@ def write_arpa(model: NgramModel, forms: Sequence[bytes], path: str | Path, *, e
 def _level(
     model: NgramModel, order: int, words: list[bytes], above: list[bytes]
 ) -> tuple[Iterator[list[bytes]], list[bytes]]:
-    """The lines of one order in blocks, and the spelled n-grams its own children will begin with."""
+    """The lines of one order in blocks, and its n-grams as text, with which those of the next order begin."""
     tables = model.tables
     first, end = int(tables.level_starts[order]), int(tables.level_starts[order + 1])
     last = [words[w] for w in tables.word[first:end].tolist()]
@@ -86,17 +90,18 @@ def _level(
 
 
 def _log10(logs: np.ndarray[tuple[int], np.dtype[np.float32]]) -> list[float]:
-    """Natural logarithms to base 10, nothing as -99."""
+    """Natural logarithms to base 10, log 0 as -99."""
     tens = logs.astype(np.float64) / math.log(10)
-    return cast("list[float]", np.where(np.isneginf(tens), NEVER, tens).tolist())
+    numbers: list[float] = np.where(np.isneginf(tens), NEVER, tens).tolist()
+    return numbers
 
 
 @contextmanager
-def _open(path: Path, packed: bool) -> Iterator[IO[bytes]]:
+def _open(path: Path, packed: bool) -> Iterator[_Writable]:
     with path.open("wb") as raw:
         if not packed:
             yield raw
             return
         # no time stamp and no name inside: the same model gives the same bytes
         with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as file:
-            yield cast("IO[bytes]", file)
+            yield file

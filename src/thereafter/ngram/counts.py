@@ -3,8 +3,8 @@
 Shapes: T tokens with `<s>` put in, M_n distinct n-grams of order n.
 
 An n-gram is a path in a trie whose levels are sorted by (parent, word). Level n+1 is made from level n by looking at
-each position once, in the order of its next word: every parent's positions then arrive already sorted, so there is no
-comparison sort anywhere. The suffix of the n-gram that starts at i is the (n-1)-gram that starts at i+1: its link costs
+each position once, in the order of its next word: the positions of every parent are then already sorted, so no
+comparison sort is needed. The suffix of the n-gram that starts at i is the (n-1)-gram that starts at i+1: its link is
 one look-up.
 """
 
@@ -56,7 +56,7 @@ class Counts:
         return len(self.levels[order - 1].word) if order else 1
 
     def first_starting(self, order: int) -> int:
-        """Index of the first n-gram that begins with `<s>`; sorted last, all after it do too."""
+        """Index of the first n-gram that begins with `<s>`; these are sorted last."""
         first = self.vocabulary_size
         for level in self.levels[1:order]:
             first = int(np.searchsorted(level.context, first))
@@ -96,7 +96,7 @@ def count(
     stop = line_end if context == "line" and line_end is not None else -1
 
     unigrams = np.bincount(stream, minlength=vocabulary_size + 1).astype(np.int64)
-    unigrams[start] = 0  # fed, never predicted
+    unigrams[start] = 0  # an input, never predicted
     words = np.arange(vocabulary_size + 1, dtype=np.int32)
     levels = [Level(words, unigrams, np.zeros_like(words), np.zeros_like(words))]
     by_word, extend = (_by_word_loop, _extend_compiled) if available() else (_by_word_plain, _extend_plain)
@@ -111,7 +111,7 @@ def count(
 
 
 def _with_starts(ids: NDArray[np.integer], start: int, line_end: int | None) -> Int:
-    """The stream with `<s>` before its first token and, where lines stand alone, after every line end but the last."""
+    """The stream with `<s>` before its first token and, with a `line_end`, after every line end but the last."""
     if line_end is None:
         return np.concatenate([[start], ids]).astype(np.int32)
     ends = ids == line_end
@@ -123,7 +123,7 @@ def _with_starts(ids: NDArray[np.integer], start: int, line_end: int | None) -> 
 
 
 def _by_word_plain(stream: Int, words: int) -> Int:
-    """Readable twin of `_by_word_loop`: the positions of the stream in the order of their words."""
+    """The same as `_by_word_loop`, in plain numpy: the positions of the stream in the order of their words."""
     return np.argsort(stream, kind="stable").astype(np.int32)
 
 
@@ -142,9 +142,9 @@ def _by_word_loop(stream: Int, words: int) -> Int:
 
 
 def _extend_plain(stream: Int, by_word: Int, node: Int, nodes: int, length: int, stop: int) -> tuple[Level, Int]:
-    """Readable twin of `_extend_compiled`: sort (context, next word) pairs.
+    """The same as `_extend_compiled`, in plain numpy: sort (context, next word) pairs.
 
-    `node[i]` is the index of the n-gram of `length` words that starts at i, or -1 where a line ends too early.
+    `node[i]` is the index of the n-gram of `length` words that starts at i, or -1 if a line ends too early.
     """
     head = node[: max(0, len(stream) - length)]  # a text may be shorter than the order
     usable = np.flatnonzero((head >= 0) & (stream[length - 1 : -1] != stop))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from inspect import signature
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +25,12 @@ def estimate(
     context: str = "stream",
     line_end: int | None = None,
     cutoffs: Sequence[int] = (),
-    **options: Any,
+    **options: float,
 ) -> NgramModel:
     """Estimate an n-gram model.
 
     `ids` [T] are token ids 0..V-1. `cutoffs[n-1]`: n-grams of order n seen that often or less are left out (as KenLM's
-    `--prune`; words always stay; the last value holds for all higher orders). `options` are the smoothing's own
+    `--prune`; words are always kept; the last value is used for all higher orders). `options` are the smoothing's own
     (`alpha=0.1` for add-alpha, `factor=0.4` for stupid-backoff).
 
     >>> model = estimate(np.array([0, 1, 0, 1, 0]), vocabulary_size=2, order=2, smoothing="mle")
@@ -62,7 +61,7 @@ def estimate(
 
 
 def complete_cutoffs(cutoffs: Sequence[int], order: int) -> tuple[int, ...]:
-    """One cut-off for each order, the last one repeated; if they fell, an n-gram could outlive its own parts."""
+    """One cut-off for each order, the last one repeated; they must not fall, or parts of kept n-grams would be lost."""
     given = [int(cut) for cut in cutoffs] or [0]
     full = (given + [given[-1]] * order)[:order]
     if len(given) > order:

@@ -18,7 +18,7 @@ from thereafter.ngram.tables import Tables
 
 @dataclass(frozen=True)
 class NgramState:
-    """The longest context still known, one trie node for each row."""
+    """The longest known context of each row, as a node of the trie."""
 
     nodes: NDArray[np.int32]
 
@@ -32,7 +32,7 @@ class NgramState:
 class NgramModel(SequenceModel[NgramState]):
     """A smoothed n-gram model over finished tables.
 
-    In `line` context stepping over `</s>` returns to the start state; in `stream` context it runs on.
+    In `line` context a step over `</s>` returns to the start state; in `stream` context the context goes on.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class NgramModel(SequenceModel[NgramState]):
         return self.predict(after), after
 
     def log_probs(self, tokens_BT: Ids, state: NgramState) -> tuple[NDArray[np.float32], NgramState]:
-        tokens = self._checked(tokens_BT)
+        tokens = self._check_tokens(tokens_BT)
         scores = np.empty(tokens.shape, dtype=np.float32)
         nodes = np.empty(len(tokens), dtype=np.int32)
         for b, (row, node) in enumerate(zip(tokens, state.nodes.tolist(), strict=True)):
@@ -93,15 +93,15 @@ class NgramModel(SequenceModel[NgramState]):
         return scores, NgramState(nodes)
 
     def record(self, tokens_T: Ids, state: NgramState) -> Fields:
-        """Per step: log p of what came, the order of the n-gram that gave it, the length of the context before it."""
-        scores, found, _ = self._read(self._checked(tokens_T.reshape(1, -1))[0], int(state.nodes[0]))
-        # The context a token is read in is where the token before it was found, no longer than order - 1.
-        after = np.where(found < self.tables.contexts, found, self.tables.suffix[found])
+        """Per step: log p of the token, the order of the n-gram that gave it, the length of the context before it."""
+        scores, nodes, _ = self._read(self._check_tokens(tokens_T.reshape(1, -1))[0], int(state.nodes[0]))
+        # The context of a token is the node of the token before it, shortened to order - 1 words.
+        after = np.where(nodes < self.tables.contexts, nodes, self.tables.suffix[nodes])
         after = np.where(tokens_T == self._restart, self._start, after)
         before = np.concatenate([state.nodes[:1], after[:-1]])
         return {
             "log_prob": (("step",), scores),
-            "order": (("step",), self.tables.order_of(found).astype(np.int8)),
+            "order": (("step",), self.tables.order_of(nodes).astype(np.int8)),
             "context": (("step",), self.tables.order_of(before).astype(np.int8)),
         }
 
@@ -109,7 +109,7 @@ class NgramModel(SequenceModel[NgramState]):
         return score(self.tables, row, node, uniform=self.uniform, line_end=self._restart, start=self._start)
 
     def _distribution(self, node: int, out_V: NDArray[np.float32]) -> None:
-        """Fill log p of every word after a context: the unigrams, then each longer context over the last."""
+        """Fill in log p of every word after a context: the unigrams, then each longer context in turn."""
         tables = self.tables
         chain = tables.chain(node)[:-1]
         if self.uniform:
@@ -123,5 +123,5 @@ class NgramModel(SequenceModel[NgramState]):
             children = slice(tables.first_child[context], tables.first_child[context + 1])
             out_V[tables.word[children]] = tables.logp[children]
 
-    def _checked(self, tokens_BT: Ids) -> Ids:
+    def _check_tokens(self, tokens_BT: Ids) -> Ids:
         return checked_tokens(tokens_BT, self.vocabulary_size)

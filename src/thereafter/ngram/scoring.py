@@ -1,11 +1,10 @@
-"""The log-probability of every token of a stream: a compiled walk along the trie, and its readable twin.
+"""The log probability of every token of a stream: a compiled walk along the trie, and the same in plain numpy.
 
 Shapes: T tokens, S = T + the words of the context + one `<s>` for each line that starts inside.
 """
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from thereafter.compiled import available, compiled
 from thereafter.ngram.tables import Float32, Int, Tables
+from thereafter.processor import usable
 
 _PARALLEL_FROM = 20_000  # tokens below which a second thread costs more than it brings
 _BLOCK = 512  # paths that go down the trie together: enough to keep the memory busy, few enough to stay in the cache
@@ -26,10 +26,11 @@ _0, _1 = np.uint64(0), np.uint64(1)
 def score(
     tables: Tables, ids: NDArray[np.integer], node: int, *, uniform: bool, line_end: int, start: int
 ) -> tuple[Float32, Int, int]:
-    """Read tokens from a context on: (log p of each [T], the node each was found at [T], the context afterwards).
+    """Score tokens after a context: (log p of each [T], the node of the longest known n-gram of each [T], the context
+    afterwards).
 
-    `uniform`: what a context leaves is shared evenly (add-alpha) and not handed to its suffix. After the token
-    `line_end` (-1: none) the context is `start` again.
+    `uniform`: unseen words share the weight of a context evenly (add-alpha) instead of asking its suffix. After the
+    token `line_end` (-1: none) the context is `start` again.
     """
     tokens = np.ascontiguousarray(ids, dtype=np.int32).view()
     tokens.flags.writeable = False
@@ -40,13 +41,13 @@ def score(
     def walk(part: Int, context: int) -> tuple[Float32, Int, int]:
         stream, places = _lay_out(part, np.array(tables.path(context), dtype=np.int32), restart, line_end)
         arrays = (tables.word, tables.logp, tables.backoff, tables.first_child)
-        scores, found = _walk(*arrays, stream, places, tables.order, uniform, line_end)
-        return scores, found, _after(tables, int(part[-1]), int(found[-1]), line_end, start)
+        scores, nodes = _walk(*arrays, stream, places, tables.order, uniform, line_end)
+        return scores, nodes, _after(tables, int(part[-1]), int(nodes[-1]), line_end, start)
 
-    workers = _workers() if len(tokens) >= _PARALLEL_FROM else 1
+    workers = usable() if len(tokens) >= _PARALLEL_FROM else 1
     if workers == 1:
         return walk(tokens, node)
-    # A context is at most order - 1 words long, so that many tokens before a cut say in which context it stands.
+    # A context has at most order - 1 words, so that many tokens before a cut determine its context.
     reach = max(1, tables.order - 1)
     cuts = [len(tokens) * k // workers for k in range(workers + 1)]
     nodes = [node] + [walk(tokens[cut - reach : cut], 0)[2] for cut in cuts[1:-1]]
@@ -55,21 +56,16 @@ def score(
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), parts[-1][2]
 
 
-def _workers() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _after(tables: Tables, token: int, found: int, line_end: int, start: int) -> int:
-    """The context after a token that was found at a node."""
+def _after(tables: Tables, token: int, node: int, line_end: int, start: int) -> int:
+    """The context after a token whose longest known n-gram is `node`."""
     if token == line_end:
         return start
-    return found if found < tables.contexts else int(tables.suffix[found])
+    return node if node < tables.contexts else int(tables.suffix[node])
 
 
 @compiled
 def _lay_out(ids: Int, before: Int, restart: Int, line_end: int) -> tuple[Int, Int]:
-    """The stream with its left context and the start put in again after every line end [S]; where the tokens stand."""
+    """The stream with its left context and `<s>` after every line end [S], and the position of each token."""
     inner_ends = 0
     for t in range(len(ids) - 1):
         inner_ends += int(ids[t] == line_end)
@@ -102,22 +98,22 @@ def _walk(
 ) -> tuple[Float32, Int]:
     """Go down the trie from every position of the stream, a block of positions at a time, all of them in step.
 
-    A path that ends before the token at t is a context that does not know this token, so t pays its back-off weight;
-    the longest path that reaches t gives log p. The paths do not wait for each other, so the processor fetches from
-    many places of the tables at once, where a reader that goes from token to token waits for each.
+    A path that ends before the token at t is a context in which this token was not seen, so its back-off weight is
+    added to log p of t; the longest path that reaches t gives the rest. The paths are independent, so the processor
+    loads many entries of the tables at once, while a walk from token to token would wait for each.
     """
     total, contexts = _U(len(stream)), _U(len(backoff))
     paid = np.zeros(len(stream), dtype=np.float64)
-    settled = np.zeros(len(stream), dtype=np.bool_)  # in the uniform form a context with children has the last word
-    found = np.empty(len(stream), dtype=np.int32)
+    settled = np.zeros(len(stream), dtype=np.bool_)  # if `uniform`, the first context with children decides
+    longest = np.empty(len(stream), dtype=np.int32)
     lanes = min(_BLOCK, len(stream))
     first, node, low = np.empty(lanes, np.uint32), np.empty(lanes, np.uint32), np.empty(lanes, np.uint32)
     left, busy, wanted = np.empty(lanes, np.uint32), np.empty(lanes, np.uint32), np.empty(lanes, np.int32)
-    # From right to left, and short before long: of all paths that reach a token the longest is then the last to write.
+    # From right to left, short before long: of all paths that reach a token the longest is then written last.
     for block in range((len(stream) - 1) // _BLOCK * _BLOCK, -1, -_BLOCK):
         alive = _0
         for i in range(block, min(block + _BLOCK, len(stream))):
-            found[i] = 1 + stream[i]
+            longest[i] = 1 + stream[i]
             first[alive], node[alive] = i, 1 + stream[i]
             alive += _U(stream[i] != line_end and order > 1)
         for length in range(1, order):
@@ -130,7 +126,7 @@ def _walk(
                 low[a], left[a] = begin, end - begin
                 busy[searching] = a
                 searching += _U(end - begin > 1)
-            while searching > _0:  # halving without a branch: the processor cannot guess which half
+            while searching > _0:  # binary search without a branch, which could not be predicted
                 unfinished = _0
                 for k in range(searching):
                     a = busy[k]
@@ -149,7 +145,7 @@ def _walk(
                 if hit:
                     hit = word[place] == w
                 if hit:
-                    found[t] = place
+                    longest[t] = place
                 elif not uniform:
                     paid[t] += backoff[node[a]]
                 elif left[a] > _0:
@@ -162,7 +158,7 @@ def _walk(
     nodes = np.empty(len(places), dtype=np.int32)
     for k in range(len(places)):
         t = _U(places[k])
-        nodes[k] = found[t]
+        nodes[k] = longest[t]
         scores[k] = paid[t] if settled[t] else paid[t] + logp[nodes[k]]
     return scores, nodes
 
@@ -170,7 +166,7 @@ def _walk(
 def score_plain(
     tables: Tables, ids: Int, node: int, *, uniform: bool, line_end: int, start: int
 ) -> tuple[Float32, Int, int]:
-    """Readable twin of `_walk`: the nodes of all n-grams of the stream at once, one order after the other."""
+    """The same as `_walk`, in plain numpy: the nodes of all n-grams of the stream at once, order by order."""
     before = tables.path(node)
     stream, targets = _with_context(before, ids, line_end, tables.path(start))
     order = tables.order
@@ -188,14 +184,14 @@ def score_plain(
         return np.where(first >= 0, nodes[n][np.maximum(first, 0)], -1)
 
     scores = np.zeros(len(targets), dtype=np.float64)
-    found = np.zeros(len(targets), dtype=np.int64)
+    longest = np.zeros(len(targets), dtype=np.int64)
     for n in range(order, 0, -1):
         child = ending_at(n, targets)
-        hit = (found == 0) & (child >= 0)
-        found[hit] = child[hit]
-    lengths = tables.order_of(found)
+        hit = (longest == 0) & (child >= 0)
+        longest[hit] = child[hit]
+    lengths = tables.order_of(longest)
     settled = np.zeros(len(targets), dtype=bool)
-    for n in range(order - 1, 0, -1):  # contexts longer than the one the word was found after
+    for n in range(order - 1, 0, -1):  # contexts that are longer than the known one
         context = ending_at(n, targets - 1)
         here = np.maximum(context, 0)
         missed = (context >= 0) & (lengths <= n)
@@ -205,16 +201,16 @@ def score_plain(
             fixed = missed & ~settled & (tables.first_child[here + 1] > tables.first_child[here])
             scores[fixed] = tables.backoff[here[fixed]]
             settled |= fixed
-    scores[~settled] += tables.logp[found[~settled]]
+    scores[~settled] += tables.logp[longest[~settled]]
     if len(targets):
-        node = _after(tables, int(ids[-1]), int(found[-1]), line_end, start)
-    return scores.astype(np.float32), found.astype(np.int32), node
+        node = _after(tables, int(ids[-1]), int(longest[-1]), line_end, start)
+    return scores.astype(np.float32), longest.astype(np.int32), node
 
 
 def _with_context(
     before: list[int], ids: Int, line_end: int, restart: list[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The stream with its left context, the start put in again after every line end, and where the tokens now stand."""
+    """The stream with its left context and `<s>` after every line end, and the position of each token."""
     ends = (ids == line_end).astype(np.int64)
     shift = len(before) + np.arange(len(ids)) + (np.cumsum(ends) - ends) * len(restart)
     room = int(shift[-1]) + 1 if len(ids) else len(before)

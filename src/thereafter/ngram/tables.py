@@ -2,8 +2,8 @@
 
 Nodes are numbered breadth first: 0 is the empty n-gram, 1 + w the word w (the last of them `<s>`), then the bigrams,
 and so on; the children of a node are neighbours, sorted by word. A context *is* a node, so the state of the model
-is one number, and reading a word means: look among the children; where it is missing, pay the back-off weight and go on
-from the suffix. (The automaton form of a back-off model; Allauzen, Mohri and Roark 2003.)
+is one number. To read a word, look for it among the children of the context; if it is missing, add the back-off weight
+and go on from the suffix. (The automaton form of a back-off model; Allauzen, Mohri and Roark 2003.)
 
 Shapes: M nodes, of which the first C are no longer than order - 1 and can be contexts.
 """
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from thereafter.errors import FormatError, OptionError
 from thereafter.ngram.counts import Counts
-from thereafter.ngram.smoothing.weights import Weights, kept
+from thereafter.ngram.smoothing.weights import Weights, kept_mask
 
 Int = NDArray[np.int32]
 Float32 = NDArray[np.float32]
@@ -43,8 +43,10 @@ class Tables:
     level_starts: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        for name in ("word", "logp", "suffix", "backoff", "first_child"):
-            array = np.asarray(getattr(self, name)).view()
+        for name, given in list(vars(self).items()):
+            if name == "level_starts":
+                continue
+            array = np.asarray(given).view()
             array.flags.writeable = False  # the same type as when mapped from a file: one compiled loop serves both
             object.__setattr__(self, name, array)
 
@@ -95,7 +97,7 @@ class Tables:
         return parents * (self.vocabulary_size + 1) + self.word[1:]
 
     def find(self, parents: NDArray[np.integer], words: NDArray[np.integer]) -> NDArray[np.int64]:
-        """The child of each parent with that word, -1 where there is none (or the parent is -1)."""
+        """The child of each parent with that word, -1 if there is none (or the parent is -1)."""
         keys = parents.astype(np.int64) * (self.vocabulary_size + 1) + words
         usable = (parents >= 0) & (parents < self.contexts)
         places = np.minimum(np.searchsorted(self._sorted_keys, keys), len(self._sorted_keys) - 1)
@@ -103,7 +105,7 @@ class Tables:
         return np.where(hit, places + 1, -1)
 
     def check(self) -> None:
-        """Refuse tables a reader could run out of, such as those of a damaged or hostile file."""
+        """Refuse tables with indices out of bounds, such as those of a damaged or hostile file."""
         nodes, contexts = len(self.word), self.contexts
         starts = self.level_starts
         sound = (
@@ -141,7 +143,7 @@ def build(counts: Counts, weights: Weights, cutoffs: tuple[int, ...]) -> Tables:
     places = np.zeros(1, dtype=np.int64)  # global node of each n-gram of the order below
     for n in range(1, order + 1):
         level = counts.levels[n - 1]
-        stays = kept(counts, n, cutoffs)
+        stays = kept_mask(counts, n, cutoffs)
         here = np.flatnonzero(stays)
         word.append(level.word[here])
         prob.append(weights.prob[n - 1][here])

@@ -1,6 +1,11 @@
-"""Eight ways to turn counts into probabilities, by name.
+"""Eight methods to turn counts into probabilities, by name in `SMOOTHINGS`.
 
-Every one is a function `(counts, cutoffs, **options) -> Weights`; `SMOOTHINGS` finds them.
+Each is a function `(counts, cutoffs, **options) -> Weights`.
+
+weights        `Weights`, what all of them return, and the sums they share
+relative       maximum likelihood, add-alpha, stupid back-off
+katz           Katz's back-off
+interpolated   Witten-Bell, absolute discounting, Kneser-Ney and its modified form
 """
 
 from thereafter.ngram.smoothing.weights import Weights

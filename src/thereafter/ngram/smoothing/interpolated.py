@@ -16,7 +16,7 @@ from thereafter.ngram.smoothing.weights import (
     Float,
     Weights,
     counts_of_counts,
-    kept,
+    kept_mask,
     left_over,
     lower_order,
     sum_by_context,
@@ -39,7 +39,7 @@ def witten_bell(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
     backoff: list[Float] = []
     for order in range(1, counts.order + 1):
         level = counts.levels[order - 1]
-        stays = kept(counts, order, cutoffs)
+        stays = kept_mask(counts, order, cutoffs)
         total = sum_by_context(counts, order, level.count)
         types = sum_by_context(counts, order, level.count > 0)
         whole = np.maximum(total + types, 1)
@@ -57,7 +57,7 @@ def absolute(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
 
     Ney, Essen and Kneser 1994, On structuring probabilistic dependences in stochastic language modelling.
     """
-    return _discounted(counts, [level.count for level in counts.levels], cutoffs, _one_discount)
+    return _discount(counts, [level.count for level in counts.levels], cutoffs, _one_discount)
 
 
 def kneser_ney(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
@@ -68,7 +68,7 @@ def kneser_ney(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
     n-grams that begin with `<s>` have nothing before them and keep their counts.
     Kneser and Ney 1995, Improved backing-off for m-gram language modeling; interpolated as in Chen and Goodman 1998.
     """
-    return _discounted(counts, adjusted(counts), cutoffs, _one_discount)
+    return _discount(counts, adjust_counts(counts), cutoffs, _one_discount)
 
 
 def modified_kneser_ney(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
@@ -79,10 +79,10 @@ def modified_kneser_ney(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
 
     Chen and Goodman 1998, An empirical study of smoothing techniques, section 3. The default; equal to KenLM's.
     """
-    return _discounted(counts, adjusted(counts), cutoffs, _three_discounts)
+    return _discount(counts, adjust_counts(counts), cutoffs, _three_discounts)
 
 
-def adjusted(counts: Counts) -> list[NDArray[np.int64]]:
+def adjust_counts(counts: Counts) -> list[NDArray[np.int64]]:
     """Kneser-Ney's counts: occurrences at the highest order, different left neighbours below it, [M_n] for each n."""
     result = []
     for order in range(1, counts.order):
@@ -94,10 +94,8 @@ def adjusted(counts: Counts) -> list[NDArray[np.int64]]:
     return [*result, counts.levels[-1].count]
 
 
-def _discounted(
-    counts: Counts, values: list[NDArray[np.int64]], cutoffs: tuple[int, ...], discount: Discount
-) -> Weights:
-    """Subtract each order's discounts and hand what was taken, with all of what was cut off, to the order below."""
+def _discount(counts: Counts, values: list[NDArray[np.int64]], cutoffs: tuple[int, ...], discount: Discount) -> Weights:
+    """Subtract the discounts of each order; what was taken, and all that was cut off, goes to the order below."""
     prob: list[Float] = []
     backoff: list[Float] = []
     discounts: dict[int, tuple[float, ...]] = {}
@@ -111,7 +109,7 @@ def _discounted(
             notes.append(f"order {order}: too few different counts to estimate discounts; used {shown}")
         steps = np.array([0.0, *amounts])
         taken = steps[np.minimum(value, len(amounts))]
-        taken = np.where(kept(counts, order, cutoffs), taken, value)
+        taken = np.where(kept_mask(counts, order, cutoffs), taken, value)
         total = sum_by_context(counts, order, value)
         gamma = left_over(sum_by_context(counts, order, taken), total)
         share = (value - taken) / np.maximum(total, 1)[level.context]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.ngram.counts import Counts
-from thereafter.ngram.smoothing.weights import Float, Weights, counts_of_counts, kept, lower_order, sum_by_context
+from thereafter.ngram.smoothing.weights import Float, Weights, counts_of_counts, kept_mask, lower_order, sum_by_context
 
 RELIABLE = 5  # counts above this are taken as they are
 
@@ -28,7 +28,7 @@ def katz(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
     notes: list[str] = []
     for order in range(1, counts.order + 1):
         level = counts.levels[order - 1]
-        seen = kept(counts, order, cutoffs) & (level.count > 0)
+        seen = kept_mask(counts, order, cutoffs) & (level.count > 0)
         ratio, degenerate = _good_turing(level.count)
         if degenerate:
             notes.append(f"order {order}: counts of counts give no Good-Turing discount; took 0.5 from every count")

@@ -6,7 +6,7 @@ import numpy as np
 
 from thereafter.errors import OptionError
 from thereafter.ngram.counts import Counts
-from thereafter.ngram.smoothing.weights import Float, Weights, kept, left_over, lower_order, sum_by_context
+from thereafter.ngram.smoothing.weights import Float, Weights, kept_mask, left_over, lower_order, sum_by_context
 
 
 def mle(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
@@ -38,7 +38,7 @@ def _frequencies(counts: Counts, cutoffs: tuple[int, ...], alpha: float, spread:
     whole = alpha * counts.vocabulary_size
     for order in range(1, counts.order + 1):
         level = counts.levels[order - 1]
-        seen = np.where(kept(counts, order, cutoffs), level.count, 0)
+        seen = np.where(kept_mask(counts, order, cutoffs), level.count, 0)
         total = sum_by_context(counts, order, seen)
         share = (seen + alpha) / np.maximum(total + whole, np.finfo(float).tiny)[level.context]
         if order == 1:
@@ -64,7 +64,7 @@ def stupid_backoff(counts: Counts, cutoffs: tuple[int, ...], factor: float = 0.4
     sums: list[Float] = []  # Z of each context, contexts of order 0 first
     for order in range(1, counts.order + 1):
         level = counts.levels[order - 1]
-        stays = kept(counts, order, cutoffs) & (level.count > 0)
+        stays = kept_mask(counts, order, cutoffs) & (level.count > 0)
         total = sum_by_context(counts, order, level.count)
         below = lower_order(counts, order, scores)
         seen = level.count / np.maximum(total, 1)[level.context]

@@ -1,4 +1,4 @@
-"""What every smoothing returns, and the sums over contexts that they share.
+"""What every smoothing method returns, and the sums over contexts that they share.
 
 Shapes: M_n distinct n-grams of order n; V words that can be predicted.
 """
@@ -17,13 +17,13 @@ Float = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Weights:
-    """Probabilities of the n-grams that were kept, and what a context leaves for the words not seen after it.
+    """Probabilities of the n-grams that are kept, and the weight of a context for words not seen after it.
 
     `prob[n-1]`     [M_n]  p(w | h) of each n-gram hw of order n
     `backoff[n-1]`  [M_n]  of each n-gram taken as a context h:
         `spread == "backoff"`:  p(w | h) = backoff(h) p(w | h without its first word)   for w not seen after h
         `spread == "uniform"`:  p(w | h) = backoff(h)                                   for w not seen after h
-    A context that nothing was seen after has weight 1 and leaves the word to its suffix.
+    A context that nothing was seen after has weight 1: its suffix predicts the word.
     """
 
     prob: list[Float]
@@ -40,24 +40,24 @@ def sum_by_context(counts: Counts, order: int, values: NDArray[np.generic]) -> F
     return np.bincount(level.context, weights=values.astype(np.float64), minlength=counts.size(order - 1)).astype(float)
 
 
-def kept(counts: Counts, order: int, cutoffs: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Which n-grams of an order stay in the model: those seen more than `cutoffs[order - 1]` times; all words do."""
+def kept_mask(counts: Counts, order: int, cutoffs: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Which n-grams of an order are kept: those seen more than `cutoffs[order - 1]` times, and all words."""
     if order == 1:
         return np.ones(counts.size(1), dtype=bool)
     return counts.levels[order - 1].count > cutoffs[order - 1]
 
 
 def lower_order(counts: Counts, order: int, prob: list[Float]) -> Float | float:
-    """p(w | h without its first word) of each n-gram hw of `order`; below order 1 stands the uniform distribution."""
+    """p(w | h without its first word) of each n-gram hw of `order`; below order 1 it is the uniform distribution."""
     if order == 1:
         uniform = np.full(counts.size(1), 1.0 / counts.vocabulary_size)
-        uniform[counts.vocabulary_size] = 0.0  # <s> is fed, never predicted
+        uniform[counts.vocabulary_size] = 0.0  # <s> is an input, never predicted
         return uniform
     return prob[order - 2][counts.levels[order - 1].suffix]
 
 
 def left_over(used: Float, total: Float) -> Float:
-    """used / total where something followed the context, else 1: the word is left to a shorter context."""
+    """used / total if something followed the context, else 1: a shorter context predicts the word."""
     return np.divide(used, total, out=np.ones_like(total), where=total > 0)
 
 
