@@ -18,7 +18,7 @@ from thereafter.text import encoded
 from thereafter.text.encoded import encode_source, fit_source
 from thereafter.text.sources import Source, resolve
 from thereafter.text.tokenizers import TOKENIZERS
-from thereafter.text.tokenizers.base import Tokenizer, joined
+from thereafter.text.tokenizers.base import Tokenizer, join_ids
 
 TEXT = "the cat sat on the mat\nthe dog ate, é 漢字\n" * 50 + "the end"
 
@@ -50,7 +50,7 @@ def tokenizer_for(name: str) -> Tokenizer:
 @pytest.mark.parametrize("name", list(TOKENIZERS))
 def test_large_sources_are_mapped_and_small_ones_are_not(name: str, source: Source) -> None:
     tokenizer = tokenizer_for(name)
-    truth = joined(tokenizer.encode_stream([TEXT], whole=True))
+    truth = join_ids(tokenizer.encode_stream([TEXT], whole=True))
     small = encode_source(tokenizer, source)
     assert (small.dtype, kept()) == (np.int32, [])
     large = encode_source(tokenizer, source, cache_from_bytes=1)
@@ -76,7 +76,7 @@ def test_the_cache_is_used_and_keyed_by_content_and_tokenizer(
     assert len(kept()) == 2
     copy = tmp_path / "copy.txt"
     copy.write_bytes(source.files[0].read_bytes())
-    monkeypatch.setattr(encoded, "_written", None)  # calling it would fail: the file must be found
+    monkeypatch.setattr(encoded, "_write_ids", None)  # calling it would fail: the file must be found
     np.testing.assert_array_equal(encode_source(word, resolve(copy).parts["text"], cache_from_bytes=1), truth)
     monkeypatch.undo()
     monkeypatch.setenv("THEREAFTER_CACHE", str(tmp_path / "cache"))

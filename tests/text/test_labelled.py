@@ -141,7 +141,7 @@ BAD: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "unclear": ("a.tsv", "a b\tx\tp\nc d\ty\tq\n", {}, "no column is clearly the label, from line 1 of .* label="),
     "not JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', {}, "line 2 of .* is not JSON .* such as"),
     "deep JSON": ("a.jsonl", "[" * 100_000, {}, "line 1 of .* is not JSON"),
-    "NaN": ("a.jsonl", '{"text": "a", "label": NaN}', {}, "line 1 of .* is not JSON .NaN is no value"),
+    "NaN": ("a.jsonl", '{"text": "a", "label": NaN}', {}, "line 1 of .* is not JSON .NaN is not a JSON value"),
     "not an object": ("a.jsonl", '["a", 1]', {}, "line 1 of .* is a JSON list, expected an object"),
     "key missing": (
         "a.jsonl",
@@ -157,7 +157,7 @@ BAD: dict[str, tuple[str, str, dict[str, Any], str]] = {
     ),
     "text no string": ("a.jsonl", '{"text": ["a"], "label": 1}', {}, "line 1 of .* has the list .* for a text"),
     "label no name": ("a.jsonl", '{"text": "a", "label": {"b": 1}}', {}, "line 1 of .* has the dict .* for a label"),
-    "half a pair": ("a.jsonl", '{"text": "\\ud800", "label": 1}', {}, "line 1 of .* half a surrogate"),
+    "half a pair": ("a.jsonl", '{"text": "\\ud800", "label": 1}', {}, "line 1 of .* a lone surrogate"),
 }
 
 

@@ -182,8 +182,8 @@ def test_options_do_not_see_the_borders_of_blocks(text: str, block: int) -> None
     from thereafter.text import sources
 
     chunks = [text[start : start + block] for start in range(0, len(text), block)]
-    assert "".join(sources._lowered(chunks)) == text.lower()
-    assert "".join(sources._letters(chunks)) == "".join(sources._letters([text]))
+    assert "".join(sources.lower_case(chunks)) == text.lower()
+    assert "".join(sources.keep_letters(chunks)) == "".join(sources.keep_letters([text]))
 
 
 class Bar:

@@ -21,7 +21,7 @@ from thereafter.errors import EncodingError, FormatError, OptionError, StorageEr
 from thereafter.text import chunks as cutting
 from thereafter.text.tokenizers import TOKENIZERS, load_tokenizer, tokenizer_from_json
 from thereafter.text.tokenizers import bpe as bpe_module
-from thereafter.text.tokenizers.base import Tokenizer, joined
+from thereafter.text.tokenizers.base import Tokenizer, join_ids
 
 PROSE = r"\n| ?[^\W\d_]+| ?\d+| ?[^\w\s]+| ?_+|[^\S\n]+"
 NASTY = [
@@ -109,8 +109,8 @@ def test_a_stream_equals_the_whole_whatever_its_borders(
     with pytest.MonkeyPatch.context() as patch:  # so small that every cut is tried
         patch.setattr(cutting, "_ENOUGH", data.draw(st.integers(1, 9)))
         patch.setattr(cutting, "PIECE", data.draw(st.integers(1, 9)))
-        streamed = joined(tokenizer.encode_stream(chunked(text, borders)))
-        whole = joined(tokenizer.encode_stream(chunked(text, borders), whole=True))
+        streamed = join_ids(tokenizer.encode_stream(chunked(text, borders)))
+        whole = join_ids(tokenizer.encode_stream(chunked(text, borders), whole=True))
         measured = list(tokenizer.measure_stream(chunked(text, borders)))
         refit = TOKENIZERS.load(which).fit(lambda: chunked(text, borders))
         both, again = TOKENIZERS.load(which).fit_encode(lambda: chunked(text, borders))
@@ -118,7 +118,7 @@ def test_a_stream_equals_the_whole_whatever_its_borders(
     np.testing.assert_array_equal(streamed, ids)
     unended = bool(text) and not text.endswith("\n")
     np.testing.assert_array_equal(whole, [*ids, 1] if which == "word" and unended else ids)
-    np.testing.assert_array_equal(joined(part.ids for part in measured), whole)
+    np.testing.assert_array_equal(join_ids(part.ids for part in measured), whole)
     spelled = as_decoded(which, text) + ("\n" if which == "word" and unended else "")
     assert sum(part.chars for part in measured) == len(spelled)
     assert sum(part.bytes for part in measured) == len(spelled.encode())
@@ -135,7 +135,7 @@ def test_a_stream_equals_the_whole_whatever_its_borders(
         forms = re.findall(PROSE, text) if which == "prose" else list(text)
         assert charged == [form for form in forms if form not in tokenizer.vocabulary]
     assert (both.vocabulary.forms, both.vocabulary.counts) == (refit.vocabulary.forms, refit.vocabulary.counts)
-    np.testing.assert_array_equal(again, joined(refit.encode_stream([text], whole=True)))
+    np.testing.assert_array_equal(again, join_ids(refit.encode_stream([text], whole=True)))
     assert refit.fingerprint() == TOKENIZERS.load(which).fit(lambda: [text]).fingerprint()
 
 
@@ -282,8 +282,8 @@ def test_word_lines_and_continuations() -> None:
     the, cat, sat = (tokenizer.vocabulary.index[form] for form in ("the", "cat", "sat"))
     assert tokenizer.encode("the cat").tolist() == [the, cat]
     assert tokenizer.encode(" the  cat \n\n sat").tolist() == [the, cat, 1, 1, sat]
-    assert joined(tokenizer.encode_stream(["the\n", " "], whole=True)).tolist() == [the, 1, 1]
-    assert joined(tokenizer.encode_stream([""], whole=True)).tolist() == []
+    assert join_ids(tokenizer.encode_stream(["the\n", " "], whole=True)).tolist() == [the, 1, 1]
+    assert join_ids(tokenizer.encode_stream([""], whole=True)).tolist() == []
     assert tokenizer.piece(cat) == "cat"
     assert tokenizer.continuation("", [the, cat, 1, sat, 1]) == "the cat\nsat\n"
     assert tokenizer.continuation("see", [the, 1, 1, cat]) == "see the\n\ncat"
@@ -330,7 +330,7 @@ def test_bpe_cuts_endless_runs_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = tokenizer.encode(text)
     for step in (1, 4, 5, 50):
         pieces = [text[start : start + step] for start in range(0, len(text), step)]
-        np.testing.assert_array_equal(joined(tokenizer.encode_stream(pieces)), whole)
+        np.testing.assert_array_equal(join_ids(tokenizer.encode_stream(pieces)), whole)
     assert tokenizer.decode(whole) == text
 
 

@@ -20,10 +20,10 @@ texts = st.lists(st.sampled_from(FORMS + SPACES) | st.text(st.characters(max_cod
 def test_both_ways_measure_alike(taught: list[str], read: list[str], inside: bool):
     tokenizer = WordTokenizer.fit(Source.of_text("".join(taught)).chunks, min_count=1)
     text = "".join(read).replace("\r", "").replace("é", "e")
-    plain = tokenizer.measured(text, inside)
+    plain = tokenizer.measure(text, inside)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(word, "_WORTH_COMPILING", 0)
-        quick = tokenizer.measured(text, inside)
+        quick = tokenizer.measure(text, inside)
         np.testing.assert_array_equal(tokenizer.ids_of(text), plain.ids)
     np.testing.assert_array_equal(quick.ids, plain.ids)
     assert quick.ids.dtype == plain.ids.dtype

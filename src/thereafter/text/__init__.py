@@ -1,1 +1,13 @@
-"""Text in: sources, named corpora, tokenizers, vocabularies, batches."""
+"""Text: from bytes to normalised text, from text to token ids, and files with examples of tasks.
+
+reading       bytes to text: encodings, byte order marks, line ends
+sources       files read as text (`Source`), with the parts of a corpus (`Texts`)
+chunks        cutting a stream of text where no token crosses the border
+builtin       corpora that need no network; agreement/ and memory/ generate some of them
+tokenizers/   text to ids and back, five kinds; vocabulary: the forms and their ids; counting: forms in bounded memory
+spelling      what an unknown form costs in nats
+encoded       the ids of a whole source, in memory or in a mapped file of the cache
+batches       from a long array of ids to batches of inputs and targets
+lines         the lines of a file; tables: rows of tsv, csv and jsonl
+conll         sentences with a tag for each word; labelled: texts with labels; pairs: sentence pairs
+"""

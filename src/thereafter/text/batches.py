@@ -1,13 +1,13 @@
 """From a long array of ids to mini-batches of inputs and targets, the targets one step ahead.
 
-Arrays come out as views of what went in where that is possible, in its dtype; `as_torch` makes int64 tensors.
+Arrays are views of the ids if possible, in their dtype; `as_torch` makes int64 tensors.
 B batch, T steps, m pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from thereafter.errors import OptionError
 if TYPE_CHECKING:
     import torch
 
-IdArray = NDArray[np.integer[Any]]
+IdArray = NDArray[np.integer]
 Pair = tuple[IdArray, IdArray]
 
 
@@ -26,22 +26,21 @@ def random_offset_partition(
 ) -> Pair:
     """Drop the first d ids and cut the rest into m = floor((T - d - 1) / n) pairs of n = `steps` ids each.
 
-    d is `offset`, or drawn uniformly from 0 .. n, so that an epoch sees other cuts than the one before. In a text
-    so short that some of these leave no pair, d is drawn from those that leave one. Returns inputs and targets,
-    both [m, n].
+    d is `offset`, or drawn uniformly from 0 .. n, so that each epoch cuts the text differently. In a text so short that
+    some of these leave no pair, d is drawn from those that leave one. Returns inputs and targets, both [m, n].
 
     >>> inputs, targets = random_offset_partition(np.arange(8), 3, offset=1)
     >>> inputs.tolist(), targets.tolist()
     ([[1, 2, 3], [4, 5, 6]], [[2, 3, 4], [5, 6, 7]])
     """
-    array = _checked(ids, steps)
+    array = _check_ids(ids, steps)
     if len(array) <= steps:
         raise OptionError(
             f"the text has {len(array)} tokens, expected at least {steps + 1} for {steps} steps; "
             f"try a longer text or steps={max(1, len(array) - 1)}"
         )
     if (rng is None) == (offset is None):
-        raise OptionError("the offset is either drawn (rng) or given (offset=), expected exactly one of the two")
+        raise OptionError("got both rng and offset= or neither; expected exactly one of them")
     if offset is None and rng is not None:
         offset = int(rng.integers(0, min(steps, len(array) - 1 - steps), endpoint=True))
     if offset is None or not 0 <= offset <= steps:
@@ -61,16 +60,15 @@ def partition_batches(ids: ArrayLike, steps: int, batch: int, rng: np.random.Gen
 
 
 def contiguous_streams(ids: ArrayLike, batch: int, steps: int) -> Iterator[Pair]:
-    """Cut the text into `batch` streams side by side, and give them out `steps` at a time, for carried state.
+    """Cut the text into `batch` parallel streams, and yield them `steps` at a time, for a state that is carried on.
 
     Row b of a batch continues row b of the batch before. A row is L = floor((T - 1) / B) ids long; the last block
-    is shorter where `steps` does not divide L, and is given out too. Of the T - 1 targets only the last
-    (T - 1) mod B are left over.
+    is shorter if `steps` does not divide L. Of the T - 1 targets only the last (T - 1) mod B are not used.
 
     >>> [inputs.tolist() for inputs, _ in contiguous_streams(np.arange(8), batch=2, steps=2)]
     [[[0, 1], [3, 4]], [[2], [5]]]
     """
-    array = _checked(ids, steps)
+    array = _check_ids(ids, steps)
     _at_least_one("batch", batch)
     length = (len(array) - 1) // batch
     if length < 1:
@@ -91,7 +89,7 @@ def as_torch(array: ArrayLike) -> torch.Tensor:
     return torch.from_numpy(np.array(array, dtype=np.int64, order="C"))
 
 
-def _checked(ids: ArrayLike, steps: int) -> IdArray:
+def _check_ids(ids: ArrayLike, steps: int) -> IdArray:
     _at_least_one("steps", steps)
     array = np.asanyarray(ids)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):

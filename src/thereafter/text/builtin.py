@@ -1,8 +1,8 @@
-"""Corpora that need no network: generated sentences, and the manual and source that every Python carries.
+"""Corpora that need no network: generated sentences, and the manual and source code that come with Python.
 
 `python-docs` and `python-code` are read from the running interpreter, as data: source files are never run. They
-differ from one interpreter to the next, so their version and sha256 are part of what is returned and go beside every
-score. All are written once into the cache, under a name that holds the hash of what made them or of what they hold.
+differ between interpreters, so their version and sha256 are returned and printed with every score. All are written
+once into the cache, under a name with the hash of their generator or of their content.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LIST = "files.json"
 
 @dataclass(frozen=True)
 class Built:
-    """A corpus as built: the file of each part, and one line that pins what it is."""
+    """A corpus as built: the file of each part, and one line with its version and hash."""
 
     parts: dict[str, Path]
     detail: str
@@ -65,7 +65,7 @@ def python_code() -> Built:
 def agreement() -> Built:
     """The default corpus of agreement sentences, generated at the first use and after a change of the generator.
 
-    Beside the text of each part lies what the generator knows about its sentences, as `agreement.<part>.jsonl`.
+    `agreement.<part>.jsonl` beside the text of each part has the annotations of its sentences.
     """
     return _sentences("agreement")
 
@@ -81,7 +81,7 @@ def filler_gap() -> Built:
 
 
 def _sentences(name: str) -> Built:
-    """A corpus of sentences that know their dependency, generated once for each state of the generator."""
+    """A corpus of sentences with annotated dependencies, generated once for each version of the generator."""
     package = "thereafter.text.agreement"
     module = import_module(package)
     folder = cache_folder() / "corpora" / f"{name}-{_source_hash(package)[:12]}"
@@ -91,7 +91,7 @@ def _sentences(name: str) -> Built:
             folder.mkdir(parents=True, exist_ok=True)
             _list_parts(folder, module.write_corpus(folder, **module.CORPORA[name].options))
         except OSError as trouble:
-            raise _storage(folder, trouble) from trouble
+            raise _storage_error(folder, trouble) from trouble
         parts = _listed_parts(folder)
         if parts is None:
             raise StorageError(
@@ -122,25 +122,25 @@ def balanced_brackets() -> Built:
 def standard_library() -> Iterator[tuple[str, str]]:
     """Path within the library and text of every source file `python-code` is made of, sorted by path.
 
-    Taken are the modules Python itself lists as its own (so nothing that was dropped into the folder, and none of the
-    generated build settings), as UTF-8; a file in another encoding is left out. Line ends become LF everywhere.
+    These are the modules that Python itself lists as its own (not other files in the folder, and not the generated
+    build settings), as UTF-8; a file in another encoding is left out. Line ends become LF.
     """
     root = Path(sysconfig.get_paths()["stdlib"])
-    found: list[tuple[str, Path]] = []
+    modules: list[tuple[str, Path]] = []
     for entry in root.iterdir() if root.is_dir() else ():
         if entry.suffix == ".py" and entry.stem in sys.stdlib_module_names:
-            found.append((entry.name, entry))
+            modules.append((entry.name, entry))
         elif entry.name in PACKAGES:
             for path in entry.rglob("*.py"):
                 inside = path.relative_to(root)
                 if _NOT_ENTERED.isdisjoint(inside.parts):
-                    found.append((inside.as_posix(), path))
-    if not found:
+                    modules.append((inside.as_posix(), path))
+    if not modules:
         raise CorpusError(
             f"this Python came without the source of its standard library: got no .py file in {root}; "
             "try: another interpreter, or another corpus (thereafter data list)"
         )
-    for name, path in sorted(found):
+    for name, path in sorted(modules):
         try:
             source = path.read_bytes().decode("utf-8-sig")
         except (UnicodeDecodeError, OSError):
@@ -152,42 +152,42 @@ def standard_library() -> Iterator[tuple[str, str]]:
 def _docstrings() -> Iterator[str]:
     for _, source in standard_library():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # old escapes in somebody else's source
+            warnings.simplefilter("ignore")  # invalid escapes in the source of others
             try:
                 tree = ast.parse(source)
             except SyntaxError:
                 continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                said = ast.get_docstring(node)
-                if said:
-                    yield said
+                docstring = ast.get_docstring(node)
+                if docstring:
+                    yield docstring
 
 
 def _from_text(name: str, text: str, what: str) -> Built:
-    """Cut a text 90 / 5 / 5 by lines and see that the cache holds the three parts."""
+    """Cut a text 90 / 5 / 5 by lines and write the three parts to the cache if they are not there."""
     lines = text.split("\n")[:-1]
     first, second = len(lines) * 90 // 100, len(lines) * 95 // 100
     cut = {"train": lines[:first], "valid": lines[first:second], "test": lines[second:]}
     sha256 = hashlib.sha256(text.encode()).hexdigest()
     folder = cache_folder() / "corpora" / f"{name}-{platform.python_version()}-{sha256[:12]}"
-    parts = _kept(folder, {part: "".join(f"{line}\n" for line in lines) for part, lines in cut.items()})
+    parts = _keep_texts(folder, {part: "".join(f"{line}\n" for line in lines) for part, lines in cut.items()})
     made_by = f"{platform.python_implementation()} {platform.python_version()}"
     return Built(parts, f"{what} of {made_by}, {len(text.encode()):,} bytes, sha256 {sha256}")
 
 
 def _memory_task(name: str) -> Built:
-    """The corpus of a memory task: so small that it is made anew each time, and compared with what the cache holds."""
+    """The corpus of a memory task: so small that it is generated each time and compared with the cache."""
     module = import_module("thereafter.text.memory")
     texts = {part: module.text_of(module.task(name), part) for part in module.DEFAULT_LINES}
     sha256 = hashlib.sha256("".join(texts.values()).encode()).hexdigest()
-    parts = _kept(cache_folder() / "corpora" / f"{name}-{sha256[:12]}", texts)
+    parts = _keep_texts(cache_folder() / "corpora" / f"{name}-{sha256[:12]}", texts)
     sizes = " / ".join(format(size, ",") for size in module.DEFAULT_LINES.values())
     return Built(parts, f"generated, seed {module.DEFAULT_SEED}, {sizes} lines, sha256 {sha256}")
 
 
-def _kept(folder: Path, texts: dict[str, str]) -> dict[str, Path]:
-    """See that the folder holds these texts, one file a part."""
+def _keep_texts(folder: Path, texts: dict[str, str]) -> dict[str, Path]:
+    """Write these texts to the folder if they are not there, one file a part."""
     parts = {part: folder / f"{part}.txt" for part in texts}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -196,12 +196,12 @@ def _kept(folder: Path, texts: dict[str, str]) -> dict[str, Path]:
             if not path.is_file() or path.read_bytes() != content:
                 _write(path, content)
     except OSError as trouble:
-        raise _storage(folder, trouble) from trouble
+        raise _storage_error(folder, trouble) from trouble
     return parts
 
 
 def _list_parts(folder: Path, parts: dict[str, Path]) -> None:
-    """Note every file of a complete corpus with its hash. Written last: where there is a list, there is a corpus."""
+    """Write the list of all files of a corpus with their hashes. It comes last: a list means a complete corpus."""
     kept = sorted(path for path in folder.iterdir() if path.suffix in (".txt", ".jsonl") and path.name[0] != ".")
     listed = {
         "parts": {part: path.name for part, path in parts.items()},
@@ -211,7 +211,7 @@ def _list_parts(folder: Path, parts: dict[str, Path]) -> None:
 
 
 def _listed_parts(folder: Path) -> dict[str, Path] | None:
-    """The parts that a folder lists, None where the list is missing or a file is not as it was written."""
+    """The parts that a folder lists, None if the list is missing or a file has changed."""
     try:
         listed = json.loads((folder / _LIST).read_bytes())
         if any(_sha256(folder / name) != sha256 for name, sha256 in listed["files"].items()):
@@ -227,7 +227,7 @@ def _sha256(path: Path) -> str:
 
 
 def _source_hash(package: str) -> str:
-    """Hash of a package's own source, so that what it generated earlier in another shape is not taken for its work."""
+    """Hash of the source code of a package, so that the output of an older version is not taken for its own."""
     digest = hashlib.sha256()
     for entry in sorted(resources.files(package).iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".py"):
@@ -245,7 +245,7 @@ def _write(path: Path, content: bytes) -> None:
         growing.unlink(missing_ok=True)
 
 
-def _storage(folder: Path, trouble: OSError) -> StorageError:
+def _storage_error(folder: Path, trouble: OSError) -> StorageError:
     return StorageError(
         f"cannot write the corpus to {folder}: {trouble.strerror or trouble}; "
         "try: free some space, or set THEREAFTER_CACHE to a folder that can be written"

@@ -20,17 +20,17 @@ PROSE_TAIL = re.compile(r"(?:[^\W\d_]+|\d+|[^\w\s]+|_+)?[^\S\n]*")
 def recut(chunks: Iterable[str], tail: re.Pattern[str], size: int | None = None) -> Iterator[str]:
     """The same text in pieces of about `size` characters (a million), each ending where no token can cross.
 
-    Every character is scanned once: what has no safe cut is put aside unread until one comes, so that a line of
-    100 MB without any takes linear time. Such a run is given out as one piece, however long.
+    Every character is scanned once: text without a safe cut is put aside until one comes, so that a line of 100 MB
+    without any takes linear time. Such a run becomes one piece, however long.
     """
     aside: list[str] = []
     fresh: list[str] = []
     length, enough = 0, min(_ENOUGH, size or PIECE)
-    for piece in sliced(chunks, size):
+    for piece in slice_chunks(chunks, size):
         fresh.append(piece)
         length += len(piece)
         if length < enough:
-            continue  # tiny chunks are gathered first: a border between two of them is not looked at
+            continue  # tiny chunks are joined first, without a look for a cut between them
         text = fresh[0] if len(fresh) == 1 else "".join(fresh)
         cut = last_cut(text, tail)
         if cut:
@@ -45,7 +45,7 @@ def recut(chunks: Iterable[str], tail: re.Pattern[str], size: int | None = None)
 
 
 def last_cut(text: str, tail: re.Pattern[str]) -> int:
-    """The last place in `text` that no token crosses, 0 where there is none.
+    """The last position in `text` that no token crosses, 0 if there is none.
 
     >>> last_cut("the cat sat", PROSE_TAIL)
     7
@@ -58,7 +58,7 @@ def last_cut(text: str, tail: re.Pattern[str]) -> int:
 
 
 def require_unicode(text: str) -> str:
-    """The text itself, if it can be written as UTF-8; half a surrogate pair is no character."""
+    """The text itself if it can be encoded as UTF-8; a lone surrogate is an EncodingError."""
     if not text.isascii():
         try:
             text.encode("utf-8")
@@ -70,7 +70,7 @@ def require_unicode(text: str) -> str:
     return text
 
 
-def sliced(chunks: Iterable[str], size: int | None = None) -> Iterator[str]:
+def slice_chunks(chunks: Iterable[str], size: int | None = None) -> Iterator[str]:
     """The same text in pieces of at most `size` characters (a million), cut anywhere."""
     size = PIECE if size is None else size
     for chunk in chunks:

@@ -4,9 +4,9 @@ CoNLL-U (Universal Dependencies, https://universaldependencies.org/format.html):
 
     ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC
 
-a blank line after each sentence, comments behind `#`. Lines of multiword tokens (`3-4`) and of empty nodes (`8.1`) are
-no words and are passed over. Columns (CoNLL-2000, CoNLL-2003 and whatever looks like them): as many columns as one
-likes between tabs or between spaces, the same number on every line; lines that begin with `-DOCSTART-` are passed over.
+a blank line after each sentence, comments after `#`. Lines of multiword tokens (`3-4`) and of empty nodes (`8.1`) are
+no words and are skipped. Columns (CoNLL-2000, CoNLL-2003 and similar formats): any number of columns separated by tabs
+or by spaces, the same number on every line; lines that begin with `-DOCSTART-` are skipped.
 A `#` is a word there. Several blank lines are one. Columns are counted from 1, or from the end with -1, -2, ...
 """
 
@@ -25,14 +25,14 @@ from thereafter.text.tables import columns
 Path = str | os.PathLike[str]
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-_MAY_BE_NOTHING = ("lemma", "feats", "deps", "misc")  # where "_" is an answer, not a gap
+_MAY_BE_NOTHING = ("lemma", "feats", "deps", "misc")  # columns where "_" is a value, not a missing one
 _ID = re.compile(r"([1-9][0-9]*)|[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
 _DOCUMENT = "-DOCSTART-"
 
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """Words and their tags, as many of one as of the other; `line` is where the first word stands in its file.
+    """Words and a tag for each; `line` is the line of the first word in its file.
 
     >>> TaggedSentence(("so", "long"), ("ADV", "ADV")).words
     ('so', 'long')
@@ -49,13 +49,13 @@ class TaggedSentence:
 def read_tagged(
     path: Path, *, column: str | int | None = None, word: int = 1, encoding: str | None = None
 ) -> list[TaggedSentence]:
-    """The sentences of a file in either format. It is CoNLL-U where its name or its first words say so.
+    """The sentences of a file in either format: CoNLL-U if its name or its first line looks like it.
 
-    `column` is the column of the tags, by number or, in CoNLL-U, by name; without it UPOS or the last one. `word` is
-    the column of the words where the file is not CoNLL-U.
+    `column` is the column of the tags, by number or, in CoNLL-U, by name; by default UPOS or the last one. `word` is
+    the column of the words if the file is not CoNLL-U.
     """
     if isinstance(column, str) and column.removeprefix("-").isdecimal():
-        column = int(column)  # as a command line gives it
+        column = int(column)  # the command line passes numbers as text
     shape = _first_row(path, encoding)
     if shape.is_conllu:
         if isinstance(column, int):
@@ -84,7 +84,7 @@ def read_columns(path: Path, *, word: int = 1, tag: int = -1, encoding: str | No
 
 
 def require_known_tags(sentences: Iterable[TaggedSentence], known: Collection[str], path: Path) -> None:
-    """FormatError for the first sentence with a tag that a tagger trained on the tags `known` can never give."""
+    """FormatError for the first sentence with a tag that is not among the `known` tags of the training data."""
     for sentence in sentences:
         for word, tag in zip(sentence.words, sentence.tags, strict=True):
             if tag not in known:
@@ -95,30 +95,30 @@ def require_known_tags(sentences: Iterable[TaggedSentence], known: Collection[st
 
 
 @dataclass(frozen=True)
-class _Row:
-    """What one line says: a word with its tag, or (without a word) that a sentence ends here."""
+class _TaggedLine:
+    """One line: a word with its tag or, without a word, the end of a sentence."""
 
     line: int
     word: str = ""
     tag: str = ""
 
 
-def _sentences(path: Path, rows: Iterator[_Row]) -> list[TaggedSentence]:
-    found: list[TaggedSentence] = []
-    open_rows: list[_Row] = []
+def _sentences(path: Path, rows: Iterator[_TaggedLine]) -> list[TaggedSentence]:
+    sentences: list[TaggedSentence] = []
+    open_rows: list[_TaggedLine] = []
     for row in rows:
         if row.word:
             open_rows.append(row)
         elif open_rows:
             words, tags = tuple(one.word for one in open_rows), tuple(one.tag for one in open_rows)
-            found.append(TaggedSentence(words, tags, open_rows[0].line))
+            sentences.append(TaggedSentence(words, tags, open_rows[0].line))
             open_rows = []
-    if not found:
+    if not sentences:
         raise EmptyCorpusError(f"{os.fspath(path)} holds no words; expected lines with a word and its tag")
-    return found
+    return sentences
 
 
-def _conllu_rows(path: Path, column: str, encoding: str | None) -> Iterator[_Row]:
+def _conllu_rows(path: Path, column: str, encoding: str | None) -> Iterator[_TaggedLine]:
     name, tag_at = os.fspath(path), COLUMNS.index(column)
     words, begun, number = 0, 0, 0  # `begun`: the first line of this sentence, comments included
     tagged = column in _MAY_BE_NOTHING  # whether a tag was ever seen
@@ -126,10 +126,8 @@ def _conllu_rows(path: Path, column: str, encoding: str | None) -> Iterator[_Row
         where = place(path, number)
         if not line.strip():
             if begun and not words:
-                raise FormatError(
-                    f"the sentence at {place(path, begun)} has no words; expected at least one; remove it"
-                )
-            yield _Row(number)
+                raise _without_words(path, begun)
+            yield _TaggedLine(number)
             words = begun = 0
             continue
         begun = begun or number
@@ -139,15 +137,13 @@ def _conllu_rows(path: Path, column: str, encoding: str | None) -> Iterator[_Row
         if len(cells) != len(COLUMNS):
             hint = "; they are separated by tabs, not by spaces" if len(cells) == 1 else ""
             raise FormatError(f"{where} has {columns(len(cells))}, expected the {len(COLUMNS)} of CoNLL-U{hint}")
-        found = _ID.fullmatch(cells[0])
-        if found is None:
-            raise FormatError(f"{where} begins with {cells[0]!r}, expected the number of a word (1, 1-2 or 1.1)")
-        if found[1] is None:
+        word = _word_number(cells[0], where)
+        if word is None:
             continue
         words += 1
-        if int(found[1]) != words:
-            missing = "; is the blank line before it missing?" if found[1] == "1" else ""
-            raise FormatError(f"{where} is word {found[1]} of its sentence, expected word {words}{missing}")
+        if word != words:
+            missing = "; is the blank line before it missing?" if word == 1 else ""
+            raise FormatError(f"{where} is word {word} of its sentence, expected word {words}{missing}")
         if not cells[1]:
             raise FormatError(f"{where} has an empty word (column 2), expected a form")
         tag = cells[tag_at]
@@ -159,27 +155,35 @@ def _conllu_rows(path: Path, column: str, encoding: str | None) -> Iterator[_Row
                 "all; expected one for every word; try another column, such as upos or xpos"
             )
         tagged = True
-        yield _Row(number, cells[1], intern(tag))
+        yield _TaggedLine(number, cells[1], intern(tag))
     if begun and not words:
         raise _without_words(path, begun)
-    yield _Row(number + 1)
+    yield _TaggedLine(number + 1)
+
+
+def _word_number(id: str, where: str) -> int | None:
+    """The number of a word, None for the line of a multiword token or an empty node."""
+    match = _ID.fullmatch(id)
+    if match is None:
+        raise FormatError(f"{where} begins with {id!r}, expected the number of a word (1, 1-2 or 1.1)")
+    return None if match[1] is None else int(match[1])
 
 
 def _without_words(path: Path, begun: int) -> FormatError:
     return FormatError(f"the sentence at {place(path, begun)} has no words; expected at least one; remove it")
 
 
-def _column_rows(path: Path, word: int, tag: int, encoding: str | None) -> Iterator[_Row]:
+def _column_rows(path: Path, word: int, tag: int, encoding: str | None) -> Iterator[_TaggedLine]:
     width, first, number = 0, 0, 0
     word_at = tag_at = 0
     tabs = False
     for number, line in enumerate(read_lines(path, encoding=encoding), start=1):
         if not line.strip() or line.startswith(_DOCUMENT):
-            yield _Row(number)
+            yield _TaggedLine(number)
             continue
         where = place(path, number)
         if not width:
-            # the first line decides for all: a word may hold spaces where tabs part the columns
+            # the first line decides for all: a word may contain spaces if tabs separate the columns
             tabs, first = "\t" in line, number
         cells = line.split("\t") if tabs else [cell for cell in line.split(" ") if cell]
         if not width:
@@ -193,12 +197,12 @@ def _column_rows(path: Path, word: int, tag: int, encoding: str | None) -> Itera
         if not cells[word_at].strip() or not cells[tag_at].strip():
             gap, at = ("word", word_at) if not cells[word_at].strip() else ("tag", tag_at)
             raise FormatError(f"{where} has an empty {gap} in column {at + 1}; expected a word and a tag")
-        yield _Row(number, cells[word_at], intern(cells[tag_at]))
-    yield _Row(number + 1)
+        yield _TaggedLine(number, cells[word_at], intern(cells[tag_at]))
+    yield _TaggedLine(number + 1)
 
 
 def _word_and_tag(word: int, tag: int, width: int, where: str) -> tuple[int, int]:
-    """Where the words and the tags are, counted from 0."""
+    """The columns of the words and the tags, counted from 0."""
     if width < 2:
         raise FormatError(f"{where} has 1 column, so there are no tags; expected a word and its tag on every line")
     word_at, tag_at = _at(word, width, where), _at(tag, width, where)
@@ -217,21 +221,21 @@ def _at(column: int, width: int, where: str) -> int:
 
 
 @dataclass(frozen=True)
-class _Shape:
+class _Layout:
     line: int
     columns: int
     is_conllu: bool
 
 
-def _first_row(path: Path, encoding: str | None) -> _Shape:
-    """How many columns the first line with words has, and which format that means."""
+def _first_row(path: Path, encoding: str | None) -> _Layout:
+    """The number of columns of the first line with words, and the format."""
     named = os.fspath(path).removesuffix(".gz").endswith(".conllu")
     for number, line in enumerate(read_lines(path, encoding=encoding), start=1):
         if line.strip() and not line.startswith(("#", _DOCUMENT)):
             cells = line.split("\t") if "\t" in line else line.split()
             like = "\t" in line and len(cells) == len(COLUMNS) and _ID.fullmatch(cells[0]) is not None
-            return _Shape(number, len(cells), named or like)
-    return _Shape(1, 0, named)
+            return _Layout(number, len(cells), named or like)
+    return _Layout(1, 0, named)
 
 
 def _some(names: Collection[str], most: int = 20) -> str:

@@ -1,4 +1,4 @@
-"""Exact counts of forms in bounded memory: what does not fit goes to disk and is added up there."""
+"""Exact counts of forms in bounded memory: counts that do not fit are written to disk and added up there."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LONG = 32
 
 
 class FormCounter:
-    """Counts forms; a context manager, because it may hold files while it works.
+    """Counts forms; a context manager, because it may use temporary files.
 
-    Natural text has ever more forms, a line without spaces can be one form of a gigabyte: when the table holds
-    `most_forms` or about `most_chars`, it is added to files sharded by hash, and emptied. No form but the newline
-    itself holds a newline, so a shard is plain lines of "count form".
+    Natural text has ever more forms, and a line without spaces can be one form of a gigabyte: when the table has
+    `most_forms` forms or about `most_chars` characters, it is added to files sharded by hash, and emptied. No form but
+    the newline itself contains a newline, so a shard is plain lines of "count form".
     """
 
     def __init__(self, *, most_forms: int = 1_000_000, most_chars: int = 1 << 26) -> None:
@@ -51,12 +51,12 @@ class FormCounter:
             self._spill()
 
     def take(self, form: str) -> int:
-        """The count of a form so far, which is then forgotten; for reserved forms."""
+        """Remove a form and return its count so far; for reserved forms."""
         if not self._shards:
             return self._counts.pop(form, 0)
         self._spill()
         shard = self._shard(form)
-        entries = Counter(dict(_added_up(shard)))
+        entries = Counter(dict(_sum_counts(shard)))
         count = entries.pop(form, 0)
         _write(shard, entries, "w")
         return count
@@ -68,7 +68,7 @@ class FormCounter:
             self._spill()
             kept = {"\n": self._newlines} if self._newlines >= max(1, min_count) else {}
             for shard in self._shards:
-                kept.update(entry for entry in _added_up(shard) if entry[1] >= min_count)
+                kept.update(entry for entry in _sum_counts(shard) if entry[1] >= min_count)
         return kept
 
     def _shard(self, form: str) -> Path:
@@ -87,7 +87,7 @@ class FormCounter:
                 _write(shard, Counter(), "w")
         self._newlines += self._counts.pop("\n", 0)
         sorted_out: list[Counter[str]] = [Counter() for _ in range(_SHARDS)]
-        while self._counts:  # emptied as it is sorted out, so that the forms are never held twice
+        while self._counts:  # emptied while it is sorted out, so that no form is in memory twice
             form, count = self._counts.popitem()
             sorted_out[hash(form) % _SHARDS][form] = count
         for shard, entries in zip(self._shards, sorted_out, strict=True):
@@ -104,7 +104,7 @@ def _write(shard: Path, entries: Counter[str], mode: str) -> None:
         raise _no_room(shard.parent, failed) from None
 
 
-def _added_up(shard: Path) -> Iterator[tuple[str, int]]:
+def _sum_counts(shard: Path) -> Iterator[tuple[str, int]]:
     counts: Counter[str] = Counter()
     with open(shard, encoding="utf-8", newline="\n") as file:
         for line in file:

@@ -1,8 +1,8 @@
-"""The ids of a source: in memory where it is small, else in a memory-mapped file kept in the cache.
+"""The ids of a source: in memory if it is small, else in a memory-mapped file of the cache.
 
-A cached file is found by the content of the source and by the tokenizer, never by a path. It is a header of 128
-bytes (JSON, padded) and the ids, little-endian; the header is completed last, and a file that is short, or whose
-checksum is wrong, is made again.
+The key of a cached file is the content of the source and the tokenizer, never a path. It is a header of 128 bytes
+(JSON, padded) and the ids, little-endian; the header is completed last, and a file that is too short or has a wrong
+checksum is written again.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thereafter.errors import StorageError
 from thereafter.folders import cache_folder
+from thereafter.text.batches import IdArray
 from thereafter.text.sources import Source
-from thereafter.text.tokenizers.base import Ids, Tokenizer, joined
+from thereafter.text.tokenizers.base import Ids, Tokenizer, join_ids
 
 CACHE_FROM_BYTES = 32 << 20
 _FORMAT = "thereafter-ids-1"
@@ -32,21 +32,19 @@ _HEADER = 128
 _BLOCK = 1 << 20
 
 
-def encode_source(
-    tokenizer: Tokenizer, source: Source, *, cache_from_bytes: int = CACHE_FROM_BYTES
-) -> NDArray[np.integer[Any]]:
+def encode_source(tokenizer: Tokenizer, source: Source, *, cache_from_bytes: int = CACHE_FROM_BYTES) -> IdArray:
     """The ids of a whole source; a last line without a newline counts as a line.
 
-    Small sources give int32 in memory. From `cache_from_bytes` on, or where a compressed one turns out large, the
+    Small sources give int32 in memory. From `cache_from_bytes` on, or if a compressed one turns out to be large, the
     result is a read-only memory map of the smallest of uint8, uint16 and int32 that holds the vocabulary.
     """
     label = f"tokenizing {source.name}"
     if source.size >= cache_from_bytes:
         path = _cache_path(tokenizer, source)
-        cached = _opened(path)
+        cached = _open_ids(path)
         if cached is not None:
             return cached
-        return _written(path, tokenizer, tokenizer.encode_stream(source.chunks(label), whole=True))
+        return _write_ids(path, tokenizer, tokenizer.encode_stream(source.chunks(label), whole=True))
     arrays: list[Ids] = []
     size = 0
     stream = tokenizer.encode_stream(source.chunks(label), whole=True)
@@ -55,9 +53,9 @@ def encode_source(
         size += array.nbytes
         if size > 4 * max(cache_from_bytes, 1):
             path = _cache_path(tokenizer, source)
-            cached = _opened(path)
-            return cached if cached is not None else _written(path, tokenizer, chain(_emptied(arrays), stream))
-    return joined(arrays)
+            cached = _open_ids(path)
+            return cached if cached is not None else _write_ids(path, tokenizer, chain(_drain(arrays), stream))
+    return join_ids(arrays)
 
 
 def fit_source(
@@ -67,22 +65,22 @@ def fit_source(
     min_count: int | None = None,
     max_size: int | None = None,
     cache_from_bytes: int = CACHE_FROM_BYTES,
-) -> tuple[Tokenizer, NDArray[np.integer[Any]]]:
+) -> tuple[Tokenizer, IdArray]:
     """Fit a tokenizer to a source and encode the source with it; a small one is split only once."""
-    chunks = _labelled(source, f"reading {source.name}")
+    chunks = _chunks_of(source, f"reading {source.name}")
     if source.size >= cache_from_bytes or any(path.suffix == ".gz" for path in source.files):
         fitted = tokenizer.fit(chunks, min_count=min_count, max_size=max_size)
         return fitted, encode_source(fitted, source, cache_from_bytes=cache_from_bytes)
     return tokenizer.fit_encode(chunks, min_count=min_count, max_size=max_size)
 
 
-def _labelled(source: Source, label: str) -> Callable[[], Iterator[str]]:
+def _chunks_of(source: Source, label: str) -> Callable[[], Iterator[str]]:
     return lambda: source.chunks(label)
 
 
-def _emptied(arrays: list[Ids]) -> Iterator[Ids]:
+def _drain(arrays: list[Ids]) -> Iterator[Ids]:
     while arrays:
-        yield arrays.pop(0)  # given up as they are written
+        yield arrays.pop(0)  # freed as they are written
 
 
 def _cache_path(tokenizer: Tokenizer, source: Source) -> Path:
@@ -90,12 +88,12 @@ def _cache_path(tokenizer: Tokenizer, source: Source) -> Path:
     return cache_folder() / "tokens" / f"{hashlib.sha256(key.encode()).hexdigest()}.ids"
 
 
-def _smallest(size: int) -> np.dtype[Any]:
+def _smallest(size: int) -> np.dtype[np.integer]:
     return np.dtype("u1" if size <= 1 << 8 else "<u2" if size <= 1 << 16 else "<i4")
 
 
-def _written(path: Path, tokenizer: Tokenizer, arrays: Iterable[Ids]) -> NDArray[np.integer[Any]]:
-    """Write beside and move into place. Plain writes: the pages of a writable map would count as memory."""
+def _write_ids(path: Path, tokenizer: Tokenizer, arrays: Iterable[Ids]) -> IdArray:
+    """Write a temporary file and rename it. Plain writes: the pages of a writable map would count as memory."""
     dtype = _smallest(len(tokenizer.vocabulary))
     temporary = ""
     try:
@@ -112,16 +110,16 @@ def _written(path: Path, tokenizer: Tokenizer, arrays: Iterable[Ids]) -> NDArray
                     os.unlink(temporary)
     except OSError as failed:
         raise StorageError(
-            f"the token ids could not be kept in {path.parent}: {failed.strerror or failed}; "
+            f"the token ids could not be written to {path.parent}: {failed.strerror or failed}; "
             "free some room, or set THEREAFTER_CACHE to a folder that has it"
         ) from None
-    opened = _opened(path)
+    opened = _open_ids(path)
     if opened is None:
         raise StorageError(f"the token ids written to {path} could not be read back; try another THEREAFTER_CACHE")
     return opened
 
 
-def _write(file: BinaryIO, dtype: np.dtype[Any], arrays: Iterable[Ids]) -> None:
+def _write(file: BinaryIO, dtype: np.dtype[np.integer], arrays: Iterable[Ids]) -> None:
     file.write(b"\0" * _HEADER)
     count = checksum = 0
     for array in arrays:
@@ -134,8 +132,8 @@ def _write(file: BinaryIO, dtype: np.dtype[Any], arrays: Iterable[Ids]) -> None:
     file.write(header.encode().ljust(_HEADER))
 
 
-def _opened(path: Path) -> NDArray[np.integer[Any]] | None:
-    """The ids in a cached file, or None where there is none or it is not sound."""
+def _open_ids(path: Path) -> IdArray | None:
+    """The ids in a cached file, None if there is none or it is damaged."""
     try:
         with open(path, "rb") as file:
             header = json.loads(file.read(_HEADER))

@@ -1,12 +1,12 @@
-"""Texts with a label each: tsv, csv or jsonl (`text/tables.py`), one a row.
+"""Texts with labels: tsv, csv or jsonl (`text/tables.py`), one text a row.
 
-Which columns? Those given as `text=` and `label=`, by name or by number from 1 (-1 is the last). Otherwise those whose
-names are usual (TEXT_NAMES, LABEL_NAMES). Otherwise, as in sst2's `sentence<TAB>0`, by what they hold: the label is the
-column with the fewest different values (more than one, where there are more than two columns); the text is the longest
-of the others. A guess that is not clear is refused. The first row of a table holds names where one of them is asked for
-or usual, or where it has a word above a column of whole numbers; `header=` says it outright.
+Which columns? Those given as `text=` and `label=`, by name or by number from 1 (-1 is the last). Otherwise those with
+usual names (TEXT_NAMES, LABEL_NAMES). Otherwise, as in sst2's `sentence<TAB>0`, by their content: the label is the
+column with the fewest different values (more than one, if there are more than two columns); the text is the longest of
+the others. An unclear guess is an error. The first row of a table is a header if one of its names is asked for or
+usual, or if it has a word above a column of whole numbers; `header=` decides it.
 
-Labels are strings, whatever JSON made of them (`1` is "1", `true` is "true"). White space round both is taken off.
+Labels are strings, also in JSON (`1` is "1", `true` is "true"). White space around texts and labels is removed.
 """
 
 from __future__ import annotations
@@ -16,24 +16,23 @@ import math
 import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, nearest
 from thereafter.text.lines import place
-from thereafter.text.tables import Row, Table, columns, read_table
+from thereafter.text.tables import TableRow, TextTable, columns, read_table
 
 Path = str | os.PathLike[str]
 Column = str | int | None
 
 TEXT_NAMES = ("text", "sentence", "review", "content", "body", "document", "comment", "tweet", "question", "phrase")
 LABEL_NAMES = ("label", "class", "sentiment", "category", "target", "polarity", "labels", "tag", "stars", "rating")
-_ENOUGH = 20  # with fewer rows, labels that are mostly different are no reason for doubt
-_FEW = 3  # texts that are nothing but numbers, one below the other: fewer may be chance
+_ENOUGH = 20  # with fewer rows, labels may be mostly different
+_FEW = 3  # rows with whole numbers below a word: fewer may be chance
 
 
 @dataclass(frozen=True)
 class LabelledText:
-    """A text and its class; `line` is where it stands in its file.
+    """A text and its class; `line` is its line in the file.
 
     >>> LabelledText("a gripping movie", "1").label
     '1'
@@ -55,18 +54,18 @@ def read_labelled(
 ) -> list[LabelledText]:
     """The texts of a file with their labels."""
 
-    def holds_names(rows: list[Row]) -> bool:
-        return _holds_names(rows, text, label) if header is None else header
+    def has_header(rows: list[TableRow]) -> bool:
+        return _has_header(rows, text, label) if header is None else header
 
-    table = read_table(path, format=format, holds_names=holds_names, encoding=encoding)
+    table = read_table(path, format=format, has_header=has_header, encoding=encoding)
     if not table.rows:
         raise EmptyCorpusError(f"{os.fspath(path)} holds no rows; expected at least one text with a label")
     text_at, label_at = _text_and_label(table, text, label)
-    return [_labelled(table, row, text_at, label_at) for row in table.rows]
+    return [_labelled_text(table, row, text_at, label_at) for row in table.rows]
 
 
 def require_known_labels(texts: Iterable[LabelledText], known: Collection[str], path: Path) -> None:
-    """FormatError for the first label that a classifier trained on the labels `known` can never give."""
+    """FormatError for the first label that is not among the `known` labels of the training data."""
     for one in texts:
         if one.label not in known:
             raise FormatError(
@@ -75,14 +74,14 @@ def require_known_labels(texts: Iterable[LabelledText], known: Collection[str], 
             )
 
 
-def _holds_names(rows: list[Row], text: Column, label: Column) -> bool:
+def _has_header(rows: list[TableRow], text: Column, label: Column) -> bool:
     asked = {wanted.lower() for wanted in (text, label) if isinstance(wanted, str) and _number(wanted) is None}
-    for at, cell in enumerate(rows[0].cells):
-        below = [row.cells[at] for row in rows[1:]]
+    for at, cell in enumerate(map(str, rows[0].cells)):
+        below = [str(row.cells[at]) for row in rows[1:]]
         name = cell.strip().lower()
         if name in asked:
             return True
-        if name in TEXT_NAMES + LABEL_NAMES and cell not in below:  # "review" may be a label, but then it comes again
+        if name in TEXT_NAMES + LABEL_NAMES and cell not in below:  # "review" may be a label, but then it occurs again
             return True
         if name and not _is_whole(cell) and len(below) >= _FEW and all(map(_is_whole, below)):
             return True
@@ -94,21 +93,21 @@ def _is_whole(cell: str) -> bool:
 
 
 def _number(column: str | int) -> int | None:
-    """The number of a column that is asked for by number, as the command line spells it too."""
+    """The number of a column that is asked for by number; the command line passes it as text."""
     if isinstance(column, int):
         return column
     return int(column) if column.removeprefix("-").isdecimal() else None
 
 
-def _text_and_label(table: Table, text: Column, label: Column) -> tuple[int, int]:
-    """Where the texts and the labels are, counted from 0."""
+def _text_and_label(table: TextTable, text: Column, label: Column) -> tuple[int, int]:
+    """The columns of the texts and the labels, counted from 0."""
     if table.width < 2:
         raise FormatError(
             f"{place(table.path, table.first_line)} has 1 column, expected a text and a label, separated by a tab "
-            f"(tsv) or a comma (csv); {table.described()}"
+            f"(tsv) or a comma (csv); {table.describe_columns()}"
         )
-    text_at = _asked(table, "text", text, TEXT_NAMES)
-    label_at = _asked(table, "label", label, LABEL_NAMES)
+    text_at = _requested_column(table, "text", text, TEXT_NAMES)
+    label_at = _requested_column(table, "label", label, LABEL_NAMES)
     if label_at is None:
         label_at = _likely_label(table, besides=text_at)
     if text_at is None:
@@ -118,8 +117,8 @@ def _text_and_label(table: Table, text: Column, label: Column) -> tuple[int, int
     return text_at, label_at
 
 
-def _asked(table: Table, role: str, column: Column, usual: tuple[str, ...]) -> int | None:
-    """The column a user asked for, or the one with a usual name; None where only its content can tell."""
+def _requested_column(table: TextTable, role: str, column: Column, usual: tuple[str, ...]) -> int | None:
+    """The column that the user asked for, or the one with a usual name; None if only its content can tell."""
     names = [name.lower() for name in table.names or ()]
     if column is None:
         return next((names.index(name) for name in usual if name in names), None)
@@ -128,29 +127,29 @@ def _asked(table: Table, role: str, column: Column, usual: tuple[str, ...]) -> i
     where, number = place(table.path, table.first_line), _number(column)
     if number is None:
         guess = nearest(str(column), table.names) if table.names else f"try {role}=1 to {role}={table.width}"
-        raise FormatError(f"{where} has no column {column!r} for the {role}: {table.described()}; {guess}")
+        raise FormatError(f"{where} has no column {column!r} for the {role}: {table.describe_columns()}; {guess}")
     at = number - 1 if number > 0 else table.width + number
     if number == 0 or not 0 <= at < table.width:
         raise FormatError(
             f"{where} has {columns(table.width)}, so {role}={number} is none of them; expected 1 to {table.width}, "
-            f"or -1 for the last; {table.described()}"
+            f"or -1 for the last; {table.describe_columns()}"
         )
     return at
 
 
-def _likely_label(table: Table, besides: int | None) -> int:
+def _likely_label(table: TextTable, besides: int | None) -> int:
     """The column that looks like labels: it has few different values, and none is missing."""
     kinds: list[tuple[bool, int, float, int]] = []
     for column in range(table.width):
-        values = [_spelled(value) for value in table.values(column)]
+        values = [_label_string(value) for value in table.values(column)]
         if column != besides and all(value is not None and value.strip() for value in values):
             different = len(set(values))
             length = sum(len(value or "") for value in values) / len(values)
-            # one value alone says little: where there is a choice such a column comes last
+            # a column with a single value is the last choice
             alone = different == 1 and len(values) > 1 and table.width > 2
             kinds.append((alone, different, length, -column))  # the shorter of two equals is the label
     kinds.sort()
-    hint = f"{table.described()}; say which it is with label=, by name or number"
+    hint = f"{table.describe_columns()}; name it with label=, by name or number"
     if not kinds or (len(kinds) > 1 and table.width > 2 and kinds[0][:2] == kinds[1][:2]):
         where = place(table.path, table.first_line)
         raise FormatError(f"no column is clearly the label, from {where} on: {hint}")
@@ -163,7 +162,7 @@ def _likely_label(table: Table, besides: int | None) -> int:
     return -at
 
 
-def _likely_text(table: Table, besides: int) -> int:
+def _likely_text(table: TextTable, besides: int) -> int:
     lengths = {
         column: sum(len(value) for value in table.values(column) if isinstance(value, str))
         for column in range(table.width)
@@ -172,25 +171,26 @@ def _likely_text(table: Table, besides: int) -> int:
     return max(lengths, key=lambda column: lengths[column])
 
 
-def _labelled(table: Table, row: Row, text_at: int, label_at: int) -> LabelledText:
-    text, label = row.cells[text_at], _spelled(row.cells[label_at])
+def _labelled_text(table: TextTable, row: TableRow, text_at: int, label_at: int) -> LabelledText:
+    text, label = row.cells[text_at], _label_string(row.cells[label_at])
     where = place(table.path, row.line)
     if not isinstance(text, str) or not text.strip():
         raise FormatError(
-            f"{where} has {_shown(text)} for a text in {_column(table, text_at)}; expected words; remove it or mend it"
+            f"{where} has {_describe(text)} for a text in {_column(table, text_at)}; expected words; "
+            "remove the row or correct it"
         )
     if label is None or not label.strip():
         raise FormatError(
-            f"{where} has {_shown(row.cells[label_at])} for a label in {_column(table, label_at)}; "
+            f"{where} has {_describe(row.cells[label_at])} for a label in {_column(table, label_at)}; "
             "expected the name of a class"
         )
     if any("\ud800" <= character <= "\udfff" for part in (text, label) if not part.isascii() for character in part):
-        raise FormatError(f"{where} spells half a surrogate pair, which is no character; expected Unicode text")
+        raise FormatError(f"{where} has a lone surrogate, which is no character; expected Unicode text")
     return LabelledText(text.strip(), label.strip(), row.line)
 
 
-def _spelled(value: Any) -> str | None:
-    """A label as a string; None for what cannot be one."""
+def _label_string(value: object) -> str | None:
+    """A label as a string; None if the value cannot be a label."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
@@ -198,11 +198,11 @@ def _spelled(value: Any) -> str | None:
     return None
 
 
-def _shown(value: Any) -> str:
+def _describe(value: object) -> str:
     if value is None:
         return "nothing"
     return "an empty cell" if isinstance(value, str) else f"the {type(value).__name__} {str(value)[:40]}"
 
 
-def _column(table: Table, column: int) -> str:
+def _column(table: TextTable, column: int) -> str:
     return f"column {column + 1}" if table.names is None else f"the column {table.names[column]!r}"

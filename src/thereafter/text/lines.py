@@ -1,7 +1,7 @@
-"""The lines of a file: decoded and unzipped by `text/reading.py`, cut at newlines and nowhere else.
+"""The lines of a file: decoded and decompressed by `text/reading.py`, cut at newlines only.
 
 Characters such as U+2028 or U+0085 do not end a line here (they do for `str.splitlines`), so that line numbers are
-those of an editor and two files keep step.
+those of an editor and parallel files stay aligned.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from thereafter.text.reading import read_chunks
 
 
 def read_lines(path: str | os.PathLike[str], *, encoding: str | None = None) -> Iterator[str]:
-    """The lines of a file without their ends; a last line needs none."""
-    unfinished: list[str] = []  # a list: a line of many chunks is joined once, not once a chunk
+    """The lines of a file without their newlines; the last line needs none."""
+    unfinished: list[str] = []  # a list, so that a line of many chunks is joined only once
     for chunk in read_chunks(path, encoding=encoding):
         first, *others = chunk.split("\n")
         unfinished.append(first)
@@ -27,7 +27,7 @@ def read_lines(path: str | os.PathLike[str], *, encoding: str | None = None) -> 
 
 
 def place(path: str | os.PathLike[str], line: int) -> str:
-    """How an error names a line.
+    """The name of a line in errors.
 
     >>> place("train.tsv", 12)
     'line 12 of train.tsv'

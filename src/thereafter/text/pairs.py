@@ -1,10 +1,10 @@
 """Pairs of sentences, one the answer to the other: translations, summaries, questions and answers.
 
-Tab-separated (`Go.<TAB>Va !`, further columns are not looked at, blank lines neither), or two files of which line i is
-the pair of line i. White space round a sentence is taken off.
+Tab-separated (`Go.<TAB>Va !`; further columns and blank lines are ignored), or two files of which line i is the pair of
+line i. White space around a sentence is removed.
 
-A side without words has no place in training and would change a BLEU score if it were dropped in silence. So it is an
-error that names the line, unless `skip_empty` asks for the pair to be left out; how many were is then noted.
+A pair with an empty side is useless for training, and leaving it out silently would change a BLEU score. So it is an
+error that names the line, unless `skip_empty` asks to leave such pairs out; a note then says how many.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class SentencePair:
-    """A sentence and what it should become; `line` is where it stands in its file.
+    """A source sentence and its target; `line` is its line in the file.
 
     >>> SentencePair("Go.", "Va !").target
     'Va !'
@@ -42,13 +42,13 @@ def read_pairs(
         raise OptionError(
             f"source is column {source} and target column {target}; expected two different columns, counted from 1"
         )
-    return _checked(_rows(path, source - 1, target - 1, encoding), os.fspath(path), skip_empty)
+    return _check_pairs(_rows(path, source - 1, target - 1, encoding), os.fspath(path), skip_empty)
 
 
 def read_two(
     source: Path, target: Path, *, skip_empty: bool = False, encoding: str | None = None
 ) -> list[SentencePair]:
-    """The pairs of two files, line by line: as many lines in one as in the other."""
+    """The pairs of two files, line by line; both have the same number of lines."""
     sources, targets = (list(read_lines(path, encoding=encoding)) for path in (source, target))
     names = f"{os.fspath(source)} and {os.fspath(target)}"
     if len(sources) != len(targets):
@@ -59,7 +59,7 @@ def read_two(
         )
     both = zip(sources, targets, strict=True)
     rows = (SentencePair(one.strip(), other.strip(), line) for line, (one, other) in enumerate(both, start=1))
-    return _checked(rows, names, skip_empty)
+    return _check_pairs(rows, names, skip_empty)
 
 
 def _rows(path: Path, source: int, target: int, encoding: str | None) -> Iterator[SentencePair]:
@@ -76,7 +76,7 @@ def _rows(path: Path, source: int, target: int, encoding: str | None) -> Iterato
         yield SentencePair(cells[source].strip(), cells[target].strip(), number)
 
 
-def _checked(rows: Iterator[SentencePair], name: str, skip_empty: bool) -> list[SentencePair]:
+def _check_pairs(rows: Iterator[SentencePair], name: str, skip_empty: bool) -> list[SentencePair]:
     pairs: list[SentencePair] = []
     skipped = 0
     for pair in rows:
@@ -87,8 +87,8 @@ def _checked(rows: Iterator[SentencePair], name: str, skip_empty: bool) -> list[
         else:
             side = "source" if not pair.source else "target"
             raise FormatError(
-                f"{place(name, pair.line)} has an empty {side}, expected words on both sides; mend it, or leave such "
-                "pairs out with skip_empty=True"
+                f"{place(name, pair.line)} has an empty {side}, expected words on both sides; correct it, or leave "
+                "such pairs out with skip_empty=True"
             )
     if not pairs:
         left_out = f" ({skipped:,} with an empty side were left out)" if skipped else ""

@@ -1,6 +1,6 @@
 """Bytes to normalised text: decode, drop the byte order mark, CRLF and CR become LF, and nothing else.
 
-Memory stays constant: a file of any size passes through in blocks. Gzip is inflated by `data.opening`.
+Memory stays constant: a file of any size is read in blocks. Gzip is decompressed by `data.opening`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from thereafter.data.opening import Rewindable, name_of, opened
+from thereafter.data.opening import Rewindable, name_of, open_content
 from thereafter.errors import EncodingError, OptionError
 
 BLOCK = 1 << 20
@@ -30,17 +30,17 @@ def read_chunks(
 ) -> Iterator[str]:
     """The text of a file or binary stream, piece by piece; the pieces are not empty and may end anywhere.
 
-    Without `encoding` the text is UTF-8, or UTF-16 where a byte order mark says so. `advance` is told how many
-    bytes were read from the file as it stands on disk, for a progress bar.
+    Without `encoding` the text is UTF-8, or UTF-16 if it begins with a byte order mark. `advance` is called with the
+    number of bytes read from the disk, for a progress bar.
     """
-    decoder_name = checked_encoding(encoding)
+    decoder_name = check_encoding(encoding)
     if block < 1:
         raise OptionError(f"block is {block}, expected at least 1 byte; try block={BLOCK}")
     return _read(source, decoder_name, block, advance)
 
 
-def checked_encoding(encoding: str | None) -> str | None:
-    """The canonical name of a text encoding; OptionError where Python knows none of that name."""
+def check_encoding(encoding: str | None) -> str | None:
+    """The canonical name of a text encoding; OptionError if Python does not know it."""
     if encoding is None:
         return None
     try:
@@ -58,13 +58,13 @@ def _read(
     block: int,
     advance: Callable[[float], None] | None,
 ) -> Iterator[str]:
-    with opened(source, _HEAD, advance) as content:
-        yield from _decoded(name_of(source), content, encoding, block)
+    with open_content(source, _HEAD, advance) as content:
+        yield from _decode(name_of(source), content, encoding, block)
 
 
-def _decoded(name: str, content: Rewindable, encoding: str | None, block: int) -> Iterator[str]:
+def _decode(name: str, content: Rewindable, encoding: str | None, block: int) -> Iterator[str]:
     if encoding is None:
-        encoding, skipped = _recognised(name, content.head)
+        encoding, skipped = _detect_encoding(name, content.head)
     else:
         skipped = 0
     decoder = codecs.getincrementaldecoder(encoding)()
@@ -78,7 +78,7 @@ def _decoded(name: str, content: Rewindable, encoding: str | None, block: int) -
         try:
             text = decoder.decode(raw, final)
             if not text.isascii():
-                text.encode("utf-8")  # utf-7 and its like can spell half a surrogate pair, which is no character
+                text.encode("utf-8")  # utf-7 and others can encode lone surrogates, which are no characters
         except UnicodeError as failed:
             raise _encoding_error(name, encoding, failed, offset) from None
         if first and text:
@@ -89,8 +89,8 @@ def _decoded(name: str, content: Rewindable, encoding: str | None, block: int) -
             yield text
 
 
-def _recognised(name: str, head: bytes) -> tuple[str, int]:
-    """The encoding that the first bytes announce, and the length of the mark that announced it."""
+def _detect_encoding(name: str, head: bytes) -> tuple[str, int]:
+    """The encoding by the first bytes, and the length of the byte order mark."""
     if head[:4] in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE) and _is_utf32(head):
         raise EncodingError(
             f"{name} begins with the byte order mark of UTF-32 (byte 0x{head[0]:02x} at offset 0), "
@@ -109,7 +109,7 @@ def _recognised(name: str, head: bytes) -> tuple[str, int]:
 
 
 def _is_utf32(head: bytes) -> bool:
-    """Whether what follows could be UTF-32: UTF-16 that begins with a NUL has the same first four bytes."""
+    """Whether the text could be UTF-32: UTF-16 that begins with a NUL has the same first four bytes."""
     body = head[4 : len(head) - len(head) % 4]
     if head[:4] == codecs.BOM_UTF32_BE:
         return True  # as UTF-8 or UTF-16 these bytes mean nothing
@@ -122,11 +122,11 @@ def _is_utf32(head: bytes) -> bool:
 def _encoding_error(name: str, encoding: str, failed: UnicodeError, offset: int) -> EncodingError:
     if isinstance(failed, UnicodeDecodeError):
         at = offset - len(failed.object) + failed.start
-        found = f"byte 0x{failed.object[failed.start]:02x} at byte offset {at} cannot be decoded ({failed.reason})"
+        problem = f"byte 0x{failed.object[failed.start]:02x} at byte offset {at} cannot be decoded ({failed.reason})"
     else:
-        found = f"the text near byte offset {offset} is no text ({failed})"
+        problem = f"the bytes near offset {offset} are not text ({failed})"
     other = "latin-1" if encoding != "iso8859-1" else "utf-8"
     return EncodingError(
-        f"{name} is not {encoding} text: {found}; if it is text in another encoding, name it, "
+        f"{name} is not {encoding} text: {problem}; if it is in another encoding, name it, "
         f"for instance --encoding {other}"
     )

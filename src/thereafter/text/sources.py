@@ -1,8 +1,8 @@
-"""Files read as text: `Source` is one text, `Texts` what a source leads to.
+"""Files read as text: `Source` is one text, `Texts` one text or the parts of a corpus.
 
-What a source is (a path, several paths, a folder, a glob, `-`, the name of a corpus) is said in `data.sources`; it is
-never the text itself. Raw text is passed as `text=` and becomes `Source.of_text`. A source can be read any number of
-times, in pieces.
+`data.sources` finds the files of a source (a path, several paths, a folder, a glob, `-`, the name of a corpus). A
+source is never the text itself: raw text is passed as `text=` and becomes `Source.of_text`. A source can be read any
+number of times, in pieces.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from thereafter.data.sources import locate
 from thereafter.errors import OptionError
 from thereafter.progress import task
 from thereafter.text.chunks import WORD_TAIL, last_cut, require_unicode
-from thereafter.text.reading import BLOCK, checked_encoding, read_chunks
+from thereafter.text.reading import BLOCK, check_encoding, read_chunks
 
 _NOT_LETTERS = re.compile(r"(?:(?!\n)[\W\d_])+")
 DEFAULT_TOKENS = "prose"
 TEXT_FILES = FileKind("text files", ((".txt", ".text", ".tokens"), (".md", ".rst", ".tex")))
-"""What a folder of text gives. Markup only where there is no plain text: a README is not mixed into a corpus."""
+"""The text files of a folder. Markup only if there is no plain text: a README is not mixed into a corpus."""
 
 
 @dataclass(frozen=True)
 class Source(Files):
-    """One text: files read one after the other, or a text held in memory. It can be read again and again.
+    """One text: files read one after the other, or `content`, a text in memory. It can be read any number of times.
 
     `lower` lower-cases; `letters_only` turns every run of characters that are not letters into one space and keeps
-    newlines. Where files are joined, one that does not end its last line is given the newline before the next.
+    newlines. Between two files a newline is added if the first does not end with one.
     """
 
-    held: str | None = None
+    content: str | None = None
     encoding: str | None = None
     lower: bool = False
     letters_only: bool = False
 
     @classmethod
     def of_text(cls, text: str, *, name: str = "text", lower: bool = False, letters_only: bool = False) -> Source:
-        """A text given as it is; line ends are normalised as they would be when read from a file.
+        """A text in memory; line ends are normalised as for files.
 
         >>> Source.of_text("so\\r\\nlong").text()
         'so\\nlong'
@@ -52,22 +52,22 @@ class Source(Files):
         normal = require_unicode(text).removeprefix("\ufeff")
         if "\r" in normal:
             normal = normal.replace("\r\n", "\n").replace("\r", "\n")
-        return cls(name, held=normal, lower=lower, letters_only=letters_only)
+        return cls(name, content=normal, lower=lower, letters_only=letters_only)
 
     @property
     def size(self) -> int:
         """Bytes on disk, or of the text: what a progress bar counts up to."""
-        if self.held is not None:
-            return len(self.held) if self.held.isascii() else len(self.held.encode("utf-8"))
+        if self.content is not None:
+            return len(self.content) if self.content.isascii() else len(self.content.encode("utf-8"))
         return super().size
 
     def chunks(self, progress_label: str | None = None) -> Iterator[str]:
         """The text from its beginning, in pieces of about a million characters that may end anywhere."""
         if progress_label is None:
-            yield from self._transformed(lambda amount: None)
+            yield from self._normalised(lambda amount: None)
         else:
             with task(progress_label, total=self.size, unit="B") as advance:
-                yield from self._transformed(advance)
+                yield from self._normalised(advance)
 
     def text(self) -> str:
         """The whole text at once."""
@@ -76,12 +76,14 @@ class Source(Files):
     def fingerprint(self) -> str:
         """sha256 of the content and of how it is read; the same for equal files whatever their names."""
         reading = f"{self.encoding} {self.lower} {self.letters_only}\n".encode()
-        return self.content_hash(reading if self.held is None else reading + b"text\n" + self.held.encode("utf-8"))
+        return self.content_hash(
+            reading if self.content is None else reading + b"text\n" + self.content.encode("utf-8")
+        )
 
     def text_hash(self) -> str:
-        """sha256 of the text as it is read: the same for the same text, whatever holds it.
+        """sha256 of the normalised text: the same for the same text, whatever its files.
 
-        The last newline is left out, since a last line without one is a line all the same.
+        The last newline is left out, since a last line without one counts as a line.
 
         >>> Source.of_text("so long").text_hash() == Source.of_text("so long\\r\\n").text_hash()
         True
@@ -92,16 +94,16 @@ class Source(Files):
             ended = chunk.endswith("\n")
         return digest.hexdigest()
 
-    def _transformed(self, advance: Callable[[float], None]) -> Iterator[str]:
+    def _normalised(self, advance: Callable[[float], None]) -> Iterator[str]:
         chunks = self._raw(advance)
         if self.lower:
-            chunks = _lowered(chunks)
-        return _letters(chunks) if self.letters_only else chunks
+            chunks = lower_case(chunks)
+        return keep_letters(chunks) if self.letters_only else chunks
 
     def _raw(self, advance: Callable[[float], None]) -> Iterator[str]:
-        if self.held is not None:
-            for start in range(0, len(self.held), BLOCK):
-                chunk = self.held[start : start + BLOCK]
+        if self.content is not None:
+            for start in range(0, len(self.content), BLOCK):
+                chunk = self.content[start : start + BLOCK]
                 yield chunk
                 advance(len(chunk) if chunk.isascii() else len(chunk.encode("utf-8")))
         open_line = False
@@ -117,22 +119,22 @@ class Source(Files):
 
 @dataclass(frozen=True)
 class Texts(Parts):
-    """What a source leads to: one text as `{"text": ...}`, or a corpus with its train, valid and test parts."""
+    """One text as `{"text": ...}`, or a corpus with its train, valid and test parts."""
 
     parts: dict[str, Source]
     tokens: str = DEFAULT_TOKENS
     independent_lines: bool = field(default=False, kw_only=True)
-    """Whether every line is a text of its own, so that nothing before it says anything about it."""
+    """Whether every line is a text of its own, independent of the lines before it."""
 
     @classmethod
     def of_text(cls, text: str, *, lower: bool = False, letters_only: bool = False) -> Self:
         """The single text given as `text=`."""
         source = Source.of_text(text, lower=lower, letters_only=letters_only)
-        return cls("text", {"text": source}, detail=f"{len(source.held or ''):,} characters given as text")
+        return cls("text", {"text": source}, detail=f"{len(source.content or ''):,} characters given as text")
 
     @classmethod
     def of_files(cls, given: Parts, *, encoding: str | None, lower: bool, letters_only: bool) -> Self:
-        """Files read as text, by the options a user gave."""
+        """Files read as text with these options."""
         parts = {
             key: Source(one.name, one.files, None, encoding, lower, letters_only, spools=one.spools)
             for key, one in given.parts.items()
@@ -157,17 +159,18 @@ def resolve(
     letters_only: bool = False,
     part: str | None = None,
 ) -> Texts:
-    """What `data.sources.locate` finds, to be read as text; a `Source` or `Texts` is read as it says itself."""
+    """The files that `data.sources.locate` finds, as text; a `Source` or `Texts` keeps its own options."""
     if isinstance(source, Source):
         source = Texts(source.name, {"text": source})
     if isinstance(source, Texts):
         return source.only(part)
-    encoding = checked_encoding(encoding)
+    encoding = check_encoding(encoding)
     given = locate(source, TEXT_FILES, part)
     return Texts.of_files(given, encoding=encoding, lower=lower, letters_only=letters_only)
 
 
-def _letters(chunks: Iterable[str]) -> Iterator[str]:
+def keep_letters(chunks: Iterable[str]) -> Iterator[str]:
+    """Every run of characters that are not letters as one space, newlines kept; chunks may end anywhere."""
     spaced = False
     for chunk in chunks:
         text = _NOT_LETTERS.sub(" ", chunk)
@@ -178,8 +181,8 @@ def _letters(chunks: Iterable[str]) -> Iterator[str]:
             yield text
 
 
-def _lowered(chunks: Iterable[str]) -> Iterator[str]:
-    """Lower case, cut between words: a sigma is written differently where its word ends."""
+def lower_case(chunks: Iterable[str]) -> Iterator[str]:
+    """Lower case, word by word: the lower case of a sigma depends on whether its word ends."""
     rest = ""
     for chunk in chunks:
         text = rest + chunk

@@ -1,4 +1,4 @@
-"""What an unknown form pays for bits per byte: the code length of its bytes and an end mark."""
+"""The cost of an unknown form in bits per byte: the code length of its bytes and an end mark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Spelling:
         """Estimate from the ordinary forms of a vocabulary; the reserved ones are not spelled and are left out."""
         listed = list(forms)
         counts = np.ones(_SYMBOLS)
-        counts[:256] += np.bincount(_joined(listed), minlength=256)
+        counts[:256] += np.bincount(_join_bytes(listed), minlength=256)
         counts[256] += len(listed)
         return cls(-np.log(counts / counts.sum()))
 
@@ -39,9 +39,9 @@ class Spelling:
     def total(self, forms: Iterable[str]) -> float:
         """The summed code length of forms, each with its end mark."""
         listed = list(forms)
-        counts = np.bincount(_joined(listed), minlength=256)
+        counts = np.bincount(_join_bytes(listed), minlength=256)
         return float(counts @ self._costs[:256] + len(listed) * self._costs[256])
 
 
-def _joined(forms: list[str]) -> NDArray[np.uint8]:
+def _join_bytes(forms: list[str]) -> NDArray[np.uint8]:
     return np.frombuffer("".join(forms).encode("utf-8"), dtype=np.uint8)

@@ -1,8 +1,8 @@
-"""Rows of cells out of tsv, csv and jsonl, each row with the number of its line.
+"""Rows of tsv, csv and jsonl files, each with its line number.
 
-Cells of tsv are taken as they are; those of csv are quoted by the rules of Python's csv module and separated by commas
-(by semicolons where the first line has those and no comma); jsonl has an object a line, whose keys are the columns.
-Blank lines are passed over. A table whose rows are not equally long is an error that names the line.
+Cells of tsv are taken literally; those of csv are quoted by the rules of Python's csv module and separated by commas
+(by semicolons if the first line has those and no comma); jsonl has an object a line, whose keys are the columns. Blank
+lines are skipped. Rows of different lengths are an error that names the line.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Never
 
 from thereafter.errors import FormatError, UnknownNameError
 from thereafter.text.lines import place, read_lines
@@ -24,19 +24,19 @@ FORMATS = {"tsv": "tsv", "tab": "tsv", "csv": "csv", "jsonl": "jsonl", "ndjson":
 
 
 @dataclass(frozen=True)
-class Row:
-    """One row: strings, or in jsonl any values of JSON, None where an object lacks a key."""
+class TableRow:
+    """One row: strings, or in jsonl any values of JSON, None if an object lacks a key."""
 
     line: int
-    cells: list[Any]
+    cells: Sequence[object]
 
 
 @dataclass(frozen=True)
-class Table:
-    """Rows of equally many cells; `names` of the columns where the file has them."""
+class TextTable:
+    """Rows of the same length; `names` of the columns if the file has them."""
 
     path: Path
-    rows: list[Row]
+    rows: list[TableRow]
     names: list[str] | None = None
     first_line: int = 1
 
@@ -45,12 +45,12 @@ class Table:
         """How many columns there are."""
         return len(self.rows[0].cells) if self.rows else len(self.names or ())
 
-    def values(self, column: int) -> list[Any]:
-        """What a column holds, counted from 0."""
+    def values(self, column: int) -> list[object]:
+        """The values of a column, counted from 0."""
         return [row.cells[column] for row in self.rows]
 
-    def described(self) -> str:
-        """The columns there are, for an error."""
+    def describe_columns(self) -> str:
+        """The names of the columns, for an error."""
         if self.names is not None:
             return "there are " + ", ".join(self.names)
         return f"its {self.width} columns have no names" if self.width > 1 else "it has 1 column without a name"
@@ -60,12 +60,12 @@ def read_table(
     path: Path,
     *,
     format: str | None = None,
-    holds_names: Callable[[list[Row]], bool],
+    has_header: Callable[[list[TableRow]], bool],
     encoding: str | None = None,
-) -> Table:
-    """The rows of a file; `holds_names` is asked whether the first row of a tsv or csv holds the columns' names.
+) -> TextTable:
+    """The rows of a file; `has_header` decides whether the first row of a tsv or csv has the names of the columns.
 
-    Without `format` it is that of the file's name, `.gz` put aside, or what the first line looks like.
+    Without `format` it follows from the ending of the file (before `.gz`), or from the first line.
     """
     if format is not None and format not in FORMATS:
         raise UnknownNameError("format of rows", format, FORMATS)
@@ -74,7 +74,7 @@ def read_table(
         return _json_table(path, encoding)
     rows = list(_tab_rows(path, encoding) if kind == "tsv" else _csv_rows(path, encoding))
     if not rows:
-        return Table(path, [])
+        return TextTable(path, [])
     first = rows[0]
     for row in rows:
         if len(row.cells) != len(first.cells):
@@ -82,13 +82,13 @@ def read_table(
                 f"{place(path, row.line)} has {columns(len(row.cells))} and line {first.line} has {len(first.cells)}; "
                 "expected the same on every line; is there a separator inside a text?"
             )
-    if holds_names(rows):
-        return Table(path, rows[1:], [cell.strip() for cell in first.cells], first.line)
-    return Table(path, rows, None, first.line)
+    if has_header(rows):
+        return TextTable(path, rows[1:], [str(cell).strip() for cell in first.cells], first.line)
+    return TextTable(path, rows, None, first.line)
 
 
 def columns(number: int) -> str:
-    """So many columns, in words.
+    """A number of columns in words.
 
     >>> columns(1), columns(3)
     ('1 column', '3 columns')
@@ -106,17 +106,17 @@ def _format_of(path: Path, encoding: str | None) -> str:
     return "csv" if "," in first and "\t" not in first else "tsv"
 
 
-def _tab_rows(path: Path, encoding: str | None) -> Iterator[Row]:
+def _tab_rows(path: Path, encoding: str | None) -> Iterator[TableRow]:
     for number, line in enumerate(read_lines(path, encoding=encoding), start=1):
         if line.strip():
-            yield Row(number, line.split("\t"))
+            yield TableRow(number, line.split("\t"))
 
 
-def _csv_rows(path: Path, encoding: str | None) -> Iterator[Row]:
+def _csv_rows(path: Path, encoding: str | None) -> Iterator[TableRow]:
     lines = read_lines(path, encoding=encoding)
     first = next(lines, "")
     delimiter = ";" if ";" in first and "," not in first else ","
-    # strict: a quote that is never closed would otherwise swallow the rest of the file without a word
+    # strict: a quote that is never closed would otherwise swallow the rest of the file silently
     reader = csv.reader((line + "\n" for line in chain([first], lines)), delimiter=delimiter, strict=True)
     begun = 1
     while True:
@@ -130,12 +130,12 @@ def _csv_rows(path: Path, encoding: str | None) -> Iterator[Row]:
         if cells is None:
             return
         if any(cell.strip() for cell in cells):
-            yield Row(begun, list(cells))
+            yield TableRow(begun, cells)
         begun = reader.line_num + 1
 
 
-def _json_table(path: Path, encoding: str | None) -> Table:
-    objects: list[tuple[int, dict[str, Any]]] = []
+def _json_table(path: Path, encoding: str | None) -> TextTable:
+    objects: list[tuple[int, dict[str, object]]] = []
     for number, line in enumerate(read_lines(path, encoding=encoding), start=1):
         if not line.strip():
             continue
@@ -150,9 +150,9 @@ def _json_table(path: Path, encoding: str | None) -> Table:
             raise FormatError(f"{place(path, number)} is a JSON {type(value).__name__}, expected an object in braces")
         objects.append((number, value))
     names = list(dict.fromkeys(name for _, one in objects for name in one))
-    rows = [Row(number, [one.get(name) for name in names]) for number, one in objects]
-    return Table(path, rows, names, objects[0][0] if objects else 1)
+    rows = [TableRow(number, [one.get(name) for name in names]) for number, one in objects]
+    return TextTable(path, rows, names, objects[0][0] if objects else 1)
 
 
-def _no_constant(constant: str) -> Any:
-    raise ValueError(f"{constant} is no value")
+def _no_constant(constant: str) -> Never:
+    raise ValueError(f"{constant} is not a JSON value")

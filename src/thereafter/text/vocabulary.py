@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError
 
 UNKNOWN = "<unk>"
@@ -13,7 +13,7 @@ START = "<s>"
 
 
 class Vocabulary:
-    """Forms and their ids, both ways; `counts[i]` is how often form i was seen in training, where that is known.
+    """Forms and their ids, both ways; `counts[i]` is how often form i was seen in training, if that is known.
 
     >>> Vocabulary.from_counts({"cat": 2, "the": 3, "fish": 1}, reserved={"<unk>": 0}, min_count=2).forms
     ['<unk>', 'the', 'cat']
@@ -68,7 +68,7 @@ class Vocabulary:
     def __repr__(self) -> str:
         return f"Vocabulary({len(self):,} forms)"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Table:
         """Plain lists, ready for JSON."""
         return {"forms": self.forms} if self.counts is None else {"forms": self.forms, "counts": self.counts}
 
@@ -98,7 +98,7 @@ class Vocabulary:
 
 
 def check_cutoffs(min_count: int | None, max_size: int | None, *, smallest: int) -> None:
-    """OptionError where a vocabulary cannot be cut so."""
+    """OptionError for a `min_count` or a `max_size` that is out of range."""
     if min_count is not None and min_count < 1:
         raise OptionError(f"min_count is {min_count}, expected 1 or more; try min_count=1 to keep every form")
     if max_size is not None and max_size < smallest:
@@ -106,7 +106,7 @@ def check_cutoffs(min_count: int | None, max_size: int | None, *, smallest: int)
 
 
 def is_unicode(forms: Iterable[str]) -> bool:
-    """Whether all forms can be written as UTF-8."""
+    """Whether all forms can be encoded as UTF-8."""
     try:
         "".join(forms).encode("utf-8")
     except UnicodeEncodeError:

@@ -108,7 +108,7 @@ def _forms(lm: LanguageModel, text: str, ids: NDArray[np.int32]) -> list[str]:
     """The tokens of a text as they are written there: what the model does not know keeps its spelling."""
     forms = [lm.tokenizer.piece(token) for token in ids.tolist()]
     places = [at for at, token in enumerate(ids.tolist()) if token == lm.tokenizer.unknown_id]
-    spellings = lm.tokenizer.measured(lm.normalise(text), False).unknown_forms
+    spellings = lm.tokenizer.measure(lm.normalise(text), False).unknown_forms
     if len(places) == len(spellings):  # a literal <unk> has no spelling, and then none is used
         for at, form in zip(places, spellings, strict=True):
             forms[at] = form

@@ -1,4 +1,12 @@
-"""Text to ids and back: five tokenizers behind one contract (`base.Tokenizer`), found by name.
+"""Text to ids and back: five tokenizers with one contract, by name in `TOKENIZERS`.
+
+base      the contract (`Tokenizer`) and what all tokenizers share
+forms     what `word` and `prose` share: a text is split into forms, which have ids
+word      words between white space; word_table: its compiled look-up
+prose     lossless pieces of running text
+char      characters; byte: the bytes of UTF-8
+bpe       byte pair encoding; pieces: its table of forms
+stored    the JSON file of a tokenizer
 
 >>> tokenizer = TOKENIZERS.load("prose").fit(lambda: ["the cat sat.\\n" * 2])
 >>> tokenizer.decode(tokenizer.encode("the cat sat."))
@@ -36,9 +44,9 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
 
 def tokenizer_from_json(stored: object) -> Tokenizer:
     """The tokenizer that `Tokenizer.to_json` described; FormatError for anything else."""
-    from thereafter.text.tokenizers.stored import checked_header
+    from thereafter.text.tokenizers.stored import check_header
 
-    tokenizer: Tokenizer = TOKENIZERS.load(checked_header(stored, list(TOKENIZERS))).from_json(stored)
+    tokenizer: Tokenizer = TOKENIZERS.load(check_header(stored, list(TOKENIZERS))).from_json(stored)
     return tokenizer
 
 

@@ -8,11 +8,12 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError
 from thereafter.text.chunks import PIECE, require_unicode
 from thereafter.text.tokenizers import stored as files
@@ -20,15 +21,15 @@ from thereafter.text.vocabulary import Vocabulary
 
 Ids = NDArray[np.int32]
 Chunks = Callable[[], Iterable[str]]
-"""A function that gives the text from its beginning, in pieces: texts are read more than once."""
+"""A function that returns the text in pieces, always from its beginning: texts are read more than once."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A stretch of text as a score needs it: SCORING.md says what each number means.
+class MeasuredText:
+    """A part of a text with the figures that a score needs: SCORING.md defines each of them.
 
     `chars` and `bytes` are those of the text as the tokenizer decodes it, unknown forms spelled out. `unknown_forms`
-    are the surface forms that are charged their spelling, in order; a literal `<unk>` is not among them.
+    are the surface forms whose spelling is charged, in order; a literal `<unk>` is not among them.
     """
 
     ids: Ids
@@ -40,11 +41,11 @@ class Measured:
 
 
 class Tokenizer(ABC):
-    """Text to ids 0 .. V-1, the things a model can predict, and back; a codec (`data.codecs.Codec`).
+    """Text to ids 0 .. V-1, which a model can predict, and back; a codec (`data.codecs.Codec`).
 
-    Whatever the borders of the chunks, `encode_stream` joined equals `encode` of the whole. No text is an error:
-    what a vocabulary lacks becomes `<unk>`. `<s>` is fed and never predicted: its id is `start_id`, which is V.
-    With `whole=True` the stream is a complete text, whose last line counts as a line even without its newline.
+    Wherever the chunks end, `encode_stream` joined equals `encode` of the whole text. No text is an error: a form that
+    is not in the vocabulary becomes `<unk>`. `<s>` is an input and never predicted: its id is `start_id`, which is V.
+    With `whole=True` the stream is a complete text, whose last line counts as a line even without a newline.
     """
 
     codec: ClassVar[str] = "tokenizer"
@@ -72,7 +73,7 @@ class Tokenizer(ABC):
     ) -> tuple[Self, Ids]:
         """`fit`, and the ids of the same text as a whole; for texts that fit in memory, where one pass may do both."""
         fitted = cls.fit(chunks, min_count=min_count, max_size=max_size)
-        return fitted, joined(fitted.encode_stream(chunks(), whole=True))
+        return fitted, join_ids(fitted.encode_stream(chunks(), whole=True))
 
     @abstractmethod
     def groups(self, chunks: Iterable[str]) -> Iterator[str]:
@@ -80,20 +81,20 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def ids_of(self, group: str) -> Ids:
-        """The ids of a stretch of text that begins and ends at the border of a token."""
+        """The ids of a part of a text that begins and ends at the border of a token."""
 
     @abstractmethod
-    def measured(self, group: str, inside_line: bool) -> Measured:
-        """The measures of such a stretch; `inside_line`: tokens came before it on the line it begins in."""
+    def measure(self, group: str, inside_line: bool) -> MeasuredText:
+        """The figures of such a part; `inside_line`: there are tokens before it on its first line."""
 
-    def closing(self) -> Measured:
-        """What a last line without a newline adds at the end of a whole text."""
-        return Measured(np.empty(0, np.int32), lines=1, chars=0, bytes=0)
+    def closing(self) -> MeasuredText:
+        """What a last line without a newline adds to a whole text."""
+        return MeasuredText(np.empty(0, np.int32), lines=1, chars=0, bytes=0)
 
     @property
     @abstractmethod
     def line_end_id(self) -> int | None:
-        """The id that ends a line, where the vocabulary has one."""
+        """The id that ends a line, if the vocabulary has one."""
 
     @property
     def size(self) -> int:
@@ -102,7 +103,7 @@ class Tokenizer(ABC):
 
     @property
     def start_id(self) -> int:
-        """The id of `<s>`: fed before the first token, never predicted."""
+        """The id of `<s>`: the input before the first token, never predicted."""
         return len(self.vocabulary)
 
     @property
@@ -111,10 +112,10 @@ class Tokenizer(ABC):
         return self.vocabulary.forms[len(self.reserved) :]
 
     def encode(self, text: str) -> Ids:
-        """The ids of a text as it stands, such as a prompt: a last line without a newline gets no line end."""
+        """The ids of a text, such as a prompt: no line end is added to its last line."""
         if len(text) <= PIECE:
             return self.ids_of(require_unicode(text)) if text else np.empty(0, np.int32)
-        return joined(self.encode_stream([text]))
+        return join_ids(self.encode_stream([text]))
 
     def encode_stream(self, chunks: Iterable[str], *, whole: bool = False) -> Iterator[Ids]:
         """The ids of a text that comes in pieces."""
@@ -127,21 +128,21 @@ class Tokenizer(ABC):
             if len(closing):
                 yield closing
 
-    def measure_stream(self, chunks: Iterable[str], *, whole: bool = True) -> Iterator[Measured]:
-        """The ids of a text with what a score needs beside them."""
+    def measure_stream(self, chunks: Iterable[str], *, whole: bool = True) -> Iterator[MeasuredText]:
+        """The ids of a text with the figures that a score needs."""
         last, inside_line = "", False
         for group in self.groups(chunks):
-            measured = self.measured(group, inside_line)
-            yield measured
+            part = self.measure(group, inside_line)
+            yield part
             last = group[-1]
-            if len(measured.ids):
-                inside_line = int(measured.ids[-1]) != self.line_end_id
+            if len(part.ids):
+                inside_line = int(part.ids[-1]) != self.line_end_id
         if whole and last not in ("", "\n"):
             yield self.closing()
 
     def decode(self, ids: ArrayLike) -> str:
-        """The text of ids; `<unk>` where a form was unknown."""
-        return "".join(map(self.vocabulary.forms.__getitem__, self.checked_ids(ids)))
+        """The text of ids, with `<unk>` for unknown forms."""
+        return "".join(map(self.vocabulary.forms.__getitem__, self.check_ids(ids)))
 
     def piece(self, id: int) -> str:
         """The text that one id appends."""
@@ -151,7 +152,7 @@ class Tokenizer(ABC):
         """The prompt with the text of ids after it."""
         return prompt + self.decode(ids)
 
-    def checked_ids(self, ids: ArrayLike) -> list[int]:
+    def check_ids(self, ids: ArrayLike) -> list[int]:
         """Ids as a list, all inside the vocabulary."""
         if (
             isinstance(ids, (list, tuple))
@@ -159,7 +160,7 @@ class Tokenizer(ABC):
             and type(ids[0]) is int
             and 0 <= ids[0] < len(self.vocabulary)
         ):
-            return [ids[0]]  # one at a time, as a text grows: an array would cost far more
+            return [ids[0]]  # the common case while generating: an array would be far slower
         array = np.asarray(ids)
         if array.size == 0:
             return []
@@ -169,27 +170,27 @@ class Tokenizer(ABC):
         if low < 0 or high >= len(self.vocabulary):
             raise OptionError(
                 f"id {low if low < 0 else high} is outside the vocabulary, expected 0 to {len(self.vocabulary) - 1}; "
-                "try the tokenizer that made these ids (the start mark is fed, never decoded)"
+                "try the tokenizer that made these ids (the start mark is an input, never decoded)"
             )
         numbers: list[int] = array.ravel().tolist()
         return numbers
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything needed to make this tokenizer again, as plain JSON."""
+    def to_json(self) -> Table:
+        """The complete tokenizer as plain JSON."""
         return {**files.header(self.name), "vocabulary": self.vocabulary.to_json()}
 
     @classmethod
-    def from_json(cls, described: dict[str, Any]) -> Self:
-        """Read back `to_json`; FormatError for anything else. Nothing is evaluated."""
-        files.checked_header(described, [cls.name])
-        vocabulary = Vocabulary.from_json(described.get("vocabulary"))
-        made = cls(vocabulary)
-        wrong = next((form for form in made.ordinary_forms if not cls.is_form(form)), None)
+    def from_json(cls, stored: Table) -> Self:
+        """The tokenizer of `to_json`; FormatError for anything else. Nothing is executed."""
+        files.check_header(stored, [cls.name])
+        vocabulary = Vocabulary.from_json(stored.get("vocabulary"))
+        tokenizer = cls(vocabulary)
+        wrong = next((form for form in tokenizer.ordinary_forms if not cls.is_form(form)), None)
         if wrong is not None:
             raise FormatError(
                 f"{wrong!r} cannot be a form of the {cls.name} tokenizer; the file is damaged: train it again"
             )
-        return made
+        return tokenizer
 
     @classmethod
     def is_form(cls, form: str) -> bool:
@@ -197,21 +198,21 @@ class Tokenizer(ABC):
         return bool(form)
 
     def identity(self) -> object:
-        """What decides how texts are encoded; counts do not."""
+        """All that decides how texts are encoded; counts do not."""
         return self.vocabulary.forms
 
     def fingerprint(self) -> str:
         """sha256 over all that decides how texts are encoded."""
-        described = json.dumps([self.name, self.identity()], ensure_ascii=True)
-        return hashlib.sha256(described.encode()).hexdigest()
+        stored = json.dumps([self.name, self.identity()], ensure_ascii=True)
+        return hashlib.sha256(stored.encode()).hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a JSON file that `load_tokenizer` reads; StorageError where it cannot be written."""
+        """Write a JSON file that `load_tokenizer` reads; StorageError if it cannot be written."""
         files.write_stored(self.to_json(), path)
 
 
-def joined(arrays: Iterable[Ids]) -> Ids:
-    """Arrays of ids one after the other; empty where there are none."""
+def join_ids(arrays: Iterable[Ids]) -> Ids:
+    """Concatenate arrays of ids; an empty array if there are none."""
     listed = list(arrays)
     if len(listed) == 1:
         return listed[0]

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
+from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError
 from thereafter.packages import require
 from thereafter.progress import task
 from thereafter.text.chunks import PROSE_TAIL, recut
 from thereafter.text.tokenizers import stored as files
-from thereafter.text.tokenizers.base import Chunks, Ids, Measured, Tokenizer, byte_length
+from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, Tokenizer, byte_length
 from thereafter.text.tokenizers.pieces import PieceTable, byte_alphabet
 from thereafter.text.tokenizers.prose import PATTERN, prose_forms
 from thereafter.text.vocabulary import Vocabulary, check_cutoffs, is_unicode
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Engine
+    from tokenizers.models import Model
 
 DEFAULT_SIZE = 4096
 _PURPOSE = "the bpe tokenizer"
@@ -39,14 +44,14 @@ _LESSON = 1 << 14
 class BpeTokenizer(Tokenizer):
     """Pieces of bytes, the 256 bytes themselves always among them, so that any text can be written.
 
-    `max_size` is the number of pieces (4,096 unless told; a small text may offer fewer pairs), `min_count` how often
-    a pair must be seen to be joined. Sennrich, Haddow and Birch, "Neural Machine Translation of Rare Words with
+    `max_size` is the number of pieces (by default 4,096; a small text may have fewer), `min_count` how often a pair
+    must be seen to be merged. Sennrich, Haddow and Birch, "Neural Machine Translation of Rare Words with
     Subword Units", 2016.
     """
 
     name: ClassVar[str] = "bpe"
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Engine) -> None:
         numbered = sorted(engine.get_vocab(with_added_tokens=False).items(), key=lambda entry: entry[1])
         if [number for _, number in numbered] != list(range(len(numbered))):
             raise FormatError(
@@ -87,40 +92,40 @@ class BpeTokenizer(Tokenizer):
     def ids_of(self, group: str) -> Ids:
         return self._table.ids(_cut_long(prose_forms(group), len(group), _LONGEST))
 
-    def measured(self, group: str, inside_line: bool) -> Measured:
-        return Measured(self.ids_of(group), group.count("\n"), len(group), byte_length(group))
+    def measure(self, group: str, inside_line: bool) -> MeasuredText:
+        return MeasuredText(self.ids_of(group), group.count("\n"), len(group), byte_length(group))
 
     def _encode_forms(self, forms: list[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self._engine.encode_batch_fast(forms, add_special_tokens=False)]
 
     @property
     def line_end_id(self) -> int:
-        return self._bytes.index(b"\n")  # a newline is a form of its own, so no longer piece holds one
+        return self._bytes.index(b"\n")  # a newline is a form of its own, so no longer piece contains one
 
     def decode(self, ids: ArrayLike) -> str:
-        return b"".join(map(self._bytes.__getitem__, self.checked_ids(ids))).decode("utf-8", errors="replace")
+        return b"".join(map(self._bytes.__getitem__, self.check_ids(ids))).decode("utf-8", errors="replace")
 
     def identity(self) -> object:
         model = json.loads(self._engine.to_str())["model"]
         return [self.vocabulary.forms, model["merges"]]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Table:
         return {**files.header(self.name), "tokenizers": json.loads(self._engine.to_str())}
 
     @classmethod
-    def from_json(cls, described: dict[str, Any]) -> Self:
-        """Only the pieces and merges of the file are taken; how a text is split is ours to say."""
-        files.checked_header(described, [cls.name])
-        pieces, merges = _checked_model(described.get("tokenizers"))
+    def from_json(cls, stored: Table) -> Self:
+        """The tokenizer of `to_json`: only the pieces and merges of the file are used, not its way of splitting."""
+        files.check_header(stored, [cls.name])
+        pieces, merges = _check_model(stored.get("tokenizers"))
         library = require("tokenizers", _PURPOSE)
         return cls(_engine(library.models.BPE(vocab=pieces, merges=merges)))
 
 
 class _Lessons:
-    """What pieces are learned from: all of a text, or groups spread evenly over it where it is long.
+    """The training data of the pieces: the whole text, or groups spread evenly over a long one.
 
     The library iterates in its own threads, so an error is kept for the caller to raise. When the distinct forms
-    reach their bound, later groups still count the forms already met.
+    reach their bound, later groups still count the forms already seen.
     """
 
     def __init__(self, groups: Iterable[str], total: int, advance: Callable[[float], None]) -> None:
@@ -155,9 +160,9 @@ class _Lessons:
             self._advance(len(group))
 
 
-def _engine(model: Any) -> Any:
+def _engine(model: Model) -> Engine:
     library = require("tokenizers", _PURPOSE)
-    engine = library.Tokenizer(model)
+    engine: Engine = library.Tokenizer(model)
     engine.pre_tokenizer = library.pre_tokenizers.Sequence(
         [
             library.pre_tokenizers.Split(library.Regex(PATTERN), "isolated"),
@@ -174,30 +179,30 @@ def _cut_long(forms: list[str], chars: int, longest: int) -> list[str]:
     return [form[start : start + longest] for form in forms for start in range(0, len(form), longest)]
 
 
-def _checked_model(embedded: object) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """The pieces and merges of a `tokenizers` JSON, if they are such as training makes."""
+def _check_model(embedded: object) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """The pieces and merges of a `tokenizers` JSON; FormatError if training cannot have made them."""
     model = embedded.get("model") if isinstance(embedded, dict) else None
     pieces = model.get("vocab") if isinstance(model, dict) else None
     listed = model.get("merges") if isinstance(model, dict) else None
     if not isinstance(pieces, dict) or not isinstance(listed, list):
-        raise _damaged("it has no pieces and merges")
+        raise _damage_error("it has no pieces and merges")
     alphabet = byte_alphabet()
     if not is_unicode(pieces) or not all(piece and alphabet.keys() >= set(piece) for piece in pieces):
-        raise _damaged("a piece is not written in the byte alphabet")
+        raise _damage_error("a piece is not written in the byte alphabet")
     if not all(type(number) is int for number in pieces.values()) or not pieces.keys() >= alphabet.keys():
-        raise _damaged("the 256 bytes are not all among its pieces")
+        raise _damage_error("the 256 bytes are not all among its pieces")
     if sorted(pieces.values()) != list(range(len(pieces))):
-        raise _damaged("its pieces are not numbered 0, 1, 2, ...")
+        raise _damage_error("its pieces are not numbered 0, 1, 2, ...")
     merges: list[tuple[str, str]] = []
     for entry in listed:
         pair = tuple(entry.split(" ")) if isinstance(entry, str) else tuple(entry) if isinstance(entry, list) else ()
         if len(pair) != 2 or not all(isinstance(part, str) and part in pieces for part in pair):
-            raise _damaged(f"{entry!r} is not a merge of two of its pieces")
+            raise _damage_error(f"{entry!r} is not a merge of two of its pieces")
         if pair[0] + pair[1] not in pieces:
-            raise _damaged(f"the merge {entry!r} makes no piece")
+            raise _damage_error(f"the merge {entry!r} makes no piece")
         merges.append((pair[0], pair[1]))
     return pieces, merges
 
 
-def _damaged(reason: str) -> FormatError:
+def _damage_error(reason: str) -> FormatError:
     return FormatError(f"the bpe tokenizer file is damaged: {reason}; train it again")

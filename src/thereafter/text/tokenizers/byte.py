@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thereafter.errors import FormatError, OptionError
-from thereafter.text.chunks import sliced
-from thereafter.text.tokenizers.base import Chunks, Ids, Measured, Tokenizer
+from thereafter.text.chunks import slice_chunks
+from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, Tokenizer
 from thereafter.text.vocabulary import Vocabulary, check_cutoffs
 
 
@@ -40,18 +40,18 @@ class ByteTokenizer(Tokenizer):
         return cls()
 
     def groups(self, chunks: Iterable[str]) -> Iterator[str]:
-        return sliced(chunks)
+        return slice_chunks(chunks)
 
     def ids_of(self, group: str) -> Ids:
         return np.frombuffer(group.encode("utf-8"), np.uint8).astype(np.int32)
 
-    def measured(self, group: str, inside_line: bool) -> Measured:
+    def measure(self, group: str, inside_line: bool) -> MeasuredText:
         ids = self.ids_of(group)
-        return Measured(ids, group.count("\n"), len(group), len(ids))
+        return MeasuredText(ids, group.count("\n"), len(group), len(ids))
 
     @property
     def line_end_id(self) -> int:
         return ord("\n")
 
     def decode(self, ids: ArrayLike) -> str:
-        return bytes(self.checked_ids(ids)).decode("utf-8", errors="replace")
+        return bytes(self.check_ids(ids)).decode("utf-8", errors="replace")

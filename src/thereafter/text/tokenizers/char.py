@@ -9,8 +9,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.text.chunks import sliced
-from thereafter.text.tokenizers.base import Chunks, Ids, Measured, Tokenizer, byte_length
+from thereafter.text.chunks import slice_chunks
+from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, Tokenizer, byte_length
 from thereafter.text.tokenizers.forms import SEEN_TWICE
 from thereafter.text.vocabulary import UNKNOWN, Vocabulary, check_cutoffs
 
@@ -18,7 +18,7 @@ _CODE_POINTS = 0x110000
 
 
 class CharTokenizer(Tokenizer):
-    """One id per character seen at least twice; a table over all code points does the looking up."""
+    """One id for each character seen at least twice; a table over all code points gives the ids."""
 
     name: ClassVar[str] = "char"
     reserved: ClassVar[tuple[str, ...]] = (UNKNOWN,)
@@ -29,9 +29,9 @@ class CharTokenizer(Tokenizer):
         check_cutoffs(min_count, max_size, smallest=1)
         least = SEEN_TWICE if min_count is None else min_count
         counts = np.zeros(_CODE_POINTS, np.int64)
-        for piece in sliced(chunks()):
-            found = np.bincount(_code_points(piece))
-            counts[: len(found)] += found
+        for piece in slice_chunks(chunks()):
+            piece_counts = np.bincount(_code_points(piece))
+            counts[: len(piece_counts)] += piece_counts
         kept = {chr(point): int(counts[point]) for point in np.flatnonzero(counts >= least).tolist()}
         rare = int(counts.sum()) - sum(kept.values())
         return cls(Vocabulary.from_counts(kept, reserved={UNKNOWN: rare}, min_count=least, max_size=max_size))
@@ -47,16 +47,16 @@ class CharTokenizer(Tokenizer):
         return table
 
     def groups(self, chunks: Iterable[str]) -> Iterator[str]:
-        return sliced(chunks)
+        return slice_chunks(chunks)
 
     def ids_of(self, group: str) -> Ids:
         return self._table[_code_points(group)]
 
-    def measured(self, group: str, inside_line: bool) -> Measured:
+    def measure(self, group: str, inside_line: bool) -> MeasuredText:
         points = _code_points(group)
         ids = self._table[points]
         unknown = list(points[ids == 0].tobytes().decode("utf-32-le"))
-        return Measured(ids, group.count("\n"), len(group), byte_length(group), len(unknown), unknown)
+        return MeasuredText(ids, group.count("\n"), len(group), byte_length(group), len(unknown), unknown)
 
     @property
     def line_end_id(self) -> int | None:

@@ -1,4 +1,4 @@
-"""What `word` and `prose` share: a text is split into forms, and a form is looked up."""
+"""What `word` and `prose` share: a text is split into forms, and each form has an id."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from thereafter.text.counting import FormCounter
-from thereafter.text.tokenizers.base import Chunks, Ids, Tokenizer, joined
+from thereafter.text.tokenizers.base import Chunks, Ids, Tokenizer, join_ids
 from thereafter.text.vocabulary import UNKNOWN, Vocabulary, check_cutoffs
 
 SEEN_TWICE = 2
@@ -32,7 +32,7 @@ class FormTokenizer(Tokenizer):
     @classmethod
     @abstractmethod
     def forms_of(cls, group: str) -> list[str]:
-        """The forms of a stretch of text, reserved ones included."""
+        """The forms of a part of a text, reserved ones included."""
 
     @classmethod
     def closing_forms(cls, last: str) -> list[str]:
@@ -70,7 +70,7 @@ class FormTokenizer(Tokenizer):
             arrays.append(np.fromiter(map(numbers.__getitem__, forms), np.int32, len(forms)))
         closing = cls.closing_forms(last)
         arrays.append(np.fromiter(map(numbers.__getitem__, closing), np.int32, len(closing)))
-        first = joined(arrays)
+        first = join_ids(arrays)
         counts = dict(zip(numbers, np.bincount(first, minlength=len(numbers)).tolist(), strict=True))
         seen = list(counts)
         reserved = {form: counts.pop(form, 0) for form in (*cls.reserved, *cls.never_kept)}
@@ -86,9 +86,9 @@ class FormTokenizer(Tokenizer):
 
     @classmethod
     def _vocabulary(
-        cls, kept: dict[str, int], total: int, found: dict[str, int], min_count: int, max_size: int | None
+        cls, kept: dict[str, int], total: int, reserved_counts: dict[str, int], min_count: int, max_size: int | None
     ) -> Vocabulary:
-        reserved = {form: found[form] for form in cls.reserved}
+        reserved = {form: reserved_counts[form] for form in cls.reserved}
         reserved[UNKNOWN] = total - sum(kept.values()) - sum(reserved.values()) + reserved[UNKNOWN]
         return Vocabulary.from_counts(kept, reserved=reserved, min_count=min_count, max_size=max_size)
 
@@ -99,5 +99,5 @@ class FormTokenizer(Tokenizer):
         return self.look_up(self.forms_of(group))
 
     def look_up(self, forms: list[str]) -> Ids:
-        """The id of each form; that of `<unk>` where there is none."""
+        """The id of each form; that of `<unk>` if it is not in the vocabulary."""
         return np.fromiter(map(self.vocabulary.index.get, forms, repeat(0)), np.int32, len(forms))

@@ -1,4 +1,4 @@
-"""From forms to runs of piece ids, each distinct form encoded once; and the alphabet in which bytes are written."""
+"""From forms to piece ids, each distinct form encoded once; and the characters that stand for bytes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _BATCH_CHARS = 1 << 19
 
 
 class PieceTable:
-    """Remembers the ids of forms, and lays them end to end for a list of forms without a loop per form.
+    """Caches the ids of forms, and concatenates those of a list of forms without a loop over forms.
 
-    The memory is bounded: a table that has grown too large is emptied before the next new form is learned.
+    Its size is bounded: a table that has grown too large is emptied before the next new form is added.
     """
 
     def __init__(self, encode: Callable[[list[str]], list[list[int]]]) -> None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from thereafter.text.chunks import PROSE_TAIL, recut
-from thereafter.text.tokenizers.base import Measured, byte_length
+from thereafter.text.tokenizers.base import MeasuredText, byte_length
 from thereafter.text.tokenizers.forms import FormTokenizer
 
 PATTERN = r"\n| ?[^\W\d_]+| ?\d+| ?[^\w\s]+| ?_+|[^\S\n]+"
@@ -42,11 +42,11 @@ class ProseTokenizer(FormTokenizer):
     def is_form(cls, form: str) -> bool:
         return _PIECES.fullmatch(form) is not None
 
-    def measured(self, group: str, inside_line: bool) -> Measured:
+    def measure(self, group: str, inside_line: bool) -> MeasuredText:
         forms = prose_forms(group)
         ids = self.look_up(forms)
         unknown = [forms[place] for place in np.flatnonzero(ids == 0).tolist()]
-        return Measured(ids, group.count("\n"), len(group), byte_length(group), len(unknown), unknown)
+        return MeasuredText(ids, group.count("\n"), len(group), byte_length(group), len(unknown), unknown)
 
     @property
     def line_end_id(self) -> int | None:

@@ -1,4 +1,4 @@
-"""The JSON file of a tokenizer: written whole or not at all, and believed only as far as it has been checked."""
+"""The JSON file of a tokenizer: written completely or not at all, and checked when it is read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 import os
 import tempfile
 from contextlib import suppress
-from typing import Any
 
+from thereafter.config import Table
 from thereafter.errors import FormatError, StorageError, nearest
 from thereafter.storage import read_plain
 
@@ -15,12 +15,12 @@ FORMAT = "thereafter-tokenizer"
 VERSION = 1
 
 
-def header(name: str) -> dict[str, Any]:
-    """What every tokenizer file begins with."""
+def header(name: str) -> Table:
+    """The first entries of every tokenizer file."""
     return {"format": FORMAT, "version": VERSION, "name": name}
 
 
-def checked_header(stored: object, known: list[str]) -> str:
+def check_header(stored: object, known: list[str]) -> str:
     """The name of the tokenizer that a parsed file describes."""
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:
         raise FormatError(
@@ -49,8 +49,8 @@ def read_stored(path: str | os.PathLike[str]) -> object:
         ) from None
 
 
-def write_stored(stored: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write beside the file and move into place, so that no half-written tokenizer is ever found."""
+def write_stored(stored: Table, path: str | os.PathLike[str]) -> None:
+    """Write a temporary file and rename it, so that there is never half a tokenizer."""
     text = json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
     folder, name = os.path.split(os.fspath(path))
     temporary = ""
@@ -58,7 +58,7 @@ def write_stored(stored: dict[str, Any], path: str | os.PathLike[str]) -> None:
         handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder or ".")
         with open(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
-        os.chmod(temporary, 0o644)  # mkstemp keeps others out, and a tokenizer is no secret
+        os.chmod(temporary, 0o644)  # mkstemp files are private, and a tokenizer is no secret
         os.replace(temporary, path)
     except OSError as failed:
         if temporary:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from thereafter.compiled import available
 from thereafter.text.chunks import WORD_TAIL, recut
-from thereafter.text.tokenizers.base import Ids, Measured, byte_length
+from thereafter.text.tokenizers.base import Ids, MeasuredText, byte_length
 from thereafter.text.tokenizers.forms import SEEN_TWICE, FormTokenizer
 from thereafter.text.tokenizers.word_table import WordTable
 from thereafter.text.vocabulary import LINE_END, START, UNKNOWN
@@ -20,15 +20,15 @@ from thereafter.text.vocabulary import LINE_END, START, UNKNOWN
 _LITERAL_END = re.compile(r"(?<!\S)</s>(?!\S)")
 _LITERAL_MARK = re.compile(r"(?<!\S)</?s>(?!\S)")
 _WORTH_COMPILING = 4096  # characters
-_ASCII_SPACE = bytes(code for code in range(128) if chr(code).isspace())  # what str.split takes for a border
+_ASCII_SPACE = bytes(code for code in range(128) if chr(code).isspace())  # where str.split cuts
 _AROUND_NEWLINE = re.compile(r" ?\n ?")
 
 
 class WordTokenizer(FormTokenizer):
     """`line.split()` and `</s>`. The literal `<unk>` in a text is the unknown token.
 
-    The literal words `<s>` and `</s>` are names of our own marks and never enter the vocabulary: they are unknown
-    words like any other, and charged their spelling.
+    The literal words `<s>` and `</s>` are the names of special tokens and never enter the vocabulary: they are unknown
+    words like any other, and their spelling is charged.
     """
 
     name: ClassVar[str] = "word"
@@ -61,7 +61,7 @@ class WordTokenizer(FormTokenizer):
             return min_count
         return 1 if reserved[UNKNOWN] else SEEN_TWICE
 
-    def measured(self, group: str, inside_line: bool) -> Measured:
+    def measure(self, group: str, inside_line: bool) -> MeasuredText:
         ids, unknown = self._ids_and_unknown(group)
         ends = ids == 1
         lines = int(np.count_nonzero(ends))
@@ -70,11 +70,11 @@ class WordTokenizer(FormTokenizer):
         # a newline for each line, a space before each word inside one
         between = lines + int(np.count_nonzero(~ends & ~after_end))
         if group.isascii():
-            letters = letter_bytes = len(group.encode().translate(None, _ASCII_SPACE))
+            characters = character_bytes = len(group.encode().translate(None, _ASCII_SPACE))
         else:
             text = "".join(group.split())
-            letters, letter_bytes = len(text), byte_length(text)
-        return Measured(ids, lines, letters + between, letter_bytes + between, len(unknown), charged)
+            characters, character_bytes = len(text), byte_length(text)
+        return MeasuredText(ids, lines, characters + between, character_bytes + between, len(unknown), charged)
 
     def ids_of(self, group: str) -> Ids:
         if self._by_table(group):
@@ -82,7 +82,7 @@ class WordTokenizer(FormTokenizer):
         return super().ids_of(group)
 
     def _ids_and_unknown(self, group: str) -> tuple[Ids, list[str]]:
-        """The ids of a stretch and, in order, the forms of its unknown words, a literal `<unk>` among them."""
+        """The ids of a part of a text and, in order, the forms of its unknown words, including a literal `<unk>`."""
         if self._by_table(group):
             ids, borders = self._table.encode(group)
             return ids, [group[begin:end] for begin, end in borders.tolist()]
@@ -91,12 +91,12 @@ class WordTokenizer(FormTokenizer):
         unknown = [forms[place] for place in np.flatnonzero(ids == 0).tolist()]
         marks = _LITERAL_MARK.findall(group) if START in unknown else []
         if LINE_END in marks:
-            spelled = iter(marks)
-            unknown = [next(spelled) if form == START else form for form in unknown]
+            spellings = iter(marks)
+            unknown = [next(spellings) if form == START else form for form in unknown]
         return ids, unknown
 
     def _by_table(self, group: str) -> bool:
-        """Whether the compiled pass serves: enough ASCII text to be worth it, and a compiler."""
+        """Whether the compiled look-up is used: for enough ASCII text, if there is a compiler."""
         return len(group) >= _WORTH_COMPILING and group.isascii() and available()
 
     @cached_property
@@ -104,8 +104,8 @@ class WordTokenizer(FormTokenizer):
         ordinary = self.ordinary_forms
         return WordTable(ordinary, list(range(len(self.reserved), len(self.vocabulary))), self.line_end_id)
 
-    def closing(self) -> Measured:
-        return Measured(np.array([1], np.int32), lines=1, chars=1, bytes=1)
+    def closing(self) -> MeasuredText:
+        return MeasuredText(np.array([1], np.int32), lines=1, chars=1, bytes=1)
 
     @property
     def line_end_id(self) -> int:
@@ -119,7 +119,7 @@ class WordTokenizer(FormTokenizer):
 
     def continuation(self, prompt: str, ids: ArrayLike) -> str:
         """The prompt and the words of ids with single spaces between, none at the beginning of a line."""
-        numbers = self.checked_ids(ids)
+        numbers = self.check_ids(ids)
         if not numbers:
             return prompt
         words = ["\n" if number == 1 else self.vocabulary.forms[number] for number in numbers]

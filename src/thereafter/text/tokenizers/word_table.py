@@ -1,6 +1,6 @@
-"""Words of an ASCII text to ids in one compiled pass: no string is made for a word that is known.
+"""Words of an ASCII text to ids in one compiled pass, without a string for each known word.
 
-The readable twin is `WordTokenizer.forms_of` and `look_up`; texts with other characters take that way.
+`WordTokenizer.forms_of` and `look_up` do the same in plain Python, for all other texts too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SPACE[128:] = False
 class WordTable:
     """The forms of a vocabulary as a hash table over their bytes (open addressing, FNV-1a, half empty).
 
-    `forms[k]` has the id `ids[k]`. What is not among them is unknown, id 0; a newline has the id `line_end`.
+    `forms[k]` has the id `ids[k]`. Other words are unknown, id 0; a newline has the id `line_end`.
     """
 
     def __init__(self, forms: list[str], ids: list[int], line_end: int) -> None:
@@ -83,17 +83,17 @@ def _encode(
             code = (code ^ np.uint64(data[i])) * np.uint64(1099511628211)
             i += 1
         slot = np.int64(code & np.uint64(size - 1))
-        found = -1
-        while found < 0 and table[slot] >= 0:
+        form = -1
+        while form < 0 and table[slot] >= 0:
             k = table[slot]
             if ends[k + 1] - ends[k] == i - begin:
-                found = k
+                form = k
                 for j in range(i - begin):
                     if blob[ends[k] + j] != data[begin + j]:
-                        found = -1
+                        form = -1
                         break
             slot = (slot + 1) & (size - 1)
-        ids[made] = form_ids[found] if found >= 0 else 0
+        ids[made] = form_ids[form] if form >= 0 else 0
         if ids[made] == 0:
             borders[unknown, 0], borders[unknown, 1] = begin, i
             unknown += 1
