@@ -117,5 +117,5 @@ def test_keys_alone_reach_and_press_the_main_action(panel: Any, server: Any):
     panel.keyboard.press("Enter")
     panel.wait_for_function("before => document.querySelector('main').innerHTML !== before", arg=before)
     for job in server.studio.jobs.all():  # the main action of Train: it would go on beside all other tests
-        if job["state"] == "running":
-            server.studio.jobs.stop(job["name"])
+        if job.state == "running":
+            server.studio.jobs.stop(job.name)

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from test_jobs import ORDERED, book, told, wait_for_state, wait_for_steps
+from test_jobs import ORDERED, book, job_of, pid_of, wait_for_state, wait_for_steps
 
 from conftest import SCALE, Served, served, visiting
 from thereafter.errors import BusyError
@@ -73,33 +73,33 @@ def unfinished(folder: Path, ready: Path, name: str) -> Path:
     return run
 
 
-def test_of_two_studios_one_trains_and_the_other_is_told_who(jobs: Jobs):
+def test_of_two_studios_one_trains_and_the_other_says_who(jobs: Jobs):
     """From the moment it is asked for, while it is trained, and until it is paused."""
     other = Jobs(jobs.folder)
-    name = jobs.begin("mine", "rnn", text=book(), tokens="word", options=ORDERED)["name"]
-    pid = jobs._jobs[name].child.pid  # type: ignore[union-attr]
+    name = jobs.begin("mine", "rnn", text=book(), tokens="word", options=ORDERED).name
+    pid = pid_of(jobs, name)
     for steps in (0, 20):  # while the process that trains it is still loading, and after
         wait_for_steps(jobs, name, steps)
         (seen,) = other.all()
-        assert (seen["name"], seen["state"], seen["resumable"]) == (name, "elsewhere", False)
-        assert f"process {os.getpid()} (thereafter studio), since " in seen["owner"]
+        assert (seen.name, seen.state, seen.resumable) == (name, "elsewhere", False)
+        assert f"process {os.getpid()} (thereafter studio), since " in seen.owner
         for ask in (other.resume, other.pause, other.stop):
             with pytest.raises(BusyError, match=f"'mine' is running elsewhere, by process {os.getpid()}"):
                 ask(name)
-    assert told(jobs, name)["state"] == "running"
-    assert other.curve(name)["step"]
-    second = other.begin("mine", "ngram", text=book(), tokens="word")["name"]
+    assert job_of(jobs, name)["state"] == "running"
+    assert other.curve(name).step
+    second = other.begin("mine", "ngram", text=book(), tokens="word").name
     assert second == "mine-2"
     jobs.pause(name)
     wait_for_state(jobs, name, "paused")
-    assert told(other, name)["resumable"]
+    assert job_of(other, name)["resumable"]
     other.resume(name)
-    assert told(jobs, name)["state"] == "elsewhere"
+    assert job_of(jobs, name)["state"] == "elsewhere"
     with pytest.raises(BusyError, match="running elsewhere"):
         jobs.resume(name)
-    assert other._jobs[name].child.pid != pid  # type: ignore[union-attr]
+    assert pid_of(other, name) != pid
     other.close()
-    assert told(jobs, name)["resumable"]
+    assert job_of(jobs, name)["resumable"]
     assert not [path for path in (jobs.folder / TEXTS).iterdir() if path.suffix == ".lock"]
 
 
@@ -108,14 +108,14 @@ def test_a_training_in_a_terminal_is_running_elsewhere_until_it_ends(jobs: Jobs,
     run = jobs.folder / "typed"
     with process(_TRAIN, tmp_path / "book.txt", run) as terminal:
         wait_for(lambda: max(curve(run).model_dump()["step"], default=0) >= 5)
-        seen = told(jobs, "typed")
+        seen = job_of(jobs, "typed")
         assert (seen["state"], seen["model"], seen["resumable"]) == ("elsewhere", "rnn", False)
         assert f"process {terminal.pid} (" in seen["owner"]
         with pytest.raises(BusyError, match=f"running elsewhere, by process {terminal.pid}"):
             jobs.resume("typed")
         terminal.kill()
         terminal.wait()
-    seen = told(jobs, "typed")
+    seen = job_of(jobs, "typed")
     assert (seen["state"], seen["owner"]) == ("paused", "")
     assert seen["resumable"]
 
@@ -130,7 +130,7 @@ def test_a_task_is_listed_while_it_is_trained_elsewhere_and_never_offered(jobs: 
         assert owner.stdout is not None
         assert owner.stdout.readline() == "owned\n"
         (seen,) = jobs.all()
-        assert (seen["name"], seen["model"], seen["state"], seen["resumable"]) == ("tagger", "tag", "elsewhere", False)
+        assert (seen.name, seen.model, seen.state, seen.resumable) == ("tagger", "tag", "elsewhere", False)
 
 
 def test_the_page_says_who_and_offers_nothing(browser: Any, ready_folder: Path, tmp_path: Path):
@@ -196,7 +196,7 @@ def test_an_order_of_a_stranger_is_taken_only_as_a_request_would_be(tmp_path: Pa
     place = folder / TEXTS / "one.json"
     for fine in ({}, {"source": "agreement"}, {"options": {}}, {"tokens": "char"}):
         place.write_text(json.dumps(order | fine), encoding="utf-8")
-        assert [job["resumable"] for job in Jobs(folder).all()] == [True]
+        assert [job.resumable for job in Jobs(folder).all()] == [True]
     place.write_text(json.dumps(order | change), encoding="utf-8")
     assert Jobs(folder).all() == []
 
@@ -230,12 +230,12 @@ def test_nothing_is_written_through_a_link_that_leads_nowhere(tmp_path: Path, mo
         def __init__(self, order: dict[str, Any], hear: Any, ended: Any) -> None:
             pass
 
-    monkeypatch.setattr("thereafter.studio.jobs.Child", Quiet)
+    monkeypatch.setattr("thereafter.studio.queue.Child", Quiet)
     folder = tmp_path / "runs"
     (folder / TEXTS).mkdir(parents=True)
     (folder / TEXTS / "text-rnn.txt").symlink_to(tmp_path / "planted.txt")
     (folder / "text-rnn-2").symlink_to(tmp_path / "planted")
     jobs = Jobs(folder)
-    assert jobs.begin("", "rnn", text=book())["name"] == "text-rnn-3"
+    assert jobs.begin("", "rnn", text=book()).name == "text-rnn-3"
     jobs.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]

@@ -26,8 +26,10 @@ from thereafter.ready import models as ready
 from thereafter.serving.errors import NotThereError
 from thereafter.storage import write_text
 from thereafter.studio import worker
-from thereafter.studio.jobs import MOST_RUNNING, TEXTS, Jobs
-from thereafter.studio.unfinished import Unfinished
+from thereafter.studio.answers.training import JobAnswer
+from thereafter.studio.jobs import TEXTS, Jobs
+from thereafter.studio.queue import MOST_RUNNING
+from thereafter.studio.unfinished import UnfinishedRuns
 from thereafter.studio.verbs.curves import curve
 from waiting import wait_for
 
@@ -58,25 +60,27 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
     made.close()
 
 
-def told(jobs: Jobs, name: str) -> dict[str, Any]:
-    return next((job for job in jobs.all() if job["name"] == name), {"state": "gone"})
+def job_of(jobs: Jobs, name: str) -> dict[str, Any]:
+    """What the list says of a training."""
+    return next((job.model_dump() for job in jobs.all() if job.name == name), {"state": "gone"})
 
 
 def wait_for_state(jobs: Jobs, name: str, state: str) -> dict[str, Any]:
-    wait_for(lambda: told(jobs, name)["state"] in (state, "failed"))
-    found = told(jobs, name)
+    wait_for(lambda: job_of(jobs, name)["state"] in (state, "failed"))
+    found = job_of(jobs, name)
     assert found["state"] == state, found
     return found
 
 
 def wait_for_steps(jobs: Jobs, name: str, steps: int) -> None:
-    wait_for(lambda: max(jobs.curve(name)["step"], default=0) >= steps or told(jobs, name)["state"] != "running")
+    wait_for(lambda: max(jobs.curve(name).step, default=0) >= steps or job_of(jobs, name)["state"] != "running")
 
 
 def pid_of(jobs: Jobs, name: str) -> int:
-    child = jobs._jobs[name].child
-    assert child is not None
-    return child.pid
+    training = jobs._jobs[name].training
+    assert training is not None
+    assert training.child is not None
+    return training.child.pid
 
 
 def is_running(pid: int) -> bool:
@@ -88,42 +92,42 @@ def is_running(pid: int) -> bool:
 
 
 def test_a_paused_training_goes_on_to_the_weights_of_one_that_was_never_paused(jobs: Jobs):
-    paused = jobs.begin("paused", "lstm", text=book(), tokens="word", options=BUDGET)["name"]
-    whole = jobs.begin("whole", "lstm", text=book(), tokens="word", options=BUDGET)["name"]
+    paused = jobs.begin("paused", "lstm", text=book(), tokens="word", options=BUDGET).name
+    whole = jobs.begin("whole", "lstm", text=book(), tokens="word", options=BUDGET).name
     with pytest.raises(OptionError, match=r"2 trainings run already \(paused, whole\); pause one"):
         jobs.begin("third", "lstm", text=book())
     assert MOST_RUNNING == 2
     wait_for_steps(jobs, paused, 30)
-    early = jobs.curve(paused)["step"]
-    assert jobs.pause(paused)["state"] in ("pausing", "paused")
+    early = jobs.curve(paused).step
+    assert jobs.pause(paused).state in ("pausing", "paused")
     pid = pid_of(jobs, paused)
     found = wait_for_state(jobs, paused, "paused")
     assert found["resumable"]
     assert 0 < found["share"] < 1
     assert not is_running(pid)
     assert (jobs.folder / paused / "state.safetensors").is_file()
-    assert len(jobs.curve(paused)["step"]) >= len(early)
+    assert len(jobs.curve(paused).step) >= len(early)
 
     # another studio over the same folder: the one that was paused is there, with what it had
     wait_for_state(jobs, whole, "finished")
     later = Jobs(jobs.folder)
     (left,) = later.all()
-    assert (left["name"], left["state"], left["model"], left["resumable"]) == (paused, "paused", "lstm", True)
-    assert left["share"] == pytest.approx(found["share"], abs=1 / 30 + 0.01)
+    assert (left.name, left.state, left.model, left.resumable) == (paused, "paused", "lstm", True)
+    assert left.share == pytest.approx(found["share"], abs=1 / 30 + 0.01)
     later.resume(paused)
     wait_for_state(later, paused, "finished")
     one, other = (load_file(jobs.folder / name / "weights.safetensors") for name in (paused, whole))
     assert one.keys() == other.keys()
     assert all(np.array_equal(one[name], other[name]) for name in one)
-    assert later.curve(paused)["valid_loss"] == jobs.curve(whole)["valid_loss"]
+    assert later.curve(paused).valid_loss == jobs.curve(whole).valid_loss
     with pytest.raises(OptionError, match="is finished; expected one that is paused"):
         later.resume(paused)
     later.close()
 
 
 def test_stop_close_and_what_was_not_begun_yet(jobs: Jobs):
-    stopped = jobs.begin("stopped", "rnn", text=book(), tokens="word", options=ENDLESS)["name"]
-    closed = jobs.begin("closed", "gru", text=book(), tokens="word", options=ENDLESS)["name"]
+    stopped = jobs.begin("stopped", "rnn", text=book(), tokens="word", options=ENDLESS).name
+    closed = jobs.begin("closed", "gru", text=book(), tokens="word", options=ENDLESS).name
     for name in (stopped, closed):
         wait_for_steps(jobs, name, 60)
     pids = [pid_of(jobs, name) for name in (stopped, closed)]
@@ -132,7 +136,7 @@ def test_stop_close_and_what_was_not_begun_yet(jobs: Jobs):
     assert (jobs.folder / stopped / "weights.safetensors").is_file()  # validated at step 50
     with pytest.raises(OptionError, match="is stopped; expected one that runs"):
         jobs.pause(stopped)
-    waiting = jobs.begin("waiting", "rnn", text=book(), tokens="word", options=ORDERED)["name"]
+    waiting = jobs.begin("waiting", "rnn", text=book(), tokens="word", options=ORDERED).name
     pids.append(pid_of(jobs, waiting))
 
     jobs.close()
@@ -140,8 +144,8 @@ def test_stop_close_and_what_was_not_begun_yet(jobs: Jobs):
     with pytest.raises(OptionError, match="closing"):
         jobs.begin("late", "rnn", text=book())
     later = Jobs(jobs.folder)
-    assert {job["name"]: job["state"] for job in later.all()} == dict.fromkeys((stopped, closed, waiting), "paused")
-    assert all(job["resumable"] for job in later.all())
+    assert {job.name: job.state for job in later.all()} == dict.fromkeys((stopped, closed, waiting), "paused")
+    assert all(job.resumable for job in later.all())
     later.resume(waiting)  # its process was ended while it was still importing torch: it begins again from its text
     wait_for_steps(later, waiting, 10)
     later.stop(waiting)
@@ -150,13 +154,13 @@ def test_stop_close_and_what_was_not_begun_yet(jobs: Jobs):
         f"{name}.txt" for name in sorted((stopped, closed, waiting))
     ]
     later.stop(closed)
-    assert told(later, closed)["state"] == "stopped"
+    assert job_of(later, closed)["state"] == "stopped"
     later.close()
 
 
 def test_a_training_ended_while_its_folder_was_being_made_begins_again(jobs: Jobs):
     """The tokenizer is there and the configuration is not: no run yet, but the order says what was wanted."""
-    name = jobs.begin("half", "rnn", text=book(), tokens="word", options=ORDERED)["name"]
+    name = jobs.begin("half", "rnn", text=book(), tokens="word", options=ORDERED).name
     jobs.close()
     folder = jobs.folder / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -166,7 +170,7 @@ def test_a_training_ended_while_its_folder_was_being_made_begins_again(jobs: Job
     order |= {"tokens": "word", "options": ORDERED, "run": str(folder.absolute())}
     write_text(jobs.folder / TEXTS / f"{name}.json", json.dumps(order))
     later = Jobs(jobs.folder)
-    assert told(later, name)["resumable"]
+    assert job_of(later, name)["resumable"]
     later.resume(name)
     wait_for_steps(later, name, 10)
     later.close()
@@ -187,7 +191,7 @@ def test_a_studio_that_is_killed_leaves_no_training_behind_and_one_that_can_go_o
     process.stdout.close()
     assert process.wait(120) == 130
     assert (tmp_path / "run" / "state.safetensors").is_file()
-    assert list(Unfinished(tmp_path).runs()) == ["run"]
+    assert list(UnfinishedRuns(tmp_path).runs()) == ["run"]
 
 
 def test_failures_are_sentences_and_leave_nothing_behind(jobs: Jobs):
@@ -199,9 +203,9 @@ def test_failures_are_sentences_and_leave_nothing_behind(jobs: Jobs):
         with pytest.raises(SourceError, match=sentence):
             jobs.begin("none", "lstm", text=text, source=source)
     assert jobs.all() == []
-    tiny = jobs.begin("", "lstm", text="too few words")["name"]
-    wait_for(lambda: told(jobs, tiny)["state"] == "failed")
-    found = told(jobs, tiny)
+    tiny = jobs.begin("", "lstm", text="too few words").name
+    wait_for(lambda: job_of(jobs, tiny)["state"] == "failed")
+    found = job_of(jobs, tiny)
     assert "too little to hold out some for validation" in found["error"]
     assert not found["resumable"]
     assert list((jobs.folder / TEXTS).iterdir()) == []
@@ -218,36 +222,36 @@ def test_names_are_plain_and_no_two_are_the_same(jobs: Jobs, monkeypatch: pytest
     class Quiet:
         alive = False
 
-        def __init__(self, order: dict[str, Any], hear: Any, ended: Any) -> None:
-            begun.append(order)
+        def __init__(self, command: dict[str, Any], hear: Any, ended: Any) -> None:
+            begun.append(command)
 
-    monkeypatch.setattr("thereafter.studio.jobs.Child", Quiet)
+    monkeypatch.setattr("thereafter.studio.queue.Child", Quiet)
     names = [
-        jobs.begin(name, "ngram", text="a b")["name"] for name in ("", "", "my book: 1!", "../../x", "βιβλίο", "x" * 60)
+        jobs.begin(name, "ngram", text="a b").name for name in ("", "", "my book: 1!", "../../x", "βιβλίο", "x" * 60)
     ]
     assert names == ["text-ngram", "text-ngram-2", "my-book-1", "x", "βιβλίο", "x" * 40]
-    assert jobs.begin(TEXTS, "ngram", text="a b")["name"] == f"{TEXTS}-2"
-    assert [Path(order["run"]).parent for order in begun] == [jobs.folder.absolute()] * 7
+    assert jobs.begin(TEXTS, "ngram", text="a b").name == f"{TEXTS}-2"
+    assert [Path(command["run"]).parent for command in begun] == [jobs.folder.absolute()] * 7
 
 
 def test_a_run_that_is_deleted_meanwhile_goes_from_the_list(jobs: Jobs):
-    name = jobs.begin("counted", "ngram", text=book(), tokens="word")["name"]
+    name = jobs.begin("counted", "ngram", text=book(), tokens="word").name
     wait_for_state(jobs, name, "finished")
-    assert jobs.curve(name)["step"] == []
+    assert jobs.curve(name).step == []
     shutil.rmtree(jobs.folder / name)
     assert jobs.all() == []
     with pytest.raises(NotThereError, match="any more"):
         jobs.curve(name)
-    assert jobs.begin("counted", "ngram", text=book(), tokens="word")["name"] == "counted-2"  # its text is still there
+    assert jobs.begin("counted", "ngram", text=book(), tokens="word").name == "counted-2"  # its text is still there
 
 
 def test_a_run_that_is_deleted_while_it_is_trained_ends_with_a_sentence(jobs: Jobs):
-    name = jobs.begin("lost", "rnn", text=book(), tokens="word", options=ENDLESS)["name"]
+    name = jobs.begin("lost", "rnn", text=book(), tokens="word", options=ENDLESS).name
     wait_for_steps(jobs, name, 20)
     pid = pid_of(jobs, name)
     shutil.rmtree(jobs.folder / name)
-    wait_for(lambda: told(jobs, name)["state"] == "failed")
-    found = told(jobs, name)
+    wait_for(lambda: job_of(jobs, name)["state"] == "failed")
+    found = job_of(jobs, name)
     assert "its run folder was removed while it was trained" in found["error"]
     assert not found["resumable"]
     assert not is_running(pid)
@@ -258,7 +262,7 @@ def test_a_link_to_a_run_elsewhere_is_not_followed(tmp_path: Path):
     runs.mkdir()
     write_text(elsewhere / "log.jsonl", '{"event": "began"}\n')
     write_text(elsewhere / "config.toml", 'format = 1\nmodel = "lstm"\n[training]\nseed = 0\n')
-    assert list(Unfinished(tmp_path).runs()) == ["elsewhere"]
+    assert list(UnfinishedRuns(tmp_path).runs()) == ["elsewhere"]
     (runs / "link").symlink_to(elsewhere)
     assert Jobs(runs).all() == []
 
@@ -338,7 +342,7 @@ def test_ready_models_are_made_again_by_another_recipe_and_when_they_are_broken(
 def test_the_routes_refuse_in_sentences_and_take_only_what_a_kind_has(server: Served, monkeypatch: pytest.MonkeyPatch):
     asked: list[dict[str, Any]] = []
 
-    def begin(name: str, model: str, **given: Any) -> dict[str, Any]:
+    def begin(name: str, model: str, **given: Any) -> JobAnswer:
         asked.append(given["options"])
         return _running(name, model)
 
@@ -361,6 +365,6 @@ def test_the_routes_refuse_in_sentences_and_take_only_what_a_kind_has(server: Se
     assert httpx.get(f"{server.address}/api/jobs/nobody/curve").status_code == 404
 
 
-def _running(name: str, model: str) -> dict[str, Any]:
+def _running(name: str, model: str) -> JobAnswer:
     words = dict.fromkeys(("status", "note", "error", "owner"), "")
-    return {"name": name, "model": model, "state": "running", "share": 0.0, "run": "runs:x", "resumable": False} | words
+    return JobAnswer(name=name, model=model, state="running", share=0.0, run="runs:x", resumable=False, **words)

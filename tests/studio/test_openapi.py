@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, settings
 from conftest import SCALE, Served, served
 from thereafter.ready import models as ready
 from thereafter.ready import tasks as ready_tasks
-from thereafter.studio import jobs
+from thereafter.studio import queue
 from thereafter.studio.app import PAGE, make_app
 from thereafter.studio.routes import ROUTERS
 from thereafter.studio.studio import Studio
@@ -67,7 +67,7 @@ def map_body(context: Any, body: Any) -> Any:
 @pytest.fixture(scope="module")
 def api(ready_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jobs, "MOST_RUNNING", 1)
+        patch.setattr(queue, "MOST_RUNNING", 1)
         patch.setenv("THEREAFTER_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
         yield from served(Studio(tmp_path_factory.mktemp("api"), ready_folder, scale=SCALE))
 

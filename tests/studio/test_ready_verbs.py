@@ -27,7 +27,7 @@ class Unstarted:
 
 
 def test_all_but_the_counted_model_are_there_without_a_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("thereafter.studio.studio.Child", Unstarted)
+    monkeypatch.setattr("thereafter.studio.queue.Child", Unstarted)
     for fresh in served(Studio(tmp_path / "runs", tmp_path / "ready")):
         wait_for(lambda fresh=fresh: len(fresh.studio.tasks.cards()) == len(tasks.READY_TASKS))
         names = {row["name"] for row in httpx.get(f"{fresh.address}/api/models").json()}
@@ -58,8 +58,8 @@ def test_a_model_is_trained_anew_and_takes_its_place(ready_folder: Path, tmp_pat
     before = (folder / tasks.TASKS / "sentiment" / "weights.safetensors").read_bytes()
     studio = Studio(tmp_path / "runs", folder, scale=SCALE, shipped=False)
     studio.making.begin_anew("sentiment")
-    wait_for(lambda: studio.making.facts()["task"] == "")
-    assert studio.making.facts()["error"] == ""
+    wait_for(lambda: studio.making.answer().task == "")
+    assert studio.making.answer().error == ""
     assert (folder / tasks.TASKS / "sentiment" / "weights.safetensors").read_bytes() != before
     assert models.is_there(tasks.READY_TASKS[-1], folder / tasks.TASKS)
     assert not (folder / APART / tasks.TASKS / "sentiment").exists()

@@ -53,7 +53,7 @@ def extra_run(server: Served, ready_folder: Path, name: str) -> Iterator[Path]:
         yield run
     finally:
         shutil.rmtree(run, ignore_errors=True)
-        wait_for(lambda: f"runs:{name}" not in server.studio.snapshot()["models"])
+        wait_for(lambda: f"runs:{name}" not in server.studio.snapshot().models)
 
 
 def test_two_tabs_at_once(browser: Any, server: Served):
@@ -342,7 +342,7 @@ def test_of_two_studios_one_trains_the_ready_models(tmp_path: Path, monkeypatch:
     """The other waits for them, or takes over where the first was ended."""
     missing = [ready.READY[0]]
     monkeypatch.setattr(ready, "missing", lambda folder: list(missing))
-    monkeypatch.setattr("thereafter.studio.studio.Child", Quiet)
+    monkeypatch.setattr("thereafter.studio.queue.Child", Quiet)
     monkeypatch.setattr(Quiet, "started", [])
     one, other = (Studio(tmp_path / "runs", tmp_path / "ready") for _ in range(2))
     one.start()

@@ -41,7 +41,7 @@ def test_markup_is_shown_as_text_and_never_run(browser: Any, server: Served, rea
             assert "run" not in tab.title()
     finally:
         shutil.rmtree(run)
-        wait_for(lambda: all(name not in model for model in server.studio.snapshot()["models"]))
+        wait_for(lambda: all(name not in model for model in server.studio.snapshot().models))
     assert not dialogs
 
 
@@ -83,7 +83,7 @@ def test_a_chart_shows_markup_in_a_name_as_text(browser: Any, server: Served, re
             assert tab.locator(made.replace("learning", "probe")).count() == 0
     finally:
         shutil.rmtree(run)
-        wait_for(lambda: all(name not in model for model in server.studio.snapshot()["models"]))
+        wait_for(lambda: all(name not in model for model in server.studio.snapshot().models))
 
 
 @pytest.mark.parametrize("panel", PANELS)

@@ -17,7 +17,7 @@ from conftest import Served
 from thereafter.serving.errors import NotThereError
 from thereafter.serving.shelf import Shelf
 from thereafter.studio.jobs import Jobs
-from thereafter.studio.unfinished import Unfinished
+from thereafter.studio.unfinished import UnfinishedRuns
 from thereafter.studio.verbs.curves import curve
 
 
@@ -99,7 +99,7 @@ def test_a_run_with_a_link_or_a_pipe_in_it_is_not_listed_and_hangs_nobody(counte
     def look() -> None:
         shelf = Shelf(tmp_path / "ready", runs)
         seen.append([card.name for card in shelf.cards()])
-        seen.append(list(Unfinished(runs).runs()))
+        seen.append(list(UnfinishedRuns(runs).runs()))
         seen.append([job["name"] for job in Jobs(runs).all()])
         seen.append([curve(runs / run).model_dump()["step"] for run in ("good", "link", "pipe")])
         for run in ("link", "pipe"):
@@ -152,7 +152,7 @@ def test_a_training_stays_in_the_runs_folder(tmp_path: Path, name: str, monkeypa
         def __init__(self, order: dict[str, Any], hear: Any, ended: Any) -> None:
             orders.append(order)
 
-    monkeypatch.setattr(jobs, "Child", Quiet)
+    monkeypatch.setattr("thereafter.studio.queue.Child", Quiet)
     runs = tmp_path / "runs"
     begun = jobs.Jobs(runs)
     begun.begin(name, "ngram", text="a b c", source=None, tokens=None, options={})

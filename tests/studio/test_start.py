@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -231,7 +230,7 @@ def test_what_cannot_be_imported_is_a_sentence_on_the_page(tmp_path: Path, monke
     studio.start()
     wait_for(lambda: "cannot" in studio.stage.note, 5)
     assert not studio.stage.loaded
-    assert "no_such_package" in json.dumps(studio.snapshot())
+    assert "no_such_package" in studio.snapshot().model_dump_json()
 
 
 def test_an_answer_on_a_kept_connection_is_sent_at_once(tmp_path: Path):

@@ -18,7 +18,7 @@ from thereafter.ready import examples as ready_examples
 from thereafter.ready import tasks as ready_tasks
 from thereafter.ready.tasks import TASKS
 from thereafter.serving.shelf import TaskShelf
-from thereafter.studio.making import Making
+from thereafter.studio.making import LOCK, Making
 from thereafter.studio.verbs import tasks as verbs
 from thereafter.task_model import TaskModel, load_task
 from thereafter.text.pairs import SentencePair
@@ -77,8 +77,8 @@ def test_a_translation_shows_where_each_word_looked(models: dict[str, TaskModel]
     found = verbs.translate(models["attention"], ENGLISH).model_dump()
     own = models["attention"].explain(ENGLISH)
     assert found["text"] == models["attention"].predict(ENGLISH) == own.answer
-    assert found["source"] == own.source
-    assert found["said"] == own.target
+    assert found["source"] == list(own.source)
+    assert found["said"] == list(own.target)
     assert [word.strip() for word in found["source"]] == [*ENGLISH.split(), "</s>"]
     assert found["weights"] == own.weights.tolist()
     assert [sum(row) for row in found["weights"]] == pytest.approx([1.0] * len(found["said"]), abs=1e-5)
@@ -204,7 +204,7 @@ def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
 
 def test_another_studio_at_it_is_told_and_nothing_begins_while_closing(tmp_path: Path):
     making = Making(tmp_path, SCALE)
-    turn = locks.take(tmp_path / TASKS / "lock")
+    turn = locks.take(tmp_path / LOCK)
     assert turn is not None
     with pytest.raises(OptionError, match="another studio"):
         making.begin("tag")

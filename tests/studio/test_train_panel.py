@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import SCALE, Served, served, visiting
+from thereafter.studio.answers.training import JobAnswer
 from thereafter.studio.studio import Studio
 from waiting import wait_for
 
@@ -47,17 +48,11 @@ def asked(server: Served, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any
     """What the page asks to be trained, where nothing is."""
     found: list[dict[str, Any]] = []
 
-    def begin(name: str, model: str, **given: Any) -> dict[str, Any]:
+    def begin(name: str, model: str, **given: Any) -> JobAnswer:
         found.append({"name": name, "model": model} | given)
         words = dict.fromkeys(("status", "note", "error", "owner"), "")
-        return words | {
-            "name": "asked",
-            "model": model,
-            "state": "running",
-            "share": 0.0,
-            "run": "runs:asked",
-            "resumable": False,
-        }
+        facts = {"name": "asked", "model": model, "state": "running", "share": 0.0, "run": "runs:asked"}
+        return JobAnswer.model_validate(words | facts | {"resumable": False})
 
     monkeypatch.setattr(server.studio.jobs, "begin", begin)
     return found
@@ -72,7 +67,7 @@ def left(server: Served, ready_folder: Path) -> Iterator[Path]:
     (run / "log.jsonl").write_text("".join(log[:-1]))
     yield run
     shutil.rmtree(run, ignore_errors=True)
-    wait_for(lambda: not [job for job in server.studio.jobs.all() if job["name"] == run.name])
+    wait_for(lambda: not [job for job in server.studio.jobs.all() if job.name == run.name])
 
 
 def card(page: Any, name: str, state: str = "") -> Any:
@@ -105,21 +100,21 @@ def test_a_pasted_text_is_trained_paused_reloaded_resumed_and_tried(page: Any, s
     page.wait_for_function(GROWN, timeout=60_000)
     running.get_by_role("button", name="Pause").click()
     paused = card(page, "from-the-page", "paused")
-    (job,) = (job for job in server.studio.jobs.all() if job["name"] == "from-the-page")
-    assert 0 < job["share"] < 1
+    (job,) = (job for job in server.studio.jobs.all() if job.name == "from-the-page")
+    assert 0 < job.share < 1
 
     page.reload()
     paused = card(page, "from-the-page", "paused")
-    assert paused.locator("progress").evaluate("bar => bar.value") == pytest.approx(job["share"])
+    assert paused.locator("progress").evaluate("bar => bar.value") == pytest.approx(job.share)
     open_curve(paused)
     page.wait_for_function(
         "() => document.querySelector('[data-job=from-the-page] [role=img]')?.numbers[0].y.length >= 2"
     )
     shown = page.locator("[data-job=from-the-page] [role=img]").evaluate("chart => chart.numbers")
     curve = server.studio.jobs.curve("from-the-page")
-    assert (shown[0]["x"], shown[0]["y"]) == (curve["step"], curve["loss"])
-    assert (shown[1]["x"], shown[1]["y"]) == (curve["valid_step"], curve["valid_loss"])
-    assert curve["valid_step"][0] <= 20  # somebody watches: the first validation does not wait for the end of the text
+    assert (shown[0]["x"], shown[0]["y"]) == (curve.step, curve.loss)
+    assert (shown[1]["x"], shown[1]["y"]) == (curve.valid_step, curve.valid_loss)
+    assert curve.valid_step[0] <= 20  # somebody watches: the first validation does not wait for the end of the text
     paused.get_by_role("button", name="Resume").click()
     card(page, "from-the-page", "running")
     finished = card(page, "from-the-page", "finished")

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
 
 FREE = 10
-"""Wrong tokens from one address that cost nothing: whoever mistypes is not held up."""
+"""Wrong tokens from one address that cost nothing: whoever mistypes does not wait."""
 _FIRST, _LONGEST = 0.1, 2.0  # seconds that the next one takes; doubled each time
-_LINE = 6.0  # seconds that one may stand in line; who comes later is told to come back
+_LINE = 6.0  # seconds that one may stand in line; who comes later has to come back
 _FORGET = 600.0  # seconds without a wrong token after which an address begins anew
 _MOST = 1_000  # addresses that are remembered
 _NETWORK = 64  # bits of an IPv6 address that a household has in common

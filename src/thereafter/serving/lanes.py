@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass
 class _Lane:
-    """A turn that is handed on in order. Unlike with a lock, all who wait for it can be told to go at once."""
+    """A turn that is handed on in order. Unlike with a lock, all who wait for it can be sent away at once."""
 
     taken: bool = False
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)

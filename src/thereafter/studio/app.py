@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,6 +15,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from thereafter import __version__
 from thereafter.errors import BusyError, MissingPackageError, ThereafterError
@@ -43,7 +44,7 @@ def make_app(studio: Studio, *, token: str | None = None) -> FastAPI:
         try:
             yield
         finally:
-            await run_in_threadpool(studio.close)  # open sockets are told meanwhile
+            await run_in_threadpool(studio.close)  # open sockets hear of it meanwhile
 
     app = FastAPI(
         title="thereafter studio",
@@ -82,8 +83,10 @@ def make_app(studio: Studio, *, token: str | None = None) -> FastAPI:
 class _Fresh(StaticFiles):
     """Files that a browser asks for again each time, so that an update is seen at once."""
 
-    def file_response(self, *given: Any, **named: Any) -> Any:
-        answer = super().file_response(*given, **named)
+    def file_response(
+        self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        answer = super().file_response(full_path, stat_result, scope, status_code)
         answer.headers["Cache-Control"] = "no-cache"
         return answer
 
@@ -118,6 +121,6 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:
 
 def _plain(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    said = {404: "there is nothing at this address", 405: "this address is asked in another way"}
-    sentence = said.get(error.status_code, str(error.detail))
+    sentences = {404: "there is nothing at this address", 405: "this address is asked in another way"}
+    sentence = sentences.get(error.status_code, str(error.detail))
     return JSONResponse({"error": sentence}, error.status_code, headers=error.headers)

@@ -14,11 +14,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 from thereafter.errors import StorageError
+from thereafter.studio.commands import Command
 
 _INTERACTIVE = ("PYTHONSTARTUP", "PYTHONINSPECT")
 _FOLDERS = frozenset({"THEREAFTER_DATA", "THEREAFTER_CACHE"})
@@ -44,12 +46,35 @@ def surroundings() -> dict[str, str]:
     return given
 
 
-class Child:
-    """A process that obeys one order. `hear` gets every line it says, on a thread; `ended` its exit code at the end."""
+@dataclass(frozen=True)
+class Report:
+    """What a worker reports in one line: how far a task is, or what has happened. What it does not mention is ""."""
 
-    def __init__(
-        self, order: Mapping[str, Any], hear: Callable[[dict[str, Any]], None], ended: Callable[[int], None]
-    ) -> None:
+    task: str = ""
+    """What is being done now: "training", "counting"."""
+    share: float | None = None
+    """How much of the task is done, 0 to 1, where that is known."""
+    status: str = ""
+    note: str = ""
+    error: str = ""
+    making: str = ""
+    """The ready model that is begun now."""
+    ready: str = ""
+    """The ready model that is there now."""
+
+    @classmethod
+    def of(cls, line: dict[str, object]) -> Self:
+        """A line of JSON; whatever else it holds is left out."""
+        share = line.get("share")
+        names = ("task", "status", "note", "error", "making", "ready")
+        words = {name: str(line[name] or "") for name in names if name in line}
+        return cls(share=float(share) if isinstance(share, int | float) else None, **words)
+
+
+class Child:
+    """A process that obeys one command. `hear` gets all it reports, on a thread; `ended` its exit code at the end."""
+
+    def __init__(self, command: Command, hear: Callable[[Report], None], ended: Callable[[int], None]) -> None:
         self._hear, self._ended = hear, ended
         self._asked = self._listens = False
         self._lock = threading.Lock()
@@ -73,8 +98,8 @@ class Child:
             thread.start()
         assert self._process.stdin is not None
         try:
-            with self._process.stdin as order_to:
-                order_to.write(json.dumps(order))
+            with self._process.stdin as to_worker:
+                to_worker.write(json.dumps(command))
         except BrokenPipeError:
             pass  # it ended before it could read; `ended` says so
 
@@ -95,7 +120,7 @@ class Child:
         """Ask it to save what it has and to stop; returns at once, and asks only once.
 
         While it is still starting nobody listens there: Python would raise an exception somewhere in an import, which
-        may be lost. So it is asked when it has said hello.
+        may be lost. So it is asked when it has reported that it listens.
         """
         with self._lock:
             first, self._asked = not self._asked, True
@@ -124,18 +149,18 @@ class Child:
         with self._process.stdout as out:
             for line in out:
                 try:
-                    said = json.loads(line)
+                    report = json.loads(line)
                 except ValueError:
                     continue  # some library printed something
-                if not isinstance(said, dict):
+                if not isinstance(report, dict):
                     continue
-                if "hello" in said:
+                if "hello" in report:
                     with self._lock:
                         self._listens = True
                         if self._asked:
                             self._signal()
                 else:
-                    self._hear(said)
+                    self._hear(Report.of(report))
         self._ended(self._process.wait())
 
     def _drain(self) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from thereafter.serving.own import CONFIG, LOG, own_runs
 from thereafter.storage import read_plain
+
+if TYPE_CHECKING:
+    from thereafter.training.settings import TrainingSettings
 
 _NEEDED = frozenset({CONFIG, LOG})
 
 
 @dataclass(frozen=True)
-class Left:
+class UnfinishedRun:
     """A training that can go on: the kind of its model, and the share of its budget that is used."""
 
     kind: str
@@ -23,23 +26,19 @@ class Left:
     """Whether it is that of a task; `kind` is its name then."""
 
 
-class Unfinished:
+class UnfinishedRuns:
     """The runs of `folder` that have not finished. Each is read again only when its log has changed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[str, tuple[tuple[int, int], Left | None]] = {}
+        self._known: dict[str, tuple[tuple[int, int], UnfinishedRun | None]] = {}
 
-    def runs(self) -> dict[str, Left]:
+    def runs(self) -> dict[str, UnfinishedRun]:
         """By name; links are not followed, and what cannot be read is left out."""
-        found: dict[str, Left] = {}
-        for path in own_runs(self._folder, _NEEDED):
-            left = self._left(path)
-            if left is not None:
-                found[path.name] = left
-        return found
+        runs = {path.name: self._look(path) for path in own_runs(self._folder, _NEEDED)}
+        return {name: run for name, run in runs.items() if run is not None}
 
-    def _left(self, path: Path) -> Left | None:
+    def _look(self, path: Path) -> UnfinishedRun | None:
         try:
             facts = (path / LOG).lstat()
         except OSError:
@@ -51,7 +50,7 @@ class Unfinished:
         return known[1]
 
 
-def _read(path: Path) -> Left | None:
+def _read(path: Path) -> UnfinishedRun | None:
     from thereafter import config as toml
     from thereafter.runs.folder import is_finished
     from thereafter.training.settings import TrainingSettings
@@ -62,13 +61,13 @@ def _read(path: Path) -> Left | None:
             return None
         budget = toml.build(TrainingSettings, config["training"], "training")
         kind = config["task"] if "task" in config else config["model"]
-        return Left(str(kind), _used(path / LOG, budget), "task" in config)
+        return UnfinishedRun(str(kind), _used(path / LOG, budget), "task" in config)
     except Exception:  # a folder somebody else wrote may hold anything; it is not offered, and that is all
         return None
 
 
-def _used(log: Path, budget: Any) -> float:
-    """The share of the budget that was used at the last step the log tells of."""
+def _used(log: Path, budget: TrainingSettings) -> float:
+    """The share of the budget that was used at the last step in the log."""
     from thereafter.training.counters import Counters
 
     written = read_plain(log, links=False).splitlines(keepends=True)

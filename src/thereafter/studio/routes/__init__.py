@@ -1,4 +1,7 @@
-"""Addresses of the verbs, one file a family: each checks what came and calls one function.
+"""Addresses of the verbs, one file a family, called like its verbs: each checks a request and calls one function.
+
+`common` is what all of them need; `models`, `ready`, `training` and `events` are about the studio itself: which models
+there are, making ready ones, trainings, and what changes by itself.
 
 Functions of routes import verbs when they are called: what a model needs takes seconds to import, and the page is up
 before that. What asks a model waits for its lane on the event loop and works on a thread; all others are plain

@@ -31,15 +31,15 @@ def make_router() -> APIRouter:
 
 
 async def _studio(request: Request) -> Studio:  # a coroutine: a plain function would take a thread
-    found: Studio = request.app.state.studio
-    return found
+    studio: Studio = request.app.state.studio
+    return studio
 
 
 async def _loaded(request: Request) -> AsyncIterator[Studio]:
-    found = await _studio(request)
-    found.check_loaded()
+    studio = await _studio(request)
+    studio.check_loaded()
     async with request.app.state.turns:
-        yield found
+        yield studio
 
 
 MOST_AT_ONCE = 16

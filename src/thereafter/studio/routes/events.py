@@ -1,4 +1,4 @@
-"""What changes by itself, told to every open page: the start, the models, the trainings."""
+"""What changes by itself, sent to every open page: the start, the models, the trainings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def events(socket: WebSocket) -> None:
         while not gone.done():
             now = await run_in_threadpool(studio.snapshot)
             if now != last:
-                await socket.send_json(now)
+                await socket.send_json(now.model_dump())
                 last = now
             await asyncio.wait([gone], timeout=_EVERY)
     gone.cancel()

@@ -12,7 +12,7 @@ router = make_router()
 @router.get("/status")
 async def status(studio: TheStudio) -> StatusAnswer:
     """How far the studio has got with starting."""
-    return StatusAnswer(**studio.stage.facts())
+    return studio.stage.answer()
 
 
 @router.get("/models")

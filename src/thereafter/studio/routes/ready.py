@@ -7,7 +7,7 @@ from typing import Literal
 from thereafter.errors import OptionError
 from thereafter.ready.anew import NAMES
 from thereafter.serving.schema import Asked
-from thereafter.studio.answers.training import MakingAnswer, ReadyAnswer, ReadyModelAnswer
+from thereafter.studio.answers.training import ReadyAnswer, ReadyModelAnswer
 from thereafter.studio.routes.common import LoadedStudio, make_router
 from thereafter.studio.studio import Studio
 
@@ -49,4 +49,4 @@ def _ready(studio: Studio) -> ReadyAnswer:
                 minutes=minutes(one.name),
             )
         )
-    return ReadyAnswer(models=rows, making=MakingAnswer(**studio.making.facts()))
+    return ReadyAnswer(models=rows, making=studio.making.answer())

@@ -21,7 +21,6 @@ from thereafter.studio.answers.tasks import (
     TasksAnswer,
     TranslatedAnswer,
 )
-from thereafter.studio.answers.training import MakingAnswer
 from thereafter.studio.routes.common import LoadedStudio, TheVisitor, as_json, make_router, reply, reply_list
 from thereafter.studio.studio import Studio
 
@@ -139,7 +138,7 @@ def _tasks(studio: Studio) -> TasksAnswer:
 
     names: tuple[TaskName, ...] = ("translate", "tag", "classify")
     missing = [name for name in names if ready_tasks.missing(studio.making.folder, name)]
-    return TasksAnswer(models=studio.tasks.cards(), making=MakingAnswer(**studio.making.facts()), missing=missing)
+    return TasksAnswer(models=studio.tasks.cards(), making=studio.making.answer(), missing=missing)
 
 
 def _test(studio: Studio, name: str) -> Path | None:

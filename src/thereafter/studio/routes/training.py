@@ -9,7 +9,7 @@ from pydantic import Field
 
 from thereafter.serving.schema import TEXT_LIMIT
 from thereafter.studio.answers.training import CurveAnswer, JobAnswer
-from thereafter.studio.orders import Corpus, Kind, Numbers, Tokens, numbers_of
+from thereafter.studio.commands import Corpus, Kind, Tokens, TrainingNumbers, numbers_of
 from thereafter.studio.routes.common import LoadedStudio, make_router
 
 router = make_router()
@@ -20,7 +20,7 @@ JobName = Annotated[
 ]
 
 
-class TrainAsked(Numbers):
+class TrainAsked(TrainingNumbers):
     """A text or the name of a corpus, one of the two. What is left out is chosen by the size of the text.
 
     `order` is for n-grams alone, `hidden`, `layers`, `minutes` and `epochs` for all others; what a kind of model does
@@ -37,36 +37,34 @@ class TrainAsked(Numbers):
 @router.get("/jobs")
 def jobs(studio: LoadedStudio) -> list[JobAnswer]:
     """All trainings: those of this studio, runs of the folder that were left unfinished, and what runs elsewhere."""
-    return [JobAnswer(**facts) for facts in studio.jobs.all()]
+    return studio.jobs.all()
 
 
 @router.post("/train")
 def train(asked: TrainAsked, studio: LoadedStudio) -> JobAnswer:
     """Begin a training in a process of its own."""
     options = asked.model_dump(include=set(numbers_of(asked.model)), exclude_none=True)
-    return JobAnswer(
-        **studio.jobs.begin(
-            asked.name, asked.model, text=asked.text, source=asked.source, tokens=asked.tokens, options=options
-        )
+    return studio.jobs.begin(
+        asked.name, asked.model, text=asked.text, source=asked.source, tokens=asked.tokens, options=options
     )
 
 
 @router.post("/jobs/{name}/pause")
 def pause(name: JobName, studio: LoadedStudio) -> JobAnswer:
     """Pause a training: its state is saved."""
-    return JobAnswer(**studio.jobs.pause(name))
+    return studio.jobs.pause(name)
 
 
 @router.post("/jobs/{name}/resume")
 def resume(name: JobName, studio: LoadedStudio) -> JobAnswer:
     """Go on with a training that was paused, stopped or left unfinished."""
-    return JobAnswer(**studio.jobs.resume(name))
+    return studio.jobs.resume(name)
 
 
 @router.post("/jobs/{name}/stop")
 def stop(name: JobName, studio: LoadedStudio) -> JobAnswer:
     """Stop a training for good; the best weights so far stay."""
-    return JobAnswer(**studio.jobs.stop(name))
+    return studio.jobs.stop(name)
 
 
 @router.get("/jobs/{name}/curve")

@@ -1,7 +1,8 @@
-"""Trainings that were asked for and have no run yet: pasted texts and orders, in the folder `texts` beside the runs.
+"""Commands to a worker, and those that are kept: of trainings that were asked for and have no run yet.
 
-An order is a file, and somebody else may have put it there. So it is believed only as far as a request would be: its
-fields are those of the API, its source is the text beside it or a built-in corpus, its run is the one of its name.
+They lie with the pasted texts in the folder `texts` beside the runs. Such a file may come from somebody else. So it is
+believed only as far as a request would be: its fields are those of the API, its source is the text beside it or a
+built-in corpus, its run is the one of its name.
 
 Beside them lies the lock of each training that a studio is at, from the moment it is asked for: the process that trains
 locks the run folder itself (`runs/ownership.py`), but not before it has loaded what it needs.
@@ -13,7 +14,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, NotRequired, TypedDict, get_args
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
@@ -40,10 +41,41 @@ Kind = Annotated[str, AfterValidator(known_kind), Field(json_schema_extra={"enum
 Corpus = Literal["agreement", "python-docs", "python-code"]
 Tokens = Literal["word", "prose", "char", "byte", "bpe"]
 _BUDGETS = ("minutes", "epochs")
-_LARGEST = 100_000  # bytes of an order
+_LARGEST = 100_000  # bytes of a command
 
 
-class Numbers(Asked):
+class TrainCommand(TypedDict):
+    """Train a new model on a text or a corpus."""
+
+    do: Literal["train"]
+    source: str
+    model: str
+    tokens: str | None
+    options: dict[str, float]
+    run: str
+
+
+class ResumeCommand(TypedDict):
+    """Go on with a run."""
+
+    do: Literal["resume"]
+    run: str
+
+
+class ReadyCommand(TypedDict):
+    """Make ready models in a folder: all that are missing, those of a `task`, or the one of a `name` anew."""
+
+    do: Literal["ready", "tasks", "anew"]
+    folder: str
+    scale: float
+    task: NotRequired[str]
+    name: NotRequired[str]
+
+
+Command = TrainCommand | ResumeCommand | ReadyCommand
+
+
+class TrainingNumbers(Asked):
     """The numbers that a training can be given; what is left out is chosen by the size of the text."""
 
     minutes: Annotated[float, Field(gt=0, le=600)] | None = None
@@ -54,13 +86,13 @@ class Numbers(Asked):
 
 
 class _Stored(Asked):
-    """An order as a file holds it."""
+    """A command as a file holds it."""
 
     do: Literal["train"]
     source: str
     model: Kind
     tokens: Tokens | None
-    options: Numbers
+    options: TrainingNumbers
     run: str
 
 
@@ -70,8 +102,8 @@ def numbers_of(model: str) -> frozenset[str]:
     return frozenset((*kind.sizes, *(_BUDGETS if kind.neural else ())))
 
 
-class Orders:
-    """The orders of one folder of runs."""
+class StoredCommands:
+    """The commands that are kept in one folder of runs."""
 
     def __init__(self, runs: Path) -> None:
         self._runs = runs
@@ -81,46 +113,54 @@ class Orders:
         return self._runs / TEXTS / f"{run}.txt"
 
     def place(self, run: str) -> Path:
-        """Where the order of a training is kept."""
+        """Where the command of a training is kept."""
         return self._runs / TEXTS / f"{run}.json"
 
     def is_free(self, run: str) -> bool:
-        """Whether a name has neither a run, nor a text, nor an order: a link that leads nowhere counts as one, since
+        """Whether a name has neither a run, nor a text, nor a command: a link that leads nowhere counts as one, since
         what is written there would go where it leads."""
         return not any(map(os.path.lexists, (self._runs / run, self.text(run), self.place(run))))
 
     def write_text(self, run: str, text: str) -> str:
-        """Keep the text of a training; returns the source to be named in its order."""
+        """Keep the text of a training; returns the source to be named in its command."""
         self._check_folder()
         write_text(self.text(run), text)
         return str(self.text(run).absolute())
 
-    def write(self, run: str, order: dict[str, Any]) -> None:
-        """Keep an order."""
+    def write(self, run: str, command: TrainCommand) -> None:
+        """Keep a command."""
         self._check_folder()
-        write_text(self.place(run), json.dumps(order) + "\n")
+        write_text(self.place(run), json.dumps(command) + "\n")
 
-    def waiting(self) -> dict[str, dict[str, Any]]:
-        """The orders that can be obeyed, by the name of their run; whatever else lies there is left out."""
+    def waiting(self) -> dict[str, TrainCommand]:
+        """The commands that can be obeyed, by the name of their run; whatever else lies there is left out."""
         folder = self._runs / TEXTS
         try:
             names = [] if folder.is_symlink() else sorted(os.listdir(folder))
         except OSError:
             return {}
         runs = [name.removesuffix(".json") for name in names if name.endswith(".json")]
-        orders = {run: self._read(run) for run in runs}
-        return {run: order for run, order in orders.items() if order is not None}
+        commands = {run: self._read(run) for run in runs}
+        return {run: command for run, command in commands.items() if command is not None}
 
-    def _read(self, run: str) -> dict[str, Any] | None:
+    def _read(self, run: str) -> TrainCommand | None:
         try:
             with open_plain(self.place(run), links=False) as file:
-                order: dict[str, Any] = json.loads(file.read(_LARGEST))
-            stored = _Stored.model_validate(order)
-            options = set(stored.options.model_dump(exclude_none=True))
+                stored = _Stored.model_validate(json.loads(file.read(_LARGEST)))
         except (OSError, ValueError, RecursionError):  # pydantic's errors are ValueErrors
             return None
-        fits = stored.run == str((self._runs / run).absolute()) and options <= numbers_of(stored.model)
-        return order if fits and self._is_known(run, stored.source) else None
+        options = stored.options.model_dump(exclude_none=True)
+        fits = stored.run == str((self._runs / run).absolute()) and options.keys() <= numbers_of(stored.model)
+        if not fits or not self._is_known(run, stored.source):
+            return None
+        return TrainCommand(
+            do="train",
+            source=stored.source,
+            model=stored.model,
+            tokens=stored.tokens,
+            options=options,
+            run=stored.run,
+        )
 
     def _is_known(self, run: str, source: str) -> bool:
         """Whether a source is the training's own text, or a built-in corpus."""
@@ -156,5 +196,5 @@ class Orders:
 
 
 def busy(run: str, owner: locks.Owner) -> BusyError:
-    """What is said to whoever wants to go on with a training that somebody else is at."""
+    """The error for whoever wants to go on with a training that somebody else is at."""
     return BusyError(f"the training {run!r} is running elsewhere, by {owner}; try again when that has ended")
