@@ -88,8 +88,8 @@ def test_all_ready_models_of_the_sentences_read_equally_much():
 def test_a_training_of_the_studio_has_epochs_unless_minutes_are_asked_for(tmp_path: Path):
     text = tmp_path / "text.txt"
     text.write_text("the cat sat on the mat\n" * 100_000, encoding="utf-8")
-    chosen = worker._watched(str(text), "prose", {})
+    chosen = worker.watched_options(str(text), "prose", {})
     assert chosen["epochs"] == pytest.approx(2_000_000 / (0.9 * 2_300_000 / 5), rel=0.05)
     assert "minutes" not in chosen
     for asked in ({"minutes": 1.0}, {"epochs": 2.0}):
-        assert not {"epochs", "minutes", "tokens_budget"} & set(worker._watched(str(text), None, asked))
+        assert not {"epochs", "minutes", "tokens_budget"} & set(worker.watched_options(str(text), None, asked))
