@@ -3,10 +3,11 @@ the table and every place; `test_house.py` holds the numbers where they are, so 
 
     python tests/counted.py
 
-In the rooms that hold contracts (`ROOMS`): the name `Any`, `cast(...)`, `x: Any = ...` and `type: ignore`. Everywhere:
-`hasattr` and `getattr` that ask a model, a network, a task or what was trained for something its type does not say, and
-circles of imports, whether at the top of a module, in a function, or for types alone. Names in a table of lazily loaded
-things (`Registry`) are no imports: a row may name a module that imports the table.
+The name `Any`, `cast(...)`, `x: Any = ...` and `type: ignore`, in the rooms that hold contracts (`ROOMS`) and in all.
+Everywhere: `hasattr` and `getattr` that ask a model, a network, a cell, a task or what was trained for something its
+type does not say; `isinstance` of cells in kernels; names that say nothing, and names of two things
+(`counted_names.py`); and circles of imports, whether at the top of a module, in a function, or for types alone. Names
+in a table of lazily loaded things (`Registry`) are no imports: a row may name a module that imports the table.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from counted_names import classes_of_one_name, vague_names
+
 SOURCE = Path(__file__).parents[1] / "src"
 PACKAGE = "thereafter"
 
@@ -32,7 +35,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 """Folders and files of the package by room; those that are not there count nothing."""
 
 ASKED = {"model", "net", "task", "trained", "fitted", "lm", "learner", "member", "translator", "tagger", "classifier"}
-ASKED |= {"network", "task_model", "language_model", "decoder", "encoder"}
+ASKED |= {"network", "task_model", "language_model", "decoder", "encoder", "cell"}
 """What models and tasks are called; the last name of `lm.model` or `self.net` decides, without its underscores."""
 
 
@@ -111,6 +114,15 @@ def questions(files: Iterable[Path]) -> list[Place]:
             if call.func.id in ("hasattr", "getattr") and _last_name(call.args[0]) in ASKED:
                 places += [_place(path, call, text)] if call not in of_settings else []
     return sorted(places, key=_where)
+
+
+def cells_by_isinstance(files: Iterable[Path]) -> list[Place]:
+    """`isinstance(cell, ...)` in the kernels, which look a cell up by its exact type."""
+    return [
+        _place(path, node, text)
+        for path, node, text in _nodes(path for path in files if "kernels" in path.parts)
+        if isinstance(node, ast.Call) and _is_named(node.func, "isinstance") and _last_name(node.args[0]) == "cell"
+    ]
 
 
 def _calls_on_settings(node: ast.AST) -> Iterator[ast.Call]:
@@ -234,7 +246,19 @@ def table() -> dict[str, list[str]]:
         counted[f"cast( in {room}"] = [str(place) for place in casts(files)]
         counted[f": Any = in {room}"] = [str(place) for place in any_variables(files)]
         counted[f"type: ignore in {room}"] = [str(place) for place in ignores(files)]
-    counted["hasattr and getattr on models and tasks"] = [str(place) for place in questions(all_files())]
+    files = all_files()
+    counted["Any in all of src"] = [str(place) for place in anys(files)]
+    looks_away = [*casts(files), *any_variables(files), *ignores(files)]
+    counted["cast(, : Any =, type: ignore in all"] = [str(place) for place in sorted(looks_away, key=_where)]
+    counted["isinstance of cells in kernels"] = [str(place) for place in cells_by_isinstance(files)]
+    counted["found, held, said, told as names"] = [
+        str(Place(path, line, name)) for path, line, name in vague_names(files)
+    ]
+    counted["classes of one name"] = [
+        f"{name}: " + ", ".join(path.relative_to(SOURCE).as_posix() for path in places)
+        for name, places in classes_of_one_name(files).items()
+    ]
+    counted["hasattr and getattr on models, cells, tasks"] = [str(place) for place in questions(files)]
     counted["circles of imports"] = [" <-> ".join(circle) for circle in circles()]
     return counted
 
@@ -244,7 +268,9 @@ def main() -> None:
     for what, places in counted.items():
         if places:
             sys.stdout.write("\n".join([f"{what}: {len(places)}", *[f"    {place}" for place in places], ""]))
-    sys.stdout.write("\n" + "".join(f"{what:<42} {len(places):>4}\n" for what, places in counted.items()))
+    sys.stdout.write("\n" + "".join(f"{what:<44} {len(places):>4}\n" for what, places in counted.items()))
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in all_files())
+    sys.stdout.write(f"{lines:,} lines in {len(all_files())} files\n")
 
 
 if __name__ == "__main__":

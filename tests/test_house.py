@@ -75,7 +75,12 @@ ALLOWED = {
     "cast( in contracts of models": 0,
     ": Any = in contracts of models": 0,
     "type: ignore in contracts of models": 0,
-    "hasattr and getattr on models and tasks": 0,
+    "Any in all of src": 200,
+    "cast(, : Any =, type: ignore in all": 15,
+    "isinstance of cells in kernels": 0,
+    "found, held, said, told as names": 0,
+    "classes of one name": 5,  # cells and the layers made of them
+    "hasattr and getattr on models, cells, tasks": 0,
     "circles of imports": 0,
 }
 

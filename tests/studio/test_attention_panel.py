@@ -33,13 +33,13 @@ def test_every_step_shows_its_row_of_weights(page: Any, model: TaskModel):
     assert seen(page) == []
     heads = page.locator(".looked thead th").all_text_contents()
     assert heads == [*TEXT.split(), "</s>"]
-    for step in range(1, len(own.said) + 1):
+    for step in range(1, len(own.target) + 1):
         page.get_by_role("button", name="Next word").click()
         rows = seen(page)
         assert len(rows) == step
         assert rows == [pytest.approx(row) for row in own.weights[:step].tolist()]
-        status = page.locator(".place [role=status]", has_text=f"Step {step} of {len(own.said)}").text_content()
-        assert f"“{own.said[step - 1].strip()}”" in status
+        status = page.locator(".place [role=status]", has_text=f"Step {step} of {len(own.target)}").text_content()
+        assert f"“{own.target[step - 1].strip()}”" in status
         assert f"“{own.source[int(own.weights[step - 1].argmax())].strip()}”" in status
         assert "sum to 1.000" in page.locator(".card").text_content()
     assert page.get_by_role("button", name="Next word").is_disabled()
@@ -48,7 +48,7 @@ def test_every_step_shows_its_row_of_weights(page: Any, model: TaskModel):
 
 
 def test_arrow_keys_play_and_a_word_lead_through_the_sentence(page: Any, model: TaskModel):
-    last = len(model.explain(TEXT).said)
+    last = len(model.explain(TEXT).target)
     page.goto(LINK + "1")
     page.wait_for_selector('.looked tr[data-step="1"][aria-current]')
     page.locator("h2").click()

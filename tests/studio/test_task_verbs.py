@@ -78,17 +78,17 @@ def test_a_translation_shows_where_each_word_looked(models: dict[str, TaskModel]
     own = models["attention"].explain(ENGLISH)
     assert found["text"] == models["attention"].predict(ENGLISH) == own.answer
     assert found["source"] == list(own.source)
-    assert found["said"] == list(own.target)
+    assert found["target"] == list(own.target)
     assert [word.strip() for word in found["source"]] == [*ENGLISH.split(), "</s>"]
     assert found["weights"] == own.weights.tolist()
-    assert [sum(row) for row in found["weights"]] == pytest.approx([1.0] * len(found["said"]), abs=1e-5)
+    assert [sum(row) for row in found["weights"]] == pytest.approx([1.0] * len(found["target"]), abs=1e-5)
 
 
 def test_without_attention_there_are_words_and_no_weights(models: dict[str, TaskModel]):
     found = verbs.translate(models["no-attention"], ENGLISH).model_dump()
     assert found["weights"] is None
     assert found["text"] == models["no-attention"].predict(ENGLISH)
-    assert [word.strip() for word in found["said"]] == [*found["text"].split(), "</s>"]
+    assert [word.strip() for word in found["target"]] == [*found["text"].split(), "</s>"]
 
 
 def test_quality_is_counted_by_the_words_of_the_source(models: dict[str, TaskModel], ready_folder: Path):
@@ -129,7 +129,7 @@ def test_words_are_judged_place_by_place(models: dict[str, TaskModel]):
     said = models["attention"].predict(ENGLISH).split()
     other = ["autre", *said[1:], "encore"]
     found = verbs.judge(models["attention"], ENGLISH, " ".join(other)).model_dump()
-    assert found == {"model": "", "said": said, "right": [False] + [True] * (len(said) - 1), "missing": 1}
+    assert found == {"model": "", "words": said, "right": [False] + [True] * (len(said) - 1), "missing": 1}
 
 
 def test_tags_and_labels_are_the_librarys_own(models: dict[str, TaskModel]):
@@ -181,7 +181,7 @@ def test_over_the_wire_the_same_figures(server: Served, models: dict[str, TaskMo
     assert [one["model"] for one in found] == ["ready:no-attention", "ready:attention"]
     example = ask(server, "example", models=["ready:attention"], length=6, at=1)
     assert len(example["source"].split()) == 6
-    assert example["answers"][0]["said"] == models["attention"].predict(example["source"]).split()
+    assert example["answers"][0]["words"] == models["attention"].predict(example["source"]).split()
     assert ask(server, "train", task="tag")["making"]["task"] == ""  # nothing is missing
 
 

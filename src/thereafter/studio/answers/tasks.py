@@ -20,10 +20,10 @@ class TasksAnswer(Answer):
 
 
 class TranslatedAnswer(Answer):
-    """`weights[t][s]`: how much step t of what is said looked at place s of the source; null without attention."""
+    """`weights[t][s]`: how much step t of the target looked at place s of the source; null without attention."""
 
     source: list[str]
-    said: list[str]
+    target: list[str]
     weights: list[list[float | None]] | None
     text: str
 
@@ -46,7 +46,7 @@ class JudgedAnswer(Answer):
     """`right[t]`: whether the reference has the same word at place t; `missing` words of it have no place."""
 
     model: str
-    said: list[str]
+    words: list[str]
     right: list[bool]
     missing: int
 

@@ -47,12 +47,12 @@ def translate(model: TaskModel, text: str) -> TranslatedAnswer:
         aligned = model.explain(text)
         assert isinstance(aligned, Aligned)
         read, written = list(aligned.source), list(aligned.target)
-        return TranslatedAnswer(source=read, said=written, weights=rows(aligned.weights), text=aligned.answer)
+        return TranslatedAnswer(source=read, target=written, weights=rows(aligned.weights), text=aligned.answer)
     source, target = _sides(model)
     translation = model.predict(text)
     return TranslatedAnswer(
         source=source.forms(source.encode(text)),
-        said=target.forms(target.encode(translation)),
+        target=target.forms(target.encode(translation)),
         weights=None,
         text=translation,
     )
@@ -140,7 +140,7 @@ def judge(model: TaskModel, source: str, target: str, *, name: str = "") -> Judg
     right = [
         at < len(reference) and (word.lower() if lower else word) == reference[at] for at, word in enumerate(words)
     ]
-    return JudgedAnswer(model=name, said=words, right=right, missing=max(0, len(reference) - len(words)))
+    return JudgedAnswer(model=name, words=words, right=right, missing=max(0, len(reference) - len(words)))
 
 
 def tag(model: TaskModel, text: str) -> TaggedAnswer:

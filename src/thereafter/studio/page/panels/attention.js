@@ -125,7 +125,7 @@ function mount(place, context) {
   }
 
   function draw() {
-    rows = answer.said.map((word, at) => line(word, at));
+    rows = answer.target.map((word, at) => line(word, at));
     table.replaceChildren(
       el(
         "thead",
@@ -180,14 +180,14 @@ function mount(place, context) {
       return;
     }
     const weights = answer.weights[at - 1],
-      word = visible(answer.said[at - 1]);
+      word = visible(answer.target[at - 1]);
     const listed = weights.map((p, place) => ({ text: answer.source[place], p, place })).sort((a, b) => b.p - a.p);
     const [first] = listed;
     status.textContent =
       `Step ${at} of ${rows.length}: it writes “${word}” ` +
       `and looks most at “${visible(first.text)}”, ${percent(first.p)}.`;
     const sum = weights.reduce((total, weight) => total + weight, 0);
-    const written = answer.said.slice(0, at).map(visible).join(" ");
+    const written = answer.target.slice(0, at).map(visible).join(" ");
     row.replaceChildren(
       bars(listed.slice(0, 6), { label: `where “${word}” looks`, scale: 1 }),
       el(

@@ -251,7 +251,7 @@ function mount(place, context) {
 
   function card(one) {
     const wrong = one.right.filter((right) => !right).length + one.missing;
-    const words = one.said.map((word, i) =>
+    const words = one.words.map((word, i) =>
       one.right[i]
         ? el("span", {}, word)
         : el("s", { title: "not the word of the translation above at this place" }, `✗${word}`),
@@ -269,7 +269,7 @@ function mount(place, context) {
         "p",
         { class: "note" },
         wrong
-          ? `${wrong} of ${one.said.length + one.missing} words wrong or missing; ` +
+          ? `${wrong} of ${one.words.length + one.missing} words wrong or missing; ` +
               "wrong ones are struck through and have a ✗."
           : "Every word is in its place.",
       ),
