@@ -234,3 +234,18 @@ def test_what_is_not_a_file(tmp_path: Path) -> None:
         map_arrays(tmp_path)
     with pytest.raises(FormatError, match=r"cannot read .*nowhere"):
         map_arrays(tmp_path / "nowhere")
+
+
+def test_devices_and_links_are_written_to_not_replaced(tmp_path: Path):
+    link, real = tmp_path / "link", tmp_path / "real"
+    real.write_text("old")
+    link.symlink_to(real)
+    with replacing(link) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with replacing(pipe) as place:
+        assert place == pipe
+    assert not pipe.is_file()

@@ -13,7 +13,7 @@ import pytest
 
 import thereafter
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def oracle_python() -> Path | None:
