@@ -201,7 +201,10 @@ def _failure(
 
 
 def _flat_weights(job: Job) -> list[Tensor]:
-    """The weights in the order the operators take them; a cell with one bias gets a second one of zeros."""
+    """The weights in the order the operators take them; a cell with one bias gets a second one of zeros.
+
+    cuDNN's operators take no weights with gaps or other strides: such are copied.
+    """
     weights = job.weights
     flat = [weights["weight_ih"], weights["weight_hh"]]
     if job.cell.bias != "none":
@@ -209,7 +212,7 @@ def _flat_weights(job: Job) -> list[Tensor]:
         flat += [first, weights["bias_hh"] if "bias_hh" in weights else torch.zeros_like(first)]
     if "weight_hr" in weights:
         flat.append(weights["weight_hr"])
-    return flat
+    return [weight.contiguous() for weight in flat]
 
 
 VENDOR = Vendor()
