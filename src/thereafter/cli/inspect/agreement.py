@@ -14,16 +14,16 @@ def agreement(
     run: Run,
     corpus: Annotated[
         str | None,
-        typer.Option(help="agreement, reflexives or filler-gap; else what the model was trained on."),
+        typer.Option(help="agreement, reflexives or filler-gap. Default: the corpus the model was trained on."),
     ] = None,
     longest: Annotated[
         int | None, typer.Option(help="The most words between the two; else as many as the corpus has.")
     ] = None,
     count: Annotated[int, typer.Option(help="How many sentences.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Which sentences.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the sentences.")] = 0,
     out: Numbers = None,
 ) -> None:
-    """How often a model knows the form that a word far back asks for, by the words between the two.
+    """How often a model prefers the form that agrees with a word far back, by the number of words between.
 
     First: thereafter train reflexives --model lstm --out runs/reflexives
 

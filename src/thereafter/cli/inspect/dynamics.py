@@ -14,15 +14,15 @@ from thereafter.cli.inspect.gradients import drawable
 @inspect_app.command()
 def dynamics(
     run: Run,
-    text: Annotated[str, typer.Option(help="The text to follow the model through, or @FILE to read one.")],
+    text: Annotated[str, typer.Option(help="Text to run the model on, or @FILE to read one.")],
     field: Annotated[str, typer.Option(help="The state whose path is followed, such as l0.h or l1.c.")] = "l0.h",
-    limit: Annotated[int, typer.Option(help="The most tokens recorded.", min=2)] = 2000,
+    limit: Annotated[int, typer.Option(help="Maximum number of tokens.", min=2)] = 2000,
     out: Numbers = None,
     figure: Annotated[
         Path | None, typer.Option(help="Draw path, saturation and timescales: .html or .png.", callback=drawable)
     ] = None,
 ) -> None:
-    """How the state moves over a text, how far gates close and open, how long units remember.
+    """State trajectory, gate saturation and timescales of the units over a text.
 
     Example: thereafter inspect dynamics runs/book --text "the cat that the dogs saw was asleep" --figure cat.html
     """

@@ -26,7 +26,7 @@ class LossPlace(StrEnum):
 
 Text = Annotated[str | None, typer.Option(help="The text to measure on.")]
 TextSource = Annotated[
-    str | None, typer.Option(help="A file or corpus to measure on; else what the model was trained on.")
+    str | None, typer.Option(help="A file or corpus to measure on. Default: the corpus the model was trained on.")
 ]
 Out = Numbers
 
@@ -42,7 +42,7 @@ def drawable(path: Path | None) -> Path | None:
     return path
 
 
-Picture = Annotated[Path | None, typer.Option(help="Where the picture goes: .html or .png.", callback=drawable)]
+Picture = Annotated[Path | None, typer.Option(help="Write the figure to this file: .html or .png.", callback=drawable)]
 
 
 @inspect_app.command()
@@ -51,7 +51,7 @@ def gradients(
     text: Text = None,
     source: TextSource = None,
     at: Annotated[
-        LossPlace, typer.Option(help="Which loss: any of the text, or that at the verbs of new agreement sentences.")
+        LossPlace, typer.Option(help="Loss at any token of the text, or at the verbs of new agreement sentences.")
     ] = LossPlace.any,
     distance: Annotated[
         int | None,
@@ -62,7 +62,7 @@ def gradients(
     out: Out = None,
     figure: Picture = None,
 ) -> None:
-    """How far a gradient travels back in time: the norm of d loss / d state by distance, and a verdict.
+    """How far a gradient travels back in time: norm of d loss / d state by distance, and whether it vanishes.
 
     Example: thereafter inspect gradients runs/rnn runs/lstm --at verb --distance 10 --figure decay.html
     """

@@ -26,7 +26,7 @@ def jacobians(
     out: Out = None,
     figure: Picture = None,
 ) -> None:
-    """One-step Jacobians of a recurrent model along a text, their products, and the direct path alone.
+    """One-step Jacobians of a recurrent model along a text, their products, and the product of the gates alone.
 
     Example: thereafter inspect jacobians runs/lstm --text "the keys to the cabinet are on the table"
     """

@@ -16,14 +16,14 @@ def memory(
     name: Annotated[
         str | None,
         typer.Option(
-            "--task", help="remember-first, count-and-fire or balanced-brackets; else what it was trained on."
+            "--task", help="remember-first, count-and-fire or balanced-brackets. Default: the corpus it was trained on."
         ),
     ] = None,
     longest: Annotated[
         int | None, typer.Option(help="The longest n to ask for; else the longest of the corpus.")
     ] = None,
     count: Annotated[int, typer.Option(help="How many lines for each n.")] = 100,
-    seed: Annotated[int, typer.Option(help="Which lines.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the lines.")] = 0,
     out: Numbers = None,
     figure: Picture = None,
 ) -> None:

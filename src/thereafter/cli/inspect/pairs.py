@@ -25,7 +25,7 @@ def pairs(
     out: Numbers = None,
     figure: Picture = None,
 ) -> None:
-    """Score minimal pairs: how often a model finds the good sentence likelier than the bad one. Any model will do.
+    """Score minimal pairs: how often a model gives the good sentence the higher probability. For any model.
 
     Example: thereafter inspect pairs runs/book agreement_pairs.tsv
     """

@@ -30,11 +30,11 @@ def probe(
     ] = Probed.NUMBER,
     field: Annotated[str, typer.Option(help="The state that is probed for the number: h, or c of an LSTM.")] = "h",
     count: Annotated[int, typer.Option(help="How many sentences of agreement, two thirds of them to fit on.")] = 900,
-    seed: Annotated[int, typer.Option(help="Which sentences, and which control.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of sentences and control.")] = 0,
     out: Numbers = None,
     figure: Picture = None,
 ) -> None:
-    """Read a property from a model's states with a linear probe, beside a control task of random labels.
+    """Decode a property from a model's states with a linear probe, with a control task of random labels.
 
     The model must know the words of the corpus `agreement`.
 

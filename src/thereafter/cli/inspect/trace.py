@@ -13,11 +13,11 @@ from thereafter.cli.app import Run, inspect_app, load, writable
 @inspect_app.command()
 def trace(
     run: Run,
-    text: Annotated[str, typer.Argument(help="The text to follow the model through.")],
+    text: Annotated[str, typer.Argument(help="Text to run the model on.")],
     out: Annotated[
         Path, typer.Option(callback=writable, help="Where the arrays go, as .npz (to draw later), .json or .csv.")
     ] = Path("trace.npz"),
-    limit: Annotated[int, typer.Option(help="The most tokens recorded.")] = 2000,
+    limit: Annotated[int, typer.Option(help="Maximum number of tokens.")] = 2000,
 ) -> None:
     """Record what a model did at every token of a text: states, gates, attention, predictions.
 
