@@ -49,7 +49,9 @@ def untimed(compared: Comparison) -> list[Any]:
     """All that a comparison shows but what it measured with a clock."""
     heads, lines = tables.score_table(compared)
     scores = [[cell for head, cell in zip(heads, line, strict=True) if head not in TIMED] for line in lines]
-    return [scores, tables.agreement_tables(compared), [row.first.seen for row in compared.rows]]
+    probes = [tables.probe_tables(probed) for probed in compared.probes()]
+    assert probes, "the sentences offer a probe"
+    return [scores, probes, [row.first.seen for row in compared.rows]]
 
 
 def test_the_demo_shows_the_same_table_beside_a_busy_loop(

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
+from thereafter.runs.folder import is_finished
 from thereafter.studio import child
 
 _PLANTED = "from pathlib import Path\nPath({!r}).touch()\nraise ImportError('planted')\n"
 
 
-def finished(order: dict[str, Any]) -> tuple[int, list[dict[str, Any]]]:
-    """What a worker says about an order, and its exit code."""
-    lines: list[dict[str, Any]] = []
+def finished(order: dict[str, Any]) -> tuple[int, list[child.Report]]:
+    """What a worker reports about a command, and its exit code."""
+    lines: list[child.Report] = []
     codes: list[int] = []
     over = threading.Event()
 
@@ -58,7 +59,8 @@ def test_a_module_in_the_current_folder_is_not_run(tmp_path: Path, monkeypatch: 
     order = {"do": "train", "source": str(text), "model": "ngram", "tokens": "word", "options": {"order": 2}}
     code, lines = finished(order | {"run": str(tmp_path / "run")})
     assert not mark.exists()
-    assert (code, lines[-1]) == (0, {"done": True})
+    assert (code, [line.error for line in lines if line.error]) == (0, [])
+    assert is_finished(tmp_path / "run")
 
 
 def test_its_surroundings_name_no_folder_by_the_current_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -155,4 +155,4 @@ TOYS: dict[str, Toy] = {
         r"[\d.]+% exact, [\d.]+% of words in their places",
     ),
 }
-"""One for every task: `test_contract.py` holds them against what a task must do."""
+"""One for every task: `test_task_contract.py` holds them against what a task must do."""

@@ -12,7 +12,7 @@ import pytest
 from thereafter.text.agreement import Sentence
 from thereafter.text.agreement.dice import Dice
 from thereafter.text.agreement.frames import FRAMES
-from thereafter.text.agreement.generator import dealt
+from thereafter.text.agreement.generator import deal
 from thereafter.text.agreement.grammar import Phrases
 from thereafter.text.agreement.lexicon import Noun, lexicon
 
@@ -21,7 +21,7 @@ Features = Callable[[Sentence], Iterable[Hashable]]
 
 @pytest.fixture(scope="module")
 def seen_and_held_out() -> tuple[list[Sentence], list[Sentence]]:
-    stream = list(islice(dealt(21, ("agreement",), 40, 0), 24_000))
+    stream = list(islice(deal(21, ("agreement",), 40, 0), 24_000))
     return [one for part, one in stream if part == "train"], [one for part, one in stream if part != "train"]
 
 

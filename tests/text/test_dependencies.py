@@ -16,7 +16,7 @@ from thereafter.text import agreement
 from thereafter.text.agreement import CORPORA, PARTS, Sentence, sentence_corpus, sentences, write_corpus
 from thereafter.text.agreement.dice import Dice
 from thereafter.text.agreement.frames import FRAMES
-from thereafter.text.agreement.generator import dealt
+from thereafter.text.agreement.generator import deal
 from thereafter.text.agreement.grammar import Phrases
 from thereafter.text.agreement.lexicon import lexicon
 
@@ -34,7 +34,7 @@ def by_part() -> dict[str, dict[str, list[Sentence]]]:
     """Sentences of each corpus to learn from, and others to be asked."""
     dealt_out = {}
     for name in NAMES:
-        stream = list(islice(dealt(3, CORPORA[name].pairs, CORPORA[name].max_distance, 0), 10_000))
+        stream = list(islice(deal(3, CORPORA[name].pairs, CORPORA[name].max_distance, 0), 10_000))
         dealt_out[name] = {
             "seen": [one for part, one in stream if part == "train"],
             "new": [one for part, one in stream if part != "train"],
