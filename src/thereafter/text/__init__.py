@@ -5,6 +5,7 @@ sources       files read as text (`Source`), with the parts of a corpus (`Texts`
 chunks        cutting a stream of text where no token crosses the border
 builtin       corpora that need no network; agreement/ and memory/ generate some of them
 tokenizers/   text to ids and back, five kinds; vocabulary: the forms and their ids; counting: forms in bounded memory
+sentences     running text cut into sentences by rules, each with its place
 spelling      what an unknown form costs in nats
 encoded       the ids of a whole source, in memory or in a mapped file of the cache
 batches       from a long array of ids to batches of inputs and targets
