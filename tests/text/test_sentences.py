@@ -69,6 +69,10 @@ CASES = [
     "-- Who goes there?|-- A friend.",
     "He met Col. Brandon, Capt. Wentworth and Lt. Denny.|All bowed.",
     "Smith et al. found it.|Others did not.",
+    "Down I sat.|Mary came.|So I am.|Mary left.",
+    "On Sat. Oct. 3 it rained.|We stayed.",
+    "It was art.|I like it.|I'm sure.",
+    "See vol. I of it.|It is long.",
     "—And then?|—Then nothing.",
 ]
 

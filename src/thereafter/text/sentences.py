@@ -33,10 +33,12 @@ TITLES = _forms(
 NUMBERED = _forms("no nos nr p pp vol vols fig figs ch chap sec art par ver v bk ed eq tab pl col l ll")
 """Abbreviations before a number; before anything else their point ends the sentence."""
 AMBIGUOUS = _forms(
-    "etc inc ltd co corp bros jr esq a.m p.m am pm b.c a.d b.c.e u.s u.k u.s.a u.n e.u d.c ph.d m.d b.a m.a r.i.p "
-    "jan feb mar apr jun jul aug sept sep oct nov dec mon tue wed thu fri sat sun mt ave blvd rd dept univ est"
+    "etc inc ltd co corp bros jr esq a.m p.m b.c a.d b.c.e u.s u.k u.s.a u.n e.u d.c ph.d m.d b.a m.a r.i.p "
+    "ave blvd dept univ"
 )
 """Abbreviations that may be the last word of a sentence."""
+CALENDAR = _forms("Jan Feb Mar Apr Jun Jul Aug Sept Sep Oct Nov Dec Mon Tue Tues Wed Thu Thurs Fri Sat Sun Mt")
+"""The same, where only a capital tells them from words."""
 STARTERS = _forms(
     "the a an he she it we they you i this that these those there here what when where who why how but and or so if in "
     "on at for from with by as then now after before while my his her its our their your one no not yes some all "
@@ -57,7 +59,8 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _BEFORE = re.compile(r"[^\s\"'“”‘’«»()\[\]{}_*—–]*\Z")
 _SPEAKER = re.compile(rf"(?:(?:Mrs?|Miss|Ms|Dr|Sir|Lady|Lord|St)\.? )?[^\W\d_]+\s+(?:{_SPEECH})\b")
 _LONGEST = 24  # characters of an abbreviation
-_ROMAN = re.compile(r"[IVXLCDM]+\b|[ivxlcdm]+\b")
+_VOLUMES = _forms("vol vols bk ch chap")  # before these "I" is a number too
+_ROMAN = re.compile(r"[IVXLCDM]+\b")
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 
 
@@ -163,12 +166,14 @@ def _abbreviates(text: str, begin: int, point: int, follower: str, following: st
     first = point - len(word) == begin  # the sentence has nothing before it
     if lower in TITLES:
         return lower not in ("st", "fr", "col") or follower.isupper()
-    if lower in NUMBERED and (follower.isdigit() or _ROMAN.match(text, text.find(follower, point))):
-        return True
+    if lower in NUMBERED:
+        roman = _ROMAN.match(text, text.find(follower, point))
+        if follower.isdigit() or (roman is not None and (following[:2] not in ("i", "i'", "i’") or lower in _VOLUMES)):
+            return True
     if first and (word.isdigit() or (len(word) == 1 and word.isalpha())):
         return True  # the number of a list
     if len(word) == 1 and word.isupper() and follower.isupper():
         return following not in STARTERS  # an initial, unless it is "I" or "plan B"
-    if lower in AMBIGUOUS or ("." in lower and all(len(part) == 1 for part in lower.split("."))):
+    if lower in AMBIGUOUS or word in CALENDAR or ("." in lower and all(len(part) == 1 for part in lower.split("."))):
         return following not in STARTERS and not (lower == "etc" and follower.isupper())
     return False
