@@ -1,0 +1,225 @@
+"""A run of characters between spaces as the words a pre-tokenised corpus makes of it: `wretch,` is two, `don't` too.
+
+    split_words("The wretch, they say, didn't flee.")
+    ['The', 'wretch', ',', 'they', 'say', ',', 'did', "n't", 'flee', '.']
+
+The rules are those of the Penn Treebank and of Universal Dependencies' English corpora, written down once: marks stand
+alone, abbreviations keep their point, addresses of the web stay whole, clitics are words. What a corpus does
+differently (hyphens, numbers, quotes, case) stands in its `WritingStyle`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thereafter.text.pretokenised_habits import ENGLISH, Habits
+
+_BEFORE_NAMES = frozenset(
+    "mr mrs ms messrs dr st prof gen col lt sgt capt cmdr adm maj rev hon sen rep gov pres supt mt ft vs v".split()  # noqa: SIM905
+)
+"""Abbreviations that something follows: their point never ends a sentence."""
+_ABBREVIATED = _BEFORE_NAMES | frozenset(
+    """
+    inc corp co ltd bros jr sr etc al est dept univ assn ave blvd rd jan feb mar apr jun jul aug sept sep oct nov dec
+    mon tue wed thu fri sat calif mass conn mich wash fla ill pa va cos cf approx fig figs op nos vol pp ed eds trans
+    """.split()  # noqa: SIM905
+)
+_BEFORE_NUMBERS = frozenset({"no", "nos", "op", "fig", "vol", "p", "pp", "art", "sec", "ch", "nr"})
+_SHORTENED = frozenset({"'em", "'tis", "'twas", "'cause", "'til", "'till", "'bout", "'n", "n"})
+CLITICS = frozenset({"n't", "'t", "'s", "'re", "'ve", "'ll", "'d", "'m"})
+"""What stands after its word as a word of its own."""
+TERMINATORS = ".!?"
+
+_SCAN = re.compile(
+    r"""
+      (?P<special><unk>|@[-,.]@|-[LRlr][CRScrs][Bb]-|``|''(?!\w))
+    | (?P<address>(?:https?://|www\.)[^\s"'<>]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
+    | (?P<dots>\.{2,}|…)
+    | (?P<dash>--+|[–—―])
+    | (?P<run>[:;]-?[()DP](?!\w)|\*\*+|==+|\+\++|~~+|<<+|>>+|\$\$+|\#\#+|[!?]{2,})
+    | (?P<number>\d+(?:[.,:/]\d+)*(?![\w-]))
+    | (?P<short>['’](?:em|tis|twas|cause|till?|bout|\d\ds?)(?!\w))
+    | (?P<initials>(?:[^\W\d_]\.){2,}(?!\w)|[A-Z]\.(?!\w))
+    | (?P<word>\w+(?:(?:[-'’&.,@:]|\\/)\w+)*(?:-(?=$))?)
+    | (?P<mark>\S)
+    """,
+    re.VERBOSE,
+)
+_NEGATION = re.compile(r"(.*[^\W\d_])(n['’]t)", re.IGNORECASE)
+_NEGATION_MOSES = re.compile(r"(.*n)(['’]t)", re.IGNORECASE)
+_OTHER_CLITIC = re.compile(r"(.*\w\.?)(['’](?:s|re|ve|ll|d|m))", re.IGNORECASE)
+_TOGETHER = {"cannot": 3, "gonna": 3, "gotta": 3, "wanna": 3}
+_KEPT_PREFIXES = frozenset(
+    "e re non semi over counter mis vice anti co ex mid multi pre post pro sub un ultra bi".split()  # noqa: SIM905
+)
+"""Before a hyphen that Universal Dependencies leaves inside the word: e-mail, vice-president."""
+_DOUBLE = frozenset('"“”„«»')
+_OPENS, _CLOSES = "([{", ")]}"
+
+
+def split_words(text: str, style: Habits | None = None) -> list[str]:
+    """The words of a text as a corpus of this style has them; without one as Universal Dependencies has English.
+
+    >>> split_words("wretch,"), split_words("don't"), split_words("e-mail me at 5:30 p.m.!")
+    (['wretch', ','], ['do', "n't"], ['e-mail', 'me', 'at', '5:30', 'p.m.', '!'])
+    """
+    splitter = Splitter(style or ENGLISH)
+    chunks = text.split()
+    after = [*chunks[1:], ""]
+    return [word for chunk, coming in zip(chunks, after, strict=True) for word in splitter.split(chunk, coming)]
+
+
+class Splitter:
+    """Runs of characters between spaces to words, one after the other: a quote opens or closes by those before it."""
+
+    def __init__(self, style: Habits) -> None:
+        self.style = style
+        self._quoted = False
+        self._plain: dict[str, tuple[str, ...]] = {}
+
+    def end_line(self) -> None:
+        """Quotes do not reach over lines."""
+        self._quoted = False
+
+    def split(self, chunk: str, coming: str) -> tuple[str, ...]:
+        """The words of one run; `coming` is the next of its line, "" at the end of a line."""
+        words = self._plain.get(chunk)
+        if words is not None:
+            return words
+        if chunk.isalpha() and chunk.lower() not in _TOGETHER:
+            words = self._plain[chunk] = (self._cased(chunk),)
+            return words
+        if chunk.lower() in CLITICS or chunk in self.style.marks or chunk == self.style.numbers:
+            self._quoted ^= chunk == '"'
+            return (chunk,)
+        return tuple(self._parts(chunk, coming))
+
+    def _parts(self, chunk: str, coming: str) -> Iterator[str]:
+        place = 0
+        while place < len(chunk):
+            match = _SCAN.match(chunk, place)
+            if match is None:  # white space that str.split does not know: it stays with nothing
+                place += 1
+                continue
+            kind, form, end = match.lastgroup, match.group(), match.end()
+            if kind == "word" and chunk[end : end + 1] == "." and _keeps_point(form, chunk[end + 1 :], coming):
+                form, end = form + ".", end + 1
+            yield from self._words(str(kind), form, opening=place == 0 or chunk[place - 1] in _OPENS + "-–—")
+            place = end
+
+    def _words(self, kind: str, form: str, opening: bool) -> Iterator[str]:
+        style = self.style
+        if kind == "special" and form not in ("``", "''"):
+            yield form
+        elif kind in ("address", "initials", "short"):
+            yield self._cased(form.replace("’", "'") if style.straight else form)
+        elif kind == "number":
+            yield from self._number(form)
+        elif kind == "word":
+            yield from self._word(form)
+        elif kind == "run" and not style.runs:
+            yield from (mark for mark in form if style.keeps(mark))
+        elif kind == "mark" and form == "%" and style.numbers and "%" not in style.marks:
+            yield style.numbers  # the Penn Treebank of language models writes 5 % as N N
+        else:
+            mark = self._mark(form, opening)
+            if mark and style.keeps(mark):
+                yield mark
+
+    def _number(self, form: str) -> Iterator[str]:
+        if self.style.numbers:
+            yield self.style.numbers
+        elif self.style.glue and re.fullmatch(r"\d+(?:[.,]\d+)+", form):
+            yield from re.sub(r"([.,])", r" @\1@ ", form).split()
+        else:
+            yield form
+
+    def _word(self, form: str) -> Iterator[str]:
+        style = self.style
+        if style.glue and "-" in form.rstrip("-"):
+            parts = form.split("-")
+            for place, part in enumerate(parts):
+                if part:
+                    yield from self._core(part)
+                if place + 1 < len(parts):
+                    yield "@-@" if part and parts[place + 1] else "-"
+        elif style.hyphens == "spaced" and "-" in form:
+            for part in filter(None, form.split("-")):
+                yield from self._core(part)
+        elif style.hyphens == "split" and "-" in form.rstrip("-") and form.split("-")[0].lower() not in _KEPT_PREFIXES:
+            for place, part in enumerate(form.split("-")):
+                yield from ["-"] * (place > 0)
+                if part:
+                    yield from self._core(part)
+        else:
+            yield from self._core(form)
+
+    def _core(self, form: str) -> Iterator[str]:
+        """A word without hyphens (or one whose hyphens stay), its clitics apart."""
+        if self.style.straight:
+            form = form.replace("’", "'")
+        if self.style.clitics:
+            negation = _NEGATION if self.style.clitics == "n't" else _NEGATION_MOSES
+            match = negation.fullmatch(form) or _OTHER_CLITIC.fullmatch(form)
+            if match is not None:
+                yield from self._core(match.group(1))
+                yield self._cased(match.group(2))
+                return
+            at = _TOGETHER.get(form.lower()) if self.style.clitics == "n't" else None
+            if at is not None:
+                yield self._cased(form[:at])
+                yield self._cased(form[at:])
+                return
+        yield self._cased(form)
+
+    def _mark(self, form: str, opening: bool) -> str:
+        """A mark as the corpus writes it, "" for one it has no word for."""
+        style = self.style
+        if form in _DOUBLE or form in ("``", "''"):
+            opening = form in ("``", "“", "«", "„") or (form not in ("''", "”", "»") and opening and not self._quoted)
+            self._quoted = opening
+            if style.quotes == "``":
+                return "``" if opening else "''"
+            return style.quotes or form
+        if form in "‘’" and style.straight:
+            form = "'"
+        if form == "'" and opening and "`" in style.marks:
+            return "`"
+        if form in _OPENS + _CLOSES and style.brackets in ("-LRB-", "-lrb-"):
+            name = f"-{'L' if form in _OPENS else 'R'}{'RSC'[(_OPENS + _CLOSES).index(form) % 3]}B-"
+            return name if style.brackets.isupper() else name.lower()
+        for typographic, typed in (("…", "..."), ("—", "--"), ("–", "--"), ("―", "--")):
+            if form == typographic and form not in style.marks and typed in style.marks:
+                return typed
+        return form
+
+    def _cased(self, form: str) -> str:
+        return form.lower() if self.style.lower else form
+
+
+def ends_sentence(words: tuple[str, ...], chunk: str) -> bool:
+    """Whether a run of characters, split into these words, ends a sentence."""
+    bare = chunk.rstrip("\"'’”)]}»")
+    if not bare or bare[-1] not in TERMINATORS:
+        return False
+    last = next((word for word in reversed(words) if any(map(str.isalnum, word))), "")
+    return bare[-1] != "." or not last.endswith(".")
+
+
+def is_abbreviation(form: str) -> bool:
+    """Whether a form with a point at its end is a word with its point: `Mr.`, `U.S.`, `J.`, not `sketch.`"""
+    bare = form.removesuffix(".")
+    return bare.lower() in _ABBREVIATED or "." in bare or len(bare) == 1
+
+
+def _keeps_point(form: str, rest: str, coming: str) -> bool:
+    """Whether the point after a word is part of it."""
+    if rest.startswith("."):  # three points
+        return False
+    bare = form.lower()
+    if bare in _BEFORE_NAMES:
+        return True
+    if bare in _BEFORE_NUMBERS:
+        return coming[:1].isdigit()
+    return bare in _ABBREVIATED and bool(rest.strip("\"'’”)]}") or coming)
