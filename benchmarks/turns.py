@@ -19,6 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import median, quantiles
+from typing import Any
 
 from report import machine
 
@@ -63,7 +64,16 @@ def run(checkout: Path, benchmark: str, rest: list[str]) -> Figures:
             raise SystemExit(f"{script} failed:\n{done.stdout}\n{done.stderr}")
         found = json.loads(figures.read_text())
     rows = found["figures"] if isinstance(found, dict) else found
-    return {row["figure"]: float(row["got"] if "got" in row else row["measured"]) for row in rows}
+    return dict(map(figure_of, rows))
+
+
+def figure_of(row: dict[str, Any]) -> tuple[str, float]:
+    """Name and value of a row. One of `kernels.py` is the milliseconds of the kernel that `auto` takes."""
+    if "figure" in row:
+        return row["figure"], float(row["got"] if "got" in row else row["measured"])
+    options = " ".join(f"{name}={value}" for name, value in row["options"].items())
+    work = "training" if row["learning"] else "inference"
+    return f"{row['cell']} {options} {tuple(row['sizes'])} {work}, ms", float(row["ms"][row["auto"]])
 
 
 def compared(old: list[Figures], new: list[Figures]) -> dict[str, tuple[float, float, float, float, float]]:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from thereafter.cli.app import Encoding, SourceName, app
+from thereafter.cli.train_options import KeepLicence, Wrapped
 from thereafter.config import Table
 from thereafter.kinds import listed
 from thereafter.tasks import TASKS
@@ -60,6 +61,8 @@ def compare(
         typer.Option(help="Folder of the comparison; the same command again continues it. Default: runs/compare-NAME."),
     ] = None,
     encoding: Encoding = None,
+    keep_licence: KeepLicence = False,
+    wrapped: Wrapped = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the training: --set lstm.hidden=200."),
@@ -87,6 +90,8 @@ def compare(
         "match": match,
         "out": out,
         "encoding": encoding,
+        "keep_licence": keep_licence or None,
+        "wrapped": wrapped or None,
     }
     options = parse_settings(settings or ()) | {name: value for name, value in given.items() if value is not None}
     if task is not None:

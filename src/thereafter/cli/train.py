@@ -68,6 +68,8 @@ def train(
     context: opt.Context = None,
     lower: opt.Lower = False,
     letters_only: opt.LettersOnly = False,
+    keep_licence: opt.KeepLicence = False,
+    wrapped: opt.Wrapped = False,
     encoding: Encoding = None,
     settings: opt.Settings = None,
 ) -> None:

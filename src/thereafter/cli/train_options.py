@@ -104,3 +104,7 @@ Vocabulary = Annotated[
 Context = Annotated[str | None, _of_text("line: each line starts afresh. stream: the context runs on across lines.")]
 Lower = Annotated[bool, _of_text("Convert the text to lower case.", "--lower")]
 LettersOnly = Annotated[bool, _of_text("Keep letters only; everything else becomes a space.", "--letters-only")]
+KeepLicence = Annotated[
+    bool, _of_text("Keep Project Gutenberg's header and licence in your own files.", "--keep-licence")
+]
+Wrapped = Annotated[bool, _of_text("Keep the line breaks of hard-wrapped prose in your own files.", "--wrapped")]

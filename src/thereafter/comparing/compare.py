@@ -41,7 +41,7 @@ from thereafter.text.sources import Texts
 from thereafter.training import protocol
 from thereafter.training.options import TextSettings
 
-_READING = ("tokens", "encoding", "lower", "letters_only")
+_READING = ("tokens", "encoding", "lower", "letters_only", "keep_licence", "wrapped")
 
 
 def compare(

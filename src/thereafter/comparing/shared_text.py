@@ -18,6 +18,7 @@ from thereafter.storage import replacing
 from thereafter.text.chunks import WORD_TAIL, recut
 from thereafter.text.sources import Source, Texts
 from thereafter.training.options import TextSettings
+from thereafter.training.protocol import form_notes
 from thereafter.training.split import SourceSlice, split_texts
 
 PARTS = ("train", "valid", "test")
@@ -51,7 +52,7 @@ def is_mixed(tokens: Collection[str]) -> bool:
 def share(texts: Texts, settings: TextSettings, tokens: Collection[str], folder: Path) -> SharedText:
     """The text for models over these kinds of tokens; what is cut or normalised is written to `folder`."""
     mixed = is_mixed(tokens)
-    notes: list[str] = []
+    notes = form_notes(next(iter(texts.parts.values())))
     if all(part in texts.parts for part in PARTS):
         parts = {part: texts.parts[part] for part in PARTS}
         notes.append(f"train, valid and test are parts of {texts.name}")

@@ -11,7 +11,8 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Self
+from itertools import repeat
+from typing import Protocol, Self
 
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import FileKind
@@ -19,6 +20,7 @@ from thereafter.data.sources import locate
 from thereafter.errors import OptionError
 from thereafter.progress import task
 from thereafter.text.chunks import WORD_TAIL, last_cut, require_unicode
+from thereafter.text.form import Form, Forming, form_of
 from thereafter.text.reading import BLOCK, check_encoding, read_chunks
 
 _NOT_LETTERS = re.compile(r"(?:(?!\n)[\W\d_])+")
@@ -27,18 +29,31 @@ TEXT_FILES = FileKind("text files", ((".txt", ".text", ".tokens"), (".md", ".rst
 """The text files of a folder. Markup only if there is no plain text: a README is not mixed into a corpus."""
 
 
+class Rewriting(Protocol):
+    """Brings a text into another way of writing, such as that of a pre-tokenised corpus. Equal ones do the same."""
+
+    def rewrite(self, chunks: Iterable[str]) -> Iterator[str]:
+        """The text rewritten; chunks may end anywhere."""
+
+    def identity(self) -> str:
+        """All that decides what it does, for the fingerprint of a source."""
+
+
 @dataclass(frozen=True)
 class Source(Files):
     """One text: files read one after the other, or `content`, a text in memory. It can be read any number of times.
 
     `lower` lower-cases; `letters_only` turns every run of characters that are not letters into one space and keeps
-    newlines. Between two files a newline is added if the first does not end with one.
+    newlines. Between two files a newline is added if the first does not end with one. With `forming` each file is
+    brought into its form first (`text/form.py`): no licence, no hard line breaks. `rewriting` comes last.
     """
 
     content: str | None = None
     encoding: str | None = None
     lower: bool = False
     letters_only: bool = False
+    forming: Forming | None = field(default=None, kw_only=True)
+    rewriting: Rewriting | None = field(default=None, kw_only=True)
 
     @classmethod
     def of_text(cls, text: str, *, name: str = "text", lower: bool = False, letters_only: bool = False) -> Source:
@@ -75,7 +90,10 @@ class Source(Files):
 
     def fingerprint(self) -> str:
         """sha256 of the content and of how it is read; the same for equal files whatever their names."""
-        reading = f"{self.encoding} {self.lower} {self.letters_only}\n".encode()
+        # what is as it is adds nothing: runs of earlier versions find their text again
+        changed = "".join(f" {form.identity()}" for form in self.forms if form.changes)
+        changed += "" if self.rewriting is None else f" {self.rewriting.identity()}"
+        reading = f"{self.encoding} {self.lower} {self.letters_only}{changed}\n".encode()
         return self.content_hash(
             reading if self.content is None else reading + b"text\n" + self.content.encode("utf-8")
         )
@@ -94,11 +112,20 @@ class Source(Files):
             ended = chunk.endswith("\n")
         return digest.hexdigest()
 
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The form of each file; the beginning of each is read for it, once. None where the text stays as it is."""
+        if self.forming is None:
+            return ()
+        return tuple(form_of(path, self.encoding, self.forming) for path in self.files)
+
     def _normalised(self, advance: Callable[[float], None]) -> Iterator[str]:
         chunks = self._raw(advance)
         if self.lower:
             chunks = lower_case(chunks)
-        return keep_letters(chunks) if self.letters_only else chunks
+        if self.letters_only:
+            chunks = keep_letters(chunks)
+        return chunks if self.rewriting is None else self.rewriting.rewrite(chunks)
 
     def _raw(self, advance: Callable[[float], None]) -> Iterator[str]:
         if self.content is not None:
@@ -107,9 +134,10 @@ class Source(Files):
                 yield chunk
                 advance(len(chunk) if chunk.isascii() else len(chunk.encode("utf-8")))
         open_line = False
-        for path in self.files:
+        for path, form in zip(self.files, self.forms or repeat(None), strict=False):
             last = ""
-            for chunk in read_chunks(path, encoding=self.encoding, advance=advance):
+            chunks = read_chunks(path, encoding=self.encoding, advance=advance)
+            for chunk in chunks if form is None else form.apply(chunks):
                 if open_line and not last:
                     yield "\n"
                 yield chunk
@@ -133,13 +161,16 @@ class Texts(Parts):
         return cls("text", {"text": source}, detail=f"{len(source.content or ''):,} characters given as text")
 
     @classmethod
-    def of_files(cls, given: Parts, *, encoding: str | None, lower: bool, letters_only: bool) -> Self:
-        """Files read as text with these options."""
+    def of_files(
+        cls, given: Parts, *, encoding: str | None, lower: bool, letters_only: bool, forming: Forming | None = None
+    ) -> Self:
+        """Files read as text with these options. Named corpora keep the form they have, so that no figure moves."""
+        corpus = given.corpus
+        own = forming if corpus is None else None
         parts = {
-            key: Source(one.name, one.files, None, encoding, lower, letters_only, spools=one.spools)
+            key: Source(one.name, one.files, None, encoding, lower, letters_only, forming=own, spools=one.spools)
             for key, one in given.parts.items()
         }
-        corpus = given.corpus
         return cls(
             given.name,
             parts,
@@ -158,6 +189,7 @@ def resolve(
     lower: bool = False,
     letters_only: bool = False,
     part: str | None = None,
+    forming: Forming | None = None,
 ) -> Texts:
     """The files that `data.sources.locate` finds, as text; a `Source` or `Texts` keeps its own options."""
     if isinstance(source, Source):
@@ -166,7 +198,7 @@ def resolve(
         return source.only(part)
     encoding = check_encoding(encoding)
     given = locate(source, TEXT_FILES, part)
-    return Texts.of_files(given, encoding=encoding, lower=lower, letters_only=letters_only)
+    return Texts.of_files(given, encoding=encoding, lower=lower, letters_only=letters_only, forming=forming)
 
 
 def keep_letters(chunks: Iterable[str]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from thereafter import config as toml
 from thereafter.config import Table
 from thereafter.errors import MissingPackageError, OptionError, nearest
+from thereafter.text.form import Forming
 from thereafter.training import settings as training_settings
 from thereafter.training.kinds import MODELS, ModelKind
 
@@ -26,6 +27,22 @@ class TextSettings:
     lower: bool = False
     letters_only: bool = False
     encoding: str | None = None
+    keep_licence: bool = False
+    """Whether Project Gutenberg's header and licence stay in a file of the user's own."""
+    wrapped: bool = False
+    """Whether hard-wrapped prose of a user's own file keeps its line breaks."""
+
+    @classmethod
+    def of_config(cls, about: Table, **changes: object) -> TextSettings:
+        """The settings that a run's table `text` describes. Runs of earlier versions read every file as it is."""
+        known = toml.field_names(cls)
+        stored = {"keep_licence": True, "wrapped": True} | {name: about[name] for name in about if name in known}
+        return toml.build(cls, stored | changes, "text")
+
+    @property
+    def forming(self) -> Forming:
+        """What is kept as it is in files of the user's own."""
+        return Forming(keep_licence=self.keep_licence, wrapped=self.wrapped)
 
 
 @dataclass

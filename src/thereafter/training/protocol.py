@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -42,17 +43,30 @@ def find_texts(source: AnySource | None, text: str | None, settings: TextSetting
         got = "both" if text is not None else "neither"
         raise SourceError(f"got {got} of a source and text=; expected one: a path or a corpus name, or text='...'")
     texts = resolve(
-        source, encoding=settings.encoding, lower=settings.lower, letters_only=settings.letters_only, part=part
+        source,
+        encoding=settings.encoding,
+        lower=settings.lower,
+        letters_only=settings.letters_only,
+        part=part,
+        forming=settings.forming,
     )
     if texts.kind != "text":
         named = ", ".join(f"{texts.name}:{name}" for name in texts.parts)
         raise SourceError(f"{texts.name} holds {texts.kind} lines, not running text; name one of its files: {named}")
-    # A source made for another model keeps its files, not how that model read them.
+    # A source made for another model keeps its files and their form, not how that model normalised them.
     parts = {
         name: replace(given, lower=settings.lower, letters_only=settings.letters_only)
         for name, given in texts.parts.items()
     }
     return replace(texts, parts=parts)
+
+
+def form_notes(source: Source) -> list[str]:
+    """What was made of the files of a user's own, one sentence for each form among them."""
+    reasons = Counter(form.reason for form in source.forms)
+    if len(source.files) == 1:
+        return [f"form: {reason}" for reason in reasons]
+    return [f"form of {count:,} of {len(source.files):,} files: {reason}" for reason, count in reasons.most_common()]
 
 
 def part_of(texts: Texts, *wanted: str) -> Source:
@@ -84,6 +98,7 @@ def train(
     training = toml.build(TrainingSettings, options.training, "training")
     parts, notes = hold_out(texts, valid, split, needed=kind.trained_in_steps)
     source = part_of(parts, "train")
+    notes = form_notes(source) + notes
     began = time.perf_counter()
     tokenizer, ids = tokenize(source, texts.tokens, text)
     if not len(ids):
@@ -105,14 +120,16 @@ def train(
         "vocabulary": len(tokenizer.vocabulary),
         "seconds_tokenizing": round(time.perf_counter() - began, 3),
     }
+    if notes:
+        figures["notes"] = notes
     writer, journal = None, Journal()
+    for note in notes:
+        progress.tell(note)
     if kind.trained_in_steps:
         config["source"] |= describe_validation(parts, valid, split)
         config["source"] |= roles.describe_validation(parts.parts["valid"])
         config["training"] = asdict(training)
         figures |= {"validation_tokens": len(validation), "notes": notes}
-        for note in notes:
-            progress.tell(note)
         if out is not None:
             writer = RunWriter(out)
             journal = writer.begin(config, tokenizer, _first_line(figures), tensorboard=training.tensorboard)
@@ -193,7 +210,8 @@ def describe_validation(parts: Texts, valid: Texts | None, split: str | None) ->
     """Where the text and its validation text are found again: files by their full names, corpora by theirs."""
     held_out = parts.parts["valid"]
     about: Table = {"valid": held_out.name, "valid_sha256": held_out.fingerprint(), "split": split}
-    about |= {"files": _files(parts.name, part_of(parts, "train"))}
+    train = part_of(parts, "train")
+    about |= {"files": _files(parts.name, train), "formed": train.forming is not None}
     if valid is not None:
         about |= {"valid_source": valid.name, "valid_files": _files(valid.name, held_out)}
     return about

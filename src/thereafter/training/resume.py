@@ -6,7 +6,7 @@ settings are those of the run.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 from thereafter import config as toml
@@ -17,6 +17,7 @@ from thereafter.runs import resuming
 from thereafter.runs.folder import TOKENIZER, is_file
 from thereafter.runs.resuming import Unfinished
 from thereafter.text.encoded import encode_source
+from thereafter.text.form import Forming
 from thereafter.text.sources import Source, Texts
 from thereafter.text.tokenizers import load_tokenizer
 from thereafter.training import protocol, store
@@ -51,12 +52,12 @@ def _go_on(run: Unfinished) -> Trained:
 def find_again(config: Table, folder: Path) -> Texts:
     """The text of a run with its train and valid parts; SourceError where it is gone or has changed."""
     about, how = config["source"], config["text"]
-    known = {field.name for field in fields(TextSettings)}
-    settings = toml.build(TextSettings, {name: value for name, value in how.items() if name in known}, "text")
-    texts = _texts(str(about["name"]), about.get("files"), settings, folder)
+    settings = TextSettings.of_config(how)
+    forming = settings.forming if about.get("formed") else None
+    texts = _texts(str(about["name"]), about.get("files"), settings, forming, folder)
     valid = None
     if "valid_source" in about:
-        valid = _texts(str(about["valid_source"]), about.get("valid_files"), settings, folder)
+        valid = _texts(str(about["valid_source"]), about.get("valid_files"), settings, forming, folder)
     parts, _ = protocol.hold_out(texts, valid, about.get("split"), needed=True)
     for part, key in (("train", "sha256"), ("valid", "valid_sha256")):
         source = protocol.part_of(parts, part)
@@ -68,7 +69,7 @@ def find_again(config: Table, folder: Path) -> Texts:
     return parts
 
 
-def _texts(name: str, files: list[str] | None, settings: TextSettings, folder: Path) -> Texts:
+def _texts(name: str, files: list[str] | None, settings: TextSettings, forming: Forming | None, folder: Path) -> Texts:
     if files is None:
         return protocol.find_texts(name, None, settings)
     if not files:
@@ -76,7 +77,8 @@ def _texts(name: str, files: list[str] | None, settings: TextSettings, folder: P
             f"the run {folder} cannot go on: its text was given as it is ({name}) and cannot be found again; "
             "try training again from a file"
         )
-    source = Source(name, tuple(Path(str(file)) for file in files), encoding=settings.encoding)
+    paths = tuple(Path(str(file)) for file in files)
+    source = Source(name, paths, encoding=settings.encoding, forming=forming)
     missing = next((path for path in source.files if not is_file(path)), None)
     if missing is not None:
         raise SourceError(

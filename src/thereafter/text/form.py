@@ -1,0 +1,155 @@
+"""The form of a user's own file: what of it is text, and where its lines end.
+
+Project Gutenberg's header and licence are left out, and hard-wrapped prose is unwrapped into paragraphs, one a line;
+every other text stays as it is. The choice is made by the file alone, so that training and scoring read it alike, and
+it is said with its reason. Named corpora are never changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from thereafter.errors import SourceError
+from thereafter.text.gutenberg import has_header, has_licence, leave_out
+from thereafter.text.reading import BLOCK, read_chunks
+from thereafter.text.wrapping import Wrapping, measure_wrapping, unwrap
+
+_LOOKED_AT = 8 * BLOCK  # characters in which the marks of a licence are looked for: more than any novel has
+_SAMPLE = 400_000  # characters by which line breaks are judged
+
+
+@dataclass(frozen=True)
+class Forming:
+    """What a user wants kept as it is in files of their own."""
+
+    keep_licence: bool = False
+    wrapped: bool = False
+
+
+ALL_FORMED = Forming()
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form of one file. `reason` is one sentence for its user."""
+
+    header: bool = False
+    """Whether Project Gutenberg's header is left out."""
+    licence: bool = False
+    """Whether its licence is left out."""
+    wrapping: Wrapping | None = None
+    """How the lines are joined; None where they stay as they are."""
+    reason: str = ""
+
+    @property
+    def changes(self) -> bool:
+        """Whether the text is another than that of the file."""
+        return self.header or self.licence or self.wrapping is not None
+
+    def identity(self) -> str:
+        """What decides how the file is read: part of the fingerprint of a source."""
+        joined = "" if self.wrapping is None else f" width {self.wrapping.width} divided {self.wrapping.divided}"
+        return f"form 1 header {self.header} licence {self.licence}{joined}"
+
+    def apply(self, chunks: Iterable[str]) -> Iterator[str]:
+        """The text in its form; chunks may end anywhere."""
+        if not self.changes:
+            yield from chunks
+            return
+        lines = leave_out(split_lines(chunks), header=self.header, licence=self.licence)
+        if self.wrapping is not None:
+            lines = unwrap(lines, self.wrapping)
+        yield from _join_lines(lines)
+
+
+def form_of(path: Path, encoding: str | None, forming: Forming) -> Form:
+    """The form of a file, by its first characters; it is read once as long as it does not change."""
+    try:
+        state = os.stat(path)
+    except OSError as failed:
+        raise SourceError(f"{path} could not be read: {failed.strerror}") from None
+    return _recognise_file(path, encoding, forming, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _recognise_file(path: Path, encoding: str | None, forming: Forming, size: int, changed: int) -> Form:
+    """`size` and `changed` are there for the cache: a file that was written again is read again."""
+    pieces, length = [], 0
+    for chunk in read_chunks(path, encoding=encoding):
+        pieces.append(chunk)
+        length += len(chunk)
+        if length >= _LOOKED_AT:
+            break
+    return recognise("".join(pieces), forming)
+
+
+def recognise(text: str, forming: Forming = ALL_FORMED) -> Form:
+    """The form of a text, by its beginning.
+
+    >>> recognise("fn main() {\\n    println!(1);\\n}\\n").changes
+    False
+    """
+    marked = "project gutenberg" in text.lower()
+    header = marked and has_header(text)
+    licence = marked and has_licence(text)
+    book = "\n".join(leave_out(text.split("\n"), header=header, licence=licence)) if header or licence else text
+    wrapping = measure_wrapping(_whole_lines(book))
+    reasons = []
+    if header or licence:
+        what = " and ".join(name for name, there in (("header", header), ("licence", licence)) if there)
+        kept = f"Project Gutenberg's {what} kept, as asked for (--keep-licence)"
+        reasons.append(
+            kept if forming.keep_licence else f"Project Gutenberg's {what} left out (--keep-licence keeps it)"
+        )
+    if wrapping.wrapped and forming.wrapped:
+        reasons.append(f"hard line breaks kept, as asked for (--wrapped): {wrapping.reason}")
+    elif wrapping.wrapped:
+        reasons.append(f"hard-wrapped prose unwrapped into paragraphs (--wrapped keeps the lines): {wrapping.reason}")
+    else:
+        reasons.append(f"lines kept as they are: {wrapping.reason}")
+    left_out = not forming.keep_licence
+    return Form(
+        header=header and left_out,
+        licence=licence and left_out,
+        wrapping=wrapping if wrapping.wrapped and not forming.wrapped else None,
+        reason="; ".join(reasons),
+    )
+
+
+def _whole_lines(text: str) -> str:
+    """The sample by which line breaks are judged, without a line that is cut."""
+    if len(text) <= _SAMPLE:
+        return text
+    return text[: text.rfind("\n", 0, _SAMPLE) + 1] or text[:_SAMPLE]
+
+
+def split_lines(chunks: Iterable[str]) -> Iterator[str]:
+    """The lines of a text without their newlines; behind a last newline comes an empty line, as `str.split` has it."""
+    unfinished: list[str] = []
+    for chunk in chunks:
+        first, *others = chunk.split("\n")
+        unfinished.append(first)
+        if others:
+            yield "".join(unfinished)
+            yield from others[:-1]
+            unfinished = [others[-1]]
+    yield "".join(unfinished)
+
+
+def _join_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Lines as chunks of about a million characters; the last line gets a newline where it has none."""
+    pieces: list[str] = []
+    length, last = 0, ""
+    for line in lines:
+        pieces.append(line)
+        length += len(line) + 1
+        last = line
+        if length >= BLOCK:
+            yield "\n".join(pieces) + "\n"
+            pieces, length = [], 0
+    if rest := "\n".join(pieces) + ("\n" if last else ""):
+        yield rest
