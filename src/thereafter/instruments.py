@@ -11,14 +11,18 @@ Each returns a `Measurement`: named arrays with named axes, saved as `.npz`, whi
 from __future__ import annotations
 
 from os import PathLike
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from thereafter import progress
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.language_model import LanguageModel
 from thereafter.models.base import Ids
 from thereafter.terminal import show_progress
+
+if TYPE_CHECKING:
+    from thereafter.inspection.pair_files import PairFiles
+    from thereafter.inspection.pairs import PairScores
 
 
 def gradients(
@@ -107,15 +111,25 @@ def probe(lm: LanguageModel, what: Literal["number", "class"] = "number", **opti
         return (probe_number if what == "number" else probe_class)(_reader(lm), **options)
 
 
-def pairs(
-    lm: LanguageModel, file: str | PathLike[str], *, encoding: str | None = None, whole: bool = True
-) -> Measurement:
-    """How often the good sentence of a pair is the likelier one: tab-separated pairs, or BLiMP's jsonl."""
-    from thereafter.inspection.pairs import read_pairs, score_pairs
+def pairs(lm: LanguageModel, files: PairFiles, *, encoding: str | None = None, whole: bool = True) -> Measurement:
+    """How often the good sentence of a pair is the likelier one, over all pairs and each group of them.
 
-    known = read_pairs(file, encoding=encoding)
+    `files`: tab-separated pairs or BLiMP's jsonl; a path, a glob, or several. Arrays:
+    `inspection.pairs.PairScores.measurement`. A warning says where many pairs differ in unknown words.
+    """
     with show_progress():
-        return score_pairs(_reader(lm), known, name=Path(file).name, whole=whole)
+        scores = pair_table(lm, files, encoding=encoding, whole=whole)
+        if scores.caution:
+            progress.warn(scores.caution)
+        return scores.measurement()
+
+
+def pair_table(lm: LanguageModel, files: PairFiles, *, encoding: str | None = None, whole: bool = True) -> PairScores:
+    """As `pairs`, a row a pair: both sentences, both log probabilities, unknown words, right or not."""
+    from thereafter.inspection.pairs import score_pair_files
+
+    with show_progress():
+        return score_pair_files(_reader(lm), files, encoding=encoding, whole=whole)
 
 
 def memory(lm: LanguageModel, name: str | None = None, *, longest: int | None = None, **options: Any) -> Measurement:

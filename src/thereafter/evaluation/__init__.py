@@ -4,6 +4,7 @@ scores              perplexity and bits per byte of a text
 switches            a cache, dynamic evaluation, the weights of a mixture: what makes a score another one
 dynamic             dynamic evaluation, with dynamic_settings
 tuning              chooses what a switch leaves open, on another text
+intervals           the interval of a share (Wilson)
 verdicts            right answers, counted by distance and in groups
 corpus_probe        the contract: questions that a corpus offers about itself; offered is the table
 dependencies        the probes of agreement, reflexives and filler-gap, which agreement measures

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.evaluation.agreement import BINS, CONGRUENCE
+from thereafter.evaluation.intervals import wilson
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
-from thereafter.figures.spread import add_level, add_line, add_mark, by_model, interval, join_words, legend_beside
+from thereafter.figures.spread import add_level, add_line, add_mark, by_model, join_words, legend_beside
 from thereafter.inspection.measurement import Measurement
 
 
@@ -29,7 +30,7 @@ def accuracy_by_distance(measurements: Sequence[Measurement]) -> Figure:
         shares = np.stack([_shares(one, bins) for one in trials])
         counted = np.array([_totals(trials[0], pair).sum() for pair in bins])
         # one training has no spread of its own: what is left is that of a share of so many sentences
-        band = (shares.min(axis=0), shares.max(axis=0)) if len(trials) > 1 else interval(shares[0], counted)
+        band = (shares.min(axis=0), shares.max(axis=0)) if len(trials) > 1 else wilson(shares[0], counted)
         least += band[0].tolist()
         add_line(plot, name, labels, shares, place, band)
         table["model"] += [name] * len(bins)

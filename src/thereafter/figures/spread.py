@@ -64,23 +64,6 @@ def add_line(
     )
 
 
-def interval(share_X: Values, counted_X: NDArray[np.int64]) -> tuple[Values, Values]:
-    """The 95 % interval of shares of so many cases (Wilson 1927), which stays between 0 and 1 and is never of no width.
-
-        (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
-
-    >>> [round(float(end[0]), 4) for end in interval(np.array([0.9]), np.array([10]))]
-    [0.5958, 0.9821]
-    """
-    n_X, z = np.maximum(counted_X, 1), 1.959964
-    middle_X = share_X + z**2 / (2 * n_X)
-    half_X = z * np.sqrt(share_X * (1 - share_X) / n_X + z**2 / (4 * n_X**2))
-    whole_X = 1 + z**2 / n_X
-    low_X, high_X = (middle_X - half_X) / whole_X, (middle_X + half_X) / whole_X
-    # at shares of 0 and 1 an end is the share itself, but for the last bit
-    return np.minimum(low_X, share_X), np.maximum(high_X, share_X)
-
-
 def legend_beside(plot: Plot, room: int = 130) -> None:
     """Put the legend to the right of the axes, `room` pixels wide, and leave space before the axis title."""
     plot.update_layout(legend={"x": 1.02, "y": 1, "xanchor": "left"}, margin={"r": room, "l": 92})

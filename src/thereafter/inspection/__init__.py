@@ -19,7 +19,7 @@
     surface                 predictions over the plane of states, a gate over its two sums
     senses, neighbours      one word in several contexts; words with similar vectors
 
-    agreement, pairs        right and wrong forms by distance; the good and the bad sentence of a pair
+    agreement, pairs        right and wrong forms by distance; the good and the bad sentence of a pair (pair_files)
     memory, expectation     accuracy in a memory task; how likely chosen words are on the way through a sentence
     sparsity                how few of the possible n-grams a text shows
 

@@ -6,132 +6,234 @@
 the sum over its tokens and its line end, less the spelling of its unknown words, so that no sentence wins by being
 unknown.
 
-A pair file has either two sentences a line with a tab between them, the good one first, or a JSON object a line with
-`sentence_good` and `sentence_bad`, as BLiMP's; `field`, `linguistics_term` and `UID` are groups to count by.
+Two kinds of pairs say nothing about what a model has learned, and are counted apart, not in the accuracy: those that
+become the *same* tokens, and those whose difference is an *unknown* word, so that one sentence has an unknown word that
+the other has not. In both the spelling of a word the model never learned would decide.
 """
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from os import PathLike
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter import progress
-from thereafter.decoding.ranking import log_probs, read_candidates
-from thereafter.errors import EmptyCorpusError, FormatError
+from thereafter.config import Table
+from thereafter.decoding.ranking import Candidate, log_probs
+from thereafter.errors import EmptyCorpusError, OptionError
+from thereafter.evaluation.intervals import wilson
 from thereafter.inspection.measurement import Arrays, Measurement
+from thereafter.inspection.pair_files import GROUPS, Pair, PairFiles, read_pair_files, read_pairs
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.text.reading import read_chunks
+from thereafter.tabular import Row, Tabular
 from thereafter.text.spelling import Spelling
 
-GROUPS = ("field", "linguistics_term", "UID")
+__all__ = ["Pair", "PairScores", "pair_differences", "read_pairs", "score_each", "score_pair_files", "score_pairs"]
+
 _AT_ONCE = 256
+_MANY = 0.1  # so great a share of pairs that cannot be judged is said aloud
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two sentences, the good one first, and the groups the pair belongs to."""
+class PairScores(Tabular):
+    """The log probabilities of both sentences of each pair, in nats; a row a pair.
 
-    good: str
-    bad: str
-    groups: dict[str, str] = field(default_factory=dict)
+    `unknown[k]` has the unknown words of the good and of the bad sentence of pair k, as the model read them.
+    `unknown_K` marks the pairs whose difference is an unknown word, `same_K` those that become the same tokens.
+    """
 
+    pairs: tuple[Pair, ...]
+    logp_K2: NDArray[np.float64]
+    unknown: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+    unknown_K: NDArray[np.bool_]
+    same_K: NDArray[np.bool_]
+    about: Table
 
-def read_pairs(path: str | PathLike[str], *, encoding: str | None = None) -> list[Pair]:
-    """The pairs of a file; empty lines are passed over, any other line without a pair is an error that names it."""
-    text = "".join(read_chunks(path, encoding=encoding))
-    pairs = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            where = f"line {number} of {Path(path)}"
-            pairs.append(_of_json(line, where) if line.lstrip().startswith("{") else _of_tabs(line, where))
-    if not pairs:
-        raise EmptyCorpusError(f"{Path(path)} has no pairs; expected two sentences a line with a tab between them")
-    return pairs
+    @property
+    def differences_K(self) -> NDArray[np.float64]:
+        """log p(good) - log p(bad) of each pair; 0 where both are impossible."""
+        good_K, bad_K = self.logp_K2[:, 0], self.logp_K2[:, 1]
+        with np.errstate(invalid="ignore"):
+            return np.where(good_K == bad_K, 0.0, good_K - bad_K)
 
+    @property
+    def right_K(self) -> NDArray[np.float64]:
+        """1 where the good sentence is likelier, 0.5 where both are equally likely, else 0."""
+        differences_K = self.differences_K
+        return np.where(differences_K == 0, 0.5, differences_K > 0)
 
-def _of_tabs(line: str, where: str) -> Pair:
-    parts = [part.strip() for part in line.split("\t")]
-    if len(parts) != 2:
-        raise FormatError(
-            f"{where} has {len(parts)} parts between tabs; expected two sentences with one tab between them, or a JSON "
-            "object with sentence_good and sentence_bad"
+    @property
+    def judged_K(self) -> NDArray[np.bool_]:
+        """The pairs that count: they differ in words that the model knows."""
+        return ~(self.unknown_K | self.same_K)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of the judged pairs whose good sentence is likelier; not a number where none can be judged."""
+        judged_K = self.judged_K
+        return float(self.right_K[judged_K].mean()) if judged_K.any() else float("nan")
+
+    @property
+    def caution(self) -> str:
+        """A sentence where more than a tenth of the pairs cannot be judged; else nothing."""
+        apart = int((~self.judged_K).sum())
+        if apart <= _MANY * len(self.pairs):
+            return ""
+        forms = Counter(form for both in self.unknown for form in {*both[0], *both[1]})
+        often = ", ".join(repr(form) for form, _ in forms.most_common(5))
+        return (
+            f"{apart:,} of {len(self.pairs):,} pairs ({apart / len(self.pairs):.0%}) are left out of the accuracy, "
+            f"since they differ in words that {self.about['model']} does not know, such as {often}; "
+            "a model of more text, or one of bpe tokens, can judge more of them"
         )
-    return _checked(Pair(parts[0], parts[1]), where)
+
+    def to_rows(self) -> list[Row]:
+        """A row a pair. `right` is 1, 0, 0.5 for a tie, and nothing where the pair is not judged."""
+        named = [by for by in GROUPS if any(by in pair.groups for pair in self.pairs)]
+        good_K, bad_K = self.logp_K2.T.tolist()
+        columns = (self.differences_K, self.right_K, self.judged_K, self.unknown_K, self.same_K)
+        rows: list[Row] = []
+        for place, values in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            difference, right, judged, unknown, same = values
+            pair = self.pairs[place]
+            rows.append(
+                {"file": pair.file, "line": pair.line}
+                | {by: pair.groups.get(by, "") for by in named}
+                | {
+                    "good": pair.good,
+                    "bad": pair.bad,
+                    "logp_good": good_K[place],
+                    "logp_bad": bad_K[place],
+                    "difference": difference,
+                    "unknown_good": list(self.unknown[place][0]),
+                    "unknown_bad": list(self.unknown[place][1]),
+                    "unknown_differs": unknown,
+                    "same_tokens": same,
+                    "right": right if judged else None,
+                }
+            )
+        return rows
+
+    def groups(self) -> list[Row]:
+        """A row for all pairs and one for each group: the table of `measurement`."""
+        arrays = self.measurement().arrays
+        order = ("by", "group", "total", "judged", "accuracy", "low", "high", "nats", "unknown", "same")
+        columns = [arrays[name].tolist() for name in order]
+        return [dict(zip(order, values, strict=True)) for values in zip(*columns, strict=True)]
+
+    def measurement(self) -> Measurement:
+        """Accuracy and mean difference over all pairs (the first row, "all") and each group, in the order of the file.
+
+        Arrays [group]: `group` its name, `by` what it is a group of, `total` its pairs, `unknown` those whose
+        difference is an unknown word, `same` those that become the same tokens, `judged` all others; over these
+        `accuracy`, the ends `low` and `high` of its 95 % interval (Wilson), and `nats`, the mean difference (infinite
+        where a sentence is impossible).
+        """
+        rows: dict[tuple[str, str], list[int]] = {("", "all"): list(range(len(self.pairs)))}
+        for by in ("file", *GROUPS):
+            for place, pair in enumerate(self.pairs):
+                if by in pair.groups:
+                    rows.setdefault((by, pair.groups[by]), []).append(place)
+        judged_K, right_K, differences_K = self.judged_K, self.right_K, self.differences_K
+        judged = [np.array(places)[judged_K[places]] for places in rows.values()]
+        with np.errstate(invalid="ignore"):
+            accuracy = np.array([right_K[places].mean() if len(places) else np.nan for places in judged])
+            nats = np.array([differences_K[places].mean() if len(places) else np.nan for places in judged])
+        low, high = wilson(accuracy, [len(places) for places in judged])
+        arrays: Arrays = {
+            "group": np.array([group for _, group in rows]),
+            "by": np.array([by for by, _ in rows]),
+            "accuracy": accuracy,
+            "nats": nats,
+            "total": np.array([len(places) for places in rows.values()]),
+            "low": low,
+            "high": high,
+            "unknown": np.array([int(self.unknown_K[places].sum()) for places in rows.values()]),
+            "same": np.array([int(self.same_K[places].sum()) for places in rows.values()]),
+            "judged": np.array([len(places) for places in judged]),
+        }
+        about = self.about | ({"caution": self.caution} if self.caution else {})
+        return Measurement("pairs", arrays, dict.fromkeys(arrays, ("group",)), about)
 
 
-def _of_json(line: str, where: str) -> Pair:
-    try:
-        given = json.loads(line)
-    except ValueError as error:
-        raise FormatError(f"{where} begins like JSON and is not ({error}); expected one whole object a line") from None
-    sentences = [given.get(name) for name in ("sentence_good", "sentence_bad")]
-    if not all(isinstance(sentence, str) for sentence in sentences):
-        raise FormatError(
-            f"{where} lacks sentence_good or sentence_bad as text; it has {', '.join(given) or 'nothing'}"
-        )
-    groups = {name: str(given[name]) for name in GROUPS if given.get(name)}
-    return _checked(Pair(sentences[0].strip(), sentences[1].strip(), groups), where)
-
-
-def _checked(pair: Pair, where: str) -> Pair:
-    if not pair.good or not pair.bad:
-        raise FormatError(f"{where} has an empty sentence; expected two sentences")
-    if pair.good == pair.bad:
-        raise FormatError(f"{where} has the same sentence twice: {pair.good!r}; expected two that differ")
-    return pair
-
-
-def pair_differences(reader: SentenceReader, pairs: Sequence[Pair], *, whole: bool = True) -> NDArray[np.float64]:
-    """log p(good) - log p(bad) of each pair, in nats, each from a fresh start.
+def score_pair_files(
+    reader: SentenceReader, files: PairFiles, *, encoding: str | None = None, whole: bool = True
+) -> PairScores:
+    """Score the pairs of files: a path, a folder, a glob such as 'blimp/*.jsonl', or several of them.
 
     `whole` sentences pay for their line end too; without it they may be beginnings, such as `the dogs are`.
     """
+    pairs = read_pair_files(files, encoding=encoding)
+    names = list(dict.fromkeys(pair.file for pair in pairs))
+    name = names[0] if len(names) == 1 else f"{len(names):,} files"
+    return score_each(reader, pairs, name=name, whole=whole)
+
+
+def score_each(reader: SentenceReader, pairs: Sequence[Pair], *, name: str = "pairs", whole: bool = True) -> PairScores:
+    """Score pairs, each sentence from a fresh start, in the form that the model was trained on."""
+    if not pairs:
+        raise EmptyCorpusError("there are no pairs to score; expected at least one")
     tokenizer, end = reader.tokenizer, "\n" if whole else ""
     spelling = None if tokenizer.unknown_id is None else Spelling.from_forms(tokenizer.ordinary_forms)
     start = reader.model.start(1)
-    differences = np.empty(len(pairs))
+    logp_K2 = np.empty((len(pairs), 2))
+    unknown, differs, same = [], [], []
     with progress.task("pairs", total=len(pairs), unit="pairs") as advance:
         for at in range(0, len(pairs), _AT_ONCE):
             batch = pairs[at : at + _AT_ONCE]
             texts = [text for pair in batch for text in (pair.good, pair.bad)]
-            scored = read_candidates((reader.begin + reader.prepare(text) + end for text in texts), tokenizer, spelling)
-            logp = np.array(log_probs(reader.model, start, scored, "sentence")).reshape(-1, 2)
-            # two impossible sentences are equally likely, though their difference is no number
-            differences[at : at + _AT_ONCE] = np.where(logp[:, 0] == logp[:, 1], 0.0, logp[:, 0] - logp[:, 1])
+            read = [_read(reader, text, end, spelling) for text in texts]
+            logp = log_probs(reader.model, start, [one.candidate for one in read], "sentence")
+            logp_K2[at : at + _AT_ONCE] = np.array(logp).reshape(-1, 2)
+            for good, bad in zip(read[::2], read[1::2], strict=True):
+                alike = np.array_equal(good.candidate.ids, bad.candidate.ids)
+                unknown.append((good.unknown_forms, bad.unknown_forms))
+                same.append(alike)
+                differs.append(not alike and good.unknown_words != bad.unknown_words)
             advance(len(batch))
-    return differences
+    about = reader.about(text=f"{len(pairs):,} pairs of {name}", whole=whole)
+    return PairScores(tuple(pairs), logp_K2, tuple(unknown), np.array(differs), np.array(same), about)
 
 
 def score_pairs(
     reader: SentenceReader, pairs: Sequence[Pair], *, name: str = "pairs", whole: bool = True
 ) -> Measurement:
-    """Accuracy and mean difference over all pairs (the first row, "all") and over each group, in the order of the file.
+    """The figures of `PairScores.measurement`, of these pairs."""
+    return score_each(reader, pairs, name=name, whole=whole).measurement()
 
-    Arrays [group]: `group` its name, `by` what it is a group of, `accuracy`, `nats` (the mean difference; infinite
-    where a sentence is impossible), `total`.
-    """
-    if not pairs:
-        raise EmptyCorpusError("there are no pairs to score; expected at least one")
-    with np.errstate(invalid="ignore"):
-        differences = pair_differences(reader, pairs, whole=whole)
-        right = np.where(differences == 0, 0.5, differences > 0)
-        rows: dict[tuple[str, str], list[int]] = {("", "all"): list(range(len(pairs)))}
-        for by in GROUPS:
-            for place, pair in enumerate(pairs):
-                if by in pair.groups:
-                    rows.setdefault((by, pair.groups[by]), []).append(place)
-        arrays: Arrays = {
-            "group": np.array([group for _, group in rows]),
-            "by": np.array([by for by, _ in rows]),
-            "accuracy": np.array([right[places].mean() for places in rows.values()]),
-            "nats": np.array([differences[places].mean() for places in rows.values()]),
-            "total": np.array([len(places) for places in rows.values()]),
-        }
-    about = reader.about(text=f"{len(pairs):,} pairs of {name}", whole=whole)
-    return Measurement("pairs", arrays, dict.fromkeys(arrays, ("group",)), about)
+
+def pair_differences(reader: SentenceReader, pairs: Sequence[Pair], *, whole: bool = True) -> NDArray[np.float64]:
+    """log p(good) - log p(bad) of each pair, in nats."""
+    return score_each(reader, pairs, whole=whole).differences_K
+
+
+@dataclass(frozen=True)
+class _ReadSentence:
+    """A sentence as the model reads it; `unmarked` counts its literal `<unk>`, which have no form of their own."""
+
+    candidate: Candidate
+    unknown: tuple[str, ...]
+    unmarked: int
+
+    @property
+    def unknown_forms(self) -> tuple[str, ...]:
+        """Its unknown words in order, without the space before them."""
+        return tuple(form.strip() or form for form in self.unknown)
+
+    @property
+    def unknown_words(self) -> tuple[Counter[str], int]:
+        """Its unknown words, whatever their order."""
+        return Counter(self.unknown), self.unmarked
+
+
+def _read(reader: SentenceReader, text: str, end: str, spelling: Spelling | None) -> _ReadSentence:
+    parts = list(reader.tokenizer.measure_stream([reader.begin + reader.prepare(text) + end], whole=False))
+    if not any(len(part.ids) for part in parts):
+        raise OptionError(f"the sentence {text!r} holds no tokens; expected text; leave it out")
+    unknown = tuple(form for part in parts for form in part.unknown_forms)
+    nats = spelling.total(unknown) if spelling is not None and unknown else 0.0
+    candidate = Candidate(np.concatenate([part.ids for part in parts]), nats, sum(part.chars for part in parts))
+    return _ReadSentence(candidate, unknown, sum(part.unknown for part in parts) - len(unknown))

@@ -1,0 +1,100 @@
+"""Files of minimal pairs.
+
+A pair file has either two sentences a line with a tab between them, the good one first, or a JSON object a line with
+`sentence_good` and `sentence_bad`, as BLiMP's; `field`, `linguistics_term` and `UID` are groups to count by.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+
+from thereafter.data.finding import FileKind, find_files
+from thereafter.errors import EmptyCorpusError, FormatError, SourceError
+from thereafter.text.reading import read_chunks
+
+GROUPS = ("field", "linguistics_term", "UID")
+PAIR_FILES = FileKind("pair files", ((".jsonl",), (".tsv", ".txt")))
+PairFiles = str | PathLike[str] | Sequence[str | PathLike[str]]
+"""A path, a folder, a glob such as 'blimp/*.jsonl', or several of them."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sentences, the good one first, and the groups the pair belongs to; `file` and `line` say where it stands."""
+
+    good: str
+    bad: str
+    groups: dict[str, str] = field(default_factory=dict)
+    file: str = field(default="", compare=False)
+    line: int = field(default=0, compare=False)
+
+
+def read_pair_files(files: PairFiles, *, encoding: str | None = None) -> list[Pair]:
+    """The pairs of all these files, one file after the other, each once. Of several files each is a group too."""
+    given = [files] if isinstance(files, str | PathLike) else list(files)
+    paths: dict[Path, None] = {}
+    for one in given:
+        here = find_files(one, PAIR_FILES)
+        if not here:
+            raise SourceError(
+                f"{os.fspath(one)!r} is neither a file nor a glob that matches one; expected a file with two sentences "
+                "a line and a tab between them, or BLiMP's jsonl; try 'blimp/*.jsonl', in quotes"
+            )
+        paths.update(dict.fromkeys(here))
+    if not paths:
+        raise SourceError("the list of pair files is empty; expected at least one")
+    pairs = [pair for path in paths for pair in read_pairs(path, encoding=encoding)]
+    if len(paths) == 1:
+        return pairs
+    return [replace(pair, groups={"file": pair.file} | pair.groups) for pair in pairs]
+
+
+def read_pairs(path: str | PathLike[str], *, encoding: str | None = None) -> list[Pair]:
+    """The pairs of a file; empty lines are passed over, any other line without a pair is an error that names it."""
+    text = "".join(read_chunks(path, encoding=encoding))
+    pairs, name = [], Path(path).name
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            where = f"line {number} of {Path(path)}"
+            pair = _of_json(line, where) if line.lstrip().startswith("{") else _of_tabs(line, where)
+            pairs.append(replace(pair, file=name, line=number))
+    if not pairs:
+        raise EmptyCorpusError(f"{Path(path)} has no pairs; expected two sentences a line with a tab between them")
+    return pairs
+
+
+def _of_tabs(line: str, where: str) -> Pair:
+    parts = [part.strip() for part in line.split("\t")]
+    if len(parts) != 2:
+        raise FormatError(
+            f"{where} has {len(parts)} parts between tabs; expected two sentences with one tab between them, or a JSON "
+            "object with sentence_good and sentence_bad"
+        )
+    return _checked(Pair(parts[0], parts[1]), where)
+
+
+def _of_json(line: str, where: str) -> Pair:
+    try:
+        given = json.loads(line)
+    except ValueError as error:
+        raise FormatError(f"{where} begins like JSON and is not ({error}); expected one whole object a line") from None
+    sentences = [given.get(name) for name in ("sentence_good", "sentence_bad")]
+    if not all(isinstance(sentence, str) for sentence in sentences):
+        raise FormatError(
+            f"{where} lacks sentence_good or sentence_bad as text; it has {', '.join(given) or 'nothing'}"
+        )
+    groups = {name: str(given[name]) for name in GROUPS if given.get(name)}
+    return _checked(Pair(sentences[0].strip(), sentences[1].strip(), groups), where)
+
+
+def _checked(pair: Pair, where: str) -> Pair:
+    if not pair.good or not pair.bad:
+        raise FormatError(f"{where} has an empty sentence; expected two sentences")
+    if pair.good == pair.bad:
+        raise FormatError(f"{where} has the same sentence twice: {pair.good!r}; expected two that differ")
+    return pair

@@ -1,0 +1,197 @@
+"""Minimal pairs as a table: a row a pair, unknown words counted apart, intervals, several files at once."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import thereafter
+from thereafter import instruments
+from thereafter.cli import app
+from thereafter.errors import SourceError
+from thereafter.evaluation.intervals import wilson
+from thereafter.figures.pairs import accuracy_by_group
+from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.pair_files import read_pair_files
+from thereafter.inspection.pairs import Pair, PairScores, score_each, score_pair_files
+from thereafter.inspection.sentence_reader import SentenceReader
+
+TEXT = "the dog barks .\nthe dogs bark .\nthe cat sleeps .\nthe cats sleep .\n" * 4
+KNOWN = [("the dog barks .", "the dog bark ."), ("the cats sleep .", "the cats sleeps .")]
+BACKWARDS = [("the dog bark .", "the dog barks .")]
+SAME = [("the zork barks .", "the blork barks .")]
+UNKNOWN = [("the dog barks .", "the zork barks ."), ("the zork barks .", "the dog zorks .")]
+IN_BOTH = [("the zork barks .", "the zork bark .")]
+ALL = KNOWN + BACKWARDS + SAME + UNKNOWN + IN_BOTH
+
+
+@pytest.fixture(scope="module")
+def lm() -> Any:
+    return thereafter.train(text=TEXT, tokens="word", order=3)
+
+
+@pytest.fixture(scope="module")
+def scores(lm: Any) -> PairScores:
+    return score_each(reader_of(lm), [Pair(*both) for both in ALL])
+
+
+def reader_of(lm: Any) -> SentenceReader:
+    return SentenceReader.of(lm.model, lm.tokenizer, lm.config)
+
+
+@pytest.mark.parametrize(("right", "total"), [(0, 4), (4, 4), (1, 3), (9, 10), (671, 1000), (2.5, 7)])
+def test_a_wilson_interval_ends_where_the_score_test_does(right: float, total: int):
+    """Its ends are the shares p that a test would just not refuse: |right / n - p| = z sqrt(p (1 - p) / n)."""
+    share, z = right / total, 1.959963984540054
+
+    def refused(p: float) -> bool:
+        return abs(share - p) > z * math.sqrt(p * (1 - p) / total)
+
+    def edge(outside: float, inside: float) -> float:
+        for _ in range(200):
+            middle = (outside + inside) / 2
+            outside, inside = (middle, inside) if refused(middle) else (outside, middle)
+        return inside
+
+    low, high = wilson([share], [total])
+    assert low[0] == pytest.approx(edge(0.0, share) if share else 0.0, abs=1e-6)
+    assert high[0] == pytest.approx(edge(1.0, share) if share < 1 else 1.0, abs=1e-6)
+
+
+def test_of_no_cases_nothing_is_known():
+    low, high = wilson([float("nan"), 0.5], [0, 100])
+    assert (low[0], high[0]) == (0.0, 1.0)
+    assert 0.4 < low[1] < 0.5 < high[1] < 0.6
+
+
+def test_pairs_that_differ_in_an_unknown_word_are_counted_apart(scores: PairScores):
+    assert scores.same_K.tolist() == [False] * 3 + [True] + [False] * 3
+    assert scores.unknown_K.tolist() == [False] * 4 + [True, True, False]
+    assert scores.right_K[scores.judged_K].tolist() == [1, 1, 0, 1]
+    assert scores.accuracy == 0.75
+    (row,) = scores.groups()
+    assert (row["total"], row["judged"], row["unknown"], row["same"], row["accuracy"]) == (7, 4, 2, 1, 0.75)
+    low, high = wilson([0.75], [4])
+    assert (row["low"], row["high"]) == (low[0], high[0])
+    assert row["nats"] == pytest.approx(scores.differences_K[scores.judged_K].mean())
+
+
+def test_a_literal_unknown_word_is_one_too(lm: Any):
+    marked = score_each(reader_of(lm), [Pair("the <unk> barks .", "the dog barks ."), Pair("<unk> a", "<unk> b")])
+    assert marked.unknown_K.tolist() == [True, False]
+    assert marked.same_K.tolist() == [False, True]  # neither a nor b is known
+
+
+def test_a_row_a_pair_has_all_there_is_to_know(lm: Any, scores: PairScores):
+    rows = scores.to_rows()
+    for row, (good, bad) in zip(rows, ALL, strict=True):
+        assert (row["good"], row["bad"]) == (good, bad)
+        for name, sentence in (("logp_good", good), ("logp_bad", bad)):
+            whole = lm.score(text=f"{sentence}\n")
+            assert row[name] == pytest.approx(-whole.nats - whole.spelling_nats, rel=1e-6)
+        assert row["difference"] == pytest.approx(float(str(row["logp_good"])) - float(str(row["logp_bad"])))
+    assert [row["right"] for row in rows] == [1, 1, 0, None, None, None, 1]
+    assert [row["unknown_good"] for row in rows[3:]] == [["zork"], [], ["zork"], ["zork"]]
+    assert [row["unknown_bad"] for row in rows[3:]] == [["blork"], ["zork"], ["zorks"], ["zork"]]
+    read = list(csv.DictReader(io.StringIO(scores.to_csv())))
+    assert [row["good"] for row in read] == [good for good, _ in ALL]
+    assert [row["right"] for row in read] == ["1.0", "1.0", "0.0", "", "", "", "1.0"]
+
+
+def test_many_unknown_pairs_are_said_aloud(lm: Any, scores: PairScores):
+    assert "3 of 7 pairs (43%) are left out of the accuracy" in scores.caution
+    assert "'zork'" in scores.caution
+    assert scores.measurement().about["caution"] == scores.caution
+    assert not score_each(reader_of(lm), [Pair(*both) for both in KNOWN]).caution
+
+
+def test_bpe_knows_every_word():
+    bpe = thereafter.train(text=TEXT, tokens="bpe", vocabulary=300, order=3)
+    known = score_each(reader_of(bpe), [Pair(*both) for both in ALL])
+    assert known.judged_K.all()
+    assert not known.caution
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, pairs, group in (("one", KNOWN, "x"), ("two", BACKWARDS + IN_BOTH, "x"), ("three", UNKNOWN, "y")):
+        rows = [{"sentence_good": good, "sentence_bad": bad, "field": group, "UID": name} for good, bad in pairs]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return tmp_path
+
+
+def test_several_files_are_groups(lm: Any, folder: Path):
+    every = score_pair_files(reader_of(lm), f"{folder}/*.jsonl")
+    assert [pair.file for pair in every.pairs] == ["one.jsonl"] * 2 + ["three.jsonl"] * 2 + ["two.jsonl"] * 2
+    assert [pair.line for pair in every.pairs] == [1, 2] * 3
+    rows = {(row["by"], row["group"]): (row["total"], row["judged"], row["accuracy"]) for row in every.groups()}
+    assert rows["", "all"] == (6, 4, 0.75)
+    assert rows["file", "one.jsonl"] == rows["UID", "one"] == (2, 2, 1.0)
+    assert rows["file", "two.jsonl"] == (2, 2, 0.5)
+    assert rows["file", "three.jsonl"][:2] == (2, 0)
+    assert math.isnan(float(str(rows["file", "three.jsonl"][2])))
+    assert rows["field", "x"] == (4, 4, 0.75)
+    assert every.about["text"] == "6 pairs of 3 files"
+    named = [str(folder / "two.jsonl"), folder / "one.jsonl", f"{folder}/o*.jsonl"]
+    assert [pair.file for pair in read_pair_files(named)] == ["two.jsonl"] * 2 + ["one.jsonl"] * 2
+    assert read_pair_files(folder) == read_pair_files(f"{folder}/*.jsonl")
+    with pytest.raises(SourceError, match=r"neither a file nor a glob that matches one.*try 'blimp/\*\.jsonl'"):
+        read_pair_files(f"{folder}/*.nothing")
+
+
+def test_from_python_the_caution_is_a_warning(lm: Any, folder: Path):
+    with pytest.warns(UserWarning, match="2 of 6 pairs"):
+        measured = instruments.pairs(lm, f"{folder}/*.jsonl")
+    table = instruments.pair_table(lm, f"{folder}/*.jsonl")
+    np.testing.assert_array_equal(measured["accuracy"], table.measurement()["accuracy"])
+
+
+def test_the_figure_shows_the_intervals(scores: PairScores):
+    measured = scores.measurement()
+    figure = accuracy_by_group([measured])
+    (bars,) = figure.plot.data
+    assert bars.error_x.array[0] == pytest.approx(measured["high"][0] - 0.75)
+    assert bars.error_x.arrayminus[0] == pytest.approx(0.75 - measured["low"][0])
+    assert "95 % intervals" in figure.caption
+    assert "unknown to the model: 3 for ngram" in figure.caption
+    assert figure.table["unknown"] == [2]
+    names = ("group", "by", "accuracy", "nats", "total")
+    arrays = {name: measured[name] for name in names}
+    earlier = Measurement("pairs", arrays, dict.fromkeys(names, ("group",)), measured.about)
+    assert accuracy_by_group([earlier]).table["same"] == [0]
+
+
+def test_the_command(lm: Any, folder: Path, tmp_path: Path):
+    lm.save(tmp_path / "run")
+
+    def asked(*options: str) -> Any:
+        ended = CliRunner().invoke(app, ["inspect", "pairs", str(tmp_path / "run"), f"{folder}/*.jsonl", *options])
+        assert ended.exit_code == 0, ended.output
+        return ended
+
+    printed = asked("--out", str(tmp_path / "pairs.csv"))
+    assert "likelier in 75.0% of the pairs" in printed.stdout
+    assert "2 that differ in an unknown word are left out" in printed.stdout
+    assert "caution: 2 of 6 pairs" in printed.stderr
+    rows = list(csv.DictReader((tmp_path / "pairs.csv").open(encoding="utf-8")))
+    assert len(rows) == 6
+    judged = [float(row["right"]) for row in rows if row["right"]]
+    assert sum(judged) / len(judged) == 0.75
+    groups = list(csv.DictReader(io.StringIO(asked("--csv").stdout)))
+    assert groups[0]["group"] == "all"
+    assert float(groups[0]["accuracy"]) == 0.75
+    stored = json.loads(asked("--json").stdout)
+    assert [row["group"] for row in stored] == [row["group"] for row in groups]
+    assert next(row for row in stored if row["group"] == "three")["accuracy"] is None
+    asked("--out", str(tmp_path / "pairs.npz"))
+    assert Measurement.load(tmp_path / "pairs.npz")["judged"][0] == 4
+    refused = CliRunner().invoke(app, ["inspect", "pairs", "run", "pairs.tsv", "--out", "pairs.xls"])
+    assert refused.exit_code != 0
