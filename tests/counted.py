@@ -22,6 +22,7 @@ from itertools import count
 from pathlib import Path
 
 from counted_names import classes_of_one_name, vague_names
+from parsed import nodes_of, text_of
 
 SOURCE = Path(__file__).parents[1] / "src"
 PACKAGE = "thereafter"
@@ -91,7 +92,9 @@ def ignores(files: Iterable[Path]) -> list[Place]:
     """Comments that tell the type checker to look away."""
     places = []
     for path in files:
-        text = path.read_text(encoding="utf-8")
+        text = text_of(path)
+        if "type: ignore" not in text:
+            continue
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT and token.string.removeprefix("#").strip().startswith("type: ignore"):
                 places.append(Place(path, token.start[0], token.string))
@@ -105,10 +108,11 @@ def questions(files: Iterable[Path]) -> list[Place]:
     """
     places = []
     for path in files:
-        text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
-        of_settings = {call for node in ast.walk(tree) for call in _calls_on_settings(node)}
-        for call in ast.walk(tree):
+        text = text_of(path)
+        if "hasattr" not in text and "getattr" not in text:
+            continue
+        of_settings = {call for node in nodes_of(path) for call in _calls_on_settings(node)}
+        for call in nodes_of(path):
             if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or not call.args:
                 continue
             if call.func.id in ("hasattr", "getattr") and _last_name(call.args[0]) in ASKED:
@@ -155,8 +159,8 @@ def _is_named(node: ast.AST, name: str) -> bool:
 def _nodes(files: Iterable[Path]) -> Iterator[tuple[Path, ast.expr | ast.stmt, str]]:
     """All expressions and statements of all files, and what stands in types that are written as strings."""
     for path in files:
-        text = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(text)):
+        text = text_of(path)
+        for node in nodes_of(path):
             if isinstance(node, ast.expr | ast.stmt):
                 yield path, node, text
             for quoted in _quoted_types(node):
@@ -197,7 +201,7 @@ def _module_name(path: Path) -> str:
 def _imported(path: Path, known: Iterable[str]) -> set[str]:
     """The modules of the package that a module names in any of its imports; a package is meant where no module is."""
     modules, known = set(), set(known)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
@@ -269,7 +273,7 @@ def main() -> None:
         if places:
             sys.stdout.write("\n".join([f"{what}: {len(places)}", *[f"    {place}" for place in places], ""]))
     sys.stdout.write("\n" + "".join(f"{what:<44} {len(places):>4}\n" for what, places in counted.items()))
-    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in all_files())
+    lines = sum(len(text_of(path).splitlines()) for path in all_files())
     sys.stdout.write(f"{lines:,} lines in {len(all_files())} files\n")
 
 

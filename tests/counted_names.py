@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from parsed import nodes_of, tree_of
+
 VAGUE = {"found", "held", "said", "told"}
 
 
@@ -19,13 +21,13 @@ def vague_names(files: Iterable[Path]) -> list[tuple[Path, int, str]]:
     return [
         (path, line, name)
         for path in files
-        for line, name in _names(ast.parse(path.read_text(encoding="utf-8")))
+        for line, name in _names(nodes_of(path))
         if name.strip("_") in VAGUE
     ]
 
 
-def _names(tree: ast.AST) -> Iterable[tuple[int, str]]:
-    for node in ast.walk(tree):
+def _names(nodes: Iterable[ast.AST]) -> Iterable[tuple[int, str]]:
+    for node in nodes:
         match node:
             case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
                 yield node.lineno, name
@@ -39,7 +41,7 @@ def classes_of_one_name(files: Iterable[Path]) -> dict[str, list[Path]]:
     """Classes at the top of a module by name, where several modules have one."""
     modules: dict[str, list[Path]] = defaultdict(list)
     for path in files:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef):
                 modules[node.name].append(path)
     return {name: places for name, places in sorted(modules.items()) if len(places) > 1}

@@ -14,6 +14,7 @@ import pytest
 
 import thereafter
 from counted import table
+from parsed import nodes_of
 from thereafter import compiled
 from thereafter.cells import CELLS
 from thereafter.data.corpora import BUILDERS
@@ -38,6 +39,7 @@ FLOORS = [
         "locks",
         "progress",
         "storage",
+        "tabular",
         "terminal",
         "compiled",
         "processor",
@@ -87,7 +89,7 @@ ALLOWED = {
 
 def imported_rooms(path: Path) -> set[str]:
     rooms: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -137,8 +139,11 @@ def test_nothing_goes_past_the_contracts_that_did_not_before():
 MOST_KINDS = 5  # of model that a place may name: more of them is a list of all
 
 
+_KIND = re.compile(r"(?<![\w-])(?:" + "|".join(map(re.escape, KINDS)) + r")(?![\w-])")
+
+
 def kinds_named(text: str) -> set[str]:
-    return set(re.findall(r"(?<![\\w-])(?:" + "|".join(map(re.escape, KINDS)) + r")(?![\\w-])", text))
+    return set(_KIND.findall(text))
 
 
 def test_the_kinds_of_model_are_listed_once():
@@ -147,7 +152,7 @@ def test_the_kinds_of_model_are_listed_once():
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.name == "kinds.py" and path.parent == PACKAGE:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             parts: list[Any] = []
             if isinstance(node, ast.Tuple | ast.List | ast.Set):
                 parts = node.elts
