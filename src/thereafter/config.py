@@ -1,6 +1,7 @@
 """Run configurations as TOML: written completely, read back strictly.
 
-The standard library reads TOML but does not write it; a configuration has two levels, so the writer is short.
+The standard library reads TOML but does not write it; a configuration has two levels, and a third on one line, so the
+writer is short.
 """
 
 from __future__ import annotations
@@ -110,6 +111,9 @@ def _value(value: object) -> str:
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(item) for item in value) + "]"
+    if isinstance(value, Mapping):  # a table inside a table, on one line
+        inside = ", ".join(f"{_key(name)} = {_value(item)}" for name, item in value.items() if item is not None)
+        return f"{{{inside}}}"
     raise TypeError(f"a configuration cannot hold {type(value).__name__}")
 
 

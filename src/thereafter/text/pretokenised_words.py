@@ -11,6 +11,7 @@ differently (hyphens, numbers, quotes, case) stands in its `WritingStyle`.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
 from thereafter.text.pretokenised_habits import ENGLISH, Habits
@@ -19,12 +20,14 @@ _BEFORE_NAMES = frozenset(
     "mr mrs ms messrs dr st prof gen col lt sgt capt cmdr adm maj rev hon sen rep gov pres supt mt ft vs v".split()  # noqa: SIM905
 )
 """Abbreviations that something follows: their point never ends a sentence."""
-_ABBREVIATED = _BEFORE_NAMES | frozenset(
+_IN_SMALL = frozenset({"etc", "al", "cf", "vs", "approx", "inc", "corp", "ltd", "eds"})
+_CAPITAL = frozenset(
     """
-    inc corp co ltd bros jr sr etc al est dept univ assn ave blvd rd jan feb mar apr jun jul aug sept sep oct nov dec
-    mon tue wed thu fri sat calif mass conn mich wash fla ill pa va cos cf approx fig figs op nos vol pp ed eds trans
+    inc corp co ltd bros jr sr est dept univ assn ave blvd rd jan feb mar apr jun jul aug sept sep oct nov dec
+    mon tue wed thu fri calif mass conn mich wash fla ill pa va cos fig figs op nos vol ed trans
     """.split()  # noqa: SIM905
 )
+"""Abbreviations in capitals only: `he was ill.` ends a sentence, `Springfield, Ill.,` does not."""
 _BEFORE_NUMBERS = frozenset({"no", "nos", "op", "fig", "vol", "p", "pp", "art", "sec", "ch", "nr"})
 _SHORTENED = frozenset({"'em", "'tis", "'twas", "'cause", "'til", "'till", "'bout", "'n", "n"})
 CLITICS = frozenset({"n't", "'t", "'s", "'re", "'ve", "'ll", "'d", "'m"})
@@ -38,8 +41,8 @@ _SCAN = re.compile(
     | (?P<dots>\.{2,}|…)
     | (?P<dash>--+|[–—―])
     | (?P<run>[:;]-?[()DP](?!\w)|\*\*+|==+|\+\++|~~+|<<+|>>+|\$\$+|\#\#+|[!?]{2,})
-    | (?P<number>\d+(?:[.,:/]\d+)*(?![\w-]))
-    | (?P<short>['’](?:em|tis|twas|cause|till?|bout|\d\ds?)(?!\w))
+    | (?P<number>\.?\d+(?:[.,:/]\d+)*(?![\w-]|[.,:/]\w))
+    | (?P<short>['’](?:em|tis|twas|cause|till?|bout|\d\ds?)(?!\w)|[A-Za-z]{1,2}\$)
     | (?P<initials>(?:[^\W\d_]\.){2,}(?!\w)|[A-Z]\.(?!\w))
     | (?P<word>\w+(?:(?:[-'’&.,@:]|\\/)\w+)*(?:-(?=$))?)
     | (?P<mark>\S)
@@ -48,6 +51,7 @@ _SCAN = re.compile(
 )
 _NEGATION = re.compile(r"(.*[^\W\d_])(n['’]t)", re.IGNORECASE)
 _NEGATION_MOSES = re.compile(r"(.*n)(['’]t)", re.IGNORECASE)
+_INNER_MOSES = re.compile(r"(.*\w)(['’]\w+)")
 _OTHER_CLITIC = re.compile(r"(.*\w\.?)(['’](?:s|re|ve|ll|d|m))", re.IGNORECASE)
 _TOGETHER = {"cannot": 3, "gonna": 3, "gotta": 3, "wanna": 3}
 _KEPT_PREFIXES = frozenset(
@@ -66,8 +70,8 @@ def split_words(text: str, style: Habits | None = None) -> list[str]:
     """
     splitter = Splitter(style or ENGLISH)
     chunks = text.split()
-    after = [*chunks[1:], ""]
-    return [word for chunk, coming in zip(chunks, after, strict=True) for word in splitter.split(chunk, coming)]
+    after = zip(chunks, [*chunks[1:], ""], strict=False)
+    return [word for chunk, coming in after for word in splitter.split(chunk, coming)]
 
 
 class Splitter:
@@ -76,23 +80,35 @@ class Splitter:
     def __init__(self, style: Habits) -> None:
         self.style = style
         self._quoted = False
+        self._before = ""
         self._plain: dict[str, tuple[str, ...]] = {}
 
     def end_line(self) -> None:
         """Quotes do not reach over lines."""
-        self._quoted = False
+        self._quoted, self._before = False, ""
 
     def split(self, chunk: str, coming: str) -> tuple[str, ...]:
         """The words of one run; `coming` is the next of its line, "" at the end of a line."""
+        before, self._before = self._before, chunk
         words = self._plain.get(chunk)
         if words is not None:
             return words
-        if chunk.isalpha() and chunk.lower() not in _TOGETHER:
-            words = self._plain[chunk] = (self._cased(chunk),)
-            return words
+        if (
+            self.style.clitics == "'t"
+            and chunk[0] == "'"
+            and chunk[1:].isalpha()
+            and before.isalpha()
+            and len(before) < 4
+        ):
+            return (chunk,)  # O 'Brien, in this form already
         if chunk.lower() in CLITICS or chunk in self.style.marks or chunk == self.style.numbers:
             self._quoted ^= chunk == '"'
             return (chunk,)
+        if chunk.isalpha() and chunk.lower() not in _TOGETHER:
+            words = self._plain[chunk] = (self._cased(chunk),)
+            return words
+        if not chunk.isascii() and any(unicodedata.category(sign) in ("Mn", "Mc") for sign in chunk):
+            return tuple(self._whole(chunk))
         return tuple(self._parts(chunk, coming))
 
     def _parts(self, chunk: str, coming: str) -> Iterator[str]:
@@ -103,10 +119,20 @@ class Splitter:
                 place += 1
                 continue
             kind, form, end = match.lastgroup, match.group(), match.end()
-            if kind == "word" and chunk[end : end + 1] == "." and _keeps_point(form, chunk[end + 1 :], coming):
+            if kind == "word" and chunk[end : end + 1] == "." and self._keeps_point(form, chunk[end + 1 :], coming):
                 form, end = form + ".", end + 1
             yield from self._words(str(kind), form, opening=place == 0 or chunk[place - 1] in _OPENS + "-–—")
             place = end
+
+    def _whole(self, chunk: str) -> Iterator[str]:
+        """A word whose letters have combining marks: cut at its ends only, since `re` has no name for such letters."""
+        begin = next((place for place, sign in enumerate(chunk) if unicodedata.category(sign)[0] in "LN"), 0)
+        end = len(chunk) - next((place for place, sign in enumerate(chunk[::-1]) if not _is_punctuation(sign)), 0)
+        for place, mark in enumerate(chunk[:begin]):
+            yield from self._words("mark", mark, opening=place == 0)
+        yield self._cased(chunk[begin:end])
+        for mark in chunk[end:]:
+            yield from self._words("mark", mark, opening=False)
 
     def _words(self, kind: str, form: str, opening: bool) -> Iterator[str]:
         style = self.style
@@ -162,6 +188,8 @@ class Splitter:
         if self.style.clitics:
             negation = _NEGATION if self.style.clitics == "n't" else _NEGATION_MOSES
             match = negation.fullmatch(form) or _OTHER_CLITIC.fullmatch(form)
+            if match is None and self.style.clitics == "'t":
+                match = _INNER_MOSES.fullmatch(form)
             if match is not None:
                 yield from self._core(match.group(1))
                 yield self._cased(match.group(2))
@@ -194,6 +222,20 @@ class Splitter:
                 return typed
         return form
 
+    def _keeps_point(self, form: str, rest: str, coming: str) -> bool:
+        """Whether the point after a word is part of it; in a text without capitals the next word has to tell."""
+        if rest.startswith("."):  # three points
+            return False
+        bare = form.lower()
+        if bare in _BEFORE_NAMES or ("." in form and all(len(part) <= 2 for part in form.split("."))):
+            return True
+        if bare in _BEFORE_NUMBERS:
+            return coming[:1].isdigit() or (coming != "" and coming == self.style.numbers)
+        small = self.style.lower and form.islower()
+        initial = small and len(form) == 1
+        shortened = bare in _IN_SMALL or initial or (bare in _CAPITAL and (form[:1].isupper() or small))
+        return shortened and bool(rest.strip("\"'’”)]}") or coming)
+
     def _cased(self, form: str) -> str:
         return form.lower() if self.style.lower else form
 
@@ -210,16 +252,8 @@ def ends_sentence(words: tuple[str, ...], chunk: str) -> bool:
 def is_abbreviation(form: str) -> bool:
     """Whether a form with a point at its end is a word with its point: `Mr.`, `U.S.`, `J.`, not `sketch.`"""
     bare = form.removesuffix(".")
-    return bare.lower() in _ABBREVIATED or "." in bare or len(bare) == 1
+    return bare.lower() in _BEFORE_NAMES | _IN_SMALL | _CAPITAL or "." in bare or len(bare) == 1
 
 
-def _keeps_point(form: str, rest: str, coming: str) -> bool:
-    """Whether the point after a word is part of it."""
-    if rest.startswith("."):  # three points
-        return False
-    bare = form.lower()
-    if bare in _BEFORE_NAMES:
-        return True
-    if bare in _BEFORE_NUMBERS:
-        return coming[:1].isdigit()
-    return bare in _ABBREVIATED and bool(rest.strip("\"'’”)]}") or coming)
+def _is_punctuation(sign: str) -> bool:
+    return unicodedata.category(sign)[0] in "PS"
