@@ -8,22 +8,32 @@ from pathlib import Path
 from typing import Any
 
 from thereafter import config as toml
+from thereafter import progress
 from thereafter.config import Table
 from thereafter.data.files import AnySource
+from thereafter.errors import OptionError
 from thereafter.inspection.trace import Trace
 from thereafter.models.task_net import Batched, TaskNet
+from thereafter.tabular import facts_html
 from thereafter.tasks import TASKS, answering, baselines, finding, fitting, store, tracing
+from thereafter.tasks.bodies import body_of
 from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.fitting import Fitted
+from thereafter.tasks.predictions import Predictions
 from thereafter.tasks.task import AnyTask, Measured
 from thereafter.terminal import show_progress
+from thereafter.training.options import TextSettings
+from thereafter.training.protocol import find_texts, form_notes, part_of
+from thereafter.training.starting import read_start
 
 
 class TaskModel:
     """A trained network for a task, with the codecs of its inputs and answers."""
 
-    def __init__(self, fitted: Fitted) -> None:
+    def __init__(self, fitted: Fitted, *, as_written: bool = False) -> None:
         self._fitted = fitted
+        self.as_written = as_written
+        """Whether inputs are read as they are, even where the training examples were pre-tokenised and they are not."""
 
     @property
     def task(self) -> AnyTask:
@@ -55,7 +65,54 @@ class TaskModel:
         Options are the task's own: a translator takes `beam` and `length_penalty`.
         """
         answers = answering.answers(self._fitted, self._examples(given), **options)
+        if not self.as_written:
+            answers = [self.task.restore(answer, self.codecs) for answer in answers]
         return answers if isinstance(given, list | tuple) else answers[0]
+
+    def tabulate(
+        self,
+        source: AnySource | None = None,
+        *,
+        text: str | None = None,
+        pretokenised: bool = False,
+        part: str | None = None,
+        encoding: str | None = None,
+        keep_licence: bool = False,
+        **options: object,
+    ) -> Predictions:
+        """Predict on a whole text, a source or `text=`: a table (`to_csv`, `to_pandas`, `to_conllu`).
+
+        A tagger cuts the text into sentences and words (a row a word), unless it is `pretokenised`: then a line is a
+        sentence, and spaces are between words. Any other task takes a line as an example (a row a line). A file is
+        read in its form, without hard line breaks and Project Gutenberg's licence, unless `keep_licence`. Options as in
+        `predict`.
+        """
+        settings = TextSettings(encoding=encoding, keep_licence=keep_licence)
+        with show_progress():
+            texts = find_texts(source, text, settings, part)
+            chosen = part_of(texts, "test")
+            for note in form_notes(chosen):
+                progress.note(note)
+            return answering.predictions(
+                self._fitted, chosen.chunks(), chosen.name, pretokenised=pretokenised, **options
+            )
+
+    def tag(
+        self,
+        source: AnySource | None = None,
+        *,
+        text: str | None = None,
+        pretokenised: bool = False,
+        part: str | None = None,
+        encoding: str | None = None,
+        keep_licence: bool = False,
+    ) -> Predictions:
+        """Tag a whole text, such as a book: see `tabulate`. `.to_conllu("book.conllu")` writes it as CoNLL-U."""
+        if self.task.kind != "tagged":
+            raise OptionError(f"the run holds the task {self.task.name!r}, which tags no words; try tabulate")
+        return self.tabulate(
+            source, text=text, pretokenised=pretokenised, part=part, encoding=encoding, keep_licence=keep_licence
+        )
 
     def explain(self, given: object) -> Any:
         """As `predict`, with the reasons for each answer (`tasks/explaining.py`): text to read, and figures.
@@ -68,7 +125,7 @@ class TaskModel:
 
     def trace(self, given: object) -> Trace:
         """What the network computed for one input, step by step: see `tasks/tracing.py` and `Trace`."""
-        return tracing.trace(self._fitted, self.task.example(given))
+        return tracing.trace(self._fitted, self.task.prepare(given, self.codecs))
 
     def score(self, source: AnySource, *, part: str = "test", **options: object) -> Measured:
         """Measure its answers on examples with answers; of a corpus, on its test part. Options as in `predict`."""
@@ -97,11 +154,21 @@ class TaskModel:
         """Save as a run folder."""
         return store.save(self._fitted, Path(run))
 
+    def _repr_html_(self) -> str:
+        """In a notebook: what it is and was trained on."""
+        about = self.config
+        facts = {"task": about["task"], "source": about["source"]["name"], **about[self.task.name]}
+        for line in self.log:
+            if line.get("event") == "trained":
+                facts |= {name: value for name, value in line.items() if name != "event"}
+        return facts_html(facts, repr(self))
+
     def __repr__(self) -> str:
         return f"<TaskModel {self.config['task']} from {self.config['source']['name']}>"
 
     def _examples(self, given: object) -> list[object]:
-        return [self.task.example(one) for one in (given if isinstance(given, list | tuple) else [given])]
+        inputs = given if isinstance(given, list | tuple) else [given]
+        return [self.task.example(one) if self.as_written else self.task.prepare(one, self.codecs) for one in inputs]
 
 
 def train_task(
@@ -111,17 +178,20 @@ def train_task(
     *,
     valid: AnySource | None = None,
     out: str | PathLike[str] | None = None,
+    start_from: str | PathLike[str] | None = None,
 ) -> TaskModel:
     """Train a network for a task on examples; see `api.train`."""
     known: AnyTask = TASKS.load(task)
-    settings, training = fitting.settle(known, dict(options))
+    body = None if start_from is None else body_of(read_start(Path(start_from)))
+    settings, training = fitting.settle(known, dict(options), body)
+    folder = None if out is None else Path(out)
     with show_progress():
-        return TaskModel(store.train(known, source, valid, settings, training, None if out is None else Path(out)))
+        return TaskModel(store.train(known, source, valid, settings, training, folder, body))
 
 
-def load_task(run: str | PathLike[str]) -> TaskModel:
+def load_task(run: str | PathLike[str], *, as_written: bool = False) -> TaskModel:
     """The trained task of a run folder; FormatError if it holds a language model."""
-    return TaskModel(store.load(Path(run)))
+    return TaskModel(store.load(Path(run)), as_written=as_written)
 
 
 def resume_task(run: str | PathLike[str]) -> TaskModel:

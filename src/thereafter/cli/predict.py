@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import app, writable
+from thereafter.cli.app import Encoding, app, writable
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.config import Table
 from thereafter.errors import OptionError
+
+if TYPE_CHECKING:
+    from thereafter.task_model import TaskModel
+
+
+def _table_file(path: Path | None) -> Path | None:
+    """The file of the predictions. An unknown file ending is refused before anything is predicted."""
+    if path is not None:
+        from thereafter.tasks.predictions import check_file
+
+        check_file(path)
+    return path
 
 
 @app.command()
@@ -21,6 +35,32 @@ def predict(
             help="Inputs of the task. Default: each line of standard input; a blank line gives a blank line."
         ),
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--in", help="A whole text instead: a file, a folder, a 'glob*', - or a corpus.", metavar="SOURCE"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            callback=_table_file,
+            help="Write a table to this file: .csv, .tsv or .json; of a tagger .conllu too.",
+        ),
+    ] = None,
+    pretokenised: Annotated[
+        bool,
+        typer.Option(
+            "--pretokenised",
+            help="A line is a sentence, with spaces between its words. Default: text is cut into sentences and words.",
+        ),
+    ] = False,
+    keep_licence: Annotated[
+        bool, typer.Option("--keep-licence", help="Keep Project Gutenberg's header and licence of a file.")
+    ] = False,
+    encoding: Encoding = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
     score: Annotated[
         str | None, typer.Option(help="Score the model on these examples instead: a file or a corpus.")
     ] = None,
@@ -36,34 +76,78 @@ def predict(
     """Predict with a model that was trained for a task.
 
     Example: thereafter predict runs/tagger "the cat sat on the mat"
+
+    Example: thereafter predict runs/tagger --in book.txt --out book.conllu
     """
     from thereafter.task_model import load_task
 
-    if score is not None and (texts or explain or trace):
-        raise OptionError("--score takes neither texts nor --explain nor --trace; leave them out")
+    tabled = source is not None or out is not None or pretokenised or as_csv or as_json
+    if score is not None and (texts or explain or trace or tabled):
+        raise OptionError("--score takes neither texts nor --in, --explain, --trace and tables; leave them out")
+    if tabled and (explain or trace):
+        raise OptionError("--explain and --trace take texts, and print no table; leave out --in, --out, --csv, --json")
     options: Table = {} if beam is None else {"beam": beam}
     model = load_task(run)
     if score is not None:
         typer.echo(model.score(score, **options))
-        return
-    if trace is not None:
-        if texts is None or len(texts) != 1 or explain or beam is not None:
-            raise OptionError(
-                f"--trace takes one text and no other option; got {len(texts or [])} texts; try: predict {run} 'a text'"
-            )
-        recorded = model.trace(texts[0])
-        typer.echo(_describe(recorded.about["answer"]))
-        typer.echo(f"saved {recorded.save(trace)}")
-        return
-    lines = texts or _standard_input()
+    elif trace is not None:
+        _save_trace(model, run, texts or [], trace, plain=not explain and beam is None)
+    elif tabled:
+        reading: Table = {"pretokenised": pretokenised, "keep_licence": keep_licence, "encoding": encoding}
+        _print_table(model, texts, source, reading | options, out, as_csv=as_csv, as_json=as_json)
+    else:
+        _print_answers(model, texts or _standard_input(), options, explain=explain)
+
+
+def _print_table(
+    model: TaskModel, texts: list[str] | None, source: str | None, options: Table, out: Path | None, *,
+    as_csv: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Predict on a whole text; write the table to a file, print it, or print the answers, one a line."""
+    from thereafter.tasks.predictions import check_file, summarise
+
+    if texts and source is not None:
+        raise OptionError(f"got both {len(texts)} texts and --in {source}; expected one of them")
+    if out is not None:
+        check_file(out, model.task.kind)
+    given = None if texts is None else "\n".join(" ".join(text.split()) for text in texts)
+    began = time.perf_counter()
+    predictions = model.tabulate(None if texts else source or "-", text=given, **options)
+    took = time.perf_counter() - began
+    note = f"; {predictions.note}" if predictions.note else ""
+    typer.echo(f"predicted {summarise(predictions.items)} in {took:.1f} s{note}", err=True)
+    printed = print_rows(predictions.to_rows(), as_csv=as_csv, as_json=as_json) if as_csv or as_json else False
+    if out is not None:
+        typer.echo(f"saved {predictions.write(out)}", err=True)
+    elif not printed:
+        for one in predictions.items:
+            typer.echo(one)
+
+
+def _print_answers(model: TaskModel, lines: list[str], options: Table, *, explain: bool) -> None:
+    """An answer a line; a blank line stays one."""
+    from thereafter.tasks.task import describe
+
     inputs = [text for text in lines if text.strip()]
     if explain:
         answers = [f"{text}\n{explained}" for text, explained in zip(inputs, model.explain(inputs), strict=True)]
     else:
-        answers = [_describe(answer) for answer in model.predict(inputs, **options)]
+        answers = [describe(answer) for answer in model.predict(inputs, **options)]
     remaining = iter(answers)
     for text in lines:
         typer.echo(next(remaining) if text.strip() else "")
+
+
+def _save_trace(model: TaskModel, run: str, texts: list[str], path: Path, *, plain: bool) -> None:
+    from thereafter.tasks.task import describe
+
+    if len(texts) != 1 or not plain:
+        raise OptionError(
+            f"--trace takes one text and no other option; got {len(texts)} texts; try: predict {run} 'a text'"
+        )
+    recorded = model.trace(texts[0])
+    typer.echo(describe(recorded.about["answer"]))
+    typer.echo(f"saved {recorded.save(path)}")
 
 
 def _standard_input() -> list[str]:
@@ -72,11 +156,3 @@ def _standard_input() -> list[str]:
 
     text = resolve("-").parts["text"].text()
     return text.removesuffix("\n").split("\n") if text else []
-
-
-def _describe(answer: object) -> str:
-    """A label or a text as it is, tags with spaces between them, words for a blank with their probabilities."""
-    if not isinstance(answer, list):
-        return str(answer)
-    parts = [part if isinstance(part, str) else f"{part[0]} {part[1]:.1%}".replace("%", " %") for part in answer]
-    return (" " if all(isinstance(part, str) for part in answer) else ", ").join(parts)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from thereafter import progress
-from thereafter.errors import OptionError, nearest
+from thereafter.errors import EmptyCorpusError, OptionError, nearest
 from thereafter.models.task_net import Batched
 from thereafter.tasks import batching
 from thereafter.tasks.fitting import Fitted
+from thereafter.tasks.predictions import Predicted, Predictions
 from thereafter.tasks.shown import Explained
 
 _ROWS, _PLACES = 64, 64 * 64  # examples at a time, padding included
@@ -21,23 +22,54 @@ T = TypeVar("T")
 def answers(fitted: Fitted, examples: Sequence[object], **options: object) -> list[object]:
     """The answer to every example; options are those that the task is `asked` with."""
     task, net, codecs = fitted.task, fitted.net, fitted.codecs
+    _check_options(fitted, options)
+    return _in_batches(fitted, examples, lambda batch, _: task.answers_with(net, batch, codecs, options))
+
+
+def predictions(
+    fitted: Fitted, chunks: Iterable[str], name: str, *, pretokenised: bool = False, **options: object
+) -> Predictions:
+    """The answers to all examples of a text, as a table."""
+    task, net, codecs = fitted.task, fitted.net, fitted.codecs
+    _check_options(fitted, options)
+    texts, examples = [], []
+    for text, example in task.cut(chunks, codecs, pretokenised=pretokenised):
+        texts.append(text)
+        examples.append(example)
+    if not examples:
+        raise EmptyCorpusError(f"{name} holds nothing to predict on; expected text that is not empty")
+
+    def ask(batch: Batched, places: list[int]) -> Sequence[Predicted]:
+        chosen = [examples[place] for place in places]
+        return task.tabulate(net, batch, [texts[place] for place in places], chosen, codecs, options)
+
+    items = _in_batches(fitted, examples, ask)
+    choices, note = tuple(task.choices(codecs)), task.explain_probabilities(net)
+    return Predictions(tuple(items), name, task.numbered, choices, note)
+
+
+def _check_options(fitted: Fitted, options: Mapping[str, object]) -> None:
+    task = fitted.task
     for name in options:
         if name not in task.asked:
             known = nearest(name, sorted(task.asked)) if task.asked else "it has none"
             raise OptionError(f"the task {task.name!r} answers without an option {name!r}; {known}")
-    return _in_batches(fitted, examples, lambda batch, _: task.answers_with(net, batch, codecs, options))
 
 
 def explanations(fitted: Fitted, examples: Sequence[object]) -> list[Explained]:
     """The answer to every example with the evidence for it."""
     task, net, codecs = fitted.task, fitted.net, fitted.codecs
-    return _in_batches(fitted, examples, lambda batch, chosen: task.explain(net, batch, chosen, codecs))
+
+    def ask(batch: Batched, places: list[int]) -> Sequence[Explained]:
+        return task.explain(net, batch, [examples[place] for place in places], codecs)
+
+    return _in_batches(fitted, examples, ask)
 
 
 def _in_batches(
-    fitted: Fitted, examples: Sequence[object], ask: Callable[[Batched, list[object]], Sequence[T]]
+    fitted: Fitted, examples: Sequence[object], ask: Callable[[Batched, list[int]], Sequence[T]]
 ) -> list[T]:
-    """The results of `ask(batch, its examples)` for all examples, in their order."""
+    """The results of `ask(batch, the places of its examples)` for all examples, in their order."""
     plan = batching.batches(fitted.task.lengths(examples, fitted.codecs), _ROWS, _PLACES, shuffle=False)
     places: list[int] = []
     results: list[T] = []
@@ -46,6 +78,6 @@ def _in_batches(
             chosen = plan.examples(k).tolist()
             batch = fitted.task.batch([examples[place] for place in chosen], fitted.codecs).to(fitted.net.device)
             places += chosen
-            results += ask(batch, [examples[place] for place in chosen])
+            results += ask(batch, chosen)
             advance(len(chosen))
     return [answer for _, answer in sorted(zip(places, results, strict=True), key=lambda pair: pair[0])]

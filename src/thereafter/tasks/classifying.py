@@ -17,6 +17,7 @@ from thereafter.evaluation.classes import Classes, measure_classes
 from thereafter.models.classifier import ClassBatch, Classifier, ClassifierSettings
 from thereafter.tasks.explaining import LabelExplained
 from thereafter.tasks.lexicon import Lexicon, padded
+from thereafter.tasks.predictions import LabelledPrediction
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
 from thereafter.text.labelled import LabelledText, read_labelled, require_known_labels
@@ -70,6 +71,27 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
 
     def answers(self, net: Classifier, batch: ClassBatch, codecs: ClassCodecs) -> list[str]:
         return [codecs["labels"].forms[best] for best in net.decide(batch).argmax(-1).tolist()]
+
+    def tabulate(
+        self,
+        net: Classifier,
+        batch: ClassBatch,
+        texts: Sequence[str],
+        examples: Sequence[LabelledText],
+        codecs: ClassCodecs,
+        options: Mapping[str, object],
+    ) -> list[LabelledPrediction]:
+        """The label of every text with the probability of all labels."""
+        names = codecs["labels"].forms
+        p_BK = net.decide(batch)
+        rows = zip(texts, p_BK.argmax(-1).tolist(), p_BK.tolist(), strict=True)
+        return [LabelledPrediction(text, names[best], dict(zip(names, p_K, strict=True))) for text, best, p_K in rows]
+
+    def choices(self, codecs: ClassCodecs) -> list[str]:
+        return codecs["labels"].forms
+
+    def explain_probabilities(self, net: Classifier) -> str:
+        return "probabilities are those of the softmax over all labels"
 
     def explain(
         self, net: Classifier, batch: ClassBatch, examples: Sequence[LabelledText], codecs: ClassCodecs

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import ClassVar, TypedDict, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from thereafter import progress
 from thereafter.errors import OptionError
 from thereafter.evaluation.tagging import TaggingScore, measure_tagging
 from thereafter.models.tagger import TagBatch, Tagger, TaggerSettings
 from thereafter.tasks.explaining import TagsExplained
 from thereafter.tasks.lexicon import PAD, Lexicon, padded
+from thereafter.tasks.predictions import TaggedWords
 from thereafter.tasks.shown import Shown
+from thereafter.tasks.tag_reading import habits_of, reader_of
 from thereafter.tasks.task import Task
 from thereafter.text.conll import TaggedSentence, read_tagged, require_known_tags
+from thereafter.text.pretokenised_words import Splitter
+from thereafter.text.written import WrittenSentence, split_sentence, split_text
 
 _RARE = 2  # words met less often are learned as the unknown one
+_CUTTING = "text cut into sentences and words, marks apart (--pretokenised: a sentence a line, spaces between words)"
 _SHOWN = 3  # tags of a word that an explanation names
 
 
@@ -40,6 +46,7 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
     settings = TaggerSettings
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 12.0, "batch": 32, "rate": 2e-3, "steps": 40}
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"layers": ("", "step")}
+    numbered = "sentence"
 
     def read(self, files: Sequence[Path]) -> list[TaggedSentence]:
         return [sentence for path in files for sentence in read_tagged(path)]
@@ -71,7 +78,7 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
         distinct = {word: place for place, word in enumerate(dict.fromkeys(w for one in examples for w in one.words))}
         # padding is spelled too, by the padding character: a word must have at least one
         spellings = [codecs["letters"].encode(word) for word in distinct] + [codecs["letters"].encode([PAD])]
-        words = padded([codecs["words"].encode(word.lower() for word in one.words) for one in examples])
+        words = padded([codecs["words"].encode(_forms(one, codecs)) for one in examples])
         spelled = padded([np.array([distinct[word] for word in one.words]) for one in examples], fill=len(distinct))
         tags = None
         if all(one.tags for one in examples):
@@ -104,7 +111,7 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
                     tuple((names[tag], p) for tag, p in zip(best, ps, strict=True))
                     for best, ps in zip(best_TK[: len(one)], p_TK[: len(one)], strict=True)
                 ),
-                tuple(word.lower() in words for word in one.words),
+                tuple(form in words for form in _forms(one, codecs)),
             )
             for one, tags, p_TK, best_TK in rows
         ]
@@ -116,19 +123,86 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
         return Shown(list(example.words), list(tags), {"p": (("step", "tag"), p_TK)}, {"answer": answer})
 
     def example(self, given: object) -> TaggedSentence:
-        """A sentence with spaces between its words; or a `TaggedSentence`, whose tags are ignored."""
-        words = given.words if isinstance(given, TaggedSentence) else str(given).split()
-        if not words:
-            raise OptionError("a sentence to tag has no words; expected at least one; try 'the cat sat'")
-        return TaggedSentence(tuple(words), ())
+        """A sentence as people write it or with spaces between its words; or a `TaggedSentence`, whose tags are
+        ignored."""
+        return _without_tags(given) or _require_words(split_sentence(str(given)))
+
+    def prepare(self, given: object, codecs: TagCodecs) -> TaggedSentence:
+        ready = _without_tags(given)
+        if ready is not None:
+            return ready
+        sentence = split_sentence(str(given), Splitter(habits_of(codecs["words"])))
+        return reader_of(codecs["words"], codecs["letters"])(_require_words(sentence))
+
+    def cut(
+        self, chunks: Iterable[str], codecs: TagCodecs, *, pretokenised: bool = False
+    ) -> Iterator[tuple[str, TaggedSentence]]:
+        """Sentences, cut into words as the corpus of the tagger cuts them."""
+        cutting = "a line is a sentence, with spaces between its words" if pretokenised else _CUTTING
+        progress.note(f"words: {cutting}")
+        habits, read = habits_of(codecs["words"]), reader_of(codecs["words"], codecs["letters"])
+        for sentence in split_text(chunks, pretokenised=pretokenised, habits=habits):
+            yield sentence.text, read(sentence)
+
+    def tabulate(
+        self,
+        net: Tagger,
+        batch: TagBatch,
+        texts: Sequence[str],
+        examples: Sequence[TaggedSentence],
+        codecs: TagCodecs,
+        options: Mapping[str, object],
+    ) -> list[TaggedWords]:
+        """The tags of every sentence with their probabilities."""
+        names = codecs["tags"].forms
+        p_BTK = net.probabilities(batch)
+        best_BT = p_BTK.argmax(-1).tolist() if net.crf is None else net.decide(batch)
+        tagged = []
+        for one, best_T, p_TK in zip(examples, best_BT, p_BTK.cpu().numpy(), strict=True):
+            chosen_T = np.array(best_T[: len(one)], np.int64)
+            p_T = p_TK[np.arange(len(one)), chosen_T].astype(np.float64)
+            known = tuple(form in codecs["words"] for form in _forms(one, codecs))
+            words, joined = (one.forms, one.joined) if isinstance(one, WrittenSentence) else (one.words, ())
+            tags = tuple(names[tag] for tag in chosen_T.tolist())
+            tagged.append(TaggedWords(words, tags, tuple(p_T.tolist()), known, joined or (False,) * len(one)))
+        return tagged
+
+    def choices(self, codecs: TagCodecs) -> list[str]:
+        return codecs["tags"].forms
+
+    def explain_probabilities(self, net: Tagger) -> str:
+        if net.crf is None:
+            return "probabilities are those of the softmax, each word's tag by itself"
+        return "probabilities are the marginals of the CRF: of each word's tag, whatever the other tags are"
 
     def measure(
         self, examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]], codecs: TagCodecs
     ) -> TaggingScore:
-        words = [[word.lower() for word in one.words] for one in examples]
+        words = [_forms(one, codecs) for one in examples]
         # a word met once is learned as the unknown one, but it is not unknown: it is rare
         met = codecs["words"].counts or set(codecs["words"].forms)
         return measure_tagging([one.tags for one in examples], answers, words, met)
+
+
+def _without_tags(given: object) -> TaggedSentence | None:
+    """A sentence that is cut into words already; None for anything else."""
+    if not isinstance(given, TaggedSentence):
+        return None
+    return given if isinstance(given, WrittenSentence) else _require_words(TaggedSentence(given.words, ()))
+
+
+Sentence = TypeVar("Sentence", bound=TaggedSentence)
+
+
+def _require_words(sentence: Sentence) -> Sentence:
+    if not sentence.words:
+        raise OptionError("a sentence to tag has no words; expected at least one; try 'the cat sat'")
+    return sentence
+
+
+def _forms(one: TaggedSentence, codecs: TagCodecs) -> list[str]:
+    """The words of a sentence as they are numbered: without their case."""
+    return [word.lower() for word in one.words]
 
 
 TAGGING = Tagging()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Generic, Never, Protocol, Self, TypeVar, runtime_checkable
 
@@ -16,7 +16,9 @@ from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.tasks.codecs import Codecs
+from thereafter.tasks.predictions import PlainPrediction, Predicted
 from thereafter.tasks.shown import Explained, Shown
+from thereafter.text.form import split_lines
 from thereafter.text.sources import TEXT_FILES
 
 
@@ -69,6 +71,8 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
 
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """For a trace: the recurrent layers, each with the prefix of its arrays and the axis of its steps."""
+    numbered: ClassVar[str] = "number"
+    """The column of a table of predictions that counts the examples."""
 
     def configured(self, settings: S) -> Self:
         """The task as these settings want it."""
@@ -118,6 +122,41 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     def example(self, given: object) -> E:
         """An example without its answer, from what a user hands to `predict`."""
 
+    def prepare(self, given: object, codecs: C) -> E:
+        """`example`, as these codecs read it: words are cut as those of the training examples were."""
+        return self.example(given)
+
+    def restore(self, answer: A, codecs: C) -> A:
+        """An answer as people write it, where the training examples were written otherwise."""
+        return answer
+
+    def cut(self, chunks: Iterable[str], codecs: C, *, pretokenised: bool = False) -> Iterator[tuple[str, E]]:
+        """The examples without answers that a text holds, each as it stands there: a line each, empty ones left out.
+
+        `pretokenised` text is a sentence a line with spaces between its words.
+        """
+        for line in split_lines(chunks):
+            if line.strip():
+                yield line.strip(), self.prepare(line, codecs)
+
+    def tabulate(
+        self, net: N, batch: X, texts: Sequence[str], examples: Sequence[E], codecs: C, options: Mapping[str, object]
+    ) -> Sequence[Predicted]:
+        """The answer to every example of a batch as rows of a table; `texts` are the examples as they stood."""
+        answers = self.answers_with(net, batch, codecs, options)
+        return [
+            PlainPrediction(text, describe(self.restore(answer, codecs)))
+            for text, answer in zip(texts, answers, strict=True)
+        ]
+
+    def choices(self, codecs: C) -> Sequence[str]:
+        """The tags or labels that an answer is made of; none where answers are free."""
+        return ()
+
+    def explain_probabilities(self, net: N) -> str:
+        """What the probabilities of a table are, in words; nothing where it has none."""
+        return ""
+
     def explain(self, net: N, batch: X, examples: Sequence[E], codecs: C) -> Sequence[Explained]:
         """Every answer of a batch with the evidence for it."""
         raise OptionError(f"the task {self.name!r} explains nothing beyond its answer; try predict")
@@ -133,3 +172,11 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
 
 AnyTask = Task[object, object, Batched, TaskNet[Batched], object, Codecs]
 """A task whose examples, batches and answers are passed on without being looked into."""
+
+
+def describe(answer: object) -> str:
+    """A label or a text as it is, tags with spaces between them, words for a blank with their probabilities."""
+    if not isinstance(answer, list):
+        return str(answer)
+    parts = [part if isinstance(part, str) else f"{part[0]} {part[1]:.1%}".replace("%", " %") for part in answer]
+    return (" " if all(isinstance(part, str) for part in answer) else ", ").join(parts)
