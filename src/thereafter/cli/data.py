@@ -7,16 +7,27 @@ from typing import Annotated
 import typer
 
 from thereafter.cli.app import data_app
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.tabular import Row
 
 
 @data_app.command(name="list")
-def data_list() -> None:
-    """List the named corpora and where each one is."""
+def data_list(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
+    """List the named corpora and where each one is.
+
+    Example: thereafter data list --csv
+    """
     from thereafter.data import corpora
 
-    for name in corpora.names():
-        card = corpora.card(name)
-        typer.echo(f"{name:<16} {card.tokens:<6} {card.title}\n{'':<24}{corpora.status(name)}")
+    cards = {name: corpora.card(name) for name in corpora.names()}
+    rows: list[Row] = [
+        {"name": name, "tokens": card.tokens, "title": card.title, "status": corpora.status(name)}
+        for name, card in cards.items()
+    ]
+    if print_rows(rows, as_csv=as_csv, as_json=as_json):
+        return
+    for row in rows:
+        typer.echo(f"{row['name']:<16} {row['tokens']:<6} {row['title']}\n{'':<24}{row['status']}")
 
 
 @data_app.command(name="get")

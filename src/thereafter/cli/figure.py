@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from thereafter.cli.app import app
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.errors import OptionError
+from thereafter.tabular import Row
 
 
 @app.command()
@@ -21,17 +24,31 @@ def figure(
     out: Annotated[
         Path | None, typer.Option(help="File to write: .html, .png, .svg, .csv or .json. Default: NAME.html.")
     ] = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
 ) -> None:
     """Draw a figure from saved measurements, traces or run folders.
+
+    --csv and --json are for the list of figures; the numbers of a figure are written by --out NAME.csv.
 
     Example: thereafter figure training-curves runs/rnn runs/lstm --out curves.html
     """
     from thereafter.figures.catalogue import FIGURES, draw
 
     if not name:
+        rows: list[Row] = [
+            {"name": known, "shows": row.shows, "takes": row.takes, "made_by": row.made_by}
+            for known, row in FIGURES.items()
+        ]
+        if print_rows(rows, as_csv=as_csv, as_json=as_json):
+            return
         for known, row in FIGURES.items():
             typer.echo(f"{known:26}{row.shows}\n{'':26}from: {row.made_by}")
         return
+    if as_csv or as_json:
+        raise OptionError(
+            f"--csv and --json print the list of figures; for the numbers of this one try --out {name}.csv"
+        )
     from thereafter.figures.export import write
 
     pictures = draw(name, files or [])

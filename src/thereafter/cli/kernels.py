@@ -5,10 +5,12 @@ from __future__ import annotations
 import typer
 
 from thereafter.cli.app import app
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.tabular import Row
 
 
 @app.command()
-def kernels() -> None:
+def kernels(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
     """List the kernels of recurrent layers: which run on this machine, and why the others do not.
 
     Also what is known about the processor, and where each figure comes from.
@@ -25,5 +27,8 @@ def kernels() -> None:
     lines |= processor().lines()
     lines["threads"] = f"torch uses {torch.get_num_threads()} of {usable()} processors"
     lines["bfloat16"] = onednn.status()
+    rows: list[Row] = [{"name": name, "status": text} for name, text in lines.items()]
+    if print_rows(rows, as_csv=as_csv, as_json=as_json):
+        return
     for name, text in lines.items():
         typer.echo(f"{name:<10} {text}")

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from thereafter.cli.app import Run, app, load
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.tabular import Row
 
 
 @app.command()
@@ -14,10 +16,18 @@ def neighbours(
     run: Run,
     word: Annotated[str, typer.Argument(help="A token of the model, with or without its leading space.")],
     k: Annotated[int, typer.Option("-k", "--k", help="How many words to list.")] = 10,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the words with the most similar embeddings, by cosine similarity (neural models).
 
     Example: thereafter neighbours runs/book cat -k 5
+
+    Example: thereafter neighbours runs/book cat -k 100 --csv > cat.csv
     """
-    for piece, cosine in load(run).neighbours(word, k):
+    near = load(run).neighbours(word, k)
+    rows: list[Row] = [{"token": piece, "cosine": cosine} for piece, cosine in near]
+    if print_rows(rows, as_csv=as_csv, as_json=as_json):
+        return
+    for piece, cosine in near:
         typer.echo(f"{cosine:9.6f}  {piece!r}")

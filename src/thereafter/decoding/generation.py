@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from thereafter.decoding.warping import Warping, check_penalty
 from thereafter.decoding.writing import Detokenizer, Written
 from thereafter.errors import OptionError
 from thereafter.models.base import Ids, S, SequenceModel
+from thereafter.tabular import Row, Tabular, html_table
 
 
 class GenerationOptions(TypedDict, total=False):
@@ -145,7 +147,7 @@ class Prompted(Generic[S]):
 
 
 @dataclass(frozen=True)
-class Generated:
+class Generated(Tabular):
     """A text with what it is made of.
 
     `tokens` are the new ones, including the one that completed a stop string; `log_probs` are their log probabilities
@@ -160,6 +162,17 @@ class Generated:
     def log_prob(self) -> float:
         """log p of all new tokens together."""
         return math.fsum(self.log_probs)
+
+    def to_rows(self) -> list[Row]:
+        """A row a new token: its place, its id, log p in nats and in bits."""
+        return [
+            {"place": place, "token": token, "log_prob": logp, "bits": -logp / math.log(2)}
+            for place, (token, logp) in enumerate(zip(self.tokens, self.log_probs, strict=True))
+        ]
+
+    def _repr_html_(self) -> str:
+        """The text, then its tokens."""
+        return f"<pre>{html.escape(self.text)}</pre>{html_table(self.to_rows())}"
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from thereafter.config import Table
 from thereafter.errors import EmptyCorpusError, OptionError
+from thereafter.tabular import Row, Tabular
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,10 @@ class ClassScore:
     def __add__(self, other: ClassScore) -> ClassScore:
         return ClassScore(self.right + other.right, self.predicted + other.predicted, self.support + other.support)
 
+    def row(self, by: str, name: str) -> Row:
+        """A row of a table of several: what it is one of, which, its figures."""
+        return {"by": by, "name": name, **self.as_dict()}
+
     def as_dict(self) -> dict[str, float]:
         """Counts and quotients, for JSON."""
         counts = {"right": self.right, "predicted": self.predicted, "support": self.support}
@@ -71,7 +76,7 @@ class ClassScore:
 
 
 @dataclass(frozen=True)
-class Classes:
+class Classes(Tabular):
     """The verdicts over many texts: how often a text of one class was given another (`counts`, gold first)."""
 
     labels: tuple[str, ...]
@@ -131,6 +136,11 @@ class Classes:
             "labels": list(self.labels),
             "confusion": self.confusion.tolist(),
         }
+
+    def to_rows(self) -> list[Row]:
+        """A row for all texts, whose precision, recall and F1 are the accuracy, and one for each class."""
+        rows = [ClassScore(self.right, self.total, self.total).row("all", "")]
+        return rows + [score.row("class", label) for label, score in self.per_class.items()]
 
     def __str__(self) -> str:
         return (

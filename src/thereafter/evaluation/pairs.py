@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from thereafter.config import Table
 from thereafter.evaluation.translation import Translation, measure_translation
 from thereafter.packages import installed
+from thereafter.tabular import Row, Tabular
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Pairs(Tabular):
     """Shares from 0 to 1; `translation` is None where sacreBLEU is not installed. `answers` are those measured."""
 
     exact: float
@@ -28,6 +29,14 @@ class Pairs:
         """All figures and the answers, for JSON."""
         figures: Table = {"exact": self.exact, "words": self.words, "sentences": self.sentences}
         return figures | (self.translation.as_dict() if self.translation else {}) | {"answers": list(self.answers)}
+
+    def to_rows(self) -> list[Row]:
+        """A row for all sentences; with BLEU, one for each bin of source lengths too, which has BLEU alone."""
+        shares: Row = {"exact": self.exact, "words": self.words}
+        if self.translation is None:
+            return [{"words_of_source": "all", "sentences": self.sentences} | shares]
+        whole, *bins = self.translation.to_rows()
+        return [whole | shares] + [one | dict.fromkeys(shares) for one in bins]
 
     def __str__(self) -> str:
         shares = f"{self.exact:.1%} exact, {self.words:.1%} of words in their places"

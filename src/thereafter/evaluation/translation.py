@@ -18,6 +18,7 @@ from thereafter import progress
 from thereafter.config import Table
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.packages import require
+from thereafter.tabular import Row, Tabular
 
 BINS = ((1, 5), (6, 10), (11, 15), (16, 20), (21, 30), (31, None))
 """Lengths of sources that are shown together, both ends included; None is without end."""
@@ -38,7 +39,7 @@ class LengthBin:
 
 
 @dataclass(frozen=True)
-class Translation:
+class Translation(Tabular):
     """The scores of a corpus, 0 to 100. `precisions` are BLEU's p_1 to p_4; `ratio` is words to reference words."""
 
     bleu: float
@@ -55,6 +56,14 @@ class Translation:
         """All figures, for JSON."""
         figures = asdict(self)
         return figures | {"precisions": list(self.precisions), "by_length": [asdict(one) for one in self.by_length]}
+
+    def to_rows(self) -> list[Row]:
+        """A row for all sentences and one for each bin of source lengths, which has no chrF."""
+        whole: Row = {"words_of_source": "all", "sentences": self.sentences, "bleu": self.bleu, "chrf": self.chrf}
+        return [whole] + [
+            {"words_of_source": one.name, "sentences": one.sentences, "bleu": one.bleu, "chrf": None}
+            for one in self.by_length
+        ]
 
     def __str__(self) -> str:
         return (

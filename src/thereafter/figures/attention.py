@@ -29,7 +29,10 @@ def by_key(trace: Trace) -> NDArray[np.float64]:
 
 
 def head_maps(trace: Trace, *, model: str, text: str) -> Figure:
-    """One map for each head of each layer: rows read, columns are read (Vaswani et al. 2017)."""
+    """One map for each head of each layer: rows read, columns are read (Vaswani et al. 2017).
+
+    Example: figures.head_maps(lm.trace("the keys to the cabinet are here"), model="transformer", text="book.txt")
+    """
     weights = by_key(trace)
     layers, heads, steps, _ = weights.shape
     subplots = require("plotly.subplots", "drawing a picture")
@@ -75,7 +78,10 @@ def head_maps(trace: Trace, *, model: str, text: str) -> Figure:
 
 
 def positions(table_CH: NDArray[np.float64], *, kind: str, model: str) -> Figure:
-    """Positional encodings, and the cosine similarity of every two positions."""
+    """Positional encodings, and the cosine similarity of every two positions.
+
+    Example: figures.positions(table, kind="sinusoidal", model="transformer")
+    """
     table = np.asarray(table_CH, dtype=np.float64)
     subplots = require("plotly.subplots", "drawing a picture")
     grid = subplots.make_subplots(

@@ -1,10 +1,16 @@
-"""The agreement results of `thereafter compare` as measurements, one for each model and seed."""
+"""The results of `thereafter compare` as measurements: scores of all models, agreement of each model and seed."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
+from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.evaluation.verdicts import Verdicts
 from thereafter.inspection.agreement import from_tallies
@@ -20,20 +26,58 @@ def is_comparison(path: Path) -> bool:
 
 def agreements(path: Path) -> list[Measurement]:
     """The verdicts of every trial; several of one model are its seeds."""
+    with _reading(path) as stored:
+        return agreements_of(stored)
+
+
+def scores(path: Path) -> Measurement:
+    """The bits per byte of every model: a measurement "comparison"."""
+    with _reading(path) as stored:
+        return scores_of(stored)
+
+
+def agreements_of(stored: Table) -> list[Measurement]:
+    """The verdicts of every trial, from all that a comparison keeps (`Comparison.as_dict`)."""
+    source = str(stored["source"])
+    measurements = []
+    for trial in (trial for row in stored["rows"] for trial in row["trials"] if trial.get("agreement")):
+        tallies = Verdicts.from_dict(trial["agreement"])
+        text = f"{tallies.overall.total:,} test sentences of {source}"
+        measurements.append(from_tallies(tallies, {"model": str(trial["name"]), "trained_on": source, "text": text}))
+    if not measurements:
+        raise FormatError("the comparison has no agreement results; expected that of: thereafter compare agreement")
+    return measurements
+
+
+def scores_of(stored: Table) -> Measurement:
+    """Arrays [model]: `bits_per_byte` and its `spread` over seeds, `seconds`, `parameters`."""
+    rows = stored["rows"]
+    bits = [row["bits_per_byte"] for row in rows]
+    arrays = {
+        "model": np.array([str(row["name"]) for row in rows]),
+        "bits_per_byte": np.array([_number(one["mean"]) for one in bits]),
+        "spread": np.array([_number(one["spread"]) for one in bits]),
+        "seconds": np.array([_number(row["seconds"]) for row in rows]),
+        "parameters": np.array([int(row["parameters"]) for row in rows]),
+    }
+    seeds = max((len(row["trials"]) for row in rows), default=0)
+    names = ", ".join(arrays["model"].tolist())
+    about = {"model": names, "text": f"the test part of {stored['source']}", "seeds": seeds}
+    return Measurement("comparison", arrays, dict.fromkeys(arrays, ("model",)), about)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[Table]:
+    """What a file of a comparison holds; FormatError that names it where it is something else."""
     file = path / FILE if path.is_dir() else path
     try:
         stored = json.loads(file.read_text(encoding="utf-8"))
-        source = str(stored["source"])
-        trials = [trial for row in stored["rows"] for trial in row["trials"] if trial.get("agreement")]
-        measurements = []
-        for trial in trials:
-            tallies = Verdicts.from_dict(trial["agreement"])
-            text = f"{tallies.overall.total:,} test sentences of {source}"
-            measurements.append(
-                from_tallies(tallies, {"model": str(trial["name"]), "trained_on": source, "text": text})
-            )
+        yield stored
+    except FormatError as error:
+        raise FormatError(f"{file}: {error}") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise FormatError(f"{file} is not a comparison ({error}); expected what thereafter compare writes") from error
-    if not measurements:
-        raise FormatError(f"{file} has no agreement results; expected the folder of: thereafter compare agreement")
-    return measurements
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)

@@ -17,7 +17,10 @@ _PATH = "Plasma"
 
 
 def trajectory(measurement: Measurement, *, model: str, name: str = "hidden-trajectory") -> Figure:
-    """The path of a state through its first three principal components, one point a token."""
+    """The path of a state through its first three principal components, one point a token.
+
+    Example: figures.trajectory(dynamics.trajectory(lm.trace("the cat sat on the mat")), model="lstm")
+    """
     points, words = measurement["point"], [token.strip() or "¬" for token in measurement["token"].tolist()]
     letter = str(measurement.about["field"]).rpartition(".")[2]
     what = {"h": "hidden", "c": "cell"}.get(letter, letter)
@@ -56,7 +59,10 @@ def trajectory(measurement: Measurement, *, model: str, name: str = "hidden-traj
 
 
 def senses(measurement: Measurement, *, model: str) -> Figure:
-    """One static vector, many states: a word in two senses."""
+    """One static vector, many states: a word in two senses.
+
+    Example: figures.senses(senses.senses(lm.model, lm.tokenizer, "bank", contexts), model="lstm")
+    """
     subplots = require("plotly.subplots", "drawing a picture")
     word, labels = measurement.about["word"], measurement["sense"].tolist()
     kinds = list(dict.fromkeys(labels))
@@ -123,7 +129,10 @@ def senses(measurement: Measurement, *, model: str) -> Figure:
 
 
 def gate_surface(measurement: Measurement, *, model: str) -> Figure:
-    """A gate over the two sums that enter it, and where a text takes it."""
+    """A gate over the two sums that enter it, and where a text takes it.
+
+    Example: figures.gate_surface(surface.gate_surface(lm.model, lm.tokenizer, text), model="lstm")
+    """
     go = require("plotly.graph_objects", "drawing a picture")
     plot = style.canvas(width=860, height=600)
     plot.add_trace(
@@ -169,7 +178,10 @@ def gate_surface(measurement: Measurement, *, model: str) -> Figure:
 
 
 def prediction_surface(measurement: Measurement, *, model: str) -> Figure:
-    """The likeliest next word and its probability over the plane of two components."""
+    """The likeliest next word and its probability over the plane of two components.
+
+    Example: figures.prediction_surface(surface.prediction_surface(lm.model, lm.tokenizer, text), model="lstm")
+    """
     go = require("plotly.graph_objects", "drawing a picture")
     plot = style.canvas(width=900, height=640)
     height = measurement["likeliest_probability"]
@@ -226,7 +238,10 @@ def prediction_surface(measurement: Measurement, *, model: str) -> Figure:
 
 
 def saturation(measurement: Measurement, *, model: str) -> Figure:
-    """How the values of each gate are spread from shut to open."""
+    """How the values of each gate are spread from shut to open.
+
+    Example: figures.saturation(dynamics.saturation(lm.trace("the cat sat on the mat")), model="lstm")
+    """
     edges, width = measurement["edge"], float(measurement["edge"][1] - measurement["edge"][0])
     plot = style.canvas("value of the gate", f"share of the values in a bin of {width:g}", width=820)
     columns: dict[str, Sequence[Cell]] = {"gate value": ((edges[1:] + edges[:-1]) / 2).round(4).tolist()}
@@ -256,7 +271,10 @@ def saturation(measurement: Measurement, *, model: str) -> Figure:
 
 
 def timescales(measurement: Measurement, *, model: str) -> Figure:
-    """Units by how long their gate alone keeps a memory."""
+    """Units by how long their gate alone keeps a memory.
+
+    Example: figures.timescales(dynamics.timescales(lm.trace("the cat sat on the mat")), model="lstm")
+    """
     plot = style.canvas("rank of the unit", "steps until 1/e is left", width=760)
     columns: dict[str, list[Cell]] = {"layer": [], "rank": [], "steps": []}
     for place, layer in enumerate(measurement["layer"].tolist()):

@@ -25,6 +25,8 @@ def write(figures: Sequence[Figure], path: Path) -> Path:
 
     Several figures share one page; of the other formats each gets a file of its own, named after `path` and itself:
     `flow.png` becomes `flow-gradient-decay.png` and so on.
+
+    Example: figures.write([flow.figure("gradient-decay")], Path("decay.html"))
     """
     path = Path(path)
     suffix = format_of(path)

@@ -37,6 +37,8 @@ def gradient_decay(
     Of several models it is one layer of each, the last that all have (`layer` names another; word vectors, "words",
     are in all); of a single model it is all layers. Where the direct path was measured it is dotted beside its memory,
     on the scale of that memory's curve.
+
+    Example: figures.gradient_decay([instruments.gradients(rnn), instruments.gradients(lstm)])
     """
     curves = _curves(flows, layer)
     figure = canvas("distance back from the loss (steps)", "gradient, share of distance 1", width=900)
@@ -87,7 +89,10 @@ def _add_curve(
 
 
 def gradient_depth(flow: Measurement, *, name: str = "gradient-depth") -> Figure:
-    """The same norms over time and depth as a heat map, the loss on the right, the top layer above."""
+    """The same norms over time and depth as a heat map, the loss on the right, the top layer above.
+
+    Example: figures.gradient_depth(instruments.gradients(lm))
+    """
     rows = [(i, k) for i in range(len(flow["layer"])) for k in range(len(flow["field"])) if _has_field(flow, i, k)]
     labels = [f"{flow['layer'][i]} {flow['field'][k]}" for i, k in rows]
     norm_RD = np.stack([flow["norm"][i, :, k] for i, k in rows])
@@ -123,7 +128,10 @@ def gradient_depth(flow: Measurement, *, name: str = "gradient-depth") -> Figure
 
 
 def jacobian_paths(jacobians: Sequence[Measurement], *, name: str = "jacobian-paths") -> Figure:
-    """The whole product of Jacobians against the direct path, the product of gates alone."""
+    """The whole product of Jacobians against the direct path, the product of gates alone.
+
+    Example: figures.jacobian_paths([instruments.jacobians(lm)])
+    """
     figure = canvas("steps multiplied", "root mean square singular value", width=860)
     columns: dict[str, list[Cell]] = {key: [] for key in ("model", "layer", "path", "steps", "value")}
     for place, one in enumerate(jacobians):
@@ -150,7 +158,10 @@ def jacobian_paths(jacobians: Sequence[Measurement], *, name: str = "jacobian-pa
 
 
 def jacobian_spectrum(jacobians: Measurement, *, name: str = "jacobian-spectrum") -> Figure:
-    """Largest and median singular value and spectral radius of each one-step Jacobian, along the text; top layer."""
+    """Largest and median singular value and spectral radius of each one-step Jacobian, along the text; top layer.
+
+    Example: figures.jacobian_spectrum(instruments.jacobians(lm))
+    """
     i = len(jacobians["layer"]) - 1
     singular_TS = jacobians["singular"][i]
     lines = {
@@ -175,7 +186,10 @@ def jacobian_spectrum(jacobians: Measurement, *, name: str = "jacobian-spectrum"
 
 
 def truncation_kept(truncations: Sequence[Measurement], *, name: str = "truncated-bptt") -> Figure:
-    """How much of the full gradient pieces of n steps keep: cosine (solid) and share of the norm."""
+    """How much of the full gradient pieces of n steps keep: cosine (solid) and share of the norm.
+
+    Example: figures.truncation_kept([instruments.truncation(lm)])
+    """
     figure = canvas("steps a gradient may travel", "agreement with the full gradient", width=860)
     columns: dict[str, list[Cell]] = {key: [] for key in ("model", "length", "cosine", "share")}
     for place, one in enumerate(truncations):

@@ -13,7 +13,10 @@ MIB = 2**20
 
 
 def time_by_length(growth: Measurement, *, name: str = "time-by-length", size: str = "") -> Figure:
-    """Seconds of one pass forward and back by sequence length, both axes logarithmic."""
+    """Seconds of one pass forward and back by sequence length, both axes logarithmic.
+
+    Example: figures.time_by_length(growth.growth({"lstm": lm.model}))
+    """
     caption = (
         f"Measured time of one training pass (forward and back) by sequence length, {_about(growth, size)}; the "
         "exponent in the legend is the slope between the two longest lengths: 1 is linear, 2 quadratic."
@@ -22,7 +25,10 @@ def time_by_length(growth: Measurement, *, name: str = "time-by-length", size: s
 
 
 def memory_by_length(growth: Measurement, *, name: str = "memory-by-length", size: str = "") -> Figure:
-    """Memory kept for the backward pass by sequence length, both axes logarithmic."""
+    """Memory kept for the backward pass by sequence length, both axes logarithmic.
+
+    Example: figures.memory_by_length(growth.growth({"lstm": lm.model}))
+    """
     caption = (
         f"Measured bytes kept for the backward pass by sequence length, {_about(growth, size)}; the exponent in the "
         "legend is the slope between the two longest lengths. With the matrix kept, attention is computed as its "
@@ -32,7 +38,10 @@ def memory_by_length(growth: Measurement, *, name: str = "memory-by-length", siz
 
 
 def state_by_length(growth: Measurement, *, name: str = "state-by-length", size: str = "") -> Figure:
-    """Size of the state that is carried to the next token, by the number of tokens read."""
+    """Size of the state that is carried to the next token, by the number of tokens read.
+
+    Example: figures.state_by_length(growth.growth({"lstm": lm.model}))
+    """
     caption = (
         f"Measured bytes of the state after so many tokens, {_about(growth, size)}: fixed in a recurrent net, keys and "
         "values of every token in a Transformer, however its attention is computed."
@@ -41,7 +50,10 @@ def state_by_length(growth: Measurement, *, name: str = "state-by-length", size:
 
 
 def bptt_memory_by_length(measurement: Measurement, *, name: str = "bptt-memory") -> Figure:
-    """Hidden states that backpropagation through time keeps, by length and truncation."""
+    """Hidden states that backpropagation through time keeps, by length and truncation.
+
+    Example: figures.bptt_memory_by_length(bptt_memory.bptt_memory())
+    """
     figure = canvas("sequence length (steps)", "hidden states kept (MiB)", width=860)
     columns: dict[str, list[Cell]] = {key: [] for key in ("truncation", "length", "states", "autograd")}
     for row, size in enumerate(measurement["truncation"].tolist()):

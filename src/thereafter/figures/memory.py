@@ -13,7 +13,10 @@ from thereafter.inspection.measurement import Measurement
 
 
 def information_decay(measurements: Sequence[Measurement]) -> Figure:
-    """Bits about the subject's number that a linear probe reads from the last layer, by words after the subject."""
+    """Bits about the subject's number that a linear probe reads from the last layer, by words after the subject.
+
+    Example: figures.information_decay([instruments.probe(lm, "number")])
+    """
     groups = by_model(measurements, "probe-number")
     plot = style.canvas("words after the subject", "bits about the subject's number")
     table: dict[str, list[Cell]] = {name: [] for name in ("model", "distance", "accuracy", "control", "bits")}
@@ -54,6 +57,8 @@ def accuracy_by_n(
     """Accuracy in a memory task by the number of steps n, a line for each model or way of training.
 
     The caption says who was `asked`, by default the names of the models, and ends with the `note`.
+
+    Example: figures.accuracy_by_n([instruments.memory(lm)])
     """
     groups = by_model(measurements, "memory")
     first = measurements[0]
@@ -85,7 +90,10 @@ def accuracy_by_n(
 
 
 def word_class_by_layer(measurements: Sequence[Measurement]) -> Figure:
-    """How well the class of a word is read from each layer, beside the control task of random classes."""
+    """How well the class of a word is read from each layer, beside the control task of random classes.
+
+    Example: figures.word_class_by_layer([instruments.probe(lm, "class")])
+    """
     groups = by_model(measurements, "probe-class")
     plot = style.canvas("layer", "accuracy of a linear probe", barmode="group")
     table: dict[str, list[Cell]] = {

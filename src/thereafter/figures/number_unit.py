@@ -25,6 +25,8 @@ def number_along(
     """The best unit of a "number-unit" measurement in both sentences, its gates, and the mean of all units' gates.
 
     The sentences differ in the subject and its verb alone, which stand at the places `subject` and `verb`.
+
+    Example: figures.number_along(best, singular, plural, subject=1, verb=6, model="lstm")
     """
     if len(singular.tokens) != len(plural.tokens):
         raise OptionError(

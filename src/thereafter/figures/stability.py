@@ -14,7 +14,10 @@ SHOWN = (1e-20, 1e20)
 
 
 def activation_stability(measurement: Measurement, *, name: str = "activation-stability") -> Figure:
-    """Largest state forward (above), gain of the gradient backward (below), a column a scale."""
+    """Largest state forward (above), gain of the gradient backward (below), a column a scale.
+
+    Example: figures.activation_stability(stability.activation_stability())
+    """
     radii, activations = measurement["radius"].tolist(), measurement["activation"].tolist()
     rows = {"state": ("step", "largest state"), "gradient": ("distance", "gradient gain")}
     figure = _panels(len(rows), radii, width=940, height=640)
@@ -58,7 +61,10 @@ def activation_stability(measurement: Measurement, *, name: str = "activation-st
 
 
 def repeated_multiplication(measurement: Measurement, *, name: str = "repeated-multiplication") -> Figure:
-    """|W^k x|, and the gradient through a linear and a tanh RNN, for eigenvalues below, at and above 1."""
+    """|W^k x|, and the gradient through a linear and a tanh RNN, for eigenvalues below, at and above 1.
+
+    Example: figures.repeated_multiplication(stability.repeated_multiplication())
+    """
     figure = canvas("multiplications, or steps back", "size, relative to the start", width=860)
     lines = {"linear": "linear RNN's gradient = |W<sup>k</sup> x|", "tanh": "tanh RNN's gradient"}
     lines["lstm"] = "LSTM's gradient along c"

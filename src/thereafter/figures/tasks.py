@@ -46,7 +46,10 @@ def measured_alignment(
 
 
 def measured_bleu(bins: Sequence[LengthBin], *, model: str, text: str, signature: str = "") -> Measurement:
-    """BLEU by source length, as `evaluation.translation` measured it: "bleu-by-length"."""
+    """BLEU by source length, as `evaluation.translation` measured it: "bleu-by-length".
+
+    Example: figures.measured_bleu(model.score("pairs.tsv").translation.by_length, model="gru", text="pairs.tsv")
+    """
     if not bins:
         raise OptionError(
             "there is no bin of lengths to draw; expected at least one; try measure_translation(sources=...)"
@@ -62,7 +65,10 @@ def measured_bleu(bins: Sequence[LengthBin], *, model: str, text: str, signature
 
 
 def measured_confusion(labels: Sequence[str], counts_KK: ArrayLike, *, model: str, text: str) -> Measurement:
-    """How often a class (row) was predicted as another (column): "confusion", of the two fields of `Classes`."""
+    """How often a class (row) was predicted as another (column): "confusion", of the two fields of `Classes`.
+
+    Example: figures.measured_confusion(score.labels, score.confusion, model="lstm", text="sst2")
+    """
     count_KK = np.asarray(counts_KK, dtype=np.int64)
     if count_KK.shape != (len(labels), len(labels)) or (count_KK < 0).any():
         raise OptionError(
@@ -80,7 +86,10 @@ def measured_confusion(labels: Sequence[str], counts_KK: ArrayLike, *, model: st
 
 
 def alignment(measurement: Measurement) -> Figure:
-    """Attention weights: a row for each output token, a column for each source token."""
+    """Attention weights: a row for each output token, a column for each source token.
+
+    Example: figures.alignment(figures.measured_alignment(source, output, weights, model="gru", text="ein Haus"))
+    """
     source, written = (_visible(measurement[side].tolist()) for side in ("source", "said"))
     weight_TS = measurement["weight"]
     rows, columns = weight_TS.shape
@@ -103,7 +112,10 @@ def alignment(measurement: Measurement) -> Figure:
 
 
 def bleu_by_length(measurements: Sequence[Measurement]) -> Figure:
-    """BLEU by the words of the source, a line a model; several of one name are seeds, drawn as their mean."""
+    """BLEU by the words of the source, a line a model; several of one name are seeds, drawn as their mean.
+
+    Example: figures.bleu_by_length([figures.measured_bleu(bins, model="gru", text="pairs.tsv")])
+    """
     groups = by_model(measurements, "bleu-by-length")
     bins = {str(name): int(low) for one in measurements for name, low in zip(one["bin"], one["low"], strict=True)}
     names = sorted(bins, key=lambda name: (bins[name], name))
@@ -157,7 +169,10 @@ def bleu_by_length(measurements: Sequence[Measurement]) -> Figure:
 
 
 def confusion(measurement: Measurement) -> Figure:
-    """A confusion matrix: numbers are counts, colours the share of the row's class."""
+    """A confusion matrix: numbers are counts, colours the share of the row's class.
+
+    Example: figures.confusion(figures.measured_confusion(labels, counts, model="lstm", text="sst2"))
+    """
     labels, count_KK = measurement["is"].tolist(), measurement["count"]
     total_K = count_KK.sum(axis=1)
     share_KK = count_KK / np.maximum(total_K, 1)[:, None]

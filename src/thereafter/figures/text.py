@@ -24,7 +24,10 @@ def temperature(
     temperatures: Sequence[float] = (0.2, 0.5, 1.0, 2.0),
     shown: int = 10,
 ) -> Figure:
-    """p_T(w) = p(w)^(1/T) / sum p(v)^(1/T): the likeliest tokens at several temperatures, and the entropy of all."""
+    """p_T(w) = p(w)^(1/T) / sum p(v)^(1/T): the likeliest tokens at several temperatures, and the entropy of all.
+
+    Example: figures.temperature(lm.distribution("the cat"), tokens, model="ngram", prompt="the cat")
+    """
     p_V = np.asarray(probability_V, dtype=np.float64)
     best = np.argsort(-p_V, kind="stable")[:shown]
     names = [_visible(tokens[i]) for i in best]
@@ -50,7 +53,10 @@ def temperature(
 
 
 def sparsity(measurement: Measurement) -> Figure:
-    """How many n-grams were counted, of how many possible, and which share of new text's n-grams was among them."""
+    """How many n-grams were counted, of how many possible, and which share of new text's n-grams was among them.
+
+    Example: figures.sparsity(sparsity.sparsity(lm.model, lm.encode("the cat sat")))
+    """
     orders = measurement["order"].tolist()
     filled = measurement["counted"] / measurement["possible"]
     subplots = require("plotly.subplots", "drawing a picture")

@@ -28,6 +28,8 @@ def gates(
     """The mean of each gate over a layer's units at every word, and how large the cell state is.
 
     `labels` are written below in place of the tokens, where these are not the words of the text.
+
+    Example: figures.gates(lm.trace("the cat that the dogs saw was asleep"), model="lstm")
     """
     if len(trace.tokens) > _STEPS:
         raise OptionError(f"the trace has {len(trace.tokens)} tokens; a picture has room for {_STEPS}; trace fewer")
@@ -79,7 +81,10 @@ def gates(
 
 
 def gates_by_class(measurement: Measurement, *, model: str, text: str) -> Figure:
-    """Mean gates by the class of the word read, with the spread over words."""
+    """Mean gates by the class of the word read, with the spread over words.
+
+    Example: figures.gates_by_class(dynamics.by_class([trace], [classes]), model="lstm", text="agreement")
+    """
     classes = measurement["class"].tolist()
     plot = style.canvas("class of the word read", "mean gate", barmode="group", width=1000)
     columns: dict[str, Sequence[Cell]] = {"class": classes, "words": measurement["count"].tolist()}
@@ -108,7 +113,10 @@ def gates_by_class(measurement: Measurement, *, model: str, text: str) -> Figure
 
 
 def training_curves(logs: Mapping[str, Sequence[LogLine]], *, text: str) -> Figure:
-    """Perplexity of training and validation by tokens seen, from the lines of `log.jsonl`."""
+    """Perplexity of training and validation by tokens seen, from the lines of `log.jsonl`.
+
+    Example: figures.training_curves({"lstm": lm.log}, text="book.txt")
+    """
     plot = style.canvas("tokens seen", "perplexity", width=820, height=560)
     columns: dict[str, list[Cell]] = {"model": [], "part": [], "tokens seen": []}
     perplexities: list[float] = []
@@ -150,7 +158,10 @@ def training_curves(logs: Mapping[str, Sequence[LogLine]], *, text: str) -> Figu
 
 
 def parameter_counts(counts: Mapping[str, tuple[int, int, str]], *, inputs: int, hidden: int) -> Figure:
-    """Learned numbers of a layer: {cell: (counted, by formula, the formula)}."""
+    """Learned numbers of a layer: {cell: (counted, by formula, the formula)}.
+
+    Example: figures.parameter_counts({"lstm": (counted, formula, "4 (I H + H H + 2 H)")}, inputs=64, hidden=128)
+    """
     names = list(counts)
     counted = [counts[name][0] for name in names]
     expected = [counts[name][1] for name in names]

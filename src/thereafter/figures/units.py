@@ -86,7 +86,10 @@ def html(measurement: Measurement, property: str | None = None, *, lines: int = 
 
 
 def coloured(measurement: Measurement, property: str | None = None, *, lines: int = LINES) -> Figure:
-    """The same as a picture, with the unit's selectivity in the caption."""
+    """The same as a picture, with the unit's selectivity in the caption.
+
+    Example: figures.coloured_units(instruments.units(lm, "python-code", "quotes"), "quotes")
+    """
     row = _row(measurement, property)
     characters = lay_out(
         measurement["token"][row].tolist(), measurement["value"][row], measurement["truth"][row], lines
@@ -145,7 +148,10 @@ def coloured(measurement: Measurement, property: str | None = None, *, lines: in
 
 
 def ranking(measurement: Measurement) -> Figure:
-    """The best unit of each property on held-out text against the control, as bars."""
+    """The best unit of each property on held-out text against the control, as bars.
+
+    Example: figures.unit_ranking(instruments.units(lm, "python-code", "quotes", "line-position"))
+    """
     names = measurement["property"].tolist()
     score = measurement["held_out"][:, 0]
     # both kinds on one scale: 0 is chance, 1 is perfect

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.inspection import arrays as stored
+from thereafter.inspection.array_tables import array_rows, description_rows
+from thereafter.inspection.drawing import DrawnFigure, draw
+from thereafter.inspection.meanings import AXES, kind_of
+from thereafter.tabular import PlainTable, Row, Tabular
 
 _KEY = "measurement"
 Arrays = dict[str, NDArray[Any]]
@@ -18,12 +22,12 @@ Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Measurement(Tabular):
     """The figures of one instrument.
 
     `kind` names the instrument, such as "gradient-flow", and with it which pictures can be drawn. `arrays[name]` has
     the axes `axes[name]`; an axis whose places have names or values is an array of its own, of that axis' name. `about`
-    says of which model and text, in words for a caption, and the settings.
+    says of which model and text, in words for a caption, and the settings. `describe()` says what the arrays mean.
 
     >>> import numpy as np
     >>> decay = Measurement("decay", {"norm": np.ones(3)}, {"norm": ("distance",)}, {"model": "rnn"})
@@ -43,6 +47,27 @@ class Measurement:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name]
+
+    def to_rows(self) -> list[Row]:
+        """The table of this kind: a row for each place along the axes of its main array."""
+        known = kind_of(self.kind, self.arrays, self.axes)
+        return array_rows(self.arrays, self.axes, known.main, known.across)
+
+    def table_of(self, array: str) -> PlainTable:
+        """The table around any of the arrays: a row for each of its places, and what else is known of them."""
+        return PlainTable(tuple(array_rows(self.arrays, self.axes, array)))
+
+    def describe(self) -> PlainTable:
+        """Which arrays there are: name, axes, shape, meaning. The same names are the keys of the `.npz` file."""
+        known = kind_of(self.kind, self.arrays, self.axes)
+        return PlainTable(description_rows(self.arrays, self.axes, AXES | dict(known.meanings)))
+
+    def figure(self, name: str | None = None, *others: Measurement, **options: object) -> DrawnFigure:
+        """The picture of this kind, or the one of that name where there are several (`thereafter figure` lists them).
+
+        Pictures that compare models take the `others` as well: `rnn.figure("gradient-decay", lstm)`.
+        """
+        return draw("measurement", self, name, *others, **options)
 
     def save(self, path: str | Path) -> Path:
         """Write as `.npz`."""

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.models.filler import FillBatch, Filler, FillerSettings
+from thereafter.tabular import Row, Tabular
 from thereafter.tasks.lexicon import UNKNOWN, Lexicon, padded
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
@@ -59,7 +60,7 @@ class ClozeSentence:
 
 
 @dataclass(frozen=True)
-class Filled:
+class Filled(Tabular):
     """How well words were predicted from the others. `first` and `fifth`: how often the word was the likeliest, and
     among the five likeliest; the unknown word is never predicted, so it counts as missed."""
 
@@ -93,6 +94,10 @@ class Filled:
             fifth=self.fifth + other.fifth,
             sides=self.sides,
         )
+
+    def to_rows(self) -> list[Row]:
+        """One row with all figures."""
+        return [self.as_dict()]
 
     def as_dict(self) -> Table:
         """All figures, for JSON."""

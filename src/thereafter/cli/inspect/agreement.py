@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thereafter.cli.app import Numbers, Run, inspect_app, load
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
+
+if TYPE_CHECKING:
+    from thereafter.inspection.measurement import Measurement
 
 
 @inspect_app.command()
@@ -22,6 +26,8 @@ def agreement(
     count: Annotated[int, typer.Option(help="How many sentences.")] = 2000,
     seed: Annotated[int, typer.Option(help="Random seed of the sentences.")] = 0,
     out: Numbers = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
 ) -> None:
     """How often a model prefers the form that agrees with a word far back, by the number of words between.
 
@@ -30,10 +36,18 @@ def agreement(
     Example: thereafter inspect agreement runs/reflexives
     """
     from thereafter import instruments
+
+    verdicts = instruments.agreement(load(run), corpus, longest=longest, count=count, seed=seed)
+    if not print_rows(verdicts.to_rows(), as_csv=as_csv, as_json=as_json):
+        _print_by_distance(verdicts)
+    if out is not None:
+        typer.echo(f"saved {verdicts.save(out)}", err=as_csv or as_json)
+
+
+def _print_by_distance(verdicts: Measurement) -> None:
     from thereafter.evaluation.agreement import BINS
     from thereafter.text.agreement import sentence_corpus
 
-    verdicts = instruments.agreement(load(run), corpus, longest=longest, count=count, seed=seed)
     question = sentence_corpus(verdicts.about["corpus"]).question
     typer.echo(f"{verdicts.about['model']} asked {question}; chance is 50 %")
     typer.echo(f"{'words between':>13}{'right':>8}{'sentences':>11}")
@@ -44,5 +58,3 @@ def agreement(
         if total:
             right = float(verdicts["right_distance"][inside].sum()) / total
             typer.echo(f"{low if low == high else f'{low}-{high}':>13}{right:>8.1%}{total:>11,}")
-    if out is not None:
-        typer.echo(f"saved {verdicts.save(out)}")

@@ -10,6 +10,7 @@ import typer
 
 from thereafter.cli.app import Numbers, inspect_app, load
 from thereafter.cli.inspect.flow_table import flow_lines
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def gradients(
     ends: Annotated[int | None, typer.Option(help="How many losses in each row of text (6).")] = None,
     out: Out = None,
     figure: Picture = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
 ) -> None:
     """How far a gradient travels back in time: norm of d loss / d state by distance, and whether it vanishes.
 
@@ -76,14 +79,17 @@ def gradients(
     for run, lm in zip(runs, map(load, runs), strict=True):
         name = title(run, lm, alone=len(runs) == 1)
         flows.append(instruments.gradients(lm, text=text, source=source, at=at.value, name=name, **options))
-    for line in flow_lines(flows):
-        typer.echo(line)
-    save(flows, out)
+    table = [{"model": flow.about["model"], **row} for flow in flows for row in flow.to_rows()]
+    if not print_rows(table, as_csv=as_csv, as_json=as_json):
+        for line in flow_lines(flows):
+            typer.echo(line)
+    save(flows, out, quiet=as_csv or as_json)
     if figure is not None:
         from thereafter.figures.export import write
         from thereafter.figures.gradients import gradient_decay, gradient_depth
 
-        typer.echo(f"drawn {write([gradient_decay(flows), *map(gradient_depth, flows[:1])], figure)}")
+        drawn = write([gradient_decay(flows), *map(gradient_depth, flows[:1])], figure)
+        typer.echo(f"drawn {drawn}", err=as_csv or as_json)
 
 
 def title(run: str, lm: LanguageModel, *, alone: bool) -> str:
@@ -92,10 +98,10 @@ def title(run: str, lm: LanguageModel, *, alone: bool) -> str:
     return kind if alone else f"{kind} ({Path(run).name})"
 
 
-def save(measurements: list[Measurement], out: Path | None) -> None:
-    """Write measurements; of several each has its place in the name."""
+def save(measurements: list[Measurement], out: Path | None, *, quiet: bool = False) -> None:
+    """Write measurements; of several each has its place in the name. `quiet` leaves standard output to a table."""
     if out is None:
         return
     for place, one in enumerate(measurements):
         path = out if len(measurements) == 1 else out.with_stem(f"{out.stem}-{place + 1}")
-        typer.echo(f"saved {one.save(path)}: {one.about['model']}")
+        typer.echo(f"saved {one.save(path)}: {one.about['model']}", err=quiet)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thereafter.cli.app import Run, inspect_app, load
 from thereafter.cli.inspect.flow_table import DISTANCES
 from thereafter.cli.inspect.gradients import Out, Picture, Text, TextSource, save
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
+
+if TYPE_CHECKING:
+    from thereafter.inspection.measurement import Measurement
 
 MEANINGS = {
     "gain": "largest singular value of the whole product",
@@ -25,15 +29,30 @@ def jacobians(
     steps: Annotated[int | None, typer.Option(help="How many steps to multiply (40, or as the text allows).")] = None,
     out: Out = None,
     figure: Picture = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
 ) -> None:
     """One-step Jacobians of a recurrent model along a text, their products, and the product of the gates alone.
 
     Example: thereafter inspect jacobians runs/lstm --text "the keys to the cabinet are on the table"
     """
     from thereafter import instruments
-    from thereafter.inspection.jacobians import jacobian_decays
 
     measured = instruments.jacobians(load(run), text=text, source=source, steps=steps)
+    if not print_rows(measured.to_rows(), as_csv=as_csv, as_json=as_json):
+        _print_layers(measured)
+    save([measured], out, quiet=as_csv or as_json)
+    if figure is not None:
+        from thereafter.figures.export import write
+        from thereafter.figures.gradients import jacobian_paths, jacobian_spectrum
+
+        drawn = write([jacobian_paths([measured]), jacobian_spectrum(measured)], figure)
+        typer.echo(f"drawn {drawn}", err=as_csv or as_json)
+
+
+def _print_layers(measured: Measurement) -> None:
+    from thereafter.inspection.jacobians import jacobian_decays
+
     for i, layer in enumerate(measured["layer"].tolist()):
         singular, radius = measured["singular"][i, :, 0], measured["radius"][i]
         typer.echo(
@@ -46,9 +65,3 @@ def jacobians(
         value_K = measured[key][measured["layer"].tolist().index(layer)]
         typer.echo(f"{layer:9}{key:8}" + "".join(f"{value_K[d - 1]:>9.1e}" for d in shown) + f"   {decay}")
     typer.echo("\nby steps multiplied; " + "; ".join(f"{key}: {words}" for key, words in MEANINGS.items()))
-    save([measured], out)
-    if figure is not None:
-        from thereafter.figures.export import write
-        from thereafter.figures.gradients import jacobian_paths, jacobian_spectrum
-
-        typer.echo(f"drawn {write([jacobian_paths([measured]), jacobian_spectrum(measured)], figure)}")

@@ -9,6 +9,7 @@ import typer
 
 from thereafter.cli.app import Numbers, Run, inspect_app, load
 from thereafter.cli.inspect.gradients import Picture
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
 
 if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement
@@ -33,6 +34,8 @@ def probe(
     seed: Annotated[int, typer.Option(help="Random seed of sentences and control.")] = 0,
     out: Numbers = None,
     figure: Picture = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
 ) -> None:
     """Decode a property from a model's states with a linear probe, with a control task of random labels.
 
@@ -46,13 +49,15 @@ def probe(
     number = what is Probed.NUMBER
     options = {"field": field} if number else {}
     reading = instruments.probe(load(run), "number" if number else "class", count=count, seed=seed, **options)
-    _show(reading, "words after" if number else "layer", number)
+    if not print_rows(reading.to_rows(), as_csv=as_csv, as_json=as_json):
+        _show(reading, "words after" if number else "layer", number)
     if out is not None:
-        typer.echo(f"saved {reading.save(out)}")
+        typer.echo(f"saved {reading.save(out)}", err=as_csv or as_json)
     if figure is not None:
         from thereafter.figures.export import write
 
-        typer.echo(f"drawn {write([(information_decay if number else word_class_by_layer)([reading])], figure)}")
+        drawn = write([(information_decay if number else word_class_by_layer)([reading])], figure)
+        typer.echo(f"drawn {drawn}", err=as_csv or as_json)
 
 
 def _show(reading: Measurement, head: str, number: bool) -> None:

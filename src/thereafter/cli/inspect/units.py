@@ -11,6 +11,7 @@ import typer
 
 from thereafter.cli.app import Encoding, Numbers, Run, SourceName, inspect_app, load
 from thereafter.cli.inspect.gradients import drawable
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
 
 if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement
@@ -42,6 +43,8 @@ def units(
     figure: Annotated[
         Path | None, typer.Option(help="Draw the coloured text: .html or .png.", callback=drawable)
     ] = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find units that follow a property of the text: chosen on its first half, measured on its second.
 
@@ -54,18 +57,19 @@ def units(
     lm = load(run)
     options = {"top": top, "gates": gates, "limit": limit, "seed": seed}
     ranking = instruments.units(lm, source, *wanted, part=part, encoding=encoding, **options)
-    for row, one in enumerate(wanted):
-        _print_table(ranking, row, one.name)
-        if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
-            _print_coloured(ranking, row)
+    if not print_rows(ranking.to_rows(), as_csv=as_csv, as_json=as_json):
+        for row, one in enumerate(wanted):
+            _print_table(ranking, row, one.name)
+            if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+                _print_coloured(ranking, row)
     if out is not None:
-        typer.echo(f"saved {ranking.save(out)}")
+        typer.echo(f"saved {ranking.save(out)}", err=as_csv or as_json)
     if figure is not None:
         from thereafter.figures import export
         from thereafter.figures import units as drawn
 
         pictures = [drawn.coloured(ranking, one.name) for one in wanted]
-        typer.echo(f"drawn {export.write([*pictures, drawn.ranking(ranking)], figure)}")
+        typer.echo(f"drawn {export.write([*pictures, drawn.ranking(ranking)], figure)}", err=as_csv or as_json)
 
 
 def _print_table(ranking: Measurement, row: int, name: str) -> None:

@@ -1,0 +1,53 @@
+"""The options `--csv` and `--json` of every command that prints a table, and the printing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thereafter.errors import OptionError
+from thereafter.tabular import Row, check_ending, csv_text, json_text, write_table
+
+
+def _one_format(context: typer.Context, wanted: bool) -> bool:
+    """Whether a format is wanted. Both at once are refused before anything is computed."""
+    if wanted and (context.params.get("as_csv") or context.params.get("as_json")):
+        raise OptionError(_BOTH)
+    return wanted
+
+
+_BOTH = "got both --csv and --json; expected one of them"
+AsCsv = Annotated[bool, typer.Option("--csv", callback=_one_format, help="Print the table as CSV.")]
+AsJson = Annotated[bool, typer.Option("--json", callback=_one_format, help="Print the table as JSON.")]
+
+
+def _table_file(path: Path | None) -> Path | None:
+    """The file of a table. An unknown file ending is refused before anything is measured."""
+    if path is not None:
+        check_ending(path)
+    return path
+
+
+TableFile = Annotated[
+    Path | None, typer.Option("--out", callback=_table_file, help="Write the table to this file: .csv, .tsv or .json.")
+]
+
+
+def print_rows(rows: Sequence[Row], *, as_csv: bool, as_json: bool) -> bool:
+    """Print rows as CSV or JSON if either is asked for; whether it was."""
+    if as_csv and as_json:
+        raise OptionError(_BOTH)
+    if as_csv:
+        typer.echo(csv_text(rows), nl=False)
+    if as_json:
+        typer.echo(json_text(rows))
+    return as_csv or as_json
+
+
+def save_rows(rows: Sequence[Row], path: Path | None) -> None:
+    """Write rows to a file, if one is given, and say so."""
+    if path is not None:
+        typer.echo(f"saved {write_table(rows, path)}", err=True)
