@@ -21,6 +21,7 @@ from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.evaluation.classes import Classes, ClassScore, measure_classes
 from thereafter.evaluation.verdicts import Tally
+from thereafter.tabular import Row, Tabular
 
 Tags = Sequence[Sequence[str]]
 
@@ -58,7 +59,7 @@ class Spans:
 
 
 @dataclass(frozen=True)
-class TaggingScore:
+class TaggingScore(Tabular):
     """The verdicts over tagged sentences. `unknown`, `known` and `rare` are None where no training words were given."""
 
     tags: Classes
@@ -81,9 +82,24 @@ class TaggingScore:
         """The most frequent mistakes: the right tag, the one given, how often."""
         return self.tags.confusions(most)
 
+    def _groups(self) -> dict[str, Tally | None]:
+        return {"sentences": self.sentences, "unknown": self.unknown, "known": self.known, "rare": self.rare}
+
+    def to_rows(self) -> list[Row]:
+        """A row for all words, for whole sentences, for unknown, known and rare words, each tag, each kind of span.
+
+        Where something is counted once on either side, precision, recall and F1 are the accuracy.
+        """
+        rows = self.tags.to_rows()[:1]
+        for name, group in self._groups().items():
+            if group is not None:
+                rows.append(ClassScore(int(group.right), group.total, group.total).row("words", name))
+        rows += [score.row("tag", tag) for tag, score in self.per_tag.items()]
+        return rows + [score.row("span", kind) for kind, score in (self.spans.per_kind if self.spans else {}).items()]
+
     def as_dict(self) -> Table:
         """All figures, for JSON; a share of nothing is None."""
-        groups = {"sentences": self.sentences, "unknown": self.unknown, "known": self.known, "rare": self.rare}
+        groups = self._groups()
         return {
             "accuracy": self.accuracy,
             "tokens": self.tags.total,
@@ -126,7 +142,7 @@ def measure_tagging(
     _check(gold, predicted, "predicted tags")
     tags = measure_classes([tag for one in gold for tag in one], [tag for one in predicted for tag in one])
     whole = Tally(sum(list(one) == list(other) for one, other in zip(gold, predicted, strict=True)), len(gold))
-    spans = measure_spans(gold, predicted) if _are_span_tags(tags.labels) else None
+    spans = measure_spans(gold, predicted) if are_span_tags(tags.labels) else None
     if (words is None) != (training is None):
         raise OptionError("words and training are given one without the other; expected both, or neither")
     if words is None or training is None:
@@ -187,7 +203,7 @@ def spans_of(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     return spans
 
 
-def _are_span_tags(labels: Collection[str]) -> bool:
+def are_span_tags(labels: Collection[str]) -> bool:
     """Whether these are the tags of spans; a tag such as "I" alone is not enough to say so."""
     return all(map(_SPAN_TAG.fullmatch, labels)) and any(label[1:2] == "-" for label in labels)
 
