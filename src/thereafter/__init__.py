@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from thereafter.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from thereafter import figures as figures
     from thereafter import instruments as instruments
     from thereafter import nn as nn
     from thereafter.api import LanguageModel as LanguageModel
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
     from thereafter.api import mixture as mixture
     from thereafter.api import read_arpa as read_arpa
     from thereafter.api import resume as resume
+    from thereafter.api import surprisal as surprisal
     from thereafter.api import train as train
     from thereafter.comparing.comparison import Comparison as Comparison
     from thereafter.decoding.generation import Generated as Generated
     from thereafter.errors import ThereafterError as ThereafterError
     from thereafter.evaluation.scores import Score as Score
+    from thereafter.evaluation.surprisal import Surprisals as Surprisals
     from thereafter.inspection.measurement import Measurement as Measurement
     from thereafter.inspection.trace import Trace as Trace
     from thereafter.task_model import TaskModel as TaskModel
@@ -40,11 +43,13 @@ _DOOR = {
     "mixture": "thereafter.api",
     "resume": "thereafter.api",
     "compare": "thereafter.api",
+    "surprisal": "thereafter.api",
     "TaskModel": "thereafter.task_model",
     "LanguageModel": "thereafter.api",
     "Comparison": "thereafter.comparing.comparison",
     "Generated": "thereafter.decoding.generation",
     "Score": "thereafter.evaluation.scores",
+    "Surprisals": "thereafter.evaluation.surprisal",
     "Measurement": "thereafter.inspection.measurement",
     "Trace": "thereafter.inspection.trace",
     "ThereafterError": "thereafter.errors",
@@ -56,23 +61,26 @@ __all__ = [
     "LanguageModel",
     "Measurement",
     "Score",
+    "Surprisals",
     "TaskModel",
     "ThereafterError",
     "Trace",
     "__version__",
     "compare",
+    "figures",
     "instruments",
     "load",
     "mixture",
     "nn",
     "read_arpa",
     "resume",
+    "surprisal",
     "train",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name in ("instruments", "nn"):
+    if name in ("figures", "instruments", "nn"):
         return import_module(f"thereafter.{name}")
     if name not in _DOOR:
         raise AttributeError(f"module 'thereafter' has no attribute {name!r}")

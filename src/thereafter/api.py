@@ -1,9 +1,10 @@
-"""The functions that `import thereafter` offers: train, resume, compare, load, read_arpa, mixture."""
+"""The functions that `import thereafter` offers: train, resume, compare, surprisal, load, read_arpa, mixture."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -12,7 +13,9 @@ from thereafter import config as toml
 from thereafter.comparing.comparison import Comparison
 from thereafter.data.files import AnySource
 from thereafter.errors import OptionError
+from thereafter.evaluation.predicted import TOP
 from thereafter.evaluation.scores import Score
+from thereafter.evaluation.surprisal import Surprisals, tabulate
 from thereafter.evaluation.switches import Switches
 from thereafter.inspection.trace import Trace
 from thereafter.language_model import LanguageModel, load_language_model, resume_language_model
@@ -20,7 +23,7 @@ from thereafter.runs import folder as files
 from thereafter.runs import ownership
 from thereafter.terminal import show_progress
 from thereafter.text.sources import Texts
-from thereafter.training import mixing, protocol, roles
+from thereafter.training import mixing, protocol, roles, starting
 from thereafter.training.kinds import MODELS, ModelKind
 from thereafter.training.options import sort_options
 
@@ -40,6 +43,7 @@ def train(
     out: str | PathLike[str] | None = None,
     valid: AnySource | None = None,
     split: str | None = None,
+    start_from: str | PathLike[str] | None = None,
     **options: object,
 ) -> LanguageModel: ...
 @overload
@@ -53,6 +57,7 @@ def train(
     out: str | PathLike[str] | None = None,
     valid: AnySource | None = None,
     split: None = None,
+    start_from: str | PathLike[str] | None = None,
     **options: object,
 ) -> TaskModel: ...
 def train(
@@ -65,32 +70,40 @@ def train(
     out: str | PathLike[str] | None = None,
     valid: AnySource | None = None,
     split: str | None = None,
+    start_from: str | PathLike[str] | None = None,
     **options: object,
 ) -> LanguageModel | TaskModel:
     """Train a language model on a path, several paths, a folder, a glob or a named corpus (or on `text=`).
 
     `model`: a name of `thereafter.kinds.KINDS`, `ngram` by default.
-    `tokens`: word, prose, char, byte or bpe; by default the tokenizer that suits the source. `out`: a run folder to
-    save to; a neural model is saved there during training, and `resume` continues it after an interruption.
+    `tokens`: word, prose, char, byte, bpe, wordpiece or unigram; by default the tokenizer that suits the source.
+    `out`: a run folder to save to; a neural model is saved there during training, and `resume` continues it after an
+    interruption.
     `valid`: a validation set; `split="90/10"` cuts it from the text instead. By default it is the valid part of a
     corpus, else neural models hold out the last 5 % of lines; n-grams need none.
-    Options of the text: context, min_count, vocabulary, lower, letters_only, encoding.
+    Options of the text: context, min_count, vocabulary, lower, letters_only, encoding, keep_licence, wrapped, markup.
     Options of `model="ngram"`: order, smoothing, cutoffs, alpha, factor. Those of neural models are the fields of
     `thereafter.models.settings` and of `thereafter.training.settings.TrainingSettings`: hidden, layers, epochs, rate...
+    `start_from`: the run folder of a neural language model to go on with: its weights, its tokenizer, its sizes.
     If two tables have an option of the same name, write the full name: `**{"transformer.context": 512}`.
 
     With `task` (a name of `thereafter.tasks.TASKS`) a network for that task is trained on examples instead: a file, or
     the name of a corpus; validated on its valid part, else on the last tenth. Options are the fields of the task's
-    settings and of `TrainingSettings`.
+    settings and of `TrainingSettings`. With `start_from` the network of `classify` and `tag` begins with the word
+    vectors and the recurrent layers of a language model; `unfreeze` and `layer_decay` say how they are trained.
 
     >>> lm = train(text="the cat sat on the mat\\nthe cat ate\\n", tokens="word", order=2, smoothing="mle", min_count=1)
     >>> lm.next("the", k=1)
     [('cat', 0.6666666865348816)]
     """
     if task is not None:
-        return _train_task(task, source, out, valid, {"text": text, "split": split}, model, tokens, options)
-    model = model or "ngram"
+        of_texts = {"text": text, "split": split}
+        return _train_task(task, source, out, valid, of_texts, model, tokens, start_from, options)
+    start = None if start_from is None else starting.read_start(Path(start_from), model)
+    model = model or "ngram" if start is None else start.model
     sorted_options = sort_options(model, options)
+    if start is not None:
+        sorted_options, tokens = start.settle(sorted_options, tokens), start.trained.tokenizer.name
     settings = toml.build(protocol.TextSettings, {"tokens": tokens, **sorted_options.text}, "text")
     folder = None if out is None else Path(out)
     if folder is not None:
@@ -99,7 +112,7 @@ def train(
         texts = protocol.find_texts(source, text, settings)
         validation = None if valid is None else protocol.find_texts(valid, None, settings)
         warnings = [] if validation is None else _validation_warnings(model, texts, validation)
-        trained = protocol.train(texts, model, settings, sorted_options, folder, validation, split, warnings)
+        trained = protocol.train(texts, model, settings, sorted_options, folder, validation, split, warnings, start)
         lm = LanguageModel(trained, trained.texts)
         if folder is not None and "training" not in trained.config:
             lm.save(folder)
@@ -114,6 +127,7 @@ def _train_task(
     of_texts: Mapping[str, str | None],
     model: str | None,
     tokens: str | None,
+    start_from: str | PathLike[str] | None,
     options: Mapping[str, object],
 ) -> TaskModel:
     """Train a task; the options `of_texts`, which only language models have, are refused."""
@@ -125,7 +139,7 @@ def _train_task(
     if source is None:
         raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")
     own = {name: value for name, value in (("model", model), ("tokens", tokens)) if value is not None}
-    return train_task(task, source, {**own, **options}, valid=valid, out=out)
+    return train_task(task, source, {**own, **options}, valid=valid, out=out, start_from=start_from)
 
 
 def _validation_warnings(model: str, texts: Texts, valid: Texts) -> list[str]:
@@ -142,6 +156,8 @@ def resume(run: str | PathLike[str]) -> LanguageModel | TaskModel:
     Returns what `load` returns. On a CPU, and with a budget in epochs or tokens, the final weights are those of a run
     that was never stopped, to the last bit: it uses the same number of threads as before, and warns if the processor or
     the version of torch has changed.
+
+    Example: thereafter.resume("runs/book")
     """
     path = Path(run)
     if files.holds_task(path):
@@ -151,20 +167,28 @@ def resume(run: str | PathLike[str]) -> LanguageModel | TaskModel:
     return resume_language_model(path)
 
 
-def load(run: str | PathLike[str], tokens: str = "word") -> LanguageModel | TaskModel:
-    """Load a run folder or an ARPA file (`tokens` as in `read_arpa`). Nothing in it is executed."""
+def load(run: str | PathLike[str], tokens: str = "word", *, as_written: bool = False) -> LanguageModel | TaskModel:
+    """Load a run folder or an ARPA file (`tokens` as in `read_arpa`). Nothing in it is executed.
+
+    A model of a pre-tokenised corpus brings plain text into the way that was written (docs/plain-text.md);
+    `as_written=True` leaves every text as it is.
+
+    Example: thereafter.load("runs/book").next("the cat sat on the")
+    """
     path = Path(run)
     if files.holds_task(path):
         from thereafter.task_model import load_task
 
-        return load_task(path)
-    return load_language_model(path, tokens)
+        return load_task(path, as_written=as_written)
+    return load_language_model(path, tokens, as_written=as_written)
 
 
 def read_arpa(path: str | PathLike[str], tokens: str = "word") -> LanguageModel:
     """Read an n-gram model from an ARPA file, plain or gzip, written by any toolkit.
 
     `tokens` is the tokenizer of its words: `word`, or `prose` or `char` for files that `to_arpa` wrote for such models.
+
+    Example: thereafter.read_arpa("model.arpa.gz", tokens="word")
     """
     from thereafter.training import arpa
 
@@ -204,6 +228,55 @@ def mixture(
             return LanguageModel(mixing.with_tuned_weights(plain, tuned.weights, text))
 
 
+def surprisal(
+    models: Sequence[LanguageModel | str | PathLike[str]],
+    source: AnySource | None = None,
+    *,
+    text: str | None = None,
+    part: str | None = None,
+    encoding: str | None = None,
+    by: str = "word",
+    names: Sequence[str] | None = None,
+    detail: bool = False,
+    top: int = TOP,
+    cache: bool | Mapping[str, object] = False,
+    dynamic: bool | Mapping[str, object] = False,
+    tune: AnySource | None = None,
+) -> Surprisals:
+    """-log2 p of every word of a text under several models: one table, columns for each of them.
+
+    `models`: trained ones, or run folders. Their tokens may differ: words as they are written are the rows. `names`
+    are those of the columns; by default the kinds of model. Other options are those of `LanguageModel.surprisal`.
+
+    >>> text = "the cat sat on the mat\\nthe cat ate\\n" * 3
+    >>> one, two = (train(text=text, tokens=tokens, order=2) for tokens in ("word", "char"))
+    >>> surprisal([one, two], text="the cat").texts
+    ['the', 'cat', '\\n']
+    """
+    if isinstance(models, str | PathLike | LanguageModel):
+        raise OptionError(f"models are one model, {models!r}; expected several; try a list")
+    loaded = [one if isinstance(one, LanguageModel) else load_language_model(one) for one in models]
+    if names is not None and len(names) != len(loaded):
+        raise OptionError(f"got {len(names)} names for {len(loaded)} models; expected one for each")
+    called = mixing.distinct_names(list(names or (str(lm.config["model"]) for lm in loaded)))
+    readings = []
+    for lm, name in zip(loaded, called, strict=True):
+        table = lm.surprisal(
+            source,
+            text=text,
+            part=part,
+            encoding=encoding,
+            by=by,
+            detail=detail,
+            top=top,
+            cache=cache,
+            dynamic=dynamic,
+            tune=tune,
+        )
+        readings.append(replace(table.readings[0], model=name))
+    return tabulate(readings, by)
+
+
 @overload
 def compare(source: AnySource | None = None, *, task: None = None, **options: Any) -> Comparison: ...
 @overload
@@ -219,6 +292,8 @@ def compare(source: AnySource | None = None, *, task: str | None = None, **optio
     With `task` networks for that task are compared on its examples: `models` are names with the options in which they
     differ, `{"gru": {"cell": "gru"}, "lstm": {"cell": "lstm"}}`; `seeds`, `seed`, `valid`, `out` and the options of
     `train` as above. The result has `trials`, `figures(name)` and `table()`.
+
+    Example: thereafter.compare("book.txt", models=["ngram", "lstm"], epochs=3).to_csv("models.csv")
     """
     if task is not None:
         if source is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -12,25 +13,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter import config as toml
+from thereafter import progress
 from thereafter.config import Table
 from thereafter.data.files import AnySource
-from thereafter.decoding import generation, ranking
+from thereafter.decoding import completion, generation, ranking
+from thereafter.decoding.completion_table import Completions
 from thereafter.decoding.generation import Generated, GenerationOptions, GenerationSettings
 from thereafter.decoding.warping import largest
 from thereafter.errors import OptionError
+from thereafter.evaluation.predicted import TOP
 from thereafter.evaluation.scores import Score, score_text
+from thereafter.evaluation.surprisal import Surprisals, tabulate
 from thereafter.evaluation.switches import Switches
+from thereafter.evaluation.text_units import check_unit
 from thereafter.inspection import neighbours
-from thereafter.inspection.trace import LIMIT, Trace, record
+from thereafter.inspection.trace import LIMIT, Trace, record, say_what_is_cut
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import State
 from thereafter.runs import folder as files
+from thereafter.tabular import facts_html
 from thereafter.terminal import show_progress
+from thereafter.text.pretokenised import WritingStyle, in_style
+from thereafter.text.pretokenised_finding import style_of_run
+from thereafter.text.pretokenised_restoring import restore_stream
 from thereafter.text.sources import Source, Texts
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training import mixing, protocol, roles, store
 from thereafter.training.kinds import Trained
+from thereafter.training.surprisal import read_surprisals
 
 if TYPE_CHECKING:
     from thereafter.evaluation.dynamic_settings import DynamicSettings
@@ -40,11 +51,13 @@ if TYPE_CHECKING:
 class LanguageModel:
     """A trained model with its tokenizer."""
 
-    def __init__(self, trained: Trained, texts: Texts | None = None) -> None:
+    def __init__(self, trained: Trained, texts: Texts | None = None, *, as_written: bool = False) -> None:
         self.trained = trained
         """The model with all that is saved beside it."""
         self.texts = texts
         """The text it was trained on, if that is still available."""
+        self.as_written = as_written
+        """Whether texts are read as they are, even where its training text was pre-tokenised and they are not."""
 
     @property
     def model(self) -> AnyModel:
@@ -65,6 +78,14 @@ class LanguageModel:
         """The training log, one entry for each event."""
         return self.trained.log
 
+    @property
+    def style(self) -> WritingStyle | None:
+        """How its training text was written, for a pre-tokenised one: plain text is brought into that form.
+
+        None for text as people write it, and with `as_written`.
+        """
+        return None if self.as_written else self._style
+
     def score(
         self,
         source: AnySource | None = None,
@@ -84,12 +105,8 @@ class LanguageModel:
         chosen: weight and theta of the cache, the learning rate, the weights of a mixture. `switches` of the score says
         what was on.
         """
-        if text is not None and (part is not None or encoding is not None):
-            raise OptionError("text= has no parts and no encoding; give part= and encoding= with a source")
-        settings = self.text_settings(encoding)
         with show_progress():
-            chosen = protocol.part_of(protocol.find_texts(source, text, settings, part), "test")
-            tuning = None if tune is None else protocol.part_of(protocol.find_texts(tune, None, settings), "valid")
+            chosen, tuning = self._texts_to_score(source, text, part, encoding, tune)
             with mixing.switch_on(self.trained, Switches.of(cache, dynamic), tuning) as on:
                 return score_text(
                     on.model,
@@ -100,7 +117,54 @@ class LanguageModel:
                     switches=mixing.describe_switches(self.trained, on, tuning, chosen),
                     weights=on.weights,
                     caveat=roles.caveat(self.trained, chosen, tuning),
+                    written="" if chosen.rewriting is None else str(self.style),
                 )
+
+    def surprisal(
+        self,
+        source: AnySource | None = None,
+        *,
+        text: str | None = None,
+        part: str | None = None,
+        encoding: str | None = None,
+        by: str = "word",
+        detail: bool = False,
+        top: int = TOP,
+        cache: bool | Mapping[str, object] | CacheSettings = False,
+        dynamic: bool | Mapping[str, object] | DynamicSettings = False,
+        tune: AnySource | None = None,
+    ) -> Surprisals:
+        """-log2 p of every word of a source, or of `text=`: a table whose bits add up to those of `score`.
+
+        `by`: "word" (as written, between white space), "token", "sentence" or "line". `detail=True` adds what was
+        predicted where each word begins: its rank, the entropy, the `top` likeliest tokens, how many tokens the model
+        saw; that is a full prediction for each token. The other options are those of `score`. Several models side by
+        side: `thereafter.surprisal`.
+        """
+        check_unit(by)
+        switches = Switches.of(cache, dynamic)
+        with show_progress():
+            chosen, tuning = self._texts_to_score(source, text, part, encoding, tune)
+            return tabulate([read_surprisals(self.trained, chosen, switches, tuning, detail=detail, top=top)], by)
+
+    def _texts_to_score(
+        self,
+        source: AnySource | None,
+        text: str | None,
+        part: str | None,
+        encoding: str | None,
+        tune: AnySource | None,
+    ) -> tuple[Source, Source | None]:
+        """The text to score, and the one to tune on if there is one."""
+        if text is not None and (part is not None or encoding is not None):
+            raise OptionError("text= has no parts and no encoding; give part= and encoding= with a source")
+        settings = self.text_settings(encoding)
+        texts = protocol.find_texts(source, text, settings, part)
+        chosen = in_style(texts, protocol.part_of(texts, "test"), self.style)
+        if tune is None:
+            return chosen, None
+        others = protocol.find_texts(tune, None, settings)
+        return chosen, in_style(others, protocol.part_of(others, "valid"), self.style)
 
     def distribution(self, prompt: str = "") -> NDArray[np.float64]:
         """The probability of every token of the vocabulary after a prompt, [V]."""
@@ -110,6 +174,18 @@ class LanguageModel:
     def next(self, prompt: str = "", k: int = 5) -> list[tuple[str, float]]:
         """The k likeliest continuations as (text to append, probability), the unknown word left out."""
         return [(self.tokenizer.piece(token), p) for token, p in self.next_ids(self.encode(prompt), k)]
+
+    def complete(self, prompt: str = "", k: int = 5) -> Completions:
+        """The k likeliest words that begin as the last word of a prompt does: "the mon" gives monster, month, ...
+
+        Each has the text to append and its probability among all words that begin so, a share of the `mass` that the
+        model gives them after the context. `covered` is below 1 where the words are spelled by pieces and the search
+        has left some unfinished. After white space all words are candidates, after punctuation there are none.
+        """
+        text = self.normalise(prompt)
+        if prompt[-1:].isspace() and not text[-1:].isspace():
+            text += " "  # the word before it is finished, however the text is rewritten
+        return completion.complete(self.model, self.tokenizer, text, k, completer=self._completer)
 
     def next_ids(self, ids: NDArray[np.int32], k: int = 5) -> list[tuple[int, float]]:
         """As `next`, with token ids instead of text."""
@@ -179,7 +255,7 @@ class LanguageModel:
         settings = _settings(
             {"max_new_tokens": max_new_tokens, "num_return_sequences": num_return_sequences, **options}
         )
-        texts = generation.generate(self.begin(prompt), settings)
+        texts = [self._restore(prompt, one) for one in generation.generate(self.begin(prompt), settings)]
         if return_log_probs:
             return texts
         return texts[0].text if num_return_sequences == 1 else [one.text for one in texts]
@@ -194,7 +270,7 @@ class LanguageModel:
     ) -> Iterator[str]:
         """The text of `generate` after the prompt, piece by piece: never half a character or part of a stop string."""
         pieces = self._pieces_of(prompt, {"max_new_tokens": max_new_tokens, **options})
-        return (piece.text for piece in pieces if piece.text)
+        return restore_stream((piece.text for piece in pieces if piece.text), self.style, prompt)
 
     def rank(self, candidates: Sequence[str], context: str = "", *, per: str = "sentence") -> list[tuple[str, float]]:
         """Candidates with their log probabilities after a context, best first, ties in the order given.
@@ -227,14 +303,23 @@ class LanguageModel:
         near = neighbours.nearest_rows(embedding, token, k, self._never_generated)
         return [(self.tokenizer.piece(i), cosine) for i, cosine in near]
 
-    def trace(self, text: str, *, limit: int = LIMIT, top: int = 10) -> Trace:
-        """What the model computed at every token of a text: see `Trace`. The first `limit` tokens are recorded."""
-        if limit < 1 or top < 1:
-            raise OptionError(f"limit is {limit} and top is {top}; expected at least 1 each")
-        ids = self.encode(text)[:limit]
-        if not len(ids):
+    def trace(self, text: str, *, limit: int | None = None, top: int = 10) -> Trace:
+        """What the model computed at every token of a text: see `Trace`. The first `limit` tokens are recorded.
+
+        Without a limit these are 2,000, with a warning where the text has more; `about["cut"]` of the trace says so.
+        """
+        most = LIMIT if limit is None else limit
+        if most < 1 or top < 1:
+            raise OptionError(f"limit is {most} and top is {top}; expected at least 1 each")
+        whole = self.encode(text)
+        if not len(whole):
             raise OptionError("the text to trace is empty; expected at least one token")
-        return record(self.model, ids, [self._pieces[i] for i in ids], list(self._pieces), top)
+        ids = whole[:most]
+        cut = say_what_is_cut(len(ids), len(whole))
+        if cut and limit is None:
+            progress.warn(cut)
+        recorded = record(self.model, ids, [self._pieces[i] for i in ids], list(self._pieces), top)
+        return replace(recorded, about=recorded.about | {"cut": cut}) if cut else recorded
 
     def save(self, run: str | PathLike[str]) -> Path:
         """Save as a run folder. A mixture cannot be saved; save its models."""
@@ -256,6 +341,10 @@ class LanguageModel:
             if line.get("event") not in ("step", "validation", "guard", "resumed"):  # the results, not each step
                 facts |= {name: value for name, value in line.items() if name != "event"}
         return {name: value for name, value in facts.items() if value is not None}
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what it is and was trained on."""
+        return facts_html(self.summary(), repr(self))
 
     def __repr__(self) -> str:
         about = self.config
@@ -283,15 +372,29 @@ class LanguageModel:
         generation.check_stream(settings)
         return generation.pieces(self.begin(prompt), settings)
 
+    def _restore(self, prompt: str, one: Generated) -> Generated:
+        """A generated text as people write it."""
+        if self.style is None:
+            return one
+        return replace(one, text=prompt + self.style.restored(one.text[len(prompt) :], before=prompt))
+
     def text_settings(self, encoding: str | None = None) -> protocol.TextSettings:
         """How a text is read for this model: as its training text was, but with an encoding of its own."""
-        about = self.config["text"]
-        return protocol.TextSettings(lower=about["lower"], letters_only=about["letters_only"], encoding=encoding)
+        return protocol.TextSettings.of_config(self.config["text"], encoding=encoding)
 
     def normalise(self, text: str) -> str:
-        """A text, normalised as the training text was."""
+        """A text, normalised as the training text was, and brought into the way that was written."""
         about = self.config["text"]
-        return Source.of_text(text, lower=about["lower"], letters_only=about["letters_only"]).text()
+        normal = Source.of_text(text, lower=about["lower"], letters_only=about["letters_only"]).text()
+        return normal if self.style is None else self.style.rewritten(normal)
+
+    @cached_property
+    def _completer(self) -> completion.Completer:
+        return completion.completer_of(self.tokenizer)
+
+    @cached_property
+    def _style(self) -> WritingStyle | None:
+        return style_of_run(self.config, self.tokenizer)
 
     @cached_property
     def _never_generated(self) -> list[int]:
@@ -307,15 +410,15 @@ class LanguageModel:
         return None if self.tokenizer.unknown_id is None else Spelling.from_forms(self.tokenizer.ordinary_forms)
 
 
-def load_language_model(run: str | PathLike[str], tokens: str = "word") -> LanguageModel:
+def load_language_model(run: str | PathLike[str], tokens: str = "word", *, as_written: bool = False) -> LanguageModel:
     """The language model of a run folder or an ARPA file; FormatError if the run holds a task."""
     path = Path(run)
     if not files.is_run(path) and files.is_file(path):
         from thereafter.training import arpa
 
         with show_progress():
-            return LanguageModel(arpa.read(path, tokens))
-    return LanguageModel(store.load(path))
+            return LanguageModel(arpa.read(path, tokens), as_written=as_written)
+    return LanguageModel(store.load(path), as_written=as_written)
 
 
 def resume_language_model(run: str | PathLike[str]) -> LanguageModel:

@@ -47,7 +47,8 @@ def test_the_likeliest_are_those_before_the_token_was_read() -> None:
 
 def test_only_the_first_tokens_are_recorded() -> None:
     lm = thereafter.train(text=TEXT, tokens="char", order=3)
-    assert len(lm.trace(TEXT * 20).tokens) == 2000
+    with pytest.warns(UserWarning, match="only the first 2,000 of 4,620 tokens were recorded"):
+        assert len(lm.trace(TEXT * 20).tokens) == 2000
     assert len(lm.trace(TEXT, limit=7)["log_prob"]) == 7
     with pytest.raises(OptionError, match="empty"):
         lm.trace("")

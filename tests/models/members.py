@@ -12,7 +12,8 @@ TOLERANCE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
 
 
 def every_member(model: SequenceModel[Any], ids: np.ndarray) -> None:
-    """`facts`, `read`, `observe`, `last_features` and `input_embedding` over one row, against the older members.
+    """`facts`, `read`, `observe`, `predictions`, `last_features` and `input_embedding` over one row, against the older
+    members.
 
     A model that learns as it reads is read in order, from one start to the next.
     """
@@ -36,6 +37,14 @@ def every_member(model: SequenceModel[Any], ids: np.ndarray) -> None:
     assert (features is None) == (not facts.features)
     if features is not None:
         assert features.shape == (1, row.shape[1], facts.features)
+
+    rows_TV = np.concatenate([np.asarray(piece) for piece in model.predictions(ids, model.start(1))])
+    assert rows_TV.shape == (len(ids), model.vocabulary_size)
+    np.testing.assert_allclose(rows_TV[np.arange(len(ids)), ids], np.asarray(logp_1T)[0], **TOLERANCE)
+    sizes_T = model.context_sizes(ids)
+    assert sizes_T.shape == ids.shape
+    assert (sizes_T >= 0).all()
+    assert (sizes_T <= np.arange(1, len(ids) + 1)).all()
 
     state = model.start(1)
     same = model.read(row[:, :0], state)

@@ -181,3 +181,11 @@ def test_saved_and_loaded_it_gives_the_same_numbers(model: str, tokens: str, tmp
 def test_the_same_text_gives_the_same_model(model: str, tokens: str) -> None:
     one, two = trained(model, tokens), thereafter.train(text=TEXT, model=model, tokens=tokens)
     assert one.score(text=OTHER) == two.score(text=OTHER)
+
+
+def test_surprisals_add_up_to_the_score(model: str, tokens: str) -> None:
+    lm = trained(model, tokens)
+    score, table = lm.score(text=OTHER), lm.surprisal(text=OTHER)
+    assert table.bits().sum() * np.log(2) == pytest.approx(score.nats, rel=1e-9)
+    assert table.spelling_bits().sum() * np.log(2) == pytest.approx(score.spelling_nats, rel=1e-9)
+    assert [word for word in table.texts if word != "\n"] == OTHER.split()

@@ -3,7 +3,9 @@
 app                 the application, and the arguments that commands share
 train               `train`; train_options (its options and their help), train_report (what it prints)
 score, rank         scores of texts
-generate            `next` and `generate`
+surprisal           bits of every word
+next_words          `next`: the next token, and words that are half typed
+generate            `generate`
 predict             answers of a task
 compare             several models on one text
 neighbours          similar words
@@ -30,10 +32,12 @@ from thereafter.cli import (
     inspect,
     kernels,
     neighbours,
+    next_words,
     predict,
     rank,
     score,
     studio,
+    surprisal,
     train,
 )
 from thereafter.cli.app import app
@@ -52,10 +56,12 @@ __all__ = [
     "kernels",
     "main",
     "neighbours",
+    "next_words",
     "predict",
     "rank",
     "score",
     "studio",
+    "surprisal",
     "train",
 ]
 

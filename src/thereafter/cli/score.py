@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.models import OptionInfo
 
-from thereafter.cli.app import ArpaTokens, Encoding, Run, app, load
+from thereafter.cli.app import ArpaTokens, AsWritten, Encoding, Run, app, load
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.config import Table
 from thereafter.errors import OptionError
+from thereafter.tabular import Tabular, finite
 
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
@@ -36,7 +37,6 @@ Source = Annotated[
 ]
 Text = Annotated[str | None, typer.Option(help="Score this text instead of a source.")]
 Part = Annotated[str | None, typer.Option(help="Part of a corpus. Default: test.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")]
 Mix = Annotated[list[str] | None, _mixing("Interpolate with this run. Repeat the option to mix more.", metavar="RUN")]
 Weights = Annotated[
     str | None, _mixing("Weights of the models in order, such as 0.3,0.7. Default: equal, or tuned by --tune.")
@@ -66,6 +66,7 @@ def score(
     part: Part = None,
     encoding: Encoding = None,
     tokens: ArpaTokens = "word",
+    as_written: AsWritten = False,
     mix: Mix = None,
     weights: Weights = None,
     tune: Tune = None,
@@ -76,11 +77,14 @@ def score(
     cache_decay: CacheDecay = None,
     dynamic: Dynamic = False,
     dynamic_rate: DynamicRate = None,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Score a text with a model or a mixture: perplexity and bits per byte. A task is scored on examples.
 
     Example: thereafter score runs/book other.txt
+
+    Example: thereafter score runs/book other.txt --csv
 
     Example: thereafter score runs/ptb-lstm ptb --mix runs/ptb-ngram --tune ptb:valid --cache
     """
@@ -88,26 +92,27 @@ def score(
 
     if holds_task(Path(run)):
         given = {"text": text, "encoding": encoding, "mix": mix, "weights": weights, "tune": tune}
-        _score_task(run, source, part, given | {"cache": cache, "dynamic": dynamic}, as_json)
+        _score_task(run, source, part, given | {"cache": cache, "dynamic": dynamic}, as_csv, as_json)
         return
-    lm = _load_mixture(run, mix or [], tokens, weights, tune)
+    lm = load_mixture(run, mix or [], tokens, weights, tune)
+    lm.as_written = as_written
     cache_settings = {"size": cache_size, "weight": cache_weight, "theta": cache_theta, "decay": cache_decay}
     result = lm.score(
         source,
         text=text,
         part=part,
         encoding=encoding,
-        cache=_switch("cache", cache, cache_settings),
-        dynamic=_switch("dynamic", dynamic, {"rate": dynamic_rate}),
+        cache=switch("cache", cache, cache_settings),
+        dynamic=switch("dynamic", dynamic, {"rate": dynamic_rate}),
         tune=tune,
     )
     if as_json:
         _print_json(result)
-    else:
+    elif not print_rows(result.to_rows(), as_csv=as_csv, as_json=False):
         _print_table(result, lm.config["mixture"]["members"] if mix else [])
 
 
-def _load_mixture(run: str, others: list[str], tokens: str, weights: str | None, tune: str | None) -> LanguageModel:
+def load_mixture(run: str, others: list[str], tokens: str, weights: str | None, tune: str | None) -> LanguageModel:
     """The model of a run, mixed with those of other runs where there are any."""
     lm = load(run, tokens)
     if others:
@@ -119,7 +124,7 @@ def _load_mixture(run: str, others: list[str], tokens: str, weights: str | None,
     return lm
 
 
-def _score_task(run: str, source: str | None, part: str | None, of_texts: Table, as_json: bool) -> None:
+def _score_task(run: str, source: str | None, part: str | None, of_texts: Table, as_csv: bool, as_json: bool) -> None:
     """Score the answers of a task on examples; OptionError for options that only language models have."""
     from thereafter.task_model import load_task
 
@@ -129,22 +134,26 @@ def _score_task(run: str, source: str | None, part: str | None, of_texts: Table,
             raise OptionError(f"--{name} is for language models, and {run} holds the task {model.task.name!r}")
     if source is None:
         raise OptionError(f"{run} holds the task {model.task.name!r} and is scored on examples; expected a SOURCE")
-    from thereafter.comparing.trial import finite
-
     result = model.score(source, part=part or "test")
-    typer.echo(json.dumps(finite(result.as_dict()), allow_nan=False) if as_json else result)
+    if as_csv:
+        plain = {name: value for name, value in result.as_dict().items() if not isinstance(value, dict | list)}
+        print_rows(result.to_rows() if isinstance(result, Tabular) else [plain], as_csv=True, as_json=False)
+    else:
+        typer.echo(json.dumps(finite(result.as_dict()), allow_nan=False) if as_json else result)
 
 
 def _print_json(result: Score) -> None:
     """All figures; one that is not finite becomes null, because JSON has no other word for it."""
-    facts = result.as_dict()
-    odd = [name for name, value in facts.items() if isinstance(value, float) and not math.isfinite(value)]
-    typer.echo(json.dumps(facts | dict.fromkeys(odd), allow_nan=False))
+    typer.echo(json.dumps(finite(result.as_dict()), allow_nan=False))
 
 
 def _print_table(result: Score, members: list[str]) -> None:
+    from thereafter.evaluation.unknown import unknown_caution
+
     for name, value in _rows(result, members).items():
         typer.echo(f"{name:<14} {value}")
+    if caution := unknown_caution(result.unknown_share):
+        typer.secho(f"{'caution':<14} {caution}", fg=typer.colors.YELLOW, bold=True)
     if result.caveat:
         typer.secho(f"{'caution':<14} {result.caveat}", fg=typer.colors.YELLOW, bold=True)
 
@@ -162,7 +171,7 @@ def _rows(result: Score, members: list[str]) -> dict[str, str]:
     rows |= {
         "tokens": f"{result.tokens:,} {result.tokenizer}",
         "vocabulary": f"{result.vocabulary:,}",
-        "unknown": f"{result.unknown:,}",
+        "unknown": f"{result.unknown:,} ({result.unknown_share:.1%})".replace("%", " %"),
         "context": result.context,
         "lines": f"{result.lines:,}",
         "bytes": f"{result.bytes:,}",
@@ -173,10 +182,12 @@ def _rows(result: Score, members: list[str]) -> dict[str, str]:
         rows["weights"] = ", ".join(f"{weight:.4f} {name}" for weight, name in pairs)
     if result.switches:
         rows["switches"] = result.switches
+    if result.written:
+        rows["written"] = f"{result.written}: as the model's own text was (--as-written leaves a text as it is)"
     return rows
 
 
-def _switch(name: str, on: bool, given: Table) -> bool | Table:
+def switch(name: str, on: bool, given: Table) -> bool | Table:
     """A switch with its settings. A setting alone does not turn it on, so that no score changes by accident."""
     settings = {key: value for key, value in given.items() if value is not None}
     if settings and not on:

@@ -1,10 +1,14 @@
 """How good a model is, in numbers.
 
 scores              perplexity and bits per byte of a text
+surprisal           the same by word, token, sentence or line, as a table: token_costs (nats of every token), text_units
+                    (words as they are written), predicted (rank, entropy, alternatives), aligning (several models)
+unknown             the share of unknown words, and when to warn of it
 switches            a cache, dynamic evaluation, the weights of a mixture: what makes a score another one
 dynamic             dynamic evaluation, with dynamic_settings
 tuning              chooses what a switch leaves open, on another text
 intervals           the interval of a share (Wilson)
+bootstrap           the interval of a difference between two models, by resampling; resampled knows the figures of tasks
 verdicts            right answers, counted by distance and in groups
 corpus_probe        the contract: questions that a corpus offers about itself; offered is the table
 dependencies        the probes of agreement, reflexives and filler-gap, which agreement measures

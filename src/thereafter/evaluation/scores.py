@@ -10,19 +10,23 @@ bytes under a byte unigram model of the training vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+
+import numpy as np
 
 from thereafter.config import Table
 from thereafter.errors import EmptyCorpusError
+from thereafter.evaluation.unknown import unknown_caution, unknown_share
 from thereafter.models.any_model import AnyModel
-from thereafter.models.base import NOT_NORMALISED, is_normalised
+from thereafter.models.base import NOT_NORMALISED, Logs, is_normalised
+from thereafter.tabular import Row, Tabular
 from thereafter.text.spelling import Spelling
-from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.text.tokenizers.base import MeasuredText, Tokenizer
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Tabular):
     """The score of one text under one model.
 
     `tokens` are the targets, line ends included, `<s>` not; `chars` and `bytes` are those of the text as the tokenizer
@@ -48,6 +52,8 @@ class Score:
     """Those of a mixture, in the order of its models."""
     caveat: str = ""
     """Why it is no test score: what was trained on this very text, or chosen by it ("validation score: ...")."""
+    written: str = ""
+    """How the text was rewritten, where it was not written as the model's own: bytes are those of that form."""
 
     @property
     def perplexity(self) -> float:
@@ -62,6 +68,11 @@ class Score:
         return self._bits / self.chars
 
     @property
+    def unknown_share(self) -> float:
+        """The share of its words that the model does not know, line ends left out."""
+        return unknown_share(self.unknown, self.tokens - self.lines if self.tokenizer == "word" else self.tokens)
+
+    @property
     def _bits(self) -> float:
         return (self.nats + self.spelling_nats) / math.log(2) if self.normalised else math.nan
 
@@ -72,9 +83,14 @@ class Score:
             "bits_per_byte": self.bits_per_byte,
             "bits_per_char": self.bits_per_char,
         }
+        share = {"unknown_share": self.unknown_share}
         if not self.normalised:
-            return asdict(self) | dict.fromkeys(derived) | {"reason": NOT_NORMALISED}
-        return asdict(self) | derived
+            return asdict(self) | share | dict.fromkeys(derived) | {"reason": NOT_NORMALISED}
+        return asdict(self) | share | derived
+
+    def to_rows(self) -> list[Row]:
+        """One row with all figures, so that the scores of several texts can be put below each other."""
+        return [self.as_dict()]
 
     def __str__(self) -> str:
         about = (
@@ -86,7 +102,37 @@ class Score:
             text = f"{self.name}: perplexity {self.perplexity:.3f} over {about}, {bits}"
         else:
             text = f"{self.name}: {about}, {self.bytes:,} bytes; {NOT_NORMALISED}"
-        return "; ".join(filter(None, [text, self.switches, self.caveat]))
+        written = f"rewritten as the model's own text: {self.written}" if self.written else ""
+        caution = unknown_caution(self.unknown_share)
+        return "; ".join(filter(None, [text, self.switches, written, caution, self.caveat]))
+
+
+@dataclass(frozen=True)
+class ScoredPiece:
+    """A part of a text that was read at once: as written, as tokens, and log p of each token [T].
+
+    What closes a last line without a newline was not written: its `text` is "".
+    """
+
+    text: str
+    measured: MeasuredText
+    logp_T: Logs
+
+
+def score_pieces(model: AnyModel, tokenizer: Tokenizer, chunks: Iterable[str]) -> Iterator[ScoredPiece]:
+    """Read a whole text piece by piece, the state carried from one to the next: all that adds up nats walks here."""
+    state = model.start(1)
+    for text, measured in tokenizer.measure_groups(chunks, whole=True):
+        logp_T: Logs = np.empty(0, dtype=np.float32)
+        if len(measured.ids):
+            logp_BT, state = model.log_probs(measured.ids.reshape(1, -1), state)
+            logp_T = np.asarray(logp_BT)[0]
+        yield ScoredPiece(text, measured, logp_T)
+
+
+def spelling_of(tokenizer: Tokenizer) -> Spelling | None:
+    """What unknown forms cost; None where nothing is unknown."""
+    return None if tokenizer.unknown_id is None else Spelling.from_forms(tokenizer.ordinary_forms)
 
 
 def score_text(
@@ -99,21 +145,20 @@ def score_text(
     switches: str = "",
     weights: tuple[float, ...] = (),
     caveat: str = "",
+    written: str = "",
 ) -> Score:
     """Score a whole text that comes in chunks, the state carried from one to the next; memory does not grow with it."""
-    spelling = Spelling.from_forms(tokenizer.ordinary_forms) if tokenizer.unknown_id is not None else None
-    state = model.start(1)
+    spelling = spelling_of(tokenizer)
     tokens = lines = unknown = chars = size = 0
     nats = spelling_nats = 0.0
-    for piece in tokenizer.measure_stream(chunks, whole=True):
-        lines, chars, size = lines + piece.lines, chars + piece.chars, size + piece.bytes
-        unknown += piece.unknown
-        if spelling is not None and piece.unknown_forms:
-            spelling_nats += spelling.total(piece.unknown_forms)
-        if len(piece.ids):
-            logp_BT, state = model.log_probs(piece.ids.reshape(1, -1), state)
-            nats -= float(logp_BT.sum(dtype=float))
-            tokens += len(piece.ids)
+    for piece in score_pieces(model, tokenizer, chunks):
+        part = piece.measured
+        lines, chars, size = lines + part.lines, chars + part.chars, size + part.bytes
+        unknown += part.unknown
+        if spelling is not None and part.unknown_forms:
+            spelling_nats += spelling.total(part.unknown_forms)
+        nats -= float(piece.logp_T.sum(dtype=float))
+        tokens += len(part.ids)
     if not tokens:
         raise EmptyCorpusError(f"{name} holds no tokens: there is nothing to score; try a text that is not empty")
     return Score(
@@ -132,6 +177,7 @@ def score_text(
         switches=switches,
         weights=weights,
         caveat=caveat,
+        written=written,
     )
 
 

@@ -22,13 +22,15 @@ LOG_NAME = "log.jsonl"
 @dataclass(frozen=True)
 class FigureEntry:
     """`takes`: "trace", "log" (run folders or their log.jsonl), or the kind of a measurement. `made_by`: the command
-    that writes such a file. `together`: several files make one figure; otherwise each file makes its own."""
+    that writes such a file. `together`: several files make one figure; otherwise each file makes its own. `needs`: the
+    array that a trace must have, or "gates"."""
 
     takes: str
     function: str
     shows: str
     made_by: str
     together: bool = False
+    needs: str = ""
 
 
 _GRADIENTS = "thereafter inspect gradients RUN --out FILE.npz"
@@ -40,6 +42,7 @@ _MEMORY = "thereafter inspect memory ... --out FILE.npz"
 _PROBE = "thereafter inspect probe RUN --out FILE.npz"
 _PAIRS = "thereafter inspect pairs RUN PAIRS --out FILE.npz"
 _COMPARED = "thereafter compare agreement --seeds 3 --out DIR, then DIR"
+_COMPARISON = "thereafter compare SOURCE --out DIR, then DIR"
 _LIBRARY = "Measurement.save of thereafter.inspection"
 _TASKS = "measured_{} of thereafter.figures.tasks, .save(FILE.npz)"
 
@@ -47,8 +50,8 @@ FIGURES: dict[str, FigureEntry] = {
     "training-curves": FigureEntry(
         "log", "traces:training_curves", "perplexity while training", "thereafter train SOURCE --out RUN", True
     ),
-    "gates": FigureEntry("trace", "traces:gates", "every gate's mean over a text", _TRACE),
-    "attention": FigureEntry("trace", "attention:head_maps", "where each head looks", _TRACE),
+    "gates": FigureEntry("trace", "traces:gates", "every gate's mean over a text", _TRACE, needs="gates"),
+    "attention": FigureEntry("trace", "attention:head_maps", "where each head looks", _TRACE, needs="attention"),
     "gradient-decay": FigureEntry(
         "gradient-flow", "gradients:gradient_decay", "gradient by distance", _GRADIENTS, True
     ),
@@ -88,8 +91,15 @@ FIGURES: dict[str, FigureEntry] = {
     "congruence": FigureEntry(
         "agreement", "agreement:accuracy_by_congruence", "verbs right by attractor", _COMPARED, True
     ),
+    "bits-per-byte": FigureEntry("comparison", "compared:bits_by_model", "models side by side", _COMPARISON),
     "expectation": FigureEntry(
         "expectation", "agreement:expectation_along", "was or were, word by word", _LIBRARY, True
+    ),
+    "surprisal": FigureEntry(
+        "surprisal",
+        "surprisal:coloured",
+        "text coloured by the surprisal of its words",
+        "thereafter surprisal RUN SOURCE --out FILE.npz",
     ),
     "units": FigureEntry("units", "units:coloured", "text coloured by its best unit", _UNITS),
     "unit-ranking": FigureEntry("units", "units:ranking", "how well units follow each property", _UNITS),
@@ -104,7 +114,10 @@ FIGURES: dict[str, FigureEntry] = {
 
 
 def draw(name: str, paths: Sequence[Path]) -> list[Figure]:
-    """Draw the figure of that name from saved files: one figure of all files, or one for each."""
+    """Draw the figure of that name from saved files: one figure of all files, or one for each.
+
+    Example: figures.draw("training-curves", [Path("runs/lstm")])
+    """
     if name not in FIGURES:
         raise UnknownNameError("figure", name, FIGURES)
     entry = FIGURES[name]
@@ -115,8 +128,8 @@ def draw(name: str, paths: Sequence[Path]) -> list[Figure]:
         return [function({_run_name(path): _log(path) for path in paths}, text="their own text")]
     loaded = [one for path in paths for one in _read(path, name, entry)]
     if entry.together:
-        return [function(loaded, **_captions(function, loaded[0]))]
-    return [function(one, **_captions(function, one)) for one in loaded]
+        return [function(loaded, **captions(function, loaded[0]))]
+    return [function(one, **captions(function, one)) for one in loaded]
 
 
 def drawer(entry: FigureEntry) -> Callable[..., Figure]:
@@ -129,8 +142,8 @@ def drawer(entry: FigureEntry) -> Callable[..., Figure]:
 def _read(path: Path, name: str, entry: FigureEntry) -> Sequence[Trace | Measurement]:
     if entry.takes == "trace":
         return [Trace.load(path)]
-    if entry.takes == "agreement" and comparisons.is_comparison(path):
-        return comparisons.agreements(path)
+    if entry.takes in ("agreement", "comparison") and comparisons.is_comparison(path):
+        return comparisons.agreements(path) if entry.takes == "agreement" else [comparisons.scores(path)]
     measurement = Measurement.load(path)
     if measurement.kind != entry.takes:
         fitting = [other for other, known in FIGURES.items() if known.takes == measurement.kind]
@@ -139,7 +152,7 @@ def _read(path: Path, name: str, entry: FigureEntry) -> Sequence[Trace | Measure
     return [measurement]
 
 
-def _captions(function: Callable[..., Figure], loaded: Trace | Measurement) -> dict[str, str]:
+def captions(function: Callable[..., Figure], loaded: Trace | Measurement) -> dict[str, str]:
     """The names of model and text, from what the file says about itself, as far as the function takes them."""
     about = loaded.about
     known = {"model": str(about.get("model", "the model")), "text": str(about.get("text", "a text"))}

@@ -6,7 +6,7 @@ Shapes: B rows, T steps, V words that can be predicted, E numbers of a word vect
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
@@ -22,6 +22,9 @@ Fields = dict[str, tuple[tuple[str, ...], NDArray[np.number]]]
 """What is recorded of a model: `{field: (axis names, array)}`."""
 
 
+_NUMBERS_AT_ONCE = 1 << 21
+
+
 def checked_tokens(tokens_BT: Ids, vocabulary_size: int) -> Ids:
     """Tokens as a model takes them: [rows, steps], each one of its vocabulary."""
     tokens = np.asarray(tokens_BT)
@@ -33,6 +36,11 @@ def checked_tokens(tokens_BT: Ids, vocabulary_size: int) -> Ids:
             "try encoding with the model's own tokenizer"
         )
     return tokens
+
+
+def rows_at_once(vocabulary_size: int) -> int:
+    """How many predictions over a vocabulary are kept at once: those of a whole text never exist."""
+    return max(1, min(1024, _NUMBERS_AT_ONCE // max(1, vocabulary_size)))
 
 
 NOT_NORMALISED = (
@@ -84,8 +92,9 @@ class SequenceModel(Protocol[S]):
     `<s>` is fed by `start`, so the first token is predicted like any other. Feeding a sequence token by token gives the
     same numbers as the whole pass; a contract suite tests it for every registered model.
 
-    This is all that is ever asked of a model. One that inherits from it gets `read`, `observe`, `last_features` and
-    `input_embedding` by itself, and overrides those for which it has a quicker way or an answer.
+    This is all that is ever asked of a model. One that inherits from it gets `read`, `observe`, `predictions`,
+    `context_sizes`, `last_features` and `input_embedding` by itself, and overrides those for which it has a quicker
+    way or an answer.
     """
 
     vocabulary_size: int
@@ -123,6 +132,26 @@ class SequenceModel(Protocol[S]):
         """log p of each token [B, T], the features it was predicted from [B, T, H] or None, the state after all."""
         logp_BT, after = self.log_probs(tokens_BT, state)
         return logp_BT, None, after
+
+    def predictions(self, tokens_T: Ids, state: S) -> Iterator[Logs]:
+        """log p of every token of the vocabulary before each token of one row: pieces [P, V], P by `rows_at_once`."""
+        rows: list[Logs] = []
+        logp_1V, size = self.predict(state), rows_at_once(self.vocabulary_size)
+        for place, token in enumerate(tokens_T.tolist(), 1):
+            rows.append(np.asarray(logp_1V)[0])
+            if len(rows) == size or place == len(tokens_T):
+                yield np.stack(rows)
+                rows = []
+            if place < len(tokens_T):
+                logp_1V, state = self.step(np.array([token]), state)
+
+    def context_sizes(self, tokens_T: Ids) -> NDArray[np.int64]:
+        """How many tokens each token of a text is predicted from, `<s>` counted: all since the state began, [T]."""
+        steps = np.arange(1, len(tokens_T) + 1)
+        if self.facts.restart is None:
+            return steps
+        begun = np.maximum.accumulate(np.where(tokens_T == self.facts.restart, steps, 0))
+        return steps - np.concatenate(([0], begun[:-1]))[: len(steps)]
 
     def last_features(self, state: S) -> Floats | None:
         """The features the next prediction is made of, [B, H]; None where there are none."""

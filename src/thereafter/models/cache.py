@@ -161,6 +161,11 @@ class CacheModel(SequenceModel[CacheState[S]]):
                 advance(min(size, tokens.shape[1] - begin))
         return plain_BT, np.where(np.isnan(cached_GBT), plain_BT, cached_GBT), state
 
+    def context_sizes(self, tokens_T: Ids) -> NDArray[np.int64]:
+        """The model's own or the words remembered, whichever are more."""
+        remembered = np.minimum(np.arange(len(tokens_T)), self.settings.size)
+        return np.maximum(self.model.context_sizes(tokens_T), remembered)
+
     def input_embedding(self) -> Floats | None:
         return self.model.input_embedding()
 

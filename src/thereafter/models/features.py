@@ -5,11 +5,13 @@ Shapes: B rows, T steps, H features.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from thereafter.models.base import Floats, Ids
+from thereafter.models.base import Floats, Ids, rows_at_once
 from thereafter.models.network import Network
 from thereafter.models.state import NeuralState
 
@@ -21,6 +23,17 @@ def observe(model: Network, tokens_BT: Ids, state: NeuralState) -> tuple[Floats,
         before_BTH, after = _before(model, ids_BT, state)
         logp_N = model.head.log_prob_of(before_BTH.flatten(0, 1), ids_BT.flatten())
         return logp_N.view(ids_BT.shape).float().cpu().numpy(), before_BTH.float().cpu().numpy(), after
+
+
+def predictions(model: Network, tokens_T: Ids, state: NeuralState) -> Iterator[Floats]:
+    """log p of every word before each token of one row, in pieces [P, V]."""
+    size = rows_at_once(model.vocabulary_size)
+    for begin in range(0, len(tokens_T), size):
+        with model.quietly():
+            ids_1P = model.checked(np.asarray(tokens_T)[None, begin : begin + size])
+            before_1PH, state = _before(model, ids_1P, state)
+            logp_PV = model.head.log_prob(before_1PH[0]).float().cpu().numpy()
+        yield logp_PV
 
 
 def last_features(model: Network, state: NeuralState) -> Floats:

@@ -6,7 +6,7 @@ Shapes: K models, B rows, T steps, V words that can be predicted.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,6 +94,14 @@ class MixtureModel(SequenceModel[MixtureState]):
             apart, state = self.apart(tokens[:, piece], state)
             logp_BT[:, piece] = self._mix(apart)
         return logp_BT, state
+
+    def predictions(self, tokens_T: Ids, state: MixtureState) -> Iterator[NDArray[np.float32]]:
+        parts = (model.predictions(tokens_T, part) for model, part in zip(self.models, state.parts, strict=True))
+        return (self._mix(pieces) for pieces in zip(*parts, strict=True))
+
+    def context_sizes(self, tokens_T: Ids) -> NDArray[np.int64]:
+        """That of the model that sees most."""
+        return np.stack([model.context_sizes(tokens_T) for model in self.models]).max(axis=0)
 
     def apart(self, tokens_BT: Ids, state: MixtureState) -> tuple[list[Logs], MixtureState]:
         """log p of each token under each of the models by itself, K times [B, T]."""

@@ -9,7 +9,7 @@ A kind of model defines `fresh`, the state that has read nothing, and `encode`, 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -221,6 +221,9 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
     def observe(self, tokens_BT: Ids, state: NeuralState) -> tuple[Floats, Floats, NeuralState]:
         return looking.observe(self, tokens_BT, state)
 
+    def predictions(self, tokens_T: Ids, state: NeuralState) -> Iterator[Floats]:
+        return looking.predictions(self, tokens_T, state)
+
     def last_features(self, state: NeuralState) -> Floats:
         return looking.last_features(self, state)
 
@@ -234,6 +237,10 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
     def input_embedding(self) -> Floats:
         """The word vectors, [V, E]; `<s>` is not among them."""
         return self.embedding.weight.detach()[: self.vocabulary_size].float().cpu().numpy().copy()
+
+    def weights_by_layer(self) -> list[list[str]]:
+        """The names of its weights, a list for each layer, the head's first; one list where it is not divided."""
+        return [[name for name, _ in self.named_parameters()]]
 
     def parameters_count(self) -> int:
         """How many numbers it learns, tied ones counted once."""

@@ -9,13 +9,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.positions import Positions
 from thereafter.layers.transformer import Block, Sight
+from thereafter.models.base import Ids
 from thereafter.models.look import Observer
 from thereafter.models.network import TextFacts
 from thereafter.models.neural import NeuralModel
@@ -66,6 +69,12 @@ class TransformerModel(NeuralModel):
     @property
     def most_at_once(self) -> int:
         return self.settings.context
+
+    def context_sizes(self, tokens_T: Ids) -> NDArray[np.int64]:
+        """All since the state began, until the context is full; then the last half of it and what came since."""
+        inputs_T, full = super().context_sizes(tokens_T), self.settings.context
+        kept = full // 2
+        return np.where(inputs_T <= full, inputs_T, kept + 1 + (inputs_T - full - 1) % (full - kept))
 
     def stack(self, states: Sequence[NeuralState]) -> NeuralState:
         width = max(state.memory["tokens"].shape[1] for state in states)

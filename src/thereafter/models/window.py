@@ -9,11 +9,14 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Unpack
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thereafter.layers.embedding import Embedding
+from thereafter.models.base import Ids
 from thereafter.models.look import Observer
 from thereafter.models.network import TextFacts
 from thereafter.models.neural import NeuralModel
@@ -39,6 +42,9 @@ class LastTokens(NeuralModel):
     def fresh(self, batch: int) -> WindowState:
         shape = (batch, self.settings.window)
         return WindowState({"tokens": torch.full(shape, self.nothing, dtype=torch.int64, device=self.device)})
+
+    def context_sizes(self, tokens_T: Ids) -> NDArray[np.int64]:
+        return np.minimum(super().context_sizes(tokens_T), self.settings.window)
 
     def _seen(self, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, WindowState]:
         """The tokens in sight of any of the steps, [B, W - 1 + T], and the window after the last."""

@@ -5,13 +5,13 @@ Shapes: B rows, T steps, V words that can be predicted.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.models.base import Fields, Ids, ModelFacts, SequenceModel, checked_tokens
+from thereafter.models.base import Fields, Ids, ModelFacts, SequenceModel, checked_tokens, rows_at_once
 from thereafter.ngram.scoring import score
 from thereafter.ngram.tables import Tables
 
@@ -94,16 +94,30 @@ class NgramModel(SequenceModel[NgramState]):
 
     def record(self, tokens_T: Ids, state: NgramState) -> Fields:
         """Per step: log p of the token, the order of the n-gram that gave it, the length of the context before it."""
-        scores, nodes, _ = self._read(self._check_tokens(tokens_T.reshape(1, -1))[0], int(state.nodes[0]))
-        # The context of a token is the node of the token before it, shortened to order - 1 words.
-        after = np.where(nodes < self.tables.contexts, nodes, self.tables.suffix[nodes])
-        after = np.where(tokens_T == self._restart, self._start, after)
-        before = np.concatenate([state.nodes[:1], after[:-1]])
+        scores, nodes, before = self._walk(tokens_T, state)
         return {
             "log_prob": (("step",), scores),
             "order": (("step",), self.tables.order_of(nodes).astype(np.int8)),
             "context": (("step",), self.tables.order_of(before).astype(np.int8)),
         }
+
+    def predictions(self, tokens_T: Ids, state: NgramState) -> Iterator[NDArray[np.float32]]:
+        _, _, before = self._walk(tokens_T, state)
+        size = rows_at_once(self.vocabulary_size)
+        return (self.predict(NgramState(before[begin : begin + size])) for begin in range(0, len(before), size))
+
+    def context_sizes(self, tokens_T: Ids) -> NDArray[np.int64]:
+        """The words before each token in the longest known n-gram that ends with it: 0 where only it is known."""
+        _, nodes, _ = self._walk(tokens_T, self.start(1))
+        return self.tables.order_of(nodes) - 1
+
+    def _walk(self, tokens_T: Ids, state: NgramState) -> tuple[NDArray[np.float32], NDArray[np.int32], Ids]:
+        """log p of each token of a row, the node of its longest known n-gram, and the node of its context."""
+        scores, nodes, _ = self._read(self._check_tokens(tokens_T.reshape(1, -1))[0], int(state.nodes[0]))
+        # The context of a token is the node of the token before it, shortened to order - 1 words.
+        after = np.where(nodes < self.tables.contexts, nodes, self.tables.suffix[nodes])
+        after = np.where(tokens_T == self._restart, self._start, after)
+        return scores, nodes, np.concatenate([state.nodes[:1], after[:-1]])[: len(nodes)]
 
     def _read(self, row: Ids, node: int) -> tuple[NDArray[np.float32], NDArray[np.int32], int]:
         return score(self.tables, row, node, uniform=self.uniform, line_end=self._restart, start=self._start)

@@ -34,7 +34,7 @@ def mix(members: Sequence[Trained], weights: Sequence[float] | None = None) -> M
     """A mixture of trained models, by default in equal parts; all must read text alike."""
     if len(members) < 2:
         raise OptionError(f"a mixture of {len(members)} model was asked for; expected two or more")
-    names = _names([str(member.config["model"]) for member in members])
+    names = distinct_names([str(member.config["model"]) for member in members])
     _check_alike(members, names)
     given = [1 / len(members)] * len(members) if weights is None else weights
     model = MixtureModel([member.model for member in members], given, names)
@@ -50,7 +50,7 @@ def mix(members: Sequence[Trained], weights: Sequence[float] | None = None) -> M
     return Mixed(model, members[0].tokenizer, config, members=tuple(members))
 
 
-def _names(models: list[str]) -> list[str]:
+def distinct_names(models: list[str]) -> list[str]:
     """Every name once: lstm, lstm-2."""
     return [
         name if models.index(name) == at else f"{name}-{models[: at + 1].count(name)}" for at, name in enumerate(models)

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thereafter.cli.app import Numbers, Run, inspect_app, load
 from thereafter.cli.inspect.gradients import drawable
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.errors import OptionError
+
+if TYPE_CHECKING:
+    from thereafter.inspection.measurement import Measurement
+
+
+class Moved(StrEnum):
+    """What is printed as a table: a row a token, a row a gate, a row a unit."""
+
+    path = "path"
+    saturation = "saturation"
+    timescales = "timescales"
 
 
 @inspect_app.command()
@@ -21,12 +35,16 @@ def dynamics(
     figure: Annotated[
         Path | None, typer.Option(help="Draw path, saturation and timescales: .html or .png.", callback=drawable)
     ] = None,
+    table: Annotated[
+        Moved, typer.Option(help="What --csv and --json print: a row a token, a gate, or a unit of a layer.")
+    ] = Moved.path,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
 ) -> None:
     """State trajectory, gate saturation and timescales of the units over a text.
 
     Example: thereafter inspect dynamics runs/book --text "the cat that the dogs saw was asleep" --figure cat.html
     """
-    from thereafter.errors import OptionError
     from thereafter.inspection import dynamics as measure
     from thereafter.kinds import KINDS, listed, recurrent_names
     from thereafter.terminal import show_progress
@@ -41,30 +59,42 @@ def dynamics(
         raise OptionError(f"the model {lm.config['model']!r} has no state to follow; try {listed(recurrent_names())}")
     with show_progress():
         trace = lm.trace(text, limit=limit, top=1)
-    path = measure.trajectory(trace, field)
-    shares = ", ".join(f"{share:.0%}" for share in path["share"])
-    typer.echo(f"{field} over {len(trace.tokens):,} tokens: {shares} of the variance in the first components")
-    typer.echo(f"a step moves it by {path['stride'][1:].mean():.0%} of its length")
-    measured = [path]
+    if "cut" in trace.about:
+        typer.secho(f"caution: {trace.about['cut']}", fg=typer.colors.YELLOW, bold=True, err=as_csv or as_json)
+    measured = {Moved.path: measure.trajectory(trace, field)}
     if any(name.rpartition(".")[2] in measure.GATES for name in trace.arrays):  # a plain RNN has a path and no gates
-        gates, times = measure.saturation(trace), measure.timescales(trace)
-        typer.echo(f"{'gate':>14}  {'under 0.1':>9}  {'over 0.9':>9}")
-        for place, name in enumerate(gates["gate"].tolist()):
-            typer.echo(f"{name:>14}  {gates['low'][place]:9.1%}  {gates['high'][place]:9.1%}")
-        typer.echo(f"{'layer':>14}  {'median':>9}  {'longest':>9}  steps to 1/e by the gate alone")
-        for place, layer in enumerate(times["layer"].tolist()):
-            steps = times["steps"][place]
-            steps = steps[steps == steps]
-            middle = sorted(steps.tolist())[len(steps) // 2]
-            typer.echo(f"{layer:>14}  {middle:9.1f}  {steps.max():9.1f}")
-        measured += [gates, times]
+        measured |= {Moved.saturation: measure.saturation(trace), Moved.timescales: measure.timescales(trace)}
+    if table not in measured:
+        raise OptionError(f"the model {lm.config['model']!r} has no gates, so no {table}; try --table path")
+    if not print_rows(measured[table].to_rows(), as_csv=as_csv, as_json=as_json):
+        _print_path(measured[Moved.path], field, len(trace.tokens))
+        if Moved.saturation in measured:
+            _print_gates(measured[Moved.saturation], measured[Moved.timescales])
     if out is not None:
-        typer.echo(f"saved {path.save(out)}")
+        typer.echo(f"saved {measured[Moved.path].save(out)}", err=as_csv or as_json)
     if figure is not None:
         from thereafter.figures import dynamics as drawn
         from thereafter.figures import export
 
         about = f"{lm.config['model']} ({Path(run).name})"
         draw = (drawn.trajectory, drawn.saturation, drawn.timescales)
-        pictures = [one(figures, model=about) for one, figures in zip(draw, measured, strict=False)]
-        typer.echo(f"drawn {export.write(pictures, figure)}")
+        pictures = [one(figures, model=about) for one, figures in zip(draw, measured.values(), strict=False)]
+        typer.echo(f"drawn {export.write(pictures, figure)}", err=as_csv or as_json)
+
+
+def _print_path(path: Measurement, field: str, tokens: int) -> None:
+    shares = ", ".join(f"{share:.0%}" for share in path["share"])
+    typer.echo(f"{field} over {tokens:,} tokens: {shares} of the variance in the first components")
+    typer.echo(f"a step moves it by {path['stride'][1:].mean():.0%} of its length")
+
+
+def _print_gates(gates: Measurement, times: Measurement) -> None:
+    typer.echo(f"{'gate':>14}  {'under 0.1':>9}  {'over 0.9':>9}")
+    for place, name in enumerate(gates["gate"].tolist()):
+        typer.echo(f"{name:>14}  {gates['low'][place]:9.1%}  {gates['high'][place]:9.1%}")
+    typer.echo(f"{'layer':>14}  {'median':>9}  {'longest':>9}  steps to 1/e by the gate alone")
+    for place, layer in enumerate(times["layer"].tolist()):
+        steps = times["steps"][place]
+        steps = steps[steps == steps]
+        middle = sorted(steps.tolist())[len(steps) // 2]
+        typer.echo(f"{layer:>14}  {middle:9.1f}  {steps.max():9.1f}")

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from thereafter.cli.app import Run, inspect_app, load, writable
+from thereafter.cli.app import AsWritten, Run, inspect_app, load, writable
+from thereafter.cli.written import tell_written
 
 
 @inspect_app.command()
@@ -18,14 +19,19 @@ def trace(
         Path, typer.Option(callback=writable, help="Where the arrays go, as .npz (to draw later), .json or .csv.")
     ] = Path("trace.npz"),
     limit: Annotated[int, typer.Option(help="Maximum number of tokens.")] = 2000,
+    as_written: AsWritten = False,
 ) -> None:
     """Record what a model did at every token of a text: states, gates, attention, predictions.
 
     Example: thereafter inspect trace runs/book "the cat sat on the mat" --out cat.npz
     """
-    recorded = load(run).trace(text, limit=limit)
+    lm = load(run, as_written=as_written)
+    tell_written(lm, text)
+    recorded = lm.trace(text, limit=limit)
     recorded.save(out)
     for name, axes in recorded.axes.items():
         shape = " x ".join(map(str, recorded[name].shape))
         typer.echo(f"{name:24}{shape:>16}  {', '.join(axes)}")
     typer.echo(f"saved {out}: {len(recorded.tokens)} tokens")
+    if "cut" in recorded.about:
+        typer.secho(f"caution: {recorded.about['cut']}", fg=typer.colors.YELLOW, bold=True)

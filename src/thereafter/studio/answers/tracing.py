@@ -18,8 +18,9 @@ class WordAnswer(Answer):
 
 
 class TraceAnswer(Answer):
-    """`top[t]` are the likeliest tokens before token t was read."""
+    """`top[t]` are the likeliest tokens before token t was read. `cut` says how much of the text was left out, if any."""
 
     tokens: list[str]
+    cut: str
     fields: dict[str, FieldAnswer]
     top: list[list[WordAnswer]]

@@ -1,9 +1,11 @@
 """What can be asked of a model here: plain functions that take a model and return answers (`studio/answers/`).
 
-- `prediction`, `generation`, `tracing`: what comes next, a text that grows, what a model did over a text
+- `prediction`: what comes next, and how a half-typed word may go on
+- `generation`, `tracing`: a text that grows, what a model did over a text
 - `stepping`, `equations`, `number`: one word more, the equations of the cell, singular and plural
 - `counting`, `window`: the table of word pairs, the network over the last few words
 - `backprop`, `eigenvalue`: gradients back through a sentence, and through many steps
+- `surprisal`: what each word of a text cost several models
 - `units`: which units follow a property of the text
 - `tasks`: translations, tags, labels
 - `comparison`, `curves`: models beside each other, and how their training went

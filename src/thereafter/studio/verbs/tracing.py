@@ -22,5 +22,6 @@ def trace(lm: LanguageModel, text: str, *, limit: int, top: int, fields: list[st
     return TraceAnswer(
         tokens=recorded.tokens,
         fields={name: FieldAnswer(axes=list(recorded.axes[name]), values=nested(recorded[name])) for name in wanted},
+        cut=str(recorded.about.get("cut", "")),
         top=[[WordAnswer(text=word, p=p) for word, p in recorded.top(step)] for step in steps],
     )

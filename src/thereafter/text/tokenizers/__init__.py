@@ -1,11 +1,12 @@
-"""Text to ids and back: five tokenizers with one contract, by name in `TOKENIZERS`.
+"""Text to ids and back: seven tokenizers with one contract, by name in `TOKENIZERS`.
 
 base      the contract (`Tokenizer`) and what all tokenizers share
 forms     what `word` and `prose` share: a text is split into forms, which have ids
 word      words between white space; word_table: its compiled look-up
 prose     lossless pieces of running text
 char      characters; byte: the bytes of UTF-8
-bpe       byte pair encoding; pieces: its table of forms
+bpe, wordpiece, unigram    pieces of bytes; byte_level: what they share, lessons: what they learn from,
+          pieces: the table of their forms
 stored    the JSON file of a tokenizer
 
 >>> tokenizer = TOKENIZERS.load("prose").fit(lambda: ["the cat sat.\\n" * 2])
@@ -31,6 +32,8 @@ TOKENIZERS = Registry(
         "char": "thereafter.text.tokenizers.char:CharTokenizer",
         "byte": "thereafter.text.tokenizers.byte:ByteTokenizer",
         "bpe": "thereafter.text.tokenizers.bpe:BpeTokenizer",
+        "wordpiece": "thereafter.text.tokenizers.wordpiece:WordPieceTokenizer",
+        "unigram": "thereafter.text.tokenizers.unigram:UnigramTokenizer",
     },
 )
 

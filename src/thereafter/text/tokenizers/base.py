@@ -8,6 +8,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -130,15 +131,31 @@ class Tokenizer(ABC):
 
     def measure_stream(self, chunks: Iterable[str], *, whole: bool = True) -> Iterator[MeasuredText]:
         """The ids of a text with the figures that a score needs."""
+        return (part for _, part in self.measure_groups(chunks, whole=whole))
+
+    def measure_groups(self, chunks: Iterable[str], *, whole: bool = True) -> Iterator[tuple[str, MeasuredText]]:
+        """The same, each part with its text as written; what closes a last line was not written: its text is ""."""
         last, inside_line = "", False
         for group in self.groups(chunks):
             part = self.measure(group, inside_line)
-            yield part
+            yield group, part
             last = group[-1]
             if len(part.ids):
                 inside_line = int(part.ids[-1]) != self.line_end_id
         if whole and last not in ("", "\n"):
-            yield self.closing()
+            yield "", self.closing()
+
+    def token_ends(self, group: str, measured: MeasuredText) -> NDArray[np.int64]:
+        """Where each token of a measured part ends, in bytes of UTF-8 from the beginning of the part."""
+        sizes = self.token_sizes[measured.ids]
+        if measured.unknown_forms:
+            sizes[measured.ids == self.unknown_id] = [byte_length(form) for form in measured.unknown_forms]
+        return np.cumsum(sizes)
+
+    @cached_property
+    def token_sizes(self) -> NDArray[np.int64]:
+        """How many bytes of UTF-8 each token stands for, [V]."""
+        return np.array([byte_length(form) for form in self.vocabulary.forms], dtype=np.int64)
 
     def decode(self, ids: ArrayLike) -> str:
         """The text of ids, with `<unk>` for unknown forms."""
@@ -147,6 +164,10 @@ class Tokenizer(ABC):
     def piece(self, id: int) -> str:
         """The text that one id appends."""
         return self.decode([id])
+
+    def bytes_of(self, id: int) -> bytes:
+        """The bytes that one id appends: those of its text, unless it may be a part of a character."""
+        return self.piece(id).encode()
 
     def continuation(self, prompt: str, ids: ArrayLike) -> str:
         """The prompt with the text of ids after it."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from thereafter.errors import FormatError, OptionError
 from thereafter.text.chunks import slice_chunks
@@ -49,9 +50,16 @@ class ByteTokenizer(Tokenizer):
         ids = self.ids_of(group)
         return MeasuredText(ids, group.count("\n"), len(group), len(ids))
 
+    @cached_property
+    def token_sizes(self) -> NDArray[np.int64]:
+        return np.ones(256, dtype=np.int64)
+
     @property
     def line_end_id(self) -> int:
         return ord("\n")
+
+    def bytes_of(self, id: int) -> bytes:
+        return bytes([id])
 
     def decode(self, ids: ArrayLike) -> str:
         return bytes(self.check_ids(ids)).decode("utf-8", errors="replace")

@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from thereafter.compiled import available
 from thereafter.text.chunks import WORD_TAIL, recut
+from thereafter.text.spaces import byte_ends, code_points, word_ends
 from thereafter.text.tokenizers.base import Ids, MeasuredText, byte_length
 from thereafter.text.tokenizers.forms import SEEN_TWICE, FormTokenizer
 from thereafter.text.tokenizers.word_table import WordTable
@@ -103,6 +104,11 @@ class WordTokenizer(FormTokenizer):
     def _table(self) -> WordTable:
         ordinary = self.ordinary_forms
         return WordTable(ordinary, list(range(len(self.reserved), len(self.vocabulary))), self.line_end_id)
+
+    def token_ends(self, group: str, measured: MeasuredText) -> NDArray[np.int64]:
+        points = code_points(group)
+        ends = word_ends(points)
+        return ends if group.isascii() else byte_ends(points)[ends - 1]
 
     def closing(self) -> MeasuredText:
         return MeasuredText(np.array([1], np.int32), lines=1, chars=1, bytes=1)

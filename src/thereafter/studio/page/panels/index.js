@@ -9,6 +9,7 @@ import { panel as gates } from "./gates.js";
 import { panel as backprop } from "./backprop.js";
 import { panel as eigenvalue } from "./eigenvalue.js";
 import { panel as generator } from "./generator.js";
+import { panel as surprisal } from "./surprisal.js";
 import { panel as units } from "./units.js";
 import { panel as compare } from "./compare.js";
 import { panel as bottleneck } from "./bottleneck.js";
@@ -26,6 +27,7 @@ export const PANELS = [
   backprop,
   eigenvalue,
   generator,
+  surprisal,
   units,
   compare,
   bottleneck,

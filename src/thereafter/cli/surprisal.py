@@ -1,0 +1,187 @@
+"""`thereafter surprisal`: -log2 p of every word of a text, under one model or several side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thereafter.cli.app import ArpaTokens, Encoding, app, load
+from thereafter.cli.score import (
+    Cache,
+    CacheDecay,
+    CacheSize,
+    CacheTheta,
+    CacheWeight,
+    Dynamic,
+    DynamicRate,
+    Mix,
+    Part,
+    Tune,
+    Weights,
+    load_mixture,
+    switch,
+)
+from thereafter.cli.tables import AsCsv, AsJson, print_rows, save_rows
+from thereafter.errors import OptionError
+
+if TYPE_CHECKING:
+    from thereafter.evaluation.surprisal import Surprisals
+    from thereafter.language_model import LanguageModel
+
+_SHOWN = 40  # rows that a terminal gets
+_FIGURES = (".html", ".png", ".svg")
+
+
+def _table_file(path: Path | None) -> Path | None:
+    """The file of the table; an ending that cannot be written is refused before anything is measured."""
+    if path is not None and path.suffix.lower() != ".npz":
+        from thereafter.tabular import check_ending
+
+        check_ending(path)
+    return path
+
+
+def _figure_file(path: Path | None) -> Path | None:
+    if path is not None and path.suffix.lower() not in _FIGURES:
+        raise OptionError(
+            f"--figure is {path.name!r}; expected a name that ends in {', '.join(_FIGURES)}; try {path.stem}.html"
+        )
+    return path
+
+
+@app.command()
+def surprisal(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN... SOURCE",
+            help="One run folder or several, then the text: a file, a folder, a 'glob*', - or a corpus name.",
+            show_default=False,
+        ),
+    ],
+    text: Annotated[str | None, typer.Option(help="Read this text instead of a source.")] = None,
+    part: Part = None,
+    encoding: Encoding = None,
+    tokens: ArpaTokens = "word",
+    by: Annotated[str, typer.Option(help="What a row is: word, token, sentence or line.")] = "word",
+    detail: Annotated[
+        bool, typer.Option("--detail", help="Add rank, entropy, context and the likeliest tokens.")
+    ] = False,
+    top: Annotated[int | None, typer.Option(help="Likeliest tokens with --detail (default 3).")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            callback=_table_file, help="Write the table: .csv, .tsv, .json, or .npz (which thereafter figure reads)."
+        ),
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(callback=_figure_file, help="Write the coloured text: .html, .png or .svg.")
+    ] = None,
+    mix: Mix = None,
+    weights: Weights = None,
+    tune: Tune = None,
+    cache: Cache = False,
+    cache_size: CacheSize = None,
+    cache_weight: CacheWeight = None,
+    cache_theta: CacheTheta = None,
+    cache_decay: CacheDecay = None,
+    dynamic: Dynamic = False,
+    dynamic_rate: DynamicRate = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+) -> None:
+    """Surprisal of every word of a text, -log2 p in bits, under one model or several: a row a word.
+
+    The bits of all rows add up to those of thereafter score. Words are what stands between white space, so models of
+    different tokens stand side by side.
+
+    Example: thereafter surprisal runs/book other.txt --out words.csv
+
+    Example: thereafter surprisal runs/ngram runs/lstm --text "the cat sat on the mat" --detail --figure cat.html
+    """
+    import thereafter
+
+    if top is not None and not detail:
+        raise OptionError(f"--top is {top} and --detail is off; add --detail")
+    names, source = _split(runs, text)
+    models = _load(names, tokens, mix or [], weights, tune)
+    cache_settings = {"size": cache_size, "weight": cache_weight, "theta": cache_theta, "decay": cache_decay}
+    table = thereafter.surprisal(
+        models,
+        source,
+        text=text,
+        part=part,
+        encoding=encoding,
+        by=by,
+        names=None if mix else [Path(name).name or name for name in names],
+        detail=detail,
+        top=3 if top is None else top,
+        cache=switch("cache", cache, cache_settings),
+        dynamic=switch("dynamic", dynamic, {"rate": dynamic_rate}),
+        tune=tune,
+    )
+    if not print_rows(table.to_rows() if as_csv or as_json else [], as_csv=as_csv, as_json=as_json):
+        _print(table, shown=0 if out else _SHOWN)
+    if out is not None and out.suffix.lower() == ".npz":
+        typer.echo(f"saved {table.measurement().save(out)}", err=True)
+    elif out is not None:
+        save_rows(table.to_rows(), out)
+    if figure is not None:
+        typer.echo(f"saved {table.figure().save(figure)}", err=True)
+
+
+def _split(runs: list[str], text: str | None) -> tuple[list[str], str | None]:
+    """The runs, and the source after them where no text is given."""
+    if text is not None:
+        return runs, None
+    if len(runs) < 2:
+        raise OptionError(
+            f"got {runs[0]!r} and no text; expected a run and a source; "
+            f'try: thereafter surprisal {runs[0]} book.txt, or --text "..."'
+        )
+    return runs[:-1], runs[-1]
+
+
+def _load(names: list[str], tokens: str, mix: list[str], weights: str | None, tune: str | None) -> list[LanguageModel]:
+    if not mix and weights is None:
+        return [load(name, tokens) for name in names]
+    if len(names) > 1:
+        raise OptionError(f"got --mix or --weights with {len(names)} runs; expected one run; try: RUN --mix OTHER")
+    return [load_mixture(names[0], mix, tokens, weights, tune)]
+
+
+def _print(table: Surprisals, shown: int) -> None:
+    """The first rows, then the sums."""
+    rows = table.to_rows()[:shown]
+    if rows:
+        names = [name for name in rows[0] if not name.startswith(("position", "line_end", "spelling_bits", "unknown"))]
+        cells = [names, *([_cell(row[name]) for name in names] for row in rows)]
+        widths = [max(len(line[place]) for line in cells) for place in range(len(names))]
+        for line in cells:
+            typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        if len(table.texts) > len(rows):
+            typer.echo(f"... {len(table.texts) - len(rows):,} more rows; --out words.csv writes all of them")
+    for number, reading in enumerate(table.readings):
+        typer.echo(_sums(table, number))
+        for note in reading.notes:
+            typer.secho(f"  {note}", fg=typer.colors.YELLOW)
+
+
+def _sums(table: Surprisals, number: int) -> str:
+    reading = table.readings[number]
+    bits, spelling = float(table.bits(number).sum()), float(table.spelling_bits(number).sum())
+    words = len(reading.costs.text.split())
+    unknown = int(reading.costs.unknown_T.sum())
+    spelled = f" and {spelling:,.1f} for the spelling of {unknown:,} unknown tokens" if unknown else ""
+    return (
+        f"{reading.model}: {bits:,.1f} bits{spelled} over {words:,} words, {len(reading.costs.ids):,} "
+        f"{reading.tokenizer.name} tokens; {bits / max(1, words):.2f} bits a word"
+    )
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

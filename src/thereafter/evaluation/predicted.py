@@ -1,0 +1,71 @@
+"""What a model predicted at each token of a text: the token's rank, the entropy, the likeliest tokens, its context.
+
+A full prediction for each token: it costs a pass over the vocabulary where a score needs one number of it.
+
+Shapes: T tokens, P of them at once, V words that can be predicted, K likeliest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter import progress
+from thereafter.decoding.warping import largest
+from thereafter.errors import OptionError
+from thereafter.models.any_model import AnyModel
+from thereafter.models.base import Ids, Logs
+
+Floats = NDArray[np.float64]
+TOP = 3
+"""Likeliest tokens that are kept unless told."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """`rank_T`: 1 where no token was likelier. `entropy_T`: of the whole prediction, in bits. `top_TK`, `p_TK`: the
+    likeliest tokens and their probabilities. `context_T`: how many tokens it was made from, `<s>` counted; for an
+    n-gram those of the longest known n-gram that ends with the token."""
+
+    rank_T: NDArray[np.int64]
+    entropy_T: Floats
+    top_TK: NDArray[np.int64]
+    p_TK: Floats
+    context_T: NDArray[np.int64]
+
+
+def check_top(top: int) -> None:
+    if top < 0:
+        raise OptionError(f"top is {top}; expected 0 or more alternatives; try top={TOP}")
+
+
+def read_predictions(model: AnyModel, ids_T: Ids, top: int = TOP) -> Predicted:
+    """Read tokens from the start of a text, with the whole prediction before each."""
+    check_top(top)
+    ranks, entropies, tops, shares, at = [], [], [], [], 0
+    context_T = model.context_sizes(ids_T)
+    with progress.task("predicting", total=len(ids_T), unit="tokens") as advance:
+        for piece in model.predictions(ids_T, model.start(1)):
+            logp_PV = np.asarray(piece)
+            came_P = logp_PV[np.arange(len(logp_PV)), ids_T[at : at + len(logp_PV)]]
+            ranks.append(1 + np.count_nonzero(logp_PV > came_P[:, None], axis=1))
+            entropies.append(entropy_bits(logp_PV))
+            likeliest = largest(logp_PV, top) if top else np.empty((len(logp_PV), 0), dtype=np.int64)
+            tops.append(likeliest[:, :top])
+            shares.append(np.exp(np.take_along_axis(logp_PV, likeliest[:, :top], axis=1).astype(np.float64)))
+            at += len(logp_PV)
+            advance(len(logp_PV))
+    return Predicted(
+        np.concatenate(ranks), np.concatenate(entropies), np.concatenate(tops), np.concatenate(shares), context_T
+    )
+
+
+def entropy_bits(logp_PV: Logs) -> Floats:
+    """-sum p log2 p of each row; what cannot come adds nothing."""
+    p_PV = np.exp(logp_PV)
+    terms = np.multiply(p_PV, logp_PV, out=np.zeros_like(p_PV), where=p_PV > 0)
+    entropy: Floats = terms.sum(axis=1, dtype=np.float64) / -math.log(2)
+    return entropy

@@ -1,0 +1,237 @@
+"""Surprisal: -log2 p of every word, token, sentence or line of a text, under one model or several side by side.
+
+    bits          = sum over the tokens of a unit of -log2 p
+    spelling bits = what its unknown forms pay for their spelling (see `scores`)
+
+Over all rows both add up to the `nats` and `spelling_nats` of the score, divided by ln 2.
+
+Shapes: T tokens, U units, K likeliest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import OptionError
+from thereafter.evaluation.aligning import align_units
+from thereafter.evaluation.predicted import Predicted
+from thereafter.evaluation.surprisal_measurement import as_measurement
+from thereafter.evaluation.text_units import LINE_END, TextUnits, check_unit, cut_units, words_alone
+from thereafter.evaluation.token_costs import TokenCosts
+from thereafter.inspection.drawing import DrawnFigure
+from thereafter.inspection.measurement import Measurement
+from thereafter.tabular import Row, Tabular
+from thereafter.text.spaces import Places, code_points, is_space
+from thereafter.text.tokenizers.base import Tokenizer
+
+Floats = NDArray[np.float64]
+_BITS = 1 / math.log(2)
+SHOWN_END = "\\n"
+"""How a line end is written in a table."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A text as one model read it.
+
+    `model` and `text` are names. `predicted` is None unless it was asked for. `notes`: what makes it another reading
+    than that of one plain model, and what to be careful about. `written`: the text before it was brought into the
+    form of a pre-tokenised corpus, whose words are then the units; "" where nothing was changed.
+    """
+
+    model: str
+    text: str
+    tokenizer: Tokenizer
+    context: str
+    costs: TokenCosts
+    predicted: Predicted | None = None
+    notes: tuple[str, ...] = ()
+    written: str = ""
+
+    @property
+    def nats(self) -> float:
+        """The sum of -log p over all tokens: that of the score."""
+        return float(self.costs.nats_T.sum())
+
+    @property
+    def spelling_nats(self) -> float:
+        return float(self.costs.spelling_T.sum())
+
+    @cached_property
+    def places_T(self) -> Places:
+        return self.costs.places()
+
+    def units(self, by: str) -> TextUnits:
+        """The text in words, tokens, sentences or lines."""
+        if by == "token":
+            newlines = np.flatnonzero(code_points(self.costs.text) == ord(LINE_END))
+            lines_T = 1 + np.searchsorted(newlines, self.places_T)
+            return TextUnits(self.pieces(), lines_T, np.arange(len(self.costs.ids) + 1))
+        units = cut_units(self.costs.text, self.places_T, by, sentence_a_line="line" in self.context)
+        if by == "word" and self.written and _lines(self.written) == _lines(self.costs.text):
+            return align_units([units, words_alone(self.written)])[0]
+        return units
+
+    def pieces(self) -> list[str]:
+        """The text of each token."""
+        distinct, which_T = np.unique(self.costs.ids, return_inverse=True)
+        texts = [self.tokenizer.piece(number) for number in distinct.tolist()]
+        return [texts[number] for number in which_T.tolist()]
+
+    def decisive(self, units: TextUnits) -> Places:
+        """The first token of each unit that is not white space alone; the number of tokens where a unit has none."""
+        blank_T = is_space(code_points(self.costs.text)[self.places_T])
+        steps = np.arange(len(blank_T))
+        solid = np.append(np.where(blank_T, len(blank_T), steps), len(blank_T))
+        first = units.first_U1[:-1]
+        chosen = np.minimum.reduceat(solid, first)
+        chosen = np.where(chosen < units.first_U1[1:], chosen, first)
+        return np.where(first == units.first_U1[1:], len(blank_T), chosen)
+
+
+@dataclass(frozen=True)
+class Surprisals(Tabular):
+    """The surprisal of every unit of a text: a row each, columns for each model.
+
+    `by` is "word", "token", "sentence" or "line". `units` has the same units for every reading.
+    """
+
+    readings: tuple[Reading, ...]
+    by: str
+    units: tuple[TextUnits, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """The words (or tokens, sentences, lines) as they are written."""
+        return self.units[0].texts
+
+    @property
+    def lines(self) -> NDArray[np.int64]:
+        """The line on which each begins, from 1."""
+        return self.units[0].lines_U
+
+    def bits(self, model: int = 0) -> Floats:
+        """-log2 p of each unit under one of the models, [U]."""
+        return self.units[model].sums(self.readings[model].costs.nats_T) * _BITS
+
+    def spelling_bits(self, model: int = 0) -> Floats:
+        """What the unknown forms of each unit pay for their spelling, in bits, [U]."""
+        return self.units[model].sums(self.readings[model].costs.spelling_T) * _BITS
+
+    def unknown(self, model: int = 0) -> NDArray[np.int64]:
+        """How many unknown tokens each unit has, [U]."""
+        return self.units[model].sums(self.readings[model].costs.unknown_T.astype(np.float64)).astype(np.int64)
+
+    def to_rows(self) -> list[Row]:
+        columns = self._shared_columns()
+        for number, reading in enumerate(self.readings):
+            own = self._columns(number)
+            mark = "" if len(self.readings) == 1 else f"_{reading.model}"
+            columns |= {f"{name}{mark}": values for name, values in own.items()}
+        return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+    def measurement(self) -> Measurement:
+        """The same as named arrays, to be saved as `.npz` and drawn."""
+        return as_measurement(self)
+
+    def figure(self, **options: object) -> DrawnFigure:
+        """The text in the colours of its surprisal."""
+        return self.measurement().figure(None, **options)
+
+    def _shared_columns(self) -> dict[str, Sequence[object]]:
+        texts = self.texts
+        columns: dict[str, Sequence[object]] = {
+            "position": range(1, len(texts) + 1),
+            "line": self.lines.tolist(),
+            "text" if self.by == "line" else self.by: [text.replace(LINE_END, SHOWN_END) for text in texts],
+        }
+        if self.by in ("word", "token"):
+            columns["line_end"] = [text == LINE_END for text in texts]
+        else:
+            columns["words"] = [len(text.split()) for text in texts]
+        return columns
+
+    def _columns(self, number: int) -> dict[str, Sequence[object]]:
+        reading, units = self.readings[number], self.units[number]
+        counts = np.diff(units.first_U1)
+        bits = self.bits(number)
+        columns: dict[str, Sequence[object]] = {}
+        if self.by == "word":
+            columns["tokens"] = _token_cells(reading.pieces(), units)
+        elif self.by != "token":
+            columns["tokens"] = counts.tolist()
+        columns["unknown"] = self.unknown(number).tolist()
+        columns["bits"] = bits.tolist()
+        columns["spelling_bits"] = self.spelling_bits(number).tolist()
+        if self.by in ("sentence", "line"):
+            words = np.array([len(text.split()) for text in self.texts])
+            means = np.divide(bits, words, out=np.full(len(bits), math.nan), where=words > 0)
+            columns["bits_per_word"] = [None if math.isnan(mean) else mean for mean in means.tolist()]
+        columns |= _predicted_columns(reading, units)
+        empty = np.flatnonzero(counts == 0).tolist()
+        if empty:  # a line end that other models read
+            columns = {name: _without(values, empty) for name, values in columns.items()}
+        return columns
+
+
+def tabulate(readings: Sequence[Reading], by: str = "word") -> Surprisals:
+    """Readings of one text side by side; models of different tokens meet at the words as they are written."""
+    check_unit(by)
+    if not readings:
+        raise OptionError("got no models; expected one at least")
+    if by not in ("word", "token") and any(reading.predicted is not None for reading in readings):
+        raise OptionError(
+            f"rank, entropy and alternatives are those of one prediction, and a {by} has many; "
+            "expected by='word' or 'token' with detail=True; try by='word'"
+        )
+    units = [reading.units(by) for reading in readings]
+    if by == "token" and any(one.texts != units[0].texts for one in units[1:]):
+        raise OptionError(
+            f"{readings[0].model} and the others have different tokens, so these cannot stand side by side; "
+            "try by='word'"
+        )
+    if by == "word" or len({len(one) for one in units}) > 1:
+        units = align_units(units)
+    return Surprisals(tuple(readings), by, tuple(units))
+
+
+def _lines(text: str) -> int:
+    """Lines of a text; a last one counts with or without its newline."""
+    return text.removesuffix(LINE_END).count(LINE_END)
+
+
+def _token_cells(pieces: list[str], units: TextUnits) -> list[str]:
+    shown = [piece.replace(LINE_END, SHOWN_END) for piece in pieces]
+    spans = zip(units.first_U1[:-1].tolist(), units.first_U1[1:].tolist(), strict=True)
+    return ["|".join(shown[begin:end]) for begin, end in spans]
+
+
+def _predicted_columns(reading: Reading, units: TextUnits) -> dict[str, Sequence[object]]:
+    """Those of the prediction before the first token of each unit that is not white space alone."""
+    predicted = reading.predicted
+    if predicted is None:
+        return {}
+    at = np.minimum(reading.decisive(units), len(predicted.rank_T) - 1)
+    columns: dict[str, Sequence[object]] = {
+        "rank": predicted.rank_T[at].tolist(),
+        "entropy": predicted.entropy_T[at].tolist(),
+        "context": predicted.context_T[at].tolist(),
+    }
+    names = {number: reading.tokenizer.piece(number) for number in np.unique(predicted.top_TK[at]).tolist()}
+    for place in range(predicted.top_TK.shape[1]):
+        tokens = [names[number].replace(LINE_END, SHOWN_END) for number in predicted.top_TK[at, place].tolist()]
+        columns |= {f"top_{place + 1}": tokens, f"p_{place + 1}": predicted.p_TK[at, place].tolist()}
+    return columns
+
+
+def _without(values: Sequence[object], places: list[int]) -> list[object]:
+    cells = list(values)
+    for place in places:
+        cells[place] = None
+    return cells

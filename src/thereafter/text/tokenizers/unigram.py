@@ -1,0 +1,99 @@
+"""Byte-level unigram pieces: a form is cut into the pieces of which it is most probable."""
+
+from __future__ import annotations
+
+import json
+import math
+from types import ModuleType
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from thereafter.config import Table
+from thereafter.errors import OptionError
+from thereafter.text.tokenizers.base import Chunks
+from thereafter.text.tokenizers.byte_level import ByteLevelTokenizer, check_pieces, damage_error
+from thereafter.text.tokenizers.pieces import byte_alphabet
+
+if TYPE_CHECKING:
+    from tokenizers.models import Model
+    from tokenizers.trainers import Trainer
+
+_DIGITS = 4
+_STEP = 1e-4  # by how much the library sets the scores of bytes apart that it lost while learning
+
+
+class UnigramTokenizer(ByteLevelTokenizer):
+    """`max_size` pieces, each with a log-probability; learned by leaving out, from many, those that matter least.
+
+    Pieces have no counts, so there is no `min_count`. Kudo, "Subword Regularization", 2018.
+    """
+
+    name: ClassVar[str] = "unigram"
+
+    @classmethod
+    def fit(cls, chunks: Chunks, *, min_count: int | None = None, max_size: int | None = None) -> Self:
+        if min_count is not None:
+            raise OptionError(
+                f"min_count is {min_count}, but unigram pieces are chosen by their probability; try to leave it out, "
+                "or max_size (--vocabulary) for fewer pieces"
+            )
+        learned = super().fit(chunks, max_size=max_size)
+        scores = learned._scores()
+        return cls(cls._engine_of(_model(cls._library(), _settle(scores))))
+
+    def _scores(self) -> list[tuple[str, float]]:
+        listed = json.loads(self._engine.to_str())["model"]["vocab"]
+        return [(piece, score) for piece, score in listed if score is not None]  # of an empty text, none has a score
+
+    @classmethod
+    def _new_model(cls, library: ModuleType) -> Model:
+        model: Model = library.models.Unigram()
+        return model
+
+    @classmethod
+    def _new_trainer(cls, library: ModuleType, size: int, min_count: int | None) -> Trainer:
+        trainer: Trainer = library.trainers.UnigramTrainer(
+            vocab_size=size, show_progress=False, special_tokens=[], initial_alphabet=sorted(byte_alphabet())
+        )
+        return trainer
+
+    def _model_identity(self, model: Table) -> object:
+        return [score for _, score in model["vocab"]]
+
+    @classmethod
+    def _stored_model(cls, library: ModuleType, model: Table) -> Model:
+        listed = model.get("vocab")
+        if not isinstance(listed, list):
+            raise damage_error(cls.name, "it has no pieces")
+        scores: list[tuple[str, float]] = []
+        for entry in listed:
+            if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[0], str):
+                raise damage_error(cls.name, f"{entry!r} is not a piece with its log-probability")
+            if type(entry[1]) not in (int, float) or not math.isfinite(entry[1]):
+                raise damage_error(cls.name, f"the log-probability of {entry[0]!r} is {entry[1]!r}")
+            scores.append((entry[0], float(entry[1])))
+        check_pieces(cls.name, (piece for piece, _ in scores))
+        if len({piece for piece, _ in scores}) != len(scores):
+            raise damage_error(cls.name, "a piece is there twice")
+        return _model(library, scores)
+
+
+def _settle(scores: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The same pieces in an order and with scores that are the same in every process.
+
+    The library adds up in the order of a hash table with a random seed: scores differ in their last digits, and bytes
+    that were lost while learning come back in any order, a little apart. Scores are rounded, and such bytes share one.
+    """
+    if not scores:
+        return [(char, round(-math.log(256), _DIGITS)) for char in sorted(byte_alphabet())]
+    low = min(score for _, score in scores)
+    edge = low + _STEP * (len(byte_alphabet()) + 1)
+    settled = {piece: low if len(piece) == 1 and score < edge else score for piece, score in scores}
+    for char in byte_alphabet():
+        settled.setdefault(char, low)
+    rounded = [(piece, round(score, _DIGITS)) for piece, score in settled.items()]
+    return sorted(rounded, key=lambda entry: (-entry[1], entry[0]))
+
+
+def _model(library: ModuleType, scores: list[tuple[str, float]]) -> Model:
+    model: Model = library.models.Unigram(scores)
+    return model

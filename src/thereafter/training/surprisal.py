@@ -1,0 +1,47 @@
+"""A text read by a trained model for its surprisals: the same text, switches and walk as for its score."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from thereafter.evaluation.predicted import check_top, read_predictions
+from thereafter.evaluation.surprisal import Reading
+from thereafter.evaluation.switches import Switches
+from thereafter.evaluation.token_costs import read_costs
+from thereafter.models.base import NOT_NORMALISED, is_normalised
+from thereafter.text.sources import Source
+from thereafter.training import mixing, roles
+from thereafter.training.kinds import Trained
+
+
+def read_surprisals(
+    trained: Trained,
+    text: Source,
+    switches: Switches,
+    tune: Source | None = None,
+    *,
+    detail: bool = False,
+    top: int = 3,
+    name: str | None = None,
+) -> Reading:
+    """What each token of a text costs; with `detail` what was predicted before each, too. `name` is the model's."""
+    check_top(top)
+    with mixing.switch_on(trained, switches, tune) as on:
+        costs = read_costs(on.model, trained.tokenizer, text.chunks("scoring"), name=text.name)
+        # A second pass: log p of the whole pass and of single steps agree to rounding only, and sums are to be exact.
+        predicted = read_predictions(on.model, costs.ids, top) if detail else None
+        notes = [
+            mixing.describe_switches(trained, on, tune, text),
+            roles.caveat(trained, text, tune),
+            "" if is_normalised(on.model) else NOT_NORMALISED,
+        ]
+    return Reading(
+        model=name or str(trained.config["model"]),
+        text=text.name,
+        tokenizer=trained.tokenizer,
+        context=trained.context,
+        costs=costs,
+        predicted=predicted,
+        notes=tuple(filter(None, notes)),
+        written="" if text.rewriting is None else replace(text, rewriting=None).text(),
+    )

@@ -1,0 +1,103 @@
+"""`thereafter surprisal`: the table, its files, the figure, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import thereafter
+from thereafter.cli import app
+from thereafter.errors import OptionError
+
+BOOK = "the cat sat on the mat .\nthe dog sat on the log .\nthe cat saw the dog .\n" * 8
+TEXT = "the cat saw the log .\nthe zebra sat ."
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    for tokens in ("word", "char"):
+        thereafter.train(text=BOOK, tokens=tokens, order=3).save(folder / tokens)
+    (folder / "other.txt").write_text(TEXT + "\n", encoding="utf-8")
+    return folder
+
+
+def ask(*words: object) -> Result:
+    result = CliRunner().invoke(app, ["surprisal", *map(str, words)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_a_row_a_word_and_bits_that_add_up_to_the_score(runs: Path, tmp_path: Path):
+    result = ask(runs / "word", runs / "other.txt", "--out", tmp_path / "words.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "words.csv").read_text(encoding="utf-8"))))
+    assert [row["word"] for row in rows] == [*TEXT.split("\n")[0].split(), "\\n", *TEXT.split("\n")[1].split(), "\\n"]
+    score = thereafter.load(runs / "word").score(runs / "other.txt")
+    assert sum(float(row["bits"]) for row in rows) * math.log(2) == pytest.approx(score.nats, rel=1e-9)
+    assert "1 unknown tokens" in result.stdout
+    assert "saved" in result.stderr
+
+
+def test_several_runs_are_columns_named_by_their_folders(runs: Path):
+    result = ask(runs / "word", runs / "char", "--text", TEXT, "--detail", "--top", 1, "--json")
+    rows = json.loads(result.stdout)
+    assert {"bits_word", "bits_char", "rank_word", "top_1_char"} <= set(rows[0])
+    assert rows[7]["word"] == "the"
+    assert rows[7]["line"] == 2
+
+
+def test_sentences_as_csv_and_a_plain_table(runs: Path):
+    rows = list(csv.DictReader(io.StringIO(ask(runs / "word", "--text", TEXT, "--by", "sentence", "--csv").stdout)))
+    assert [row["sentence"] for row in rows] == TEXT.split("\n")
+    printed = ask(runs / "char", "--text", "the cat " * 60).stdout
+    assert "more rows; --out words.csv writes all of them" in printed
+    assert "bits a word" in printed
+
+
+def test_switches_are_those_of_score(runs: Path):
+    result = ask(runs / "word", "--text", TEXT, "--cache", "--cache-size", 5, "--csv")
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    score = thereafter.load(runs / "word").score(text=TEXT, cache={"size": 5})
+    assert sum(float(row["bits"]) for row in rows) * math.log(2) == pytest.approx(score.nats, rel=1e-9)
+    assert "a cache of 5 tokens" in ask(runs / "word", "--text", TEXT, "--cache", "--cache-size", 5).stdout
+    assert "mixture of" in ask(runs / "word", "--text", TEXT, "--mix", runs / "word").stdout
+
+
+def test_figure_and_arrays(runs: Path, tmp_path: Path):
+    ask(
+        runs / "word",
+        runs / "char",
+        "--text",
+        TEXT,
+        "--detail",
+        "--figure",
+        tmp_path / "page.html",
+        "--out",
+        tmp_path / "w.npz",
+    )
+    assert "Surprisal of each word" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    drawn = CliRunner().invoke(app, ["figure", "surprisal", str(tmp_path / "w.npz"), "--out", str(tmp_path / "w.csv")])
+    assert drawn.exit_code == 0, drawn.output
+    assert (tmp_path / "w.csv").read_text(encoding="utf-8").startswith("word,line,bits word,bits char\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "no text"),
+        (["--text", "a", "--out", "a.xls"], "expected .csv"),
+        (["--text", "a", "--figure", "a.csv"], "ends in .html"),
+        (["--text", "a", "--top", "3"], "add --detail"),
+        (["--text", "a", "--by", "verse"], "by is 'verse'"),
+        (["--text", "a", "--cache-size", "3"], "add --cache"),
+    ],
+)
+def test_mistakes_are_one_sentence(runs: Path, words: list[str], sentence: str):
+    with pytest.raises(OptionError, match=sentence):
+        CliRunner().invoke(app, ["surprisal", str(runs / "word"), *words], catch_exceptions=False)
