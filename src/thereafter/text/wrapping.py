@@ -73,7 +73,7 @@ def _decide(
 ) -> tuple[bool, str]:
     """Whether the lines are those of wrapped prose, and why."""
     if full < _ENOUGH_FULL:
-        return False, f"only {full:.0%} of the line breaks lie where a line was full"
+        return False, f"only {full * 100:.0f} % of the line breaks lie where a line was full"
     if width not in (_WIDTHS_WITHOUT_SPACES if spaceless else _WIDTHS):
         return False, f"lines of {width} characters are too {'short' if width < _WIDTHS.start else 'long'} for a page"
     if not spaceless and sum(len(line.split()) for line in written) < _WORDS_A_LINE * len(written):
@@ -85,7 +85,7 @@ def _decide(
     open_ends = sum(not line.endswith(_SENTENCE_END) for line, _ in breaks) / len(breaks)
     if not (small >= 0.3 if _has_case(written) else open_ends >= 0.5):
         return False, "most lines begin anew instead of going on in a sentence"
-    return True, f"{full:.0%} of the line breaks lie where a line of {width} characters was full"
+    return True, f"{full * 100:.0f} % of the line breaks lie where a line of {width} characters was full"
 
 
 def unwrap(lines: Iterable[str], wrapping: Wrapping) -> Iterator[str]:

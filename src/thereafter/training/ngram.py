@@ -56,7 +56,8 @@ class NgramKind:
             cutoffs=settings.cutoffs,
             **{name: value for name, value in own.items() if value is not None},
         )
-        job.done(self.describe(model))
+        of_text: list[str] = job.figures.get("notes", [])
+        job.done(self.describe(model) | {"notes": [*of_text, *model.notes]})
         return model
 
     def describe(self, model: NgramModel) -> Table:
