@@ -16,7 +16,10 @@ from thereafter.inspection.measurement import Measurement
 
 
 def accuracy_by_distance(measurements: Sequence[Measurement]) -> Figure:
-    """Accuracy of the verb's number by the words between subject and verb, with the spread over seeds."""
+    """Accuracy of the verb's number by the words between subject and verb, with the spread over seeds.
+
+    Example: figures.accuracy_by_distance([instruments.agreement(lm)])
+    """
     groups = by_model(measurements, "agreement")
     reached = max(int(one["distance"].max()) for one in measurements)
     bins = [(low, high) for low, high in BINS if low <= reached]
@@ -45,15 +48,18 @@ def accuracy_by_distance(measurements: Sequence[Measurement]) -> Figure:
     legend_beside(plot)
     caption = (
         f"How often {join_words(groups)} find the right form of the verb likelier than the wrong one, by its "
-        f"distance from the subject, trained on {join_words(one.about['trained_on'] for one in measurements)}: "
-        f"{measurements[0].about['text']}"
+        f"distance from the subject; trained on {join_words(one.about['trained_on'] for one in measurements)}, tested "
+        f"on {measurements[0].about['text']}"
         f"{_seeds(groups) or ' (one training each; band: 95 % interval of a share of so many sentences)'}."
     )
     return Figure("agreement-by-distance", "Agreement by distance", caption, plot, table)
 
 
 def accuracy_by_congruence(measurements: Sequence[Measurement]) -> Figure:
-    """Accuracy of the verb's number by whether the last noun before the verb has the subject's number."""
+    """Accuracy of the verb's number by whether the last noun before the verb has the subject's number.
+
+    Example: figures.accuracy_by_congruence([instruments.agreement(lm)])
+    """
     groups = by_model(measurements, "agreement")
     names = [name for name in CONGRUENCE.values() if any(name in one["congruence"] for one in measurements)]
     order = [name for name in ("no attractor", "congruent", "incongruent") if name in names]
@@ -86,14 +92,17 @@ def accuracy_by_congruence(measurements: Sequence[Measurement]) -> Figure:
     plot.update_layout(height=480, margin={"b": 90})
     caption = (
         f"How often {join_words(groups)} find the right form of the verb likelier, by the number of the last noun "
-        f"before it, trained on {join_words(one.about['trained_on'] for one in measurements)}: "
+        f"before it; trained on {join_words(one.about['trained_on'] for one in measurements)}, tested on "
         f"{measurements[0].about['text']}{_seeds(groups) or ' (one training each)'}."
     )
     return Figure("agreement-by-congruence", "Led astray by the last noun", caption, plot, table)
 
 
 def expectation_along(measurements: Sequence[Measurement], *, verb: int | None = None) -> Figure:
-    """p(first) / (p(first) + p(second)) after each word of a sentence; `verb` is the place of the word to come."""
+    """p(first) / (p(first) + p(second)) after each word of a sentence; `verb` is the place of the word to come.
+
+    Example: figures.expectation_along([expectation.expectation(reader, "the keys to the cabinet", ["is", "are"])])
+    """
     groups = by_model(measurements, "expectation")
     first = measurements[0]
     one, other = first["word"].tolist()[:2]

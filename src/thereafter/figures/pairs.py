@@ -17,7 +17,10 @@ _HEADS = {"by": "by", "group": "group", "pairs": "total", "accuracy": "accuracy"
 
 
 def accuracy_by_group(measurements: Sequence[Measurement]) -> Figure:
-    """How often the good sentence is likelier: over all pairs, and over each group of them, with 95 % intervals."""
+    """How often the good sentence is likelier: over all pairs, and over each group of them, with 95 % intervals.
+
+    Example: figures.accuracy_by_group([instruments.pairs(lm, "pairs.tsv")])
+    """
     groups = by_model(measurements, "pairs")
     counted = ("low", "high", "unknown", "same")
     table: dict[str, list[Cell]] = {head: [] for head in ("model", *_HEADS, *counted)}

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from thereafter.cli.app import AsWritten, Run, inspect_app, load, writable
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.cli.written import tell_written
 
 
@@ -20,8 +21,12 @@ def trace(
     ] = Path("trace.npz"),
     limit: Annotated[int, typer.Option(help="Maximum number of tokens.")] = 2000,
     as_written: AsWritten = False,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
 ) -> None:
     """Record what a model did at every token of a text: states, gates, attention, predictions.
+
+    --csv and --json print a row a token: bits, rank, the likeliest token. The arrays are in the file.
 
     Example: thereafter inspect trace runs/book "the cat sat on the mat" --out cat.npz
     """
@@ -29,9 +34,11 @@ def trace(
     tell_written(lm, text)
     recorded = lm.trace(text, limit=limit)
     recorded.save(out)
-    for name, axes in recorded.axes.items():
-        shape = " x ".join(map(str, recorded[name].shape))
-        typer.echo(f"{name:24}{shape:>16}  {', '.join(axes)}")
-    typer.echo(f"saved {out}: {len(recorded.tokens)} tokens")
+    tabled = print_rows(recorded.to_rows(), as_csv=as_csv, as_json=as_json)
+    if not tabled:
+        for name, axes in recorded.axes.items():
+            shape = " x ".join(map(str, recorded[name].shape))
+            typer.echo(f"{name:24}{shape:>16}  {', '.join(axes)}")
+    typer.echo(f"saved {out}: {len(recorded.tokens)} tokens", err=tabled)
     if "cut" in recorded.about:
-        typer.secho(f"caution: {recorded.about['cut']}", fg=typer.colors.YELLOW, bold=True)
+        typer.secho(f"caution: {recorded.about['cut']}", fg=typer.colors.YELLOW, bold=True, err=tabled)
