@@ -16,6 +16,7 @@ from thereafter.ngram.smoothing import SMOOTHINGS
 from thereafter.text.tokenizers import TOKENIZERS
 
 EXAMPLES = 2000
+PIECES = ("bpe", "wordpiece", "unigram")
 
 nasty_texts = st.one_of(
     st.text(max_size=60),
@@ -45,8 +46,8 @@ def test_any_input_through_every_verb(tokens: str, tmp_path: Path):
     @given(source=nasty_sources, other=nasty_texts, recipe=recipes, seed=st.integers(0, 2**32))
     def through_every_verb(source: str | bytes, other: str, recipe: dict, seed: int) -> None:
         nonlocal reached
-        if tokens in ("byte", "bpe"):  # they keep every byte: there is no rare form to drop
-            recipe = recipe | {"vocabulary": 300 if tokens == "bpe" else None, "min_count": None}
+        if tokens in ("byte", *PIECES):  # they keep every byte: there is no rare form to drop
+            recipe = recipe | {"vocabulary": None if tokens == "byte" else 300, "min_count": None}
         try:
             if isinstance(source, bytes):
                 path = Path(tempfile.mkstemp(dir=tmp_path)[1])

@@ -17,8 +17,8 @@ def installed(package: str) -> bool:
         return False
 
 
-def require(package: str, purpose: str) -> ModuleType:
-    """Import a package or say what needs it and how to get it.
+def require(package: str, purpose: str, *, install: str | None = None) -> ModuleType:
+    """Import a package or say what needs it and how to get it; `install` is what pip calls it, if that is another name.
 
     >>> require("json", "reading a tokenizer").__name__
     'json'
@@ -30,5 +30,5 @@ def require(package: str, purpose: str) -> ModuleType:
         if missing.name is None or missing.name.partition(".")[0] != top:
             raise  # the package is installed; something it imports is not
         raise MissingPackageError(
-            f"{purpose} needs the package {top!r}, which is not installed; try: pip install {top}"
+            f"{purpose} needs the package {top!r}, which is not installed; try: pip install {install or top}"
         ) from None

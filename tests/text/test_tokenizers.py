@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -19,9 +21,10 @@ from hypothesis import strategies as st
 
 from thereafter.errors import EncodingError, FormatError, OptionError, StorageError, UnknownNameError
 from thereafter.text import chunks as cutting
-from thereafter.text.tokenizers import TOKENIZERS, load_tokenizer, tokenizer_from_json
-from thereafter.text.tokenizers import bpe as bpe_module
+from thereafter.text import scripts as scripts_module
+from thereafter.text.tokenizers import TOKENIZERS, lessons, load_tokenizer, tokenizer_from_json
 from thereafter.text.tokenizers.base import Tokenizer, join_ids
+from thereafter.text.tokenizers.byte_level import ByteLevelTokenizer
 
 PROSE = r"\n| ?[^\W\d_]+| ?\d+| ?[^\w\s]+| ?_+|[^\S\n]+"
 NASTY = [
@@ -53,6 +56,55 @@ def chunked(text: str, borders: list[int]) -> list[str]:
     return [text[start:end] for start, end in pairwise(places)]
 
 
+def spaceless_base(char: str) -> bool:
+    """Whether a letter belongs to a script without spaces, by its name in the Unicode database."""
+    names = ("CJK UNIFIED", "CJK COMPATIBILITY IDEOGRAPH", "HIRAGANA ", "KATAKANA", "HALFWIDTH KATAKANA", "HENTAIGANA")
+    names += ("IDEOGRAPHIC", "HANGZHOU", "THAI ", "LAO ", "KHMER ", "MYANMAR ", "VERTICAL IDEOGRAPHIC", "MASU")
+    return re.match(r"[^\W\d_]", char) is not None and unicodedata.name(char, "").startswith(names)
+
+
+def spaceless_mark(char: str) -> bool:
+    """Whether a character stands on a letter of such a script."""
+    name = unicodedata.name(char, "")
+    if char in "\u0e33\u0eb3\uff9e\uff9f":  # written onto the letter before, though letters themselves
+        return True
+    marks = (
+        "THAI ",
+        "LAO ",
+        "KHMER ",
+        "MYANMAR ",
+        "VARIATION SELECTOR-",
+        "COMBINING KATAKANA",
+        "IDEOGRAPHIC ",
+        "HANGUL",
+    )
+    return unicodedata.category(char) in ("Mn", "Mc") and name.startswith(marks)
+
+
+def prose_by_hand(text: str) -> list[str]:
+    """What prose cuts a text into, character by character."""
+    pieces: list[str] = []
+    rest = 0
+    at = 0
+    while at < len(text):
+        if not spaceless_base(text[at]):
+            at += 1
+            continue
+        pieces += re.findall(PROSE, text[rest:at])
+        rest = at
+        at += 1
+        while at < len(text):
+            if text[at] in "\u17d2\u1039" and at + 1 < len(text) and spaceless_base(text[at + 1]):
+                at += 2
+            elif spaceless_mark(text[at]):
+                at += 1
+            else:
+                break
+        pieces.append(text[rest:at])
+        rest = at
+    return pieces + re.findall(PROSE, text[rest:])
+
+
 def as_decoded(name: str, text: str) -> str:
     """The text as `decode(encode(text))` gives it, said in another way than the code does."""
     return "\n".join(" ".join(line.split()) for line in text.split("\n")) if name == "word" else text
@@ -66,7 +118,7 @@ def trained(name: str) -> Tokenizer:
 
 def complete(name: str, text: str) -> Tokenizer:
     """A tokenizer that knows every form of the text."""
-    options = {"min_count": 1} if name != "byte" else {}
+    options = {"min_count": 1} if name not in ("byte", "unigram") else {}
     made: Tokenizer = TOKENIZERS.load(name).fit(lambda: [text, "\n", text], **options)
     return made
 
@@ -76,7 +128,12 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-any_text = st.text(max_size=60) | st.text(alphabet=" \n\t\r<>/sunk_a1,é漢😀\x85\u2028\0", max_size=60)
+scripts = "漢字カ\u3099ﾊﾟーしกำลังំក្ុမြန\u1039\ufe00ab 1.,_\n שלםم"
+any_text = (
+    st.text(max_size=60)
+    | st.text(alphabet=" \n\t\r<>/sunk_a1,é漢😀\x85\u2028\0", max_size=60)
+    | st.text(alphabet=scripts, max_size=60)
+)
 
 
 @pytest.mark.parametrize("text", NASTY)
@@ -132,7 +189,7 @@ def test_a_stream_equals_the_whole_whatever_its_borders(
         marks = {"<s>", "</s>"}
         assert charged == [word for word in expected if word in marks or word not in known]
     elif unknown:
-        forms = re.findall(PROSE, text) if which == "prose" else list(text)
+        forms = prose_by_hand(text) if which == "prose" else list(text)
         assert charged == [form for form in forms if form not in tokenizer.vocabulary]
     assert (both.vocabulary.forms, both.vocabulary.counts) == (refit.vocabulary.forms, refit.vocabulary.counts)
     np.testing.assert_array_equal(again, join_ids(refit.encode_stream([text], whole=True)))
@@ -170,7 +227,7 @@ def corrupted(name: str) -> Iterator[dict[str, Any]]:
     text = json.dumps(trained(name).to_json())
     for key, value in (("format", "x"), ("version", 2), ("name", "wrd"), ("name", 3), ("name", None)):
         yield {**json.loads(text), key: value}
-    payload = "tokenizers" if name == "bpe" else "vocabulary"
+    payload = "tokenizers" if name in ("bpe", "wordpiece", "unigram") else "vocabulary"
     for value in (None, [], {}, "x", {"forms": ["a"]}, {"forms": 1}, {"model": {}}, {"model": {"vocab": {}}}):
         yield {**json.loads(text), payload: value}
     broken = json.loads(text)
@@ -187,6 +244,17 @@ def corrupted(name: str) -> Iterator[dict[str, Any]]:
         pieces = dict(broken["tokenizers"]["model"]["vocab"])
         for piece, number in (("!", 77), (" ", len(pieces)), ("a", "0"), ("漢", len(pieces)), ("", len(pieces))):
             yield {**broken, "tokenizers": {"model": {"merges": [], "vocab": {**pieces, piece: number}}}}
+    elif name == "wordpiece":
+        pieces = dict(broken["tokenizers"]["model"]["vocab"])
+        for piece, number in (("!", 77), (" ", len(pieces)), ("a", "0"), ("漢", len(pieces)), ("", len(pieces))):
+            yield {**broken, "tokenizers": {"model": {"vocab": {**pieces, piece: number}}}}
+        yield {**broken, "tokenizers": {"model": {"vocab": {"a": 0}}}}
+    elif name == "unigram":
+        scores = broken["tokenizers"]["model"]["vocab"]
+        for wrong in (["a"], ["a", None], ["a", "x"], ["a", float("nan")], ["ab", True], ["漢", -1.0], ["", -1.0], 3):
+            yield {**broken, "tokenizers": {"model": {"vocab": [*scores, wrong]}}}
+        yield {**broken, "tokenizers": {"model": {"vocab": [*scores, scores[0]]}}}
+        yield {**broken, "tokenizers": {"model": {"vocab": scores[:-1]}}}
     else:
         forms = broken["vocabulary"]["forms"]
         wrong = {"word": "a b", "prose": "a1", "char": "ab", "byte": "x"}[name]
@@ -231,7 +299,7 @@ def test_half_a_surrogate_pair_is_a_clear_error(name: str) -> None:
 def test_an_empty_text_is_learned(name: str) -> None:
     tokenizer, ids = TOKENIZERS.load(name).fit_encode(list)
     assert len(ids) == 0
-    assert len(tokenizer.vocabulary) == {"word": 2, "prose": 1, "char": 1, "byte": 256, "bpe": 256}[name]
+    assert len(tokenizer.vocabulary) == {"word": 2, "prose": 1, "char": 1}.get(name, 256)
     assert list(tokenizer.measure_stream([])) == []
     tokenizer.decode(tokenizer.encode("anything at all\n"))
 
@@ -240,7 +308,7 @@ def test_cutoffs_out_of_range(name: str) -> None:
     for wrong in ({"min_count": 0}, {"max_size": 0}, {"max_size": -3}):
         with pytest.raises(OptionError, match="try"):
             TOKENIZERS.load(name).fit(lambda: ["a"], **wrong)
-    if name in ("byte", "bpe"):
+    if name in ("byte", "bpe", "wordpiece", "unigram"):
         with pytest.raises(OptionError, match="256"):
             TOKENIZERS.load(name).fit(lambda: ["a"], max_size=255)
     with pytest.raises(UnknownNameError, match="did you mean 'prose'"):
@@ -293,12 +361,14 @@ def test_word_lines_and_continuations() -> None:
     assert tokenizer.decode([0, the]) == "<unk> the"
 
 
-@given(st.text(max_size=80) | st.text(alphabet=" \n\t_a1,é漢²٣\x85", max_size=80))
+@given(st.text(max_size=80) | st.text(alphabet=" \n\t_a1,é漢²٣\x85", max_size=80) | st.text(alphabet=scripts))
 def test_prose_is_the_pattern(text: str) -> None:
     tokenizer = complete("prose", text)
     forms = [tokenizer.vocabulary.forms[number] for number in tokenizer.encode(text)]
-    assert forms == re.findall(PROSE, text)
+    assert forms == prose_by_hand(text)
     assert "".join(forms) == text
+    if not any(map(spaceless_base, text)):
+        assert forms == re.findall(PROSE, text)
 
 
 def test_bytes_and_their_names() -> None:
@@ -309,23 +379,29 @@ def test_bytes_and_their_names() -> None:
         TOKENIZERS.load("byte").fit(lambda: [""], min_count=2)
 
 
-def test_bpe_learns_the_same_pieces_in_another_process() -> None:
+PIECES = ["bpe", "wordpiece", "unigram"]
+
+
+@pytest.mark.parametrize("which", PIECES)
+def test_the_same_pieces_are_learned_in_another_process(which: str) -> None:
+    text = TRAINING + "".join(f"the {word}ing of {word}s\n" for word in ("walk", "talk", "work", "sing", "ring")) * 3
     code = (
         "from thereafter.text.tokenizers import TOKENIZERS;"
-        f"print(TOKENIZERS.load('bpe').fit(lambda: [{TRAINING!r}], max_size=300).fingerprint())"
+        f"print(TOKENIZERS.load({which!r}).fit(lambda: [{text!r}], max_size=300).fingerprint())"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    tokenizer = TOKENIZERS.load("bpe").fit(lambda: [TRAINING[:50], TRAINING[50:]], max_size=300)
+    tokenizer = TOKENIZERS.load(which).fit(lambda: [text[:50], text[50:]], max_size=300)
     assert run.stdout.strip() == tokenizer.fingerprint()
-    assert len(tokenizer.vocabulary) <= 300
-    assert len(tokenizer.encode("the cat sat")) == 3
+    assert 256 < len(tokenizer.vocabulary) <= 300
+    assert len(tokenizer.encode("the walking")) < len("the walking")
     assert all("\n" not in tokenizer.piece(number)[1:] for number in range(len(tokenizer.vocabulary)))
 
 
-def test_bpe_cuts_endless_runs_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bpe_module, "_LONGEST", 7)
+@pytest.mark.parametrize("which", PIECES)
+def test_endless_runs_are_cut_alike(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ByteLevelTokenizer, "longest_form", 7)
     monkeypatch.setattr(cutting, "_ENOUGH", 3)
-    tokenizer = trained("bpe")
+    tokenizer = trained(which)
     text = "the" * 20 + " " * 15 + "end" + "_" * 30 + "\n" + "12" * 11
     whole = tokenizer.encode(text)
     for step in (1, 4, 5, 50):
@@ -335,8 +411,8 @@ def test_bpe_cuts_endless_runs_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bpe_learns_from_a_spread_sample_of_a_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bpe_module, "_SAMPLE_CHARS", 400)
-    monkeypatch.setattr(bpe_module, "_DISTINCT_BYTES", 40)
+    monkeypatch.setattr(lessons, "SAMPLE_CHARS", 400)
+    monkeypatch.setattr(lessons, "_DISTINCT_BYTES", 40)
     monkeypatch.setattr(cutting, "_ENOUGH", 1)
     lines = [f"{'early' if number < 50 else 'later'} {chr(97 + number % 26) * 150}\n" for number in range(100)]
     tokenizer = TOKENIZERS.load("bpe").fit(lambda: lines)
@@ -358,3 +434,96 @@ def test_the_bpe_table_forgets_and_stays_right(monkeypatch: pytest.MonkeyPatch) 
     fresh = tokenizer_from_json(trained("bpe").to_json())
     for text in NASTY:
         np.testing.assert_array_equal(fresh.encode(text), trained("bpe").encode(text))
+
+
+@pytest.mark.parametrize("which", PIECES)
+def test_wordpiece_is_greedy_and_unigram_the_likeliest(which: str) -> None:
+    """Against brute force over all ways to cut a form into pieces."""
+    words = ["walk", "walks", "walking", "walked", "talk", "talks", "talking", "singer", "sings", "singing"]
+    text = " ".join(words * 20) + "\n"
+    tokenizer = TOKENIZERS.load(which).fit(lambda: [text], max_size=290)
+    model = tokenizer.to_json()["tokenizers"]["model"]
+    scores = dict(model["vocab"]) if which == "unigram" else {}
+    for form in (" walking", " talked", " singing", " king"):
+        cut = [tokenizer.vocabulary.forms[number] for number in tokenizer.encode(form)]
+        spelled = form.replace(" ", "\u0120")
+        assert "".join(cut) == spelled
+        if which == "wordpiece":
+            rest = spelled
+            for piece in cut:
+                longest = max((known for known in tokenizer.vocabulary.forms if rest.startswith(known)), key=len)
+                assert piece == longest
+                rest = rest[len(piece) :]
+        elif which == "unigram":
+            best = {0: 0.0}
+            for end in range(1, len(spelled) + 1):
+                best[end] = max(best[k] + scores[spelled[k:end]] for k in range(end) if spelled[k:end] in scores)
+            assert sum(scores[piece] for piece in cut) == pytest.approx(best[len(spelled)])
+
+
+def test_a_unigram_piece_has_no_count() -> None:
+    with pytest.raises(OptionError, match="leave it out"):
+        TOKENIZERS.load("unigram").fit(lambda: ["a"], min_count=2)
+
+
+# Scripts without spaces
+
+
+def test_characters_of_scripts_without_spaces_are_tokens() -> None:
+    tokenizer = complete("prose", "我爱你，Tom爱 你们。")
+    assert [tokenizer.piece(number) for number in tokenizer.encode("我爱你，Tom爱 你们。")] == [
+        *("我", "爱", "你", "，", "Tom", "爱", " ", "你", "们", "。")
+    ]
+    for text, forms in {
+        "กำลังไป 12": ["กำ", "ลั", "ง", "ไ", "ป", " 12"],
+        "ក្រុមខ្មែរ": ["ក្រុ", "ម", "ខ្មែ", "រ"],
+        "မြန်မာ": ["မြ", "န်", "မာ"],
+        "カ\u3099が": ["カ\u3099", "が"],
+        "葛\U000e0100城": ["葛\U000e0100", "城"],
+        "한국어 문장": ["한국어", " 문장"],
+        "שלום עולם مرحبا": ["שלום", " עולם", " مرحبا"],
+    }.items():
+        tokenizer = complete("prose", text)
+        assert [tokenizer.piece(number) for number in tokenizer.encode(text)] == forms
+
+
+def test_an_old_prose_tokenizer_cuts_as_it_did() -> None:
+    old = tokenizer_from_json(
+        {
+            "format": "thereafter-tokenizer",
+            "version": 1,
+            "name": "prose",
+            "vocabulary": {"forms": ["<unk>", "漢字", " 漢字", "a"], "counts": [0, 2, 2, 2]},
+        }
+    )
+    assert old.encode("漢字 漢字.漢").tolist() == [1, 2, 0, 0]
+    assert old.to_json()["vocabulary"]["forms"] == ["<unk>", "漢字", " 漢字", "a"]
+    assert "scripts" not in old.to_json()
+    stored = json.dumps(["prose", ["<unk>", "漢字", " 漢字", "a"]], ensure_ascii=True)
+    assert old.fingerprint() == hashlib.sha256(stored.encode()).hexdigest()
+    for borders in range(7):
+        streamed = join_ids(old.encode_stream(["漢字 漢字.漢"[:borders], "漢字 漢字.漢"[borders:]]))
+        assert streamed.tolist() == [1, 2, 0, 0]
+
+
+def test_without_such_characters_nothing_changes() -> None:
+    text = "the cat sat, on the mat. שלום é 12\n" * 2
+    tokenizer = TOKENIZERS.load("prose").fit(lambda: [text])
+    assert set(tokenizer.to_json()) == {"format", "version", "name", "vocabulary"}
+    stored = json.dumps(["prose", tokenizer.vocabulary.forms], ensure_ascii=True)
+    assert tokenizer.fingerprint() == hashlib.sha256(stored.encode()).hexdigest()
+    marked = TOKENIZERS.load("prose").fit(lambda: [text, "漢"])
+    assert marked.vocabulary.forms == tokenizer.vocabulary.forms
+    assert marked.fingerprint() != tokenizer.fingerprint()
+    assert len(marked.encode("漢字")) == 2
+    with pytest.raises(FormatError):
+        tokenizer_from_json({**marked.to_json(), "scripts": "syllables"})
+    with pytest.raises(FormatError):
+        tokenizer_from_json({**marked.to_json(), "vocabulary": {"forms": ["<unk>", "漢字"]}})
+
+
+def test_the_note_on_scripts_without_spaces() -> None:
+    assert scripts_module.advice(0.2) is None
+    assert "--tokens bpe" in str(scripts_module.advice(0.5))
+    assert scripts_module.share_of_characters([]) == 0.0
+    assert scripts_module.share_of_characters([("ab", 1), ("漢", 2), (" ", 5)]) == 0.5

@@ -25,6 +25,8 @@ class Files:
 
     name: str
     files: tuple[Path, ...] = ()
+    column: str | None = field(default=None, kw_only=True)
+    """The column of a table that is meant, by name or number; None where the whole files are."""
     spools: tuple[Spool, ...] = field(
         default=(), repr=False, compare=False, kw_only=True
     )  # temporary files, which live as long as this object

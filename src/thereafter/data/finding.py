@@ -11,6 +11,9 @@ from pathlib import Path
 
 from thereafter.errors import SourceError
 
+TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
+"""Of files with rows and columns."""
+
 
 @dataclass(frozen=True)
 class FileKind:
@@ -18,6 +21,8 @@ class FileKind:
 
     name: str
     groups: tuple[tuple[str, ...], ...]
+    columns: bool = False
+    """Whether `reviews.csv:text` may name a column of a table."""
 
 
 def find_files(path: str | os.PathLike[str], kind: FileKind) -> list[Path]:
@@ -43,6 +48,14 @@ def find_files(path: str | os.PathLike[str], kind: FileKind) -> list[Path]:
     ):  # too long a name, a NUL in it, ~ of an unknown user
         return []
     return []
+
+
+def find_column(path: str, kind: FileKind) -> tuple[list[Path], str | None]:
+    """The tables of `PATH:COLUMN`, a path or a glob, and the name or number of the column; none if it is no such."""
+    tables, _, column = path.rpartition(":")
+    if not column or not tables.lower().removesuffix(".gz").endswith(TABLE_ENDINGS):
+        return [], None
+    return find_files(tables, kind), column
 
 
 def _files_below(folder: Path, kind: FileKind) -> list[Path]:

@@ -1,4 +1,7 @@
-"""From a `source` to its files: a path, several paths, a folder, a glob, `-`, or the name of a corpus."""
+"""From a `source` to its files: a path, several paths, a folder, a glob, `-`, or the name of a corpus.
+
+Where a kind of files says so, `reviews.csv:text` is the column `text` of a table.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from thereafter.data.files import AnySource, Files, Parts
-from thereafter.data.finding import FileKind, find_files, not_found_error
+from thereafter.data.finding import FileKind, find_column, find_files, not_found_error
 from thereafter.data.spool import Spool, spooled_stdin
 from thereafter.errors import OptionError, SourceError
 
@@ -43,20 +46,28 @@ def _from_paths(paths: Sequence[str | os.PathLike[str]], kind: FileKind) -> Part
     if not paths:
         raise SourceError("the list of paths is empty, expected at least one; raw text is passed as text=")
     files: list[Path] = []
+    column_names: list[str | None] = []
     for path in paths:
         if not isinstance(path, str | os.PathLike):
             raise SourceError(f"a list of paths holds {type(path).__name__}, expected str or Path")
         if isinstance(path, str) and path == "-":
             raise SourceError("- (standard input) cannot be one of several paths; pass it alone, or write it to a file")
         here = find_files(path, kind)
+        column = None
+        if not here and kind.columns and isinstance(path, str):
+            here, column = find_column(path, kind)
+        column_names.append(column)
         if not here:
             raise not_found_error(os.fspath(path), _corpus_names())
         files += here
+    if len(set(column_names)) > 1:
+        named = ", ".join("no column" if one is None else one for one in dict.fromkeys(column_names))
+        raise SourceError(f"the paths name different columns ({named}), expected the same in each; try them one by one")
     name = os.fspath(paths[0]) if len(paths) == 1 else f"{len(paths)} paths"
     # A pipe, as in <(zcat ...), can be read once, and texts are read twice.
     spools = {file: Spool.of_file(file) for file in files if not file.is_file()}
     files = [spools[file].path if file in spools else file for file in files]
-    joined = Files(name, tuple(files), spools=tuple(spools.values()))
+    joined = Files(name, tuple(files), column=column_names[0], spools=tuple(spools.values()))
     count = f"{len(files):,} files" if len(files) > 1 else "1 file"
     return Parts(name, {"text": joined}, detail=f"{count}, {joined.size:,} bytes")
 

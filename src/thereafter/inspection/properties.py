@@ -202,7 +202,7 @@ def token_ends(text: str, tokenizer: Tokenizer) -> tuple[NDArray[np.int32], NDAr
         return tokenizer.encode(text), np.arange(len(text))
     measured = list(tokenizer.measure_stream([text], whole=False))
     ids = np.concatenate([part.ids for part in measured]) if measured else np.empty(0, np.int32)
-    if tokenizer.name in ("byte", "bpe"):  # forms are written with a character for each byte
+    if tokenizer.name in ("byte", "bpe", "wordpiece", "unigram"):  # forms are written with a character for each byte
         sizes = np.ones(len(ids)) if tokenizer.name == "byte" else _lengths(tokenizer)[ids]
         char_of_byte = np.repeat(np.arange(len(text)), [len(c.encode("utf-8")) for c in text])
         return ids, char_of_byte[np.cumsum(sizes).astype(np.int64) - 1]

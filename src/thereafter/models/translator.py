@@ -24,7 +24,7 @@ from thereafter.models.transformer_decoder import check_heads
 from thereafter.models.word_decoder import END, DecoderSettings, WordDecoder, check_count
 
 MODELS = ("recurrent", "transformer")
-TOKENS = ("word", "prose", "bpe", "char")
+TOKENS = ("word", "prose", "bpe", "wordpiece", "unigram", "char")
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,9 @@ class TranslatorSettings(DecoderSettings):
     `tied`: the head's matrix is that of the target's word vectors; `shared`: source and target have one vocabulary and
     one table of vectors. `dropout` is locked in recurrent layers; `drop_words`: so many words lose their vectors.
     `label_smoothing`, `own_words`, `own_words_schedule`: see `word_decoder`.
-    Text: `tokens` word, prose, bpe or char; `vocabulary` forms at most, `min_count`; `lower` case; sentences are read
-    up to `longest` tokens. `languages`, as in "de-en": which of a corpus' languages; columns of a file, as in "2-1".
+    Text: `tokens` word, prose, bpe, wordpiece, unigram or char; `vocabulary` forms at most, `min_count`; `lower` case;
+    sentences are read up to `longest` tokens. `languages`, as in "de-en": which of a corpus' languages; columns of a
+    file, as in "2-1".
     """
 
     model: str = "recurrent"

@@ -39,7 +39,7 @@ def known_kind(name: str) -> str:
 
 Kind = Annotated[str, AfterValidator(known_kind), Field(json_schema_extra={"enum": list(KINDS)})]
 Corpus = Literal["agreement", "python-docs", "python-code"]
-Tokens = Literal["word", "prose", "char", "byte", "bpe"]
+Tokens = Literal["word", "prose", "char", "byte", "bpe", "wordpiece", "unigram"]
 _BUDGETS = ("minutes", "epochs")
 _LARGEST = 100_000  # bytes of a command
 

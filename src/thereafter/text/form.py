@@ -8,18 +8,21 @@ it is said with its reason. Named corpora are never changed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from thereafter.errors import SourceError
+from thereafter.text.documents import describe_document, document_format, read_document
+from thereafter.text.encodings import guess_encoding
 from thereafter.text.gutenberg import has_header, has_licence, leave_out
 from thereafter.text.reading import BLOCK, read_chunks
 from thereafter.text.wrapping import Wrapping, measure_wrapping, unwrap
 
 _LOOKED_AT = 8 * BLOCK  # characters in which the marks of a licence are looked for: more than any novel has
 _SAMPLE = 400_000  # characters by which line breaks are judged
+_READ_AS_WESTERN = "no UTF-8, read as Windows-1252 (--encoding names another encoding)"
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Forming:
 
     keep_licence: bool = False
     wrapped: bool = False
+    markup: bool = False
 
 
 ALL_FORMED = Forming()
@@ -44,20 +48,36 @@ class Form:
     wrapping: Wrapping | None = None
     """How the lines are joined; None where they stay as they are."""
     reason: str = ""
+    document: str | None = None
+    """The format of a document that is read without its markup; None for plain text."""
+    encoding: str | None = None
+    """The encoding of a file that is no UTF-8, where its bytes leave no doubt (`text/encodings.py`)."""
 
     @property
     def changes(self) -> bool:
         """Whether the text is another than that of the file."""
+        return self.document is not None or self.encoding is not None or self._rewrites
+
+    @property
+    def _rewrites(self) -> bool:
         return self.header or self.licence or self.wrapping is not None
 
     def identity(self) -> str:
         """What decides how the file is read: part of the fingerprint of a source."""
         joined = "" if self.wrapping is None else f" width {self.wrapping.width} divided {self.wrapping.divided}"
-        return f"form 1 header {self.header} licence {self.licence}{joined}"
+        document = "" if self.document is None else f" document {self.document}"
+        encoding = "" if self.encoding is None else f" encoding {self.encoding}"
+        return f"form 1 header {self.header} licence {self.licence}{joined}{document}{encoding}"
+
+    def read(self, path: Path, encoding: str | None, advance: Callable[[float], None] | None) -> Iterator[str]:
+        """The text of a file of this form; `advance` is called with the bytes read from the disk."""
+        if self.document is None:
+            return self.apply(read_chunks(path, encoding=encoding or self.encoding, advance=advance))
+        return self.apply(read_document(path, encoding=encoding, advance=advance, format=self.document))
 
     def apply(self, chunks: Iterable[str]) -> Iterator[str]:
         """The text in its form; chunks may end anywhere."""
-        if not self.changes:
+        if not self._rewrites:
             yield from chunks
             return
         lines = leave_out(split_lines(chunks), header=self.header, licence=self.licence)
@@ -78,13 +98,20 @@ def form_of(path: Path, encoding: str | None, forming: Forming) -> Form:
 @lru_cache(maxsize=4096)
 def _recognise_file(path: Path, encoding: str | None, forming: Forming, size: int, changed: int) -> Form:
     """`size` and `changed` are there for the cache: a file that was written again is read again."""
+    document = document_format(path, markup=forming.markup)
+    guessed = guess_encoding(path) if encoding is None and document is None else None
     pieces, length = [], 0
-    for chunk in read_chunks(path, encoding=encoding):
+    for chunk in Form(document=document, encoding=guessed).read(path, encoding, None):
         pieces.append(chunk)
         length += len(chunk)
         if length >= _LOOKED_AT:
             break
-    return recognise("".join(pieces), forming)
+    form = recognise("".join(pieces), forming)
+    if guessed is not None:
+        return replace(form, encoding=guessed, reason=f"{_READ_AS_WESTERN}; {form.reason}")
+    if document is not None:
+        return replace(form, document=document, reason=f"{describe_document(path, document)}; {form.reason}")
+    return form
 
 
 def recognise(text: str, forming: Forming = ALL_FORMED) -> Form:

@@ -55,7 +55,7 @@ def read_labelled(
     """The texts of a file with their labels."""
 
     def has_header(rows: list[TableRow]) -> bool:
-        return _has_header(rows, text, label) if header is None else header
+        return looks_like_header(rows, text, label) if header is None else header
 
     table = read_table(path, format=format, has_header=has_header, encoding=encoding)
     if not table.rows:
@@ -74,7 +74,8 @@ def require_known_labels(texts: Iterable[LabelledText], known: Collection[str], 
             )
 
 
-def _has_header(rows: list[TableRow], text: Column, label: Column) -> bool:
+def looks_like_header(rows: list[TableRow], text: Column = None, label: Column = None) -> bool:
+    """Whether the first row of a table has the names of its columns: usual ones, or a word above whole numbers."""
     asked = {wanted.lower() for wanted in (text, label) if isinstance(wanted, str) and _number(wanted) is None}
     for at, cell in enumerate(map(str, rows[0].cells)):
         below = [str(row.cells[at]) for row in rows[1:]]

@@ -7,15 +7,26 @@ those of an editor and parallel files stay aligned.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from thereafter.text.reading import read_chunks
 
 
-def read_lines(path: str | os.PathLike[str], *, encoding: str | None = None) -> Iterator[str]:
+def read_lines(
+    path: str | os.PathLike[str], *, encoding: str | None = None, advance: Callable[[float], None] | None = None
+) -> Iterator[str]:
     """The lines of a file without their newlines; the last line needs none."""
+    return lines_of(read_chunks(path, encoding=encoding, advance=advance))
+
+
+def lines_of(chunks: Iterable[str]) -> Iterator[str]:
+    """The lines of a text that comes in pieces.
+
+    >>> list(lines_of(["so lo", "ng\\nand", " thanks"]))
+    ['so long', 'and thanks']
+    """
     unfinished: list[str] = []  # a list, so that a line of many chunks is joined only once
-    for chunk in read_chunks(path, encoding=encoding):
+    for chunk in chunks:
         first, *others = chunk.split("\n")
         unfinished.append(first)
         if others:

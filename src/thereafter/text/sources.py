@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import repeat
+from pathlib import Path
 from typing import Protocol, Self
 
 from thereafter.data.files import AnySource, Files, Parts
@@ -20,6 +21,7 @@ from thereafter.data.sources import locate
 from thereafter.errors import OptionError
 from thereafter.progress import task
 from thereafter.text.chunks import WORD_TAIL, last_cut, require_unicode
+from thereafter.text.columns import read_column
 from thereafter.text.form import Form, Forming, form_of
 from thereafter.text.reading import BLOCK, check_encoding, read_chunks
 
@@ -27,6 +29,17 @@ _NOT_LETTERS = re.compile(r"(?:(?!\n)[\W\d_])+")
 DEFAULT_TOKENS = "prose"
 TEXT_FILES = FileKind("text files", ((".txt", ".text", ".tokens"), (".md", ".rst", ".tex")))
 """The text files of a folder. Markup only if there is no plain text: a README is not mixed into a corpus."""
+READABLE_FILES = FileKind(
+    "text files",
+    (
+        (".txt", ".text", ".tokens"),
+        (".epub", ".docx", ".srt", ".vtt"),
+        (".md", ".rst", ".tex"),
+        (".html", ".htm", ".xhtml"),
+    ),
+    columns=True,
+)
+"""What of a folder can be read as one running text: `text/documents/` reads what is not plain."""
 
 
 class Rewriting(Protocol):
@@ -92,6 +105,7 @@ class Source(Files):
         """sha256 of the content and of how it is read; the same for equal files whatever their names."""
         # what is as it is adds nothing: runs of earlier versions find their text again
         changed = "".join(f" {form.identity()}" for form in self.forms if form.changes)
+        changed += "" if self.column is None else f" column {self.column}"
         changed += "" if self.rewriting is None else f" {self.rewriting.identity()}"
         reading = f"{self.encoding} {self.lower} {self.letters_only}{changed}\n".encode()
         return self.content_hash(
@@ -117,6 +131,8 @@ class Source(Files):
         """The form of each file; the beginning of each is read for it, once. None where the text stays as it is."""
         if self.forming is None:
             return ()
+        if self.column is not None:
+            return (Form(reason=f"the column {self.column} of a table, one row a line"),) * len(self.files)
         return tuple(form_of(path, self.encoding, self.forming) for path in self.files)
 
     def _normalised(self, advance: Callable[[float], None]) -> Iterator[str]:
@@ -136,13 +152,19 @@ class Source(Files):
         open_line = False
         for path, form in zip(self.files, self.forms or repeat(None), strict=False):
             last = ""
-            chunks = read_chunks(path, encoding=self.encoding, advance=advance)
-            for chunk in chunks if form is None else form.apply(chunks):
+            for chunk in self._file(path, form, advance):
                 if open_line and not last:
                     yield "\n"
                 yield chunk
                 last = chunk[-1]
             open_line = last != "\n" if last else open_line
+
+    def _file(self, path: Path, form: Form | None, advance: Callable[[float], None]) -> Iterator[str]:
+        if self.column is not None:
+            return read_column(path, self.column, encoding=self.encoding, advance=advance)
+        if form is None:
+            return read_chunks(path, encoding=self.encoding, advance=advance)
+        return form.read(path, self.encoding, advance)
 
 
 @dataclass(frozen=True)
@@ -168,7 +190,17 @@ class Texts(Parts):
         corpus = given.corpus
         own = forming if corpus is None else None
         parts = {
-            key: Source(one.name, one.files, None, encoding, lower, letters_only, forming=own, spools=one.spools)
+            key: Source(
+                one.name,
+                one.files,
+                None,
+                encoding,
+                lower,
+                letters_only,
+                forming=own,
+                column=one.column,
+                spools=one.spools,
+            )
             for key, one in given.parts.items()
         }
         return cls(
@@ -197,7 +229,7 @@ def resolve(
     if isinstance(source, Texts):
         return source.only(part)
     encoding = check_encoding(encoding)
-    given = locate(source, TEXT_FILES, part)
+    given = locate(source, READABLE_FILES, part)
     return Texts.of_files(given, encoding=encoding, lower=lower, letters_only=letters_only, forming=forming)
 
 

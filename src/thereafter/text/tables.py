@@ -69,22 +69,32 @@ def read_table(
     """
     if format is not None and format not in FORMATS:
         raise UnknownNameError("format of rows", format, FORMATS)
-    kind = FORMATS[format] if format else _format_of(path, encoding)
+    kind = FORMATS[format] if format else format_of(path, encoding)
     if kind == "jsonl":
         return _json_table(path, encoding)
-    rows = list(_tab_rows(path, encoding) if kind == "tsv" else _csv_rows(path, encoding))
+    rows = list(stream_rows(path, kind, encoding))
     if not rows:
         return TextTable(path, [])
     first = rows[0]
-    for row in rows:
+    if has_header(rows):
+        return TextTable(path, rows[1:], [str(cell).strip() for cell in first.cells], first.line)
+    return TextTable(path, rows, None, first.line)
+
+
+def stream_rows(
+    path: Path, kind: str, encoding: str | None, advance: Callable[[float], None] | None = None
+) -> Iterator[TableRow]:
+    """The rows of a tsv or csv one by one, a header among them; all have as many cells as the first."""
+    lines = read_lines(path, encoding=encoding, advance=advance)
+    first: TableRow | None = None
+    for row in _tab_rows(lines) if kind == "tsv" else _csv_rows(path, lines):
+        first = first or row
         if len(row.cells) != len(first.cells):
             raise FormatError(
                 f"{place(path, row.line)} has {columns(len(row.cells))} and line {first.line} has {len(first.cells)}; "
                 "expected the same on every line; is there a separator inside a text?"
             )
-    if has_header(rows):
-        return TextTable(path, rows[1:], [str(cell).strip() for cell in first.cells], first.line)
-    return TextTable(path, rows, None, first.line)
+        yield row
 
 
 def columns(number: int) -> str:
@@ -96,7 +106,8 @@ def columns(number: int) -> str:
     return "1 column" if number == 1 else f"{number} columns"
 
 
-def _format_of(path: Path, encoding: str | None) -> str:
+def format_of(path: Path, encoding: str | None) -> str:
+    """tsv, csv or jsonl, by the ending of a file, or by its first line."""
     suffix = os.path.splitext(os.fspath(path).removesuffix(".gz"))[1].lower().removeprefix(".")
     if suffix in FORMATS:
         return FORMATS[suffix]
@@ -106,14 +117,13 @@ def _format_of(path: Path, encoding: str | None) -> str:
     return "csv" if "," in first and "\t" not in first else "tsv"
 
 
-def _tab_rows(path: Path, encoding: str | None) -> Iterator[TableRow]:
-    for number, line in enumerate(read_lines(path, encoding=encoding), start=1):
+def _tab_rows(lines: Iterator[str]) -> Iterator[TableRow]:
+    for number, line in enumerate(lines, start=1):
         if line.strip():
             yield TableRow(number, line.split("\t"))
 
 
-def _csv_rows(path: Path, encoding: str | None) -> Iterator[TableRow]:
-    lines = read_lines(path, encoding=encoding)
+def _csv_rows(path: Path, lines: Iterator[str]) -> Iterator[TableRow]:
     first = next(lines, "")
     delimiter = ";" if ";" in first and "," not in first else ","
     # strict: a quote that is never closed would otherwise swallow the rest of the file silently

@@ -31,18 +31,21 @@ class TextSettings:
     """Whether Project Gutenberg's header and licence stay in a file of the user's own."""
     wrapped: bool = False
     """Whether hard-wrapped prose of a user's own file keeps its line breaks."""
+    markup: bool = False
+    """Whether HTML, Markdown and subtitles of the user's own are read as plain text, markup and all."""
 
     @classmethod
     def of_config(cls, about: Table, **changes: object) -> TextSettings:
         """The settings that a run's table `text` describes. Runs of earlier versions read every file as it is."""
         known = toml.field_names(cls)
-        stored = {"keep_licence": True, "wrapped": True} | {name: about[name] for name in about if name in known}
-        return toml.build(cls, stored | changes, "text")
+        as_it_is = {"keep_licence": True, "wrapped": True, "markup": True}
+        stored = {name: about[name] for name in about if name in known}
+        return toml.build(cls, as_it_is | stored | changes, "text")
 
     @property
     def forming(self) -> Forming:
         """What is kept as it is in files of the user's own."""
-        return Forming(keep_licence=self.keep_licence, wrapped=self.wrapped)
+        return Forming(keep_licence=self.keep_licence, wrapped=self.wrapped, markup=self.markup)
 
 
 @dataclass

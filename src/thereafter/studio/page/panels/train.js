@@ -12,6 +12,8 @@ const TOKENS = [
   ["prose", "words and punctuation"],
   ["char", "characters"],
   ["bpe", "word pieces (BPE)"],
+  ["wordpiece", "word pieces (WordPiece)"],
+  ["unigram", "word pieces (unigram)"],
   ["byte", "bytes"],
 ];
 const CORPORA = [

@@ -1,0 +1,99 @@
+"""Documents as people have them, read as plain text: one file a format.
+
+recognising  which format a file has, by its ending and its first bytes; what is refused, and the way out
+hypertext    HTML: one block a line, no scripts, styles or navigation, tables as lines, `pre` as it is
+markdown     Markdown: no markup, one paragraph a line, code as it is
+subtitles    .srt and .vtt: what is said, one cue a line
+epub         EPUB: the chapters in reading order, by the rules of hypertext
+word         .docx: paragraphs and rows of tables, with python-docx
+archive      the zip files of EPUB and .docx, with bounds on all sizes
+
+Plain text is no document: `text/reading.py` reads it.
+
+>>> import pathlib, tempfile
+>>> page = pathlib.Path(tempfile.mkdtemp(), "page.html")
+>>> _ = page.write_text("<h1>Title</h1><p>So <b>long</b> &amp; thanks.</p>", encoding="utf-8")
+>>> "".join(read_document(page))
+'Title\\nSo long & thanks.\\n'
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from thereafter.text.documents.recognising import recognise_document
+from thereafter.text.reading import check_encoding
+
+__all__ = ["document_format", "read_document"]
+
+
+class _Reader(Protocol):
+    def __call__(
+        self, path: Path, *, encoding: str | None, advance: Callable[[float], None] | None
+    ) -> Iterator[str]: ...
+
+
+_ROOM = "thereafter.text.documents"
+_READERS = {
+    "HTML": "hypertext:read_html",
+    "Markdown": "markdown:read_markdown",
+    "subtitles": "subtitles:read_subtitles",
+    "EPUB": "epub:read_epub",
+    "Word": "word:read_word",
+}
+ALWAYS = ("EPUB", "Word")
+"""Formats that are no text at all unless they are read as documents."""
+
+
+def document_format(path: str | os.PathLike[str], *, markup: bool = False) -> str | None:
+    """The format that a file is read by, None for plain text; with `markup` marked-up text is plain text too.
+
+    >>> document_format("novel.txt") is None
+    True
+    """
+    name = recognise_document(Path(path))
+    return None if markup and name not in ALWAYS else name
+
+
+def read_document(
+    path: str | os.PathLike[str],
+    *,
+    encoding: str | None = None,
+    advance: Callable[[float], None] | None = None,
+    format: str | None = None,
+) -> Iterator[str]:
+    """The text of a document in reading order, in pieces that may end anywhere; lines end with a newline.
+
+    `advance` is called with the number of bytes read from the disk. SourceError for a file that is none.
+    """
+    name = format or recognise_document(Path(path))
+    if name is None:
+        from thereafter.text.reading import read_chunks
+
+        return read_chunks(path, encoding=encoding, advance=advance)
+    module, _, function = _READERS[name].partition(":")
+    reader: _Reader = vars(import_module(f"{_ROOM}.{module}"))[function]
+    return reader(Path(path), encoding=check_encoding(encoding), advance=advance)
+
+
+def count_chapters(path: str | os.PathLike[str]) -> int:
+    """How many chapters an EPUB has."""
+    from thereafter.text.documents.epub import chapters_of
+
+    return len(chapters_of(Path(path)))
+
+
+def describe_document(path: str | os.PathLike[str], format: str) -> str:
+    """One sentence on how a document was read."""
+    if format == "EPUB":
+        count = count_chapters(path)
+        return f"EPUB: {count} chapter{'s' * (count != 1)}, markup left out"
+    if format == "subtitles":
+        return "subtitles: times, numbers and tags left out, one cue a line (--keep-markup keeps them)"
+    if format == "Word":
+        return "Word document: paragraphs and tables, formatting left out"
+    return f"{format}: markup left out (--keep-markup keeps it)"

@@ -1,0 +1,165 @@
+"""HTML as text: each block is a line; scripts, styles and navigation are left out, entities are characters.
+
+Cells of a table row are separated by tabs, `pre` keeps its lines, the readings of ruby are left out. Soft hyphens are
+no characters of the text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+from thereafter.data.opening import open_content
+from thereafter.errors import OptionError
+from thereafter.text.reading import check_encoding, read_chunks
+
+_DROPPED = re.compile(r"script|style|nav|title|template|svg|iframe|noscript|button|select|rt|rp")
+_BLOCK = re.compile(
+    r"address|article|aside|blockquote|body|br|caption|center|dd|details|dialog|div|dl|dt|fieldset|figcaption|figure"
+    r"|footer|form|h[1-6]|header|hr|html|li|main|menu|ol|p|pre|section|summary|table|tbody|tfoot|thead|tr|ul"
+)
+_BEGIN_ANEW = frozenset(("body", "main", "article"))  # ends a navigation that was never closed
+_CELLS = ("td", "th")
+_ROWS = frozenset(("table", "tbody", "tfoot", "thead", "tr", "body", "html"))
+_SPACE = re.compile(r"[ \t\n\r\f]+")
+_CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([A-Za-z0-9._:-]+)""", re.I)
+_HEAD = 1024
+_TAB = "\t"
+
+
+def read_html(path: Path, *, encoding: str | None, advance: Callable[[float], None] | None) -> Iterator[str]:
+    """The text of an HTML file, in pieces; without `encoding` what the file declares is believed."""
+    if encoding is None:
+        with open_content(path, _HEAD) as content:
+            encoding = declared_encoding(content.head)
+    return text_of_html(read_chunks(path, encoding=encoding, advance=advance))
+
+
+def declared_encoding(head: bytes) -> str | None:
+    """The encoding that the first bytes of an HTML or XML file declare; None if there is none that Python knows.
+
+    >>> declared_encoding(b'<meta charset="ISO-8859-1">')
+    'cp1252'
+    """
+    if head.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return None
+    declared = _CHARSET.search(head[:_HEAD])
+    if declared is None:
+        return None
+    try:
+        name = check_encoding(declared[1].decode("ascii"))
+    except OptionError:
+        return None
+    if name in ("utf-8", "utf-16", "utf-16-le", "utf-16-be"):  # the bytes say it better
+        return None
+    return "cp1252" if name in ("iso8859-1", "ascii") else name  # as every browser has it
+
+
+def text_of_html(chunks: Iterable[str]) -> Iterator[str]:
+    """The text of HTML that comes in pieces, in pieces."""
+    page = _Page()
+    for chunk in chunks:
+        page.feed(chunk)
+        if text := page.take():
+            yield text
+    page.close()
+    page.end_line()
+    if text := page.take():
+        yield text
+
+
+class _Page(HTMLParser):
+    """Collects the lines of a page as it is parsed."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._lines: list[str] = []
+        self._line: list[str] = []
+        self._left_out: list[str] = []
+        self._verbatim = 0
+        self._space = False
+        self._in_cell = False
+        self._break = False  # a block ended in a cell: the line ends if the cell goes on
+
+    def take(self) -> str:
+        """The lines that are finished, and forget them."""
+        lines, self._lines = self._lines, []
+        return "".join(lines)
+
+    def end_line(self) -> None:
+        """End a line, if there is anything in it."""
+        text = "".join(self._line).strip(" \t")
+        if text:
+            self._lines.append(text + "\n")
+        self._line, self._space, self._break = [], False, False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _BEGIN_ANEW:
+            self._left_out = []
+        if _DROPPED.fullmatch(tag):
+            self._left_out.append(tag)
+        if self._left_out:
+            return
+        if tag in _CELLS:
+            if self._line:
+                self._line.append(_TAB)
+            self._in_cell, self._space, self._break = True, False, False
+        elif _BLOCK.fullmatch(tag):
+            self._end_block(tag)
+        if tag == "pre":
+            if not self._verbatim:
+                self.end_line()
+            self._verbatim += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._left_out:
+            if tag in self._left_out:
+                while self._left_out.pop() != tag:
+                    pass
+            return
+        if tag == "pre" and self._verbatim:
+            self._end_verbatim()
+        elif tag in _CELLS:
+            self._in_cell, self._break = False, False
+        elif _BLOCK.fullmatch(tag):
+            self._end_block(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self._left_out:
+            return
+        data = data.replace("\u00ad", "")
+        if self._verbatim:
+            self._line.append(data)
+            return
+        text = _SPACE.sub(" ", data)
+        if text.startswith(" "):
+            self._space = True
+            text = text[1:]
+        if not text:
+            return
+        if self._break:
+            self.end_line()
+        if self._space and self._line and self._line[-1] != _TAB:
+            self._line.append(" ")
+        self._space = text.endswith(" ")
+        self._line.append(text.removesuffix(" "))
+
+    def _end_block(self, tag: str) -> None:
+        """End the line; inside the cell of a table only if more follows in it, so that a row stays a line."""
+        if self._in_cell and tag not in _ROWS:
+            self._break = bool(self._line) and self._line[-1] != _TAB
+        else:
+            self._in_cell = False
+            self.end_line()
+
+    def _end_verbatim(self) -> None:
+        """The lines of `pre` as they are, without the newlines at its edges."""
+        self._verbatim -= 1
+        if not self._verbatim:
+            text = "".join(self._line).strip("\n").rstrip()
+            if text:
+                self._lines.append(text + "\n")
+            self._line, self._space = [], False
