@@ -64,7 +64,7 @@ def test_every_word_has_its_bits_for_both_models(page: Any, lstm: Any, ngram: An
     page.goto("/#surprisal")
     check(page, "ready:lstm", lstm, TEXT)
     check(page, "ready:ngram", ngram, TEXT)
-    page.get_by_label("The text").fill("the teacher near the farmers\nis zinkly .")
+    page.get_by_role("textbox", name="The text").fill("the teacher near the farmers\nis zinkly .")
     check(page, "ready:lstm", lstm, "the teacher near the farmers\nis zinkly .")
     assert page.locator('[data-model="ready:lstm"] .new').all_text_contents() == ["zinkly"]
     link = page.url

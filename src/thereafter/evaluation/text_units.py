@@ -42,7 +42,7 @@ class TextUnits:
 
 def check_unit(by: str, name: str = "by") -> None:
     if by not in UNITS:
-        raise OptionError(f"{name} is {by!r}; {nearest(by, UNITS)}")
+        raise OptionError(f"{name} is {by!r}; {nearest(by, list(UNITS))}")
 
 
 def cut_units(text: str, places_T: Places, by: str, *, sentence_a_line: bool = False) -> TextUnits:

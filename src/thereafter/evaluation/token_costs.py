@@ -109,4 +109,5 @@ def _charged(measured: MeasuredText, text: str, ends_T: Places, tokenizer: Token
     begins = np.concatenate(([0], ends_T))[unknown]
     spans = zip(begins.tolist(), ends_T[unknown].tolist(), strict=True)
     literal = [written[begin:end].strip() == mark for begin, end in spans]
-    return unknown[~np.array(literal)]
+    charged: Places = unknown[~np.array(literal)]
+    return charged

@@ -101,7 +101,8 @@ class MixtureModel(SequenceModel[MixtureState]):
 
     def context_sizes(self, tokens_T: Ids) -> NDArray[np.int64]:
         """That of the model that sees most."""
-        return np.stack([model.context_sizes(tokens_T) for model in self.models]).max(axis=0)
+        sizes: NDArray[np.int64] = np.stack([model.context_sizes(tokens_T) for model in self.models]).max(axis=0)
+        return sizes
 
     def apart(self, tokens_BT: Ids, state: MixtureState) -> tuple[list[Logs], MixtureState]:
         """log p of each token under each of the models by itself, K times [B, T]."""

@@ -111,12 +111,14 @@ class NgramModel(SequenceModel[NgramState]):
         _, nodes, _ = self._walk(tokens_T, self.start(1))
         return self.tables.order_of(nodes) - 1
 
-    def _walk(self, tokens_T: Ids, state: NgramState) -> tuple[NDArray[np.float32], NDArray[np.int32], Ids]:
+    def _walk(
+        self, tokens_T: Ids, state: NgramState
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32]]:
         """log p of each token of a row, the node of its longest known n-gram, and the node of its context."""
         scores, nodes, _ = self._read(self._check_tokens(tokens_T.reshape(1, -1))[0], int(state.nodes[0]))
         # The context of a token is the node of the token before it, shortened to order - 1 words.
         after = np.where(nodes < self.tables.contexts, nodes, self.tables.suffix[nodes])
-        after = np.where(tokens_T == self._restart, self._start, after)
+        after = np.where(tokens_T == self._restart, self._start, after).astype(np.int32)
         return scores, nodes, np.concatenate([state.nodes[:1], after[:-1]])[: len(nodes)]
 
     def _read(self, row: Ids, node: int) -> tuple[NDArray[np.float32], NDArray[np.int32], int]:

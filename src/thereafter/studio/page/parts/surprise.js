@@ -91,7 +91,7 @@ export function expected(word, label) {
       "p",
       { class: "note" },
       `Rank ${word.rank.toLocaleString("en")}; entropy ${word.entropy.toFixed(2)} bits; ` +
-        `read from ${word.context.toLocaleString("en")} tokens.${pieces}`,
+        `read from ${word.context.toLocaleString("en")} token${word.context === 1 ? "" : "s"}.${pieces}`,
     ),
     bars(word.alternatives, { label: `what ${label} expected`, scale: 1 }),
   ];
