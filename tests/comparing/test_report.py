@@ -160,31 +160,49 @@ def test_names_at_the_ends_do_not_cover_each_other():
 
 def test_the_best_is_named_by_its_figures():
     first, second = trial("gru", 2.0), trial("lstm", 1.0)
-    assert advice([compared(first, second)])[0].startswith("For the best predictions of <book> use lstm: 1.000 bits")
-    assert "50.0 % fewer than gru" in advice([compared(first, second)])[0]
+    assert advice([compared(first, second)])[0] == (
+        "For the best predictions of <book>, use lstm: 1.000 bits per byte, 50 % fewer than gru, the next best."
+    )
     assert "use gru" in advice([compared(replace(first, bits_per_byte=0.5), second)])[0]
 
 
 def test_seeds_that_overlap_are_level():
     several = [trial("gru", bits, seed=seed) for seed, bits in enumerate((1.00, 1.10))]
     several += [trial("lstm", bits, seed=seed) for seed, bits in enumerate((1.01, 1.12))]
-    assert "level with lstm within what seeds change" in advice([compared(*several)])[0]
+    assert advice([compared(*several)])[0] == (
+        "For the best predictions of <book>, use gru: 1.050 bits per byte; with another seed, lstm may be as good."
+    )
 
 
 def test_the_quick_one_is_named_with_its_price():
     quick = trial("ngram", 1.5, seed=None, seconds=0.5, latency=2e-5)
     sentence = advice([compared(quick, trial("lstm", 1.0))])[1]
-    assert sentence.startswith(
-        "Where there is no time to train on <book>, use ngram: 500 ms instead of 60.0 s of training"
+    assert sentence == (
+        "If training time matters, use ngram: 500 ms instead of 60.0 s, 50 % more bits. It predicts a token in 20 µs "
+        "instead of 1 ms."
     )
-    assert "20 µs a token, for 50.0 % more bits" in sentence
+    near = replace(quick, bits_per_byte=1.084)
+    assert advice([compared(near, trial("lstm", 1.0))])[1] == (
+        "If training time matters, use ngram: 500 ms instead of 60.0 s, 8.4 % more bits. It predicts a token in "
+        "20 µs instead of 1 ms."
+    )
     best = trial("ngram", 0.9, seed=None, seconds=0.5, latency=2e-5)
     assert advice([compared(best, trial("lstm", 1.0))])[1] == (
-        "The same ngram takes no time on <book>: 500 ms of training, and answers soonest of the good ones, "
-        "in 20 µs a token."
+        "ngram is also the quickest to train: 500 ms. It predicts a token in 20 µs, fastest of the 2 models "
+        "within 15 % of its bits."
     )
     swift = trial("rnn", 1.1, latency=1e-4)
-    assert "use rnn: it answers soonest" in advice([compared(swift, trial("lstm", 1.0))])[1]
+    assert advice([compared(swift, trial("lstm", 1.0))])[1] == (
+        "No other model trains ten times as fast as lstm (60.0 s). If the speed of predictions matters, use rnn: "
+        "100 µs instead of 1 ms a token, 10 % more bits."
+    )
+
+
+def test_one_model_alone_is_compared_with_nothing():
+    assert advice([compared(trial("lstm", 1.0))]) == [
+        "lstm was the only model: 1.000 bits per byte of <book>.",
+        "Training took 60.0 s; it predicts a token in 1 ms.",
+    ]
 
 
 def test_who_remembers_is_named_and_who_guesses_too(whole: Comparison):

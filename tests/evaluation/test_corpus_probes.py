@@ -131,8 +131,8 @@ def counted(share: float) -> dict[str, dict[str, list[float]]]:
     [
         ("remember-first", 0.24, r"No model has learned to keep a symbol .*is right in 24.0 %, chance is 25; try"),
         ("remember-first", 0.45, r"use good: with 10 to 20 words in between \(11,000 questions\) its symbol is right"),
-        ("balanced-brackets", 0.49, r"chance is 50; try more time"),
-        ("count-and-fire", 0.3, r"No model has learned to count .*is right in 30.0 %; try more time"),
+        ("balanced-brackets", 0.49, r"chance is 50; try more training"),
+        ("count-and-fire", 0.3, r"No model has learned to count .*is right in 30.0 %; try more training"),
     ],
 )
 def test_advice_is_about_the_chance_of_the_probe(name: str, share: float, sentence: str):

@@ -10,8 +10,10 @@ from typing import Annotated
 import typer
 
 from thereafter.cli.app import Encoding, SourceName, app
-from thereafter.cli.train_options import KeepLicence, Wrapped
+from thereafter.cli.tables import AsCsv, print_rows
+from thereafter.cli.train_options import KeepLicence, KeepMarkup, Wrapped
 from thereafter.config import Table
+from thereafter.errors import OptionError
 from thereafter.kinds import listed
 from thereafter.tasks import TASKS
 
@@ -47,13 +49,22 @@ def compare(
         int | None, typer.Option(help="Instead of --seeds: train each model once, with this seed (default 0).")
     ] = None,
     tokens: Annotated[
-        str | None, typer.Option(help="Tokenizer of models that name none: word, prose, char, byte or bpe.")
+        str | None,
+        typer.Option(help="Tokenizer of models that name none: word, prose, char, byte, bpe, wordpiece or unigram."),
     ] = None,
     match: Annotated[
         str | None,
         typer.Option(
             help="Make the neural models equally large: parameters (as many as the LSTM has, else the first model), "
             "or a number such as 2M."
+        ),
+    ] = None,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILES",
+            help="Score every model on minimal pairs: two sentences a line with a tab between, the good one first; or "
+            "BLiMP's jsonl. A file, a folder, or a glob in quotes; may be given several times.",
         ),
     ] = None,
     out: Annotated[
@@ -63,17 +74,23 @@ def compare(
     encoding: Encoding = None,
     keep_licence: KeepLicence = False,
     wrapped: Wrapped = False,
+    markup: KeepMarkup = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the training: --set lstm.hidden=200."),
     ] = None,
+    as_csv: AsCsv = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Train models on the same text with the same budget and compare them: a table, and a page with curves.
 
+    Differences between models come with 95 % intervals: a paired bootstrap over the lines of the test part.
+
     With --task, compare networks for that task on its examples: a table.
 
     Example: thereafter compare python-docs --models ngram,lstm,lstm:char --epochs 5 --seeds 3
+
+    Example: thereafter compare book.txt --models ngram,lstm --pairs 'blimp/*.jsonl' --csv
 
     Example: thereafter compare sst2 --task classify --models gru:cell=gru,lstm:cell=lstm --seeds 3
     """
@@ -92,15 +109,23 @@ def compare(
         "encoding": encoding,
         "keep_licence": keep_licence or None,
         "wrapped": wrapped or None,
+        "markup": markup or None,
     }
     options = parse_settings(settings or ()) | {name: value for name, value in given.items() if value is not None}
+    if as_csv and as_json:
+        raise OptionError("got both --csv and --json; expected one of them")
     if task is not None:
-        _compare_task(source, task, models or [], options, as_json)
+        if pairs:
+            raise OptionError(f"--pairs is for language models; got it with --task {task}; try without --pairs")
+        _compare_task(source, task, models or [], options, as_csv=as_csv, as_json=as_json)
         return
     command = shlex.join(["thereafter", *sys.argv[1:]])
-    comparison = run(source, **{**options, "models": models, "base": "runs", "command": command})
+    given_pairs = {"pairs": pairs} if pairs else {}
+    comparison = run(source, **{**options, **given_pairs, "models": models, "base": "runs", "command": command})
     if as_json:
         typer.echo(comparison.to_json())
+        return
+    if print_rows(comparison.to_rows(), as_csv=as_csv, as_json=False):
         return
     typer.echo(comparison.table())
     for note in comparison.notes:
@@ -111,12 +136,14 @@ def compare(
     typer.echo(f"saved  {comparison.folder}")
 
 
-def _compare_task(source: str, task: str, models: list[str], options: Table, as_json: bool) -> None:
+def _compare_task(source: str, task: str, models: list[str], options: Table, *, as_csv: bool, as_json: bool) -> None:
     from thereafter.comparing.task_trials import compare_task
 
     comparison = compare_task(source, task, **{**options, "models": _networks(models), "base": "runs"})
     if as_json:
         typer.echo(comparison.to_json())
+        return
+    if print_rows(comparison.to_rows(), as_csv=as_csv, as_json=False):
         return
     typer.echo(comparison.table())
     typer.echo(f"saved  {comparison.folder}")
@@ -124,7 +151,6 @@ def _compare_task(source: str, task: str, models: list[str], options: Table, as_
 
 def _networks(spelled: list[str]) -> dict[str, Table]:
     """Networks for a task by name, each with its own options: `small:hidden=32,deep:hidden=32:layers=2`."""
-    from thereafter.errors import OptionError
     from thereafter.training.recipes import parse_settings
 
     networks: dict[str, Table] = {}

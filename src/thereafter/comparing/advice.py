@@ -1,10 +1,11 @@
-"""Which model to use when: three sentences, every word of which follows from the figures of comparisons."""
+"""Which model to use when: plain sentences, every word of which follows from the figures of comparisons."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thereafter.comparing.tables import percent
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _NEAR = 1.15
 """A model whose bits per byte are at most this many times the best one's still counts as good."""
 _HASTE = 0.1
-"""A model that trains in at most this share of the best one's time takes no time."""
+"""A model that trains in at most this share of the best one's time is quick to train."""
 _SOON = 5.0
 """Seconds of training that nobody minds."""
 _FAR = 0.5
@@ -43,18 +44,24 @@ def advice(comparisons: Sequence[Compared]) -> list[str]:
 
 
 def _best(comparison: Compared) -> str:
-    """Who predicts best, by how much, and whether seeds leave that in doubt."""
+    """Who predicts best, by how much, and whether other seeds or another test text leave that in doubt."""
     ranked = sorted(comparison.rows, key=lambda row: row.bits_per_byte.mean)
-    best, name = ranked[0], comparison.about["source"]
+    best, name = ranked[0], Path(str(comparison.about["source"])).name  # of a path the file is enough
     score = best.bits_per_byte
     if len(ranked) == 1:
-        return f"{name}: {best.name} was the only model, with {score.mean:.3f} bits per byte."
-    level = [row for row in ranked[1:] if row.bits_per_byte.mean - score.mean <= _doubt(score, row.bits_per_byte)]
-    text = f"For the best predictions of {name} use {best.name}: {score.mean:.3f} bits per byte"
+        return f"{best.name} was the only model: {score.mean:.3f} bits per byte of {name}."
+    text = f"For the best predictions of {name}, use {best.name}: {score.mean:.3f} bits per byte"
+    by_seed = [row for row in ranked[1:] if row.bits_per_byte.mean - score.mean <= _doubt(score, row.bits_per_byte)]
+    known = {one.other: one for one in comparison.differences if one.better == best.name}
+    by_text = [row for row in ranked[1:] if row.name in known and not known[row.name].difference.clear]
+    level = [row for row in ranked[1:] if row in by_seed or row in by_text]
     if level:
-        return f"{text}, level with {_listed(level)} within what seeds change."
-    other = ranked[1].bits_per_byte.mean
-    return f"{text}, {100 * (1 - score.mean / other):.1f} % fewer than {ranked[1].name}, the next best."
+        others = [("another seed", by_seed), ("another test text", by_text)]
+        return f"{text}; with {' or '.join(what for what, rows in others if rows)}, {_listed(level)} may be as good."
+    other = ranked[1]
+    text += f", {_percent(1 - score.mean / other.bits_per_byte.mean)} fewer than {other.name}, the next best"
+    between = known.get(other.name)
+    return f"{text}." if between is None else f"{text} (95 % interval {between.interval} bits per byte)."
 
 
 def _doubt(one: MeanSpread, other: MeanSpread) -> float:
@@ -62,30 +69,50 @@ def _doubt(one: MeanSpread, other: MeanSpread) -> float:
 
 
 def _quick(comparison: Compared) -> str:
-    """The best that takes a small part of the best one's training, and the quickest answers among the good ones."""
-    rows, name = comparison.rows, comparison.about["source"]
+    """What to use if training time matters, and what if the speed of predictions does."""
+    rows = comparison.rows
     best = min(rows, key=lambda row: row.bits_per_byte.mean)
-    hasty = [row for row in rows if row.seconds <= _HASTE * best.seconds]
+    quick = _quick_to_train(rows, best)
+    quickest = all(best.seconds < row.seconds for row in rows if row is not best)
+    if len(rows) == 1:
+        return f"Training took {_time(best.seconds)}; it predicts a token in {_time(best.latency)}."
+    if best.seconds < _SOON or quickest:
+        text = f"{best.name} is also {'the quickest' if quickest else 'quick'} to train: {_time(best.seconds)}."
+    elif quick is not None:
+        text = (
+            f"If training time matters, use {quick.name}: {_time(quick.seconds)} instead of {_time(best.seconds)}, "
+            f"{_more(quick, best)} more bits."
+        )
+    else:
+        text = f"No other model trains ten times as fast as {best.name} ({_time(best.seconds)})."
     good = [row for row in rows if row.bits_per_byte.mean <= _NEAR * best.bits_per_byte.mean]
     swift = min(good, key=lambda row: row.latency)
-    answers = f"answers soonest of the good ones, in {_time(swift.latency)} a token"
-    if best.seconds < _SOON:
-        text = f"The same {best.name} takes no time on {name}: {_time(best.seconds)} of training"
-        return text + (f", and {answers}." if swift is best else f"; {swift.name} {answers}.")
-    if hasty:
-        quick = min(hasty, key=lambda row: row.bits_per_byte.mean)
-        text = (
-            f"Where there is no time to train on {name}, use {quick.name}: {_time(quick.seconds)} instead of "
-            f"{_time(best.seconds)} of training, {_time(quick.latency)} a token, for {_more(quick, best)} more bits"
-        )
-        return text + ("." if swift in (quick, best) else f"; {swift.name} {answers}.")
+    if quick is not None and swift in (quick, best):
+        return f"{text} It predicts a token in {_time(quick.latency)} instead of {_time(best.latency)}."
     if swift is best:
-        return f"The same {best.name} {answers}; nothing trains on {name} in much less than its {_time(best.seconds)}."
-    return f"Where answers must come at once, use {swift.name}: it {answers}, for {_more(swift, best)} more bits."
+        subject = "It" if best.seconds < _SOON or quickest else best.name
+        others = "" if len(good) == 1 else f", fastest of the {len(good)} models within 15 % of its bits"
+        return f"{text} {subject} predicts a token in {_time(swift.latency)}{others}."
+    return (
+        f"{text} If the speed of predictions matters, use {swift.name}: {_time(swift.latency)} instead of "
+        f"{_time(best.latency)} a token, {_more(swift, best)} more bits."
+    )
+
+
+def _quick_to_train(rows: Sequence[Row], best: Row) -> Row | None:
+    """The best of those that train in a small part of the time of the best; None where there is none."""
+    hasty = [row for row in rows if row.seconds <= _HASTE * best.seconds]
+    if best.seconds < _SOON or not hasty:
+        return None
+    return min(hasty, key=lambda row: row.bits_per_byte.mean)
 
 
 def _more(row: Row, best: Row) -> str:
-    return f"{100 * (row.bits_per_byte.mean / best.bits_per_byte.mean - 1):.1f} %"
+    return _percent(row.bits_per_byte.mean / best.bits_per_byte.mean - 1)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.{1 if share < 0.0995 else 0}f} %"
 
 
 def _far(probed: ProbeRows) -> str:
@@ -102,7 +129,7 @@ def _far(probed: ProbeRows) -> str:
         chance = "" if probe.chance is None else f", chance is {100 * probe.chance:g}"
         return (
             f"No model has learned {probe.words.lesson} {where}: the best, {best.name}, is right in "
-            f"{percent(share)} %{chance}; try more time."
+            f"{percent(share)} %{chance}; try more training."
         )
     lost = [row for row in ranked if shares[row.name].mean < guessed]
     text = f"{probe.words.purpose}, use {best.name}: {where} {probe.words.answer} is right in {percent(share)} %"

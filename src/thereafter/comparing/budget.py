@@ -22,7 +22,8 @@ TOKENS = 600_000
 """Tokens each model reads by default, about: the whole ladder takes a few minutes on two cores."""
 EPOCHS = 30.0
 """At most: a small text is soon known by heart."""
-_CHARACTERS = {"word": 5.5, "prose": 5.0, "bpe": 4.0}  # of a token with the white space before it, about; others have 1
+# of a token with the white space before it, about; others have 1
+_CHARACTERS = {"word": 5.5, "prose": 5.0, "bpe": 4.0, "wordpiece": 4.0, "unigram": 4.0}
 
 
 def read_budget(given: Table) -> Table:
@@ -48,8 +49,12 @@ def count_tokens(texts: Texts, tokens: Collection[str]) -> float:
 
 
 def describe_budget(budget: Table) -> str:
-    """A budget in words: "4.2 epochs", "600,000 tokens"."""
-    return ", ".join(f"{value:,.12g} {name.removesuffix('_budget')}" for name, value in budget.items())
+    """A budget in words: "4.2 epochs", "1 epoch", "600,000 tokens"."""
+    units = {name: name.removesuffix("_budget") for name in budget}
+    return ", ".join(
+        f"{value:,.12g} {units[name].removesuffix('s') if value == 1 else units[name]}"
+        for name, value in budget.items()
+    )
 
 
 def read_seeds(seeds: int | Sequence[int] | None, seed: int | None) -> list[int]:

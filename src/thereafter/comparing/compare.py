@@ -7,6 +7,8 @@ where it was: the same call again does what is left to do.
     OUT/text/                the parts of the text, where they had to be cut or normalised
     OUT/runs/NAME/           a run folder for each model and seed
     OUT/results/NAME.json    what came of it
+    OUT/results/NAME.npz     what each line of the test part costs it
+    OUT/results/NAME.pairs.json    its verdicts on minimal pairs
     OUT/compare.json         everything
     OUT/report.html          everything, to be read
 """
@@ -15,33 +17,38 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.comparing import matching
 from thereafter.comparing.budget import default_budget, describe_budget, read_budget, read_seeds, refuse_uneven
 from thereafter.comparing.comparison import Comparison, Row
+from thereafter.comparing.differences import NO_INTERVALS, model_differences
 from thereafter.comparing.entries import Entry, deal_options, ladder, parse_entries
 from thereafter.comparing.machine import machine, versions
+from thereafter.comparing.model_difference import ModelDifference
+from thereafter.comparing.pair_verdicts import AskedPairs, PairTable
+from thereafter.comparing.planned_trial import PlannedTrial
 from thereafter.comparing.planning import planned_folder
 from thereafter.comparing.shared_text import SharedText, fingerprint, is_mixed, share
 from thereafter.comparing.trial import Trial
 from thereafter.comparing.trials import run_trial
 from thereafter.config import Table
 from thereafter.data.files import AnySource
-from thereafter.errors import EmptyCorpusError, FormatError, TrainingError
+from thereafter.errors import EmptyCorpusError, TrainingError
 from thereafter.evaluation.corpus_probe import Questions
 from thereafter.evaluation.offered import offered_questions
+from thereafter.inspection.pair_files import PairFiles
 from thereafter.storage import write_text
-from thereafter.text.sources import Texts
+from thereafter.text.sources import Source, Texts
 from thereafter.training import protocol
 from thereafter.training.options import TextSettings
 
-_READING = ("tokens", "encoding", "lower", "letters_only", "keep_licence", "wrapped")
+_READING = ("tokens", "encoding", "lower", "letters_only", "keep_licence", "wrapped", "markup")
 
 
 def compare(
@@ -56,6 +63,7 @@ def compare(
     seeds: int | Sequence[int] | None = None,
     seed: int | None = None,
     match: str | int | None = None,
+    pairs: PairFiles | None = None,
     out: str | PathLike[str] | None = None,
     base: str | PathLike[str] | None = None,
     encoding: str | None = None,
@@ -70,6 +78,7 @@ def compare(
     at most. With minutes a model reads what the machine lets it read, and the table shows how much that was. `seeds`:
     how many (1), or which; `seed=1` is `seeds=[1]`. `match="parameters"` gives all neural models as many parameters as
     the LSTM has (or the first of them), a number that many.
+    `pairs`: files of minimal pairs (as `inspect pairs` takes them) that every model is scored on.
     `out`: a folder that keeps everything; the same call again goes on where it stopped. `base`: in place of `out`, a
     folder in which one is chosen by the name of the text: that of the same call if there is one, else a new one.
     Other options are those of `train`, each for all models that have it, or for one kind where spelled in full:
@@ -81,6 +90,7 @@ def compare(
     given |= _take(options, "training", given)
     refuse_uneven(options)
     asked_for, chosen, wanted = read_budget(given), read_seeds(seeds, given["seed"]), matching.read_match(match)
+    minimal = None if pairs is None else AskedPairs.read(pairs)
     texts = protocol.find_texts(source, text, settings)
     entries = parse_entries(ladder() if models is None else models, settings.tokens or texts.tokens)
     kinds = {entry.tokens for entry in entries}
@@ -106,20 +116,35 @@ def compare(
             progress.note(notes[-1])
         if wanted is not None:
             notes += matching.match_entries(entries, dealt, shared, wanted)
-        trials, failed = _run_all(entries, chosen, dealt, shared, folder, _questions(texts))
+        jobs = [
+            PlannedTrial(entry, number, folder)
+            for entry in entries
+            for number in (chosen if entry.kind.trained_in_steps else [None])
+        ]
+        trials, failed = _run_all(jobs, dealt, shared, _questions(texts))
         about = {key: plan[key] for key in ("source", "sha256", "budget", "match", "options")}
         about |= {
             "detail": texts.detail,
             "bytes": {name: part.size for name, part in shared.parts.items()},
             "seeds": chosen,
-            "command": command or _call(texts.name, entries, budget, chosen, match, out, options),
+            "command": command or _call(texts.name, entries, budget, chosen, match, pairs, out, options),
             "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
             "machine": machine(),
             "versions": versions(),
         }
-        rows = tuple(Row(name, tuple(several)) for name, several in trials.items() if several)
+        rows = tuple(Row(name, tuple(trials[job] for job in several)) for name, several in _by_model(trials).items())
         kept = None if out is None and base is None else folder
-        comparison = Comparison(rows, about, (*notes, *failed), kept)
+        differences = _differences(rows, _by_model(trials), shared.parts["test"])
+        if len(rows) > 1 and not differences:
+            notes.append(NO_INTERVALS)
+        comparison = Comparison(
+            rows,
+            about,
+            (*notes, *failed),
+            kept,
+            differences=differences,
+            pairs=None if minimal is None else _ask_pairs(_by_model(trials), minimal),
+        )
         if kept is not None:
             comparison.save(kept)
     if not rows:
@@ -128,27 +153,17 @@ def compare(
 
 
 def _run_all(
-    entries: Sequence[Entry],
-    seeds: Sequence[int],
-    dealt: Mapping[str, Table],
-    shared: SharedText,
-    folder: Path,
-    questions: Mapping[str, Questions],
-) -> tuple[dict[str, list[Trial]], list[str]]:
-    """All trials, by the names of their models, and a sentence for each that failed."""
-    jobs = [
-        _PlannedTrial(entry, seed, folder)
-        for entry in entries
-        for seed in (seeds if entry.kind.trained_in_steps else [None])
-    ]
-    trials: dict[str, list[Trial]] = {entry.name: [] for entry in entries}
+    jobs: Sequence[PlannedTrial], dealt: Mapping[str, Table], shared: SharedText, questions: Mapping[str, Questions]
+) -> tuple[dict[PlannedTrial, Trial], list[str]]:
+    """All trials that could be made, and a sentence for each that failed."""
+    trials: dict[PlannedTrial, Trial] = {}
     failed: list[str] = []
     for number, job in enumerate(jobs, start=1):
         trial = job.finished_trial()
         if trial is None:
             progress.note(f"{number} of {len(jobs)}: {job.label}")
             try:
-                trial = run_trial(job.entry, job.seed, shared, dealt[job.entry.stem], job.run, questions)
+                trial = run_trial(job.entry, job.seed, shared, dealt[job.entry.stem], job.run, questions, job.lines)
             except (TrainingError, EmptyCorpusError) as error:
                 failed.append(f"{job.label} failed: {error}")
                 progress.note(failed[-1])
@@ -159,43 +174,36 @@ def _run_all(
                 )
                 raise
             write_text(job.result, json.dumps(trial.as_dict(), indent=1) + "\n", durable=True)
-        trials[job.entry.name].append(replace(trial, name=job.entry.name))
+        trials[job] = replace(trial, name=job.entry.name)
     return trials, failed
 
 
-@dataclass(frozen=True)
-class _PlannedTrial:
-    """One model with one seed, and where it is kept."""
+def _by_model(jobs: Iterable[PlannedTrial]) -> dict[str, list[PlannedTrial]]:
+    """The trials of each model, by its name."""
+    models: dict[str, list[PlannedTrial]] = {}
+    for job in jobs:
+        models.setdefault(job.entry.name, []).append(job)
+    return models
 
-    entry: Entry
-    seed: int | None
-    folder: Path
 
-    @property
-    def stem(self) -> str:
-        return self.entry.stem if self.seed is None else f"{self.entry.stem}-seed{self.seed}"
+def _differences(
+    rows: Sequence[Row], models: Mapping[str, Sequence[PlannedTrial]], test: Source
+) -> tuple[ModelDifference, ...]:
+    """Every model against the best, by what each line of the test part costs them."""
+    if len(rows) < 2:
+        return ()
+    sums = {name: [job.line_sums(test) for job in several] for name, several in models.items()}
+    return model_differences(
+        rows, {name: [one for one in several if one is not None] for name, several in sums.items()}
+    )
 
-    @property
-    def label(self) -> str:
-        """What it is called in notes."""
-        return self.entry.name if self.seed is None else f"{self.entry.name}, seed {self.seed}"
 
-    @property
-    def run(self) -> Path:
-        return self.folder / "runs" / self.stem
-
-    @property
-    def result(self) -> Path:
-        return self.folder / "results" / f"{self.stem}.json"
-
-    def finished_trial(self) -> Trial | None:
-        """What came of it, where it was finished before."""
-        try:
-            return Trial.from_dict(json.loads(self.result.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, RecursionError) as error:
-            raise FormatError(f"{self.result} cannot be read: {error}; try removing it: it is made again") from error
+def _ask_pairs(models: Mapping[str, Sequence[PlannedTrial]], asked: AskedPairs) -> PairTable | None:
+    """What every model answers to minimal pairs; None where no model can be asked any more."""
+    answers = {name: [job.pair_verdicts(asked) for job in several] for name, several in models.items()}
+    able = {name: [one for one in several if one is not None] for name, several in answers.items()}
+    able = {name: several for name, several in able.items() if several}
+    return PairTable(asked.name, len(asked.pairs), able) if able else None
 
 
 def _questions(texts: Texts) -> dict[str, Questions]:
@@ -221,12 +229,18 @@ def _call(
     budget: Table,
     seeds: Sequence[int],
     match: str | int | None,
+    pairs: PairFiles | None,
     out: str | PathLike[str] | None,
     options: Table,
 ) -> str:
     """The call in Python, for those who did not come by the command line."""
     given: Table = {"models": [entry.name for entry in entries], **budget, "seeds": list(seeds)}
     given |= {} if match is None else {"match": match}
+    given |= {} if pairs is None else {"pairs": _plain_files(pairs)}
     given |= {} if out is None else {"out": str(out)}
     words = [repr(source), *(f"{name}={value!r}" for name, value in given.items())]
     return f"thereafter.compare({', '.join([*words, *([f'**{dict(options)!r}'] if options else [])])})"
+
+
+def _plain_files(pairs: PairFiles) -> str | list[str]:
+    return os.fspath(pairs) if isinstance(pairs, str | PathLike) else [os.fspath(one) for one in pairs]

@@ -12,16 +12,20 @@ from thereafter.comparing import report, tables
 from thereafter.comparing.rows import Compared
 from thereafter.comparing.rows import MeanSpread as MeanSpread
 from thereafter.comparing.rows import Row as Row
+from thereafter.comparing.table_rows import table_rows
 from thereafter.comparing.trial import finite
 from thereafter.config import Table
+from thereafter.inspection.drawing import DrawnFigure, draw
 from thereafter.storage import write_text
+from thereafter.tabular import Row as TableRow
+from thereafter.tabular import Tabular
 
 JSON, REPORT = "compare.json", "report.html"
 FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Comparison(Compared):
+class Comparison(Compared, Tabular):
     """Models compared on one text: what `compare` returns."""
 
     def table(self) -> str:
@@ -36,10 +40,25 @@ class Comparison(Compared):
         """A page that needs nothing but itself."""
         return report.page(self)
 
+    def to_rows(self) -> list[TableRow]:
+        """A row a model: means over its seeds, each with its spread, and what the corpus asked it."""
+        return table_rows(self)
+
+    def figure(self, name: str | None = None, **options: object) -> DrawnFigure:
+        """Bits per byte side by side; `"agreement"` and `"congruence"` where the corpus asked about agreement."""
+        return draw("comparison", self.as_dict(), name, **options)
+
     def as_dict(self) -> Table:
         """Everything, as plain JSON values."""
         rows = [row.as_dict() for row in self.rows]
-        return {"format": FORMAT, **self.about, "notes": list(self.notes), "advice": self.advice(), "rows": rows}
+        return {
+            "format": FORMAT,
+            **self.about,
+            "notes": list(self.notes),
+            "advice": self.advice(),
+            **self.measured(),
+            "rows": rows,
+        }
 
     def to_json(self) -> str:
         """Everything as JSON; numbers that are none or infinite are null."""

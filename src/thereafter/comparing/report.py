@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from html import escape
 from math import isfinite
 from typing import TYPE_CHECKING
@@ -14,34 +14,13 @@ from thereafter.comparing import tables
 from thereafter.comparing.advice import advice
 from thereafter.comparing.budget import describe_budget
 from thereafter.comparing.curves import Axis, ChartLine, chart
+from thereafter.comparing.markup import STYLE, definitions, figure, html_table
 from thereafter.config import Table
 from thereafter.evaluation.verdicts import Tally, Verdicts
 
 if TYPE_CHECKING:
     from thereafter.comparing.rows import Compared, ProbeRows, Row
 
-_STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; color: #1b1b1b; background: #fff;
-  max-width: 60rem; margin: 2.5rem auto; padding: 0 1.2rem; }
-h1 { font-size: 1.6rem; margin: 0 0 .3rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; }
-p, li { max-width: 46rem; } .quiet { color: #555; font-size: .92rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; margin: .4rem 0; }
-th, td { padding: .22rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #e4e4e4; }
-th { border-bottom: 1.5px solid #888; font-weight: 600; vertical-align: bottom; }
-th:first-child, td:first-child, td.word, th.word { text-align: left; }
-td.best { font-weight: 700; }
-svg { width: 100%; height: auto; max-width: 52rem; display: block; }
-figure { margin: .6rem 0 1.4rem; } figcaption { color: #555; font-size: .92rem; max-width: 46rem; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f6f4; padding: .6rem .8rem; border-radius: 4px;
-  font: .86rem/1.45 ui-monospace, Menlo, Consolas, monospace; margin: .2rem 0 1rem; }
-pre b { font-weight: 700; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; font-size: .92rem; }
-dt { color: #555; } dd { margin: 0; overflow-wrap: anywhere; }
-@media print { body { margin: 0; max-width: none; font-size: 11pt; } h2 { break-after: avoid; }
-  figure, table, section { break-inside: avoid; } pre { background: none; border: 1px solid #ccc; } }
-"""
 _TRAINING = ("batching", "batch", "steps", "optimizer", "rate", "schedule", "clip", "weight_decay", "device")
 _POINTS = 8  # of a curve over distances, about: each stands for neighbouring ones
 _SECONDS_SHOWN = 120.0
@@ -55,7 +34,7 @@ def page(comparison: Compared) -> str:
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>Language models on {name}</title><style>{_STYLE}</style></head><body>",
+        f"<title>Language models on {name}</title><style>{STYLE}</style></head><body>",
         f"<h1>Language models on {name}</h1>",
         f'<p class="quiet">{escape(_summary(comparison))}</p>',
     ]
@@ -64,13 +43,14 @@ def page(comparison: Compared) -> str:
         parts.append("<ul>" + "".join(f"<li>{escape(one)}</li>" for one in sentences) + "</ul>")
     parts += ["<h2>Scores on the test part</h2>", _score_table(comparison)]
     parts.append('<p class="quiet">' + " ".join(map(escape, tables.legend(comparison))) + "</p>")
+    parts += _differences(comparison) + _pairs(comparison)
     for probed in comparison.probes():
         parts += _probe(probed, _styles(comparison))
     parts += _learning(comparison) + _samples(comparison)
-    parts += ["<h2>How it was done</h2>", _definitions(_facts(about))]
+    parts += ["<h2>How the models were compared</h2>", definitions(_facts(about))]
     if comparison.notes:
         parts.append("<ul>" + "".join(f"<li>{escape(note)}</li>" for note in comparison.notes) + "</ul>")
-    parts += ["<h2>Settings</h2>", _definitions({row.name: _settings(row) for row in comparison.rows})]
+    parts += ["<h2>Settings</h2>", definitions({row.name: _settings(row) for row in comparison.rows})]
     return "\n".join([*parts, "</body></html>", ""])
 
 
@@ -79,8 +59,8 @@ def _summary(comparison: Compared) -> str:
     sizes = ", ".join(f"{part} {size:,}" for part, size in about["bytes"].items())
     seeds = len(about["seeds"])
     return (
-        f"{len(comparison.rows)} models on the same text ({sizes} bytes), budget of each neural model: "
-        f"{describe_budget(about['budget'])}, {seeds} seed{'s' * (seeds != 1)}."
+        f"{len(comparison.rows)} models, trained on the same part of a text and tested on another ({sizes} bytes). "
+        f"Budget of each neural model: {describe_budget(about['budget'])}, {seeds} seed{'s' * (seeds != 1)}."
     )
 
 
@@ -90,28 +70,30 @@ def _score_table(comparison: Compared) -> str:
     best = min(normalised, key=lambda row: row.bits_per_byte.mean, default=None)
     heads, lines = tables.score_table(comparison)
     marks = {(number, 2) for number, row in enumerate(rows) if row is best}
-    return _html_table(heads, lines, marks, words=(0, 1))
+    return html_table(heads, lines, marks, words=(0, 1))
 
 
-def _html_table(
-    heads: Sequence[str], lines: Sequence[Sequence[str]], best: set[tuple[int, int]], words: Sequence[int] = (0,)
-) -> str:
-    def cell(tag: str, text: str, column: int, mark: bool = False) -> str:
-        kinds = " ".join(kind for kind, on in (("word", column in words), ("best", mark)) if on)
-        return f"<{tag}{f' class={chr(34)}{kinds}{chr(34)}' if kinds else ''}>{escape(text)}</{tag}>"
-
-    head = "".join(cell("th", text, column) for column, text in enumerate(heads))
-    body = "\n".join(
-        "<tr>"
-        + "".join(cell("td", text, column, (number, column) in best) for column, text in enumerate(line))
-        + "</tr>"
-        for number, line in enumerate(lines)
-    )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
+def _differences(comparison: Compared) -> list[str]:
+    """How sure the order of the models is: a table, and a sentence for each pair."""
+    if not comparison.differences:
+        return []
+    title, heads, lines = tables.difference_table(comparison.differences)
+    sentences = "".join(f"<li>{escape(str(one))}.</li>" for one in comparison.differences)
+    return [
+        "<h2>Differences and their intervals</h2>",
+        f'<p class="quiet">{escape(title)}.</p>',
+        html_table(heads, lines, set()),
+        f'<p class="quiet">{escape(" ".join(tables.DIFFERENCES))}</p>',
+        f"<ul>{sentences}</ul>",
+    ]
 
 
-def _figure(svg: str, caption: str) -> str:
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+def _pairs(comparison: Compared) -> list[str]:
+    """Minimal pairs by group, where they were asked for."""
+    if comparison.pairs is None:
+        return []
+    title, heads, lines = tables.pairs_table(comparison.pairs)
+    return ["<h2>Minimal pairs</h2>", f'<p class="quiet">{escape(title)}.</p>', html_table(heads, lines, set())]
 
 
 def _probe(probed: ProbeRows, style: dict[str, int]) -> list[str]:
@@ -131,9 +113,9 @@ def _probe(probed: ProbeRows, style: dict[str, int]) -> list[str]:
     seeds = "the band is the standard deviation over seeds" if any(len(row.trials) > 1 for row in rows) else "one seed"
     each = "one distance" if width == 1 else f"{width} neighbouring distances"
     caption = f"{words.caption} A point stands for {each}; {seeds}. {words.remark}"
-    parts = [f"<h2>{escape(words.heading)}</h2>", _figure(svg, caption)]
+    parts = [f"<h2>{escape(words.heading)}</h2>", figure(svg, caption)]
     for title, heads, lines in tables.probe_tables(probed):
-        parts += [f'<p class="quiet">{escape(title)}.</p>', _html_table(heads, lines, set())]
+        parts += [f'<p class="quiet">{escape(title)}.</p>', html_table(heads, lines, set())]
     return parts
 
 
@@ -166,7 +148,8 @@ def _learning(comparison: Compared) -> list[str]:
     ]
     parts = ["<h2>Learning</h2>"]
     caption = (
-        "Bits per byte of the validation part while training; a level across is a model that is not trained in steps."
+        "Bits per byte of the validation part during training; the test part is not used here. A line across is a "
+        "model that is not trained in steps."
     )
     minutes = max(trial.curve[-1][0] for row in trained for trial in row.trials if trial.curve) > _SECONDS_SHOWN
     for place, unit, label, log in (
@@ -184,7 +167,7 @@ def _learning(comparison: Compared) -> list[str]:
             Axis("validation bits per byte", lowest - 0.05 * reach, max(ends) + 0.35 * reach),
             f"Validation by {'tokens' if log else 'time'}",
         )
-        parts.append(_figure(svg, caption if not log else "The same by how much text a model has been trained on."))
+        parts.append(figure(svg, caption if not log else "The same over the number of tokens a model was trained on."))
     return parts
 
 
@@ -209,7 +192,8 @@ def _samples(comparison: Compared) -> list[str]:
     shown = [row for row in comparison.rows if row.first.sample]
     if not shown:
         return []
-    parts = ["<h2>How each goes on</h2>", '<p class="quiet">Drawn at temperature 0.8 from the first seed.</p>']
+    about = "The first words of the test part (bold), continued at temperature 0.8 by the model of the first seed."
+    parts = ["<h2>How each model continues a text</h2>", f'<p class="quiet">{about}</p>']
     for row in shown:
         text = f"<b>{escape(row.first.prompt)}</b>{escape(row.first.sample)}"
         parts.append(f'<section><p class="quiet">{escape(row.name)}</p><pre>{text}</pre></section>')
@@ -245,7 +229,3 @@ def _format(value: object) -> str:
     if isinstance(value, list | tuple):
         return "/".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _definitions(named: dict[str, str]) -> str:
-    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in named.items()) + "</dl>"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from thereafter.comparing.mean_spread import MeanSpread as MeanSpread
+from thereafter.comparing.model_difference import ModelDifference
+from thereafter.comparing.pair_verdicts import PairTable
 from thereafter.comparing.trial import Trial
 from thereafter.config import Table
 from thereafter.errors import UnknownNameError
@@ -16,22 +19,6 @@ from thereafter.evaluation.corpus_probe import Column, CorpusProbe
 from thereafter.evaluation.offered import PROBES
 from thereafter.evaluation.verdicts import Tally, Verdicts
 from thereafter.models.base import NOT_NORMALISED
-
-
-@dataclass(frozen=True)
-class MeanSpread:
-    """The mean over seeds and the standard deviation between them, None where there is one seed."""
-
-    mean: float
-    spread: float | None = None
-
-    @classmethod
-    def of(cls, values: Iterable[float]) -> MeanSpread:
-        samples = list(values)
-        if not samples:
-            return cls(math.nan)
-        has_spread = len(samples) > 1 and all(map(math.isfinite, samples))
-        return cls(sum(samples) / len(samples), statistics.stdev(samples) if has_spread else None)
 
 
 @dataclass(frozen=True)
@@ -113,7 +100,8 @@ class Compared:
     """Models compared on one text.
 
     `about` says how: source, detail, sizes of the parts, budget, seeds, match, command, date, machine, versions.
-    `notes` are sentences about what was done, failures among them.
+    `notes` are sentences about what was done, failures among them. `differences` are those from the best model, with
+    their intervals; none where they could not be resampled.
     """
 
     rows: tuple[Row, ...]
@@ -121,6 +109,9 @@ class Compared:
     notes: tuple[str, ...] = ()
     folder: Path | None = field(default=None, compare=False)
     """Where the runs are, if they were kept: `thereafter.load(folder / "runs" / trial.run)`."""
+    differences: tuple[ModelDifference, ...] = ()
+    pairs: PairTable | None = None
+    """The answers to minimal pairs, where they were asked for."""
 
     def row(self, name: str) -> Row:
         """The row of a model, named as it was given."""
@@ -128,6 +119,11 @@ class Compared:
         if name not in rows:
             raise UnknownNameError("model of this comparison", name, rows)
         return rows[name]
+
+    def measured(self) -> Table:
+        """What was measured beside the rows, for JSON: differences with their intervals, and minimal pairs."""
+        pairs = {} if self.pairs is None else {"pairs": self.pairs.as_dict()}
+        return {"differences": [one.as_dict() for one in self.differences], **pairs}
 
     def probes(self) -> list[ProbeRows]:
         """The probes that at least one model was asked, each with the rows of these models."""

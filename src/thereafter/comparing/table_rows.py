@@ -8,7 +8,7 @@ from thereafter.tabular import Row
 
 
 def table_rows(comparison: Compared) -> list[Row]:
-    """Means over seeds with their spreads; a column for each figure of a probe, empty for a model that was not asked."""
+    """Means over seeds with their spreads; a column for each figure of a probe, empty for models not asked."""
     rows = []
     for one in comparison.rows:
         first = one.first

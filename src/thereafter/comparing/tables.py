@@ -8,22 +8,32 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from thereafter.comparing.model_difference import ModelDifference
+    from thereafter.comparing.pair_verdicts import PairMean, PairTable
     from thereafter.comparing.rows import Compared, MeanSpread, ProbeRows, Row
     from thereafter.evaluation.corpus_probe import Column
 
 COLUMNS = ("model", "tokens", "bits/byte", "perplexity", "parameters", "train tok/s", "next ms", "size MB", "train s")
+PAIRS = "pairs %"
 SEEN = "tokens seen"
 """The column beside the others where the budget is minutes: what a model could read in them."""
+DIFFERENCES = (
+    "The interval says what another test part could change, the spread over seeds what another training could.",
+    "reversed: the share of resamples in which the order of the two is the other one.",
+)
 WIDTH = 120
 _NAME = 20
 
 
 def table(comparison: Compared) -> str:
     """All tables of a comparison, and what is to be known about them."""
-    parts = [_lay_out(*score_table(comparison)), *legend(comparison)]
+    parts = [lay_out(*score_table(comparison)), *legend(comparison)]
+    if comparison.differences:
+        title, heads, lines = difference_table(comparison.differences)
+        parts += ["", title, lay_out(heads, lines), *DIFFERENCES]
     for probed in comparison.probes():
         for title, heads, lines in probe_tables(probed):
-            parts += ["", title, _lay_out(heads, lines)]
+            parts += ["", title, lay_out(heads, lines)]
     return "\n".join(parts)
 
 
@@ -33,7 +43,32 @@ def score_table(comparison: Compared) -> tuple[list[str], list[list[str]]]:
     if is_timed(comparison):
         heads.append(SEEN)
         lines = [[*line, amount(row.seen)] for line, row in zip(lines, comparison.rows, strict=True)]
+    if comparison.pairs is not None:
+        heads.append(PAIRS)
+        lines = [[*line, _pairs_cell(comparison.pairs, row)] for line, row in zip(lines, comparison.rows, strict=True)]
     return heads, lines
+
+
+def pairs_table(pairs: PairTable) -> tuple[str, list[str], list[list[str]]]:
+    """Title, heads and lines of the table of minimal pairs: a line a group, a column a model."""
+    title = f"Minimal pairs of {pairs.name}: % in which the good sentence is likelier (95 % interval), of those judged"
+    lines = [
+        [group, f"{pairs.mean(next(iter(pairs.models)), (by, group)).total:,}"]
+        + [_with_interval(pairs.mean(name, (by, group))) for name in pairs.models]
+        for by, group in pairs.group_names()
+    ]
+    return title, ["group", "pairs", *map(_short, pairs.models)], lines
+
+
+def _pairs_cell(pairs: PairTable, row: Row) -> str:
+    return _with_interval(pairs.mean(row.name)) if row.name in pairs.models else "-"
+
+
+def _with_interval(mean: PairMean) -> str:
+    """ "67.1 (64.2 to 69.9)"; a dash where no pair could be judged."""
+    if not mean.judged:
+        return "-"
+    return f"{percent(mean.accuracy)} ({100 * mean.low:.1f} to {100 * mean.high:.1f})"
 
 
 def is_timed(comparison: Compared) -> bool:
@@ -65,20 +100,60 @@ def legend(comparison: Compared) -> list[str]:
     rows = comparison.rows
     seeds = seeds_of(rows)
     kinds = {row.first.tokens for row in rows}
-    lines = ["Lower bits per byte and perplexity are better."]
-    lines += left_out(rows)
+    better = "Fewer bits per byte and a lower perplexity are better."
     if len(kinds) > 1:
-        lines.append("Bits per byte compares all rows; perplexity only rows with the same tokens.")
+        tokens = "Bits per byte can be compared between all rows, perplexity only between rows with the same tokens."
     else:
-        lines[0] += " All rows have the same tokens; with others only bits per byte compares."
+        tokens = "All rows have the same tokens; against models with other tokens only bits per byte can be compared."
+    lines = [*_tested(comparison), better, *left_out(rows), tokens]
     if seeds > 1:
         lines.append(f"± is the standard deviation over {seeds} seeds; models without randomness are trained once.")
     if any(row.first.model == "ngram" for row in rows):
-        lines.append("Parameters of an n-gram: the n-grams it stores.")
+        lines.append("The parameters of an n-gram model are the n-grams it stores.")
     if is_timed(comparison):
         lines.append("tokens seen: what a model was trained on in its minutes; a busy machine makes them fewer.")
-    lines.append("next: reading one token and predicting the next, the median. size: the files that using it takes.")
-    return lines
+    lines.append("next ms: the median time to read a token and predict the next. size MB: the files needed to use it.")
+    return lines + ([] if comparison.pairs is None else _pairs_legend(comparison.pairs))
+
+
+def _tested(comparison: Compared) -> list[str]:
+    """On what the scores were measured; nothing where the models were not trained by this comparison."""
+    size = comparison.about.get("bytes", {}).get("test")
+    if size is None:
+        return []
+    return [f"Tested on the test part ({size:,} bytes), which was not used for training or for choosing weights."]
+
+
+def _pairs_legend(pairs: PairTable) -> list[str]:
+    """What the column of pairs says, and of how many pairs."""
+    counts = {name: pairs.mean(name).judged for name in pairs.models}
+    about = f"pairs %: minimal pairs of {pairs.name} whose good sentence is likelier, with its 95 % interval (Wilson)."
+    if all(count == pairs.total for count in counts.values()):
+        return [about, f"All {pairs.total:,} pairs are judged; chance is 50."]
+    each = len(set(counts.values())) > 1
+    judged = [f"{name} {count:,}" if each else f"{count:,}" for name, count in counts.items()]
+    of_all = f"{', '.join(judged) if each else judged[0]} of {pairs.total:,} pairs"
+    return [about, f"Judged are {of_all}; the others differ in a word that the model does not know. Chance is 50."]
+
+
+def difference_table(differences: Sequence[ModelDifference]) -> tuple[str, list[str], list[list[str]]]:
+    """Title, heads and lines of the table of differences from the best model."""
+    first = differences[0]
+    title = f"How much better {first.better} is: {first.method}, {first.difference.resamples:,} resamples"
+    heads = ["than", "bits/byte", "95 % interval", "reversed"]
+    lines = [
+        [_short(one.other), one.number, one.interval, f"{100 * one.difference.reversed:.1f} %"] for one in differences
+    ]
+    if any(one.ratio for one in differences):
+        heads.append("perplexity ratio")
+        lines = [[*line, _ratio(one)] for line, one in zip(lines, differences, strict=True)]
+    return title, heads, lines
+
+
+def _ratio(one: ModelDifference) -> str:
+    if one.ratio is None:
+        return "-"
+    return f"{one.ratio.value:.3f} ({one.ratio.low:.3f} to {one.ratio.high:.3f})"
 
 
 def probe_tables(probed: ProbeRows) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -131,7 +206,7 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else name[: _NAME - 1] + "…"
 
 
-def _lay_out(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+def lay_out(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """Columns side by side: the first to the left, numbers to the right, as far apart as the width allows."""
     columns = [list(column) for column in zip_longest(heads, *lines, fillvalue="")]
     widths = [max(map(len, column)) for column in columns]

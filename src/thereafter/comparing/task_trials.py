@@ -13,14 +13,19 @@ from pathlib import Path
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.comparing.budget import read_seeds
+from thereafter.comparing.model_difference import ModelDifference
 from thereafter.comparing.planning import planned_folder
+from thereafter.comparing.task_differences import task_differences
 from thereafter.config import Table
 from thereafter.data.files import AnySource
 from thereafter.errors import OptionError
+from thereafter.evaluation.resampled import Resampled
 from thereafter.runs.folder import is_run
 from thereafter.storage import write_text
+from thereafter.tabular import Row, Tabular
 from thereafter.tasks import TASKS, answering, finding, fitting, store
 from thereafter.tasks.fitting import Fitted
+from thereafter.tasks.resampling import resampled_answers
 from thereafter.tasks.task import AnyTask
 from thereafter.training.settings import TrainingSettings
 
@@ -41,14 +46,19 @@ class TaskTrial:
 
 
 @dataclass(frozen=True)
-class TaskComparison:
-    """All trials of a comparison. `part` is what the figures were measured on."""
+class TaskComparison(Tabular):
+    """All trials of a comparison. `part` is what the figures were measured on.
+
+    `differences` are those of each network from the best, figure by figure, with their intervals; none for a task whose
+    answers cannot be resampled.
+    """
 
     task: str
     source: str
     part: str
     trials: tuple[TaskTrial, ...]
     folder: Path | None = None
+    differences: tuple[ModelDifference, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -72,11 +82,33 @@ class TaskComparison:
             lines.append([name, str(len(trials)), f"{trials[0].parameters:,}", *cells])
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         texts = ["  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        return "\n".join([f"{self.task} on {self.source}, measured on its {self.part} part", *texts])
+        spread = ["± is half the range over the seeds."] if any("±" in text for text in texts) else []
+        sentences = [f"{one}." for one in self.differences]
+        return "\n".join([self._title(), *texts, *spread, *([""] if sentences else []), *sentences])
+
+    def _title(self) -> str:
+        unused = "was not used for training or for choosing weights"
+        chosen = "was not used for training, but for choosing weights"
+        part = f"tested on its {self.part} part" if self.part == "test" else f"measured on its {self.part} part"
+        return f"{self.task} on {self.source}, {part}, which {unused if self.part == 'test' else chosen}"
+
+    def to_rows(self) -> list[Row]:
+        """A row a network: the mean of each figure over the seeds, and half of its range."""
+        figures = {name: self.figures(name) for name in self.names}
+        keys = list(dict.fromkeys(key for one in figures.values() for key in one))
+        rows: list[Row] = []
+        for name, known in figures.items():
+            trials = [trial for trial in self.trials if trial.name == name]
+            row: Row = {"network": name, "seeds": len(trials), "parameters": trials[0].parameters}
+            for key in keys:
+                row[key], row[f"{key}_half_range"] = known.get(key, (None, None))
+            rows.append(row)
+        return rows
 
     def to_json(self) -> str:
         """Everything as JSON."""
-        return json.dumps({name: value for name, value in asdict(self).items() if name != "folder"})
+        values = {name: value for name, value in asdict(self).items() if name != "folder"}
+        return json.dumps(values | {"differences": [one.as_dict() for one in self.differences]})
 
     def __str__(self) -> str:
         return self.table()
@@ -121,7 +153,8 @@ def compare_task(
         "valid_sha256": heldout.fingerprint,
         "options": dict(options),
     }
-    trials = []
+    trials: list[TaskTrial] = []
+    resampled: dict[str, list[Resampled]] = {}
     part = ""
     with planned_folder(out, base, plan) as folder:
         places = {trial: folder / RUNS / f"{trial[0]}-{trial[1]}" for trial in wanted}
@@ -135,10 +168,11 @@ def compare_task(
                 fitted = store.resume(place)
             else:
                 fitted = store.train(known, source, valid, settings, training, place)
-            part, result = _measure(fitted, name, number, source, valid)
+            part, result, answers = _measure(fitted, name, number, source, valid)
             trials.append(result)
+            resampled.setdefault(name, []).extend([] if answers is None else [answers])
         kept = None if out is None and base is None else folder
-        comparison = TaskComparison(task, plan["source"], part, tuple(trials), kept)
+        comparison = TaskComparison(task, plan["source"], part, tuple(trials), kept, task_differences(resampled))
         if kept is not None:
             write_text(kept / RESULT, comparison.to_json() + "\n")
     return comparison
@@ -161,17 +195,21 @@ def _check_same(folder: Path, settings: object, training: TrainingSettings) -> N
                 )
 
 
-def _measure(fitted: Fitted, name: str, seed: int, source: AnySource, valid: AnySource | None) -> tuple[str, TaskTrial]:
+def _measure(
+    fitted: Fitted, name: str, seed: int, source: AnySource, valid: AnySource | None
+) -> tuple[str, TaskTrial, Resampled | None]:
+    """The part, the figures on it, and the answers ready to be resampled."""
     task, codecs = fitted.task, fitted.codecs
     if finding.has(task, source, "test"):
         part, examples = "test", finding.find(task, source, "test").examples
     else:
         part, examples = "validation", finding.train_and_valid(task, source, valid)[1].examples
-    measured = task.measure(examples, answering.answers(fitted, examples), codecs).as_dict()
+    answers = answering.answers(fitted, examples)
+    measured = task.measure(examples, answers, codecs).as_dict()
     figures = dict(_numbers(measured.items()))
     last = fitted.log[-1]
     trial = TaskTrial(name, seed, figures, last["validation"], last["parameters"], last["seconds_training"])
-    return part, trial
+    return part, trial, resampled_answers(task.name, examples, answers, codecs)
 
 
 def _numbers(items: Iterable[tuple[str, object]]) -> Iterable[tuple[str, float]]:

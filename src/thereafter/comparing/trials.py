@@ -7,7 +7,7 @@ functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 
 from thereafter.comparing import timing
 from thereafter.comparing.entries import Entry
+from thereafter.comparing.line_sums import LineSums, sum_lines
 from thereafter.comparing.shared_text import SharedText
 from thereafter.comparing.trial import Trial
 from thereafter.config import Table
 from thereafter.decoding import generation
 from thereafter.evaluation.corpus_probe import Questions
-from thereafter.evaluation.scores import Score, score_text
+from thereafter.evaluation.scores import Score, ScoredPiece, score_text
 from thereafter.evaluation.verdicts import Stored
 from thereafter.inspection.sentence_reader import SentenceReader
+from thereafter.models.base import Logs
 from thereafter.runs import ownership
 from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS, is_run
 from thereafter.text.sources import Source
@@ -62,11 +64,18 @@ def run_trial(
     options: Table,
     folder: Path,
     questions: Mapping[str, Questions],
+    lines: Path | None = None,
 ) -> Trial:
-    """Train and measure one model; `folder` is its run folder, and a training broken off there goes on."""
+    """Train and measure one model; `folder` is its run folder, and a training broken off there goes on.
+
+    `lines`: a file for what each line of the test part costs.
+    """
     trained = _train(entry, seed, text, options, folder)
     test = text.parts["test"]
-    score = _score(trained, test)
+    log_p: list[Logs] = []
+    score = _score(trained, test, lambda piece: log_p.append(piece.logp_T))
+    if lines is not None and (sums := sum_lines(trained.tokenizer, test.chunks(), np.concatenate(log_p))) is not None:
+        sums.save(lines)
     trial = make_trial(
         trained,
         entry.name,
@@ -118,6 +127,13 @@ def make_trial(
     )
 
 
+def measure_lines(trained: Trained, part: Source) -> LineSums | None:
+    """What each line of a text costs a model; None where its tokens cross the ends of lines."""
+    log_p: list[Logs] = []
+    _score(trained, part, lambda piece: log_p.append(piece.logp_T))
+    return sum_lines(trained.tokenizer, part.chunks(), np.concatenate(log_p))
+
+
 def measure_validation(trained: Trained, valid: Source) -> ValidationCurve:
     """By the log of a training in steps that was validated on this text; any other model is scored on it."""
     if "training" not in trained.config:
@@ -135,8 +151,9 @@ def ask_all(trained: Trained, questions: Mapping[str, Questions]) -> dict[str, S
     return {name: verdicts.as_dict() for name, verdicts in asked.items() if verdicts is not None}
 
 
-def _score(trained: Trained, part: Source) -> Score:
-    return score_text(trained.model, trained.tokenizer, part.chunks("scoring"), name=part.name, context=trained.context)
+def _score(trained: Trained, part: Source, watch: Callable[[ScoredPiece], None] | None = None) -> Score:
+    model, tokenizer, chunks = trained.model, trained.tokenizer, part.chunks("scoring")
+    return score_text(model, tokenizer, chunks, name=part.name, context=trained.context, watch=watch)
 
 
 def _train(entry: Entry, seed: int | None, text: SharedText, options: Table, folder: Path) -> Trained:

@@ -15,6 +15,7 @@ Politis and Romano 1992). Shapes: N examples, S statistics of each, R resamples.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -68,7 +69,7 @@ def block_length(examples: int) -> int:
     >>> block_length(3761)
     16
     """
-    return max(1, round(examples ** (1 / 3)))
+    return max(1, round(math.cbrt(examples)))
 
 
 def resample_sums(

@@ -10,7 +10,7 @@ bytes under a byte unigram model of the training vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -146,13 +146,19 @@ def score_text(
     weights: tuple[float, ...] = (),
     caveat: str = "",
     written: str = "",
+    watch: Callable[[ScoredPiece], None] | None = None,
 ) -> Score:
-    """Score a whole text that comes in chunks, the state carried from one to the next; memory does not grow with it."""
+    """Score a whole text that comes in chunks, the state carried from one to the next; memory does not grow with it.
+
+    `watch` is shown every piece that was read.
+    """
     spelling = spelling_of(tokenizer)
     tokens = lines = unknown = chars = size = 0
     nats = spelling_nats = 0.0
     for piece in score_pieces(model, tokenizer, chunks):
         part = piece.measured
+        if watch is not None:
+            watch(piece)
         lines, chars, size = lines + part.lines, chars + part.chars, size + part.bytes
         unknown += part.unknown
         if spelling is not None and part.unknown_forms:

@@ -1,0 +1,110 @@
+"""By how much one model is better than another, and how sure that is, as a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from thereafter.config import Table
+from thereafter.evaluation.bootstrap import Difference
+
+BITS = "bits per byte"
+_SHARE = 100.0
+_UNITS = {
+    BITS: (1.0, BITS),
+    "accuracy": (_SHARE, "points of accuracy"),
+    "macro_f1": (_SHARE, "points of macro F1"),
+    "span_f1": (_SHARE, "points of span F1"),
+    "exact": (_SHARE, "points of exact answers"),
+    "bleu": (1.0, "BLEU"),
+    "chrf": (1.0, "chrF"),
+}
+"""Figures by name: what they are multiplied by to be read, and what they are then called."""
+_COARSE, _FINE = 0.1, 0.005  # widths of an interval that is said with 2 digits, with 3; a smaller one has 4
+
+
+@dataclass(frozen=True)
+class SeedSpread:
+    """The seeds of a model, 0 where nothing about it is random, and the standard deviation between them."""
+
+    seeds: int
+    deviation: float | None = None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A quotient of two perplexities, and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ModelDifference:
+    """By how much one model is better than another in a figure: `difference` is not negative, whatever the figure.
+
+    `unit` says what was resampled. `ratio` is the perplexity of the other over that of the better one, where both have
+    the same tokens.
+    """
+
+    better: str
+    other: str
+    figure: str
+    unit: str
+    difference: Difference
+    seeds: tuple[SeedSpread, SeedSpread]
+    ratio: Ratio | None = None
+
+    def as_dict(self) -> Table:
+        """For JSON, with the sentence."""
+        return asdict(self) | {"clear": self.difference.clear, "sentence": str(self)}
+
+    @property
+    def amount(self) -> str:
+        """How much, in words: "0.021 bits per byte"."""
+        return f"{self.number} {_UNITS.get(self.figure, (1.0, self.figure))[1]}"
+
+    @property
+    def number(self) -> str:
+        """The same without its unit."""
+        return self._number(self.difference.value)
+
+    @property
+    def interval(self) -> str:
+        """As in "0.012 to 0.030"."""
+        return f"{self._number(self.difference.low)} to {self._number(self.difference.high)}"
+
+    @property
+    def method(self) -> str:
+        """What was resampled: "paired bootstrap over 3,761 lines in blocks of 16"."""
+        block = f" in blocks of {self.difference.block}" if self.difference.block > 1 else ""
+        return f"paired bootstrap over {self.difference.examples:,} {self.unit}{block}"
+
+    def __str__(self) -> str:
+        unit = _UNITS.get(self.figure, (1.0, self.figure))[1]
+        share, doubt = "", ""
+        if not self.difference.clear:
+            share = f"order reversed in {100 * self.difference.reversed:.0f} % of the resamples, "
+            doubt = ", which may be chance"
+        about = "; ".join([f"95 % interval {self.interval}, {share}{self.method}", *self._seeds()])
+        if self.difference.value == 0:
+            return f"{self.better} and {self.other} differ by no {unit} ({about})"
+        return f"{self.better} is better than {self.other} by {self.amount}{doubt} ({about})"
+
+    def _seeds(self) -> list[str]:
+        """What is known about other seeds."""
+        if all(one.seeds == 1 for one in self.seeds):
+            return ["one seed each"]
+        words = []
+        for name, one in zip((self.better, self.other), self.seeds, strict=True):
+            if one.seeds == 1:
+                words.append(f"{name}: one seed")
+            elif one.seeds > 1:
+                spread = "" if one.deviation is None else f", standard deviation {self._number(one.deviation)}"
+                words.append(f"{name}: mean of {one.seeds} seeds{spread}")
+        return words
+
+    def _number(self, value: float) -> str:
+        factor = _UNITS.get(self.figure, (1.0, ""))[0]
+        width = factor * (self.difference.high - self.difference.low)
+        return f"{factor * value:.{2 if width > _COARSE else 3 if width > _FINE else 4}f}"
