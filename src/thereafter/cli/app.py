@@ -34,6 +34,12 @@ SourceName = Annotated[
 ArpaTokens = Annotated[
     str, typer.Option("--tokens", help="How the text of an ARPA file was tokenized: word, prose or char.")
 ]
+AsWritten = Annotated[
+    bool,
+    typer.Option(
+        "--as-written", help="Read plain text as it is, also with a model of a pre-tokenised corpus such as ptb."
+    ),
+]
 Encoding = Annotated[
     str | None, typer.Option(help="Encoding of the text, such as latin-1. Default: UTF-8, or as its BOM says.")
 ]
@@ -71,8 +77,8 @@ def _root(
     return None
 
 
-def load(run: str, tokens: str = "word") -> LanguageModel:
-    """The model in a run folder or an ARPA file."""
+def load(run: str, tokens: str = "word", *, as_written: bool = False) -> LanguageModel:
+    """The model in a run folder or an ARPA file; `as_written` as the option of that name."""
     from thereafter.language_model import load_language_model
 
-    return load_language_model(run, tokens)
+    return load_language_model(run, tokens, as_written=as_written)

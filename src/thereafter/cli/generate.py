@@ -1,4 +1,4 @@
-"""`thereafter next` and `thereafter generate`: what a model predicts and writes."""
+"""`thereafter generate`: what a model writes."""
 
 from __future__ import annotations
 
@@ -9,25 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import ArpaTokens, Run, app, load
+from thereafter.cli.app import ArpaTokens, AsWritten, Run, app, load
+from thereafter.cli.written import tell_written
 
 if TYPE_CHECKING:
     from thereafter.decoding.generation import GenerationOptions
-
-
-@app.command(name="next")
-def next_(
-    run: Run,
-    prompt: Annotated[str, typer.Argument(help="The text so far; no line end is added.")] = "",
-    k: Annotated[int, typer.Option("-k", "--k", help="How many tokens to list.")] = 5,
-    tokens: ArpaTokens = "word",
-) -> None:
-    """List the most likely next tokens after a prompt, with their probabilities.
-
-    Example: thereafter next runs/book "the cat sat on the" -k 5
-    """
-    for piece, probability in load(run, tokens).next(prompt, k):
-        typer.echo(f"{probability:.6f}  {piece!r}")
 
 
 @app.command()
@@ -57,12 +43,14 @@ def generate(
     seed: Annotated[int | None, typer.Option(help="Random seed: the same seed gives the same text.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print texts, tokens and log probabilities as JSON.")] = False,
     tokens: ArpaTokens = "word",
+    as_written: AsWritten = False,
 ) -> None:
     """Continue a prompt; the text is shown as it is generated.
 
     Example: thereafter generate runs/book "the cat" --temperature 0.8 --top-p 0.9 --seed 1
     """
-    lm = load(run, tokens)
+    lm = load(run, tokens, as_written=as_written)
+    tell_written(lm, prompt)
     options: GenerationOptions = {
         "temperature": temperature,
         "top_k": top_k,

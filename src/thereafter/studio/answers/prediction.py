@@ -1,4 +1,4 @@
-"""Answers of `next`: what a model expects after a text."""
+"""Answers of `next` and `complete`: what a model expects after a text, and how its last word may go on."""
 
 from __future__ import annotations
 
@@ -37,3 +37,20 @@ class PredictionAnswer(Answer):
     unknown: int
     candidates: list[CandidateAnswer]
     verbs: VerbFormsAnswer | None
+
+
+class CompletionAnswer(Answer):
+    """Words that begin as the last word of a prompt does; their probabilities are shares of `mass`.
+
+    `typed` is what there is of that word, `covered` the share of the mass that a search has followed to the ends of
+    words, `ending` the share of the word as it stands: 0 where it is no word. `half_typed`: the model expects the word
+    to go on.
+    """
+
+    model: str
+    typed: str
+    candidates: list[CandidateAnswer]
+    mass: float
+    covered: float
+    ending: float
+    half_typed: bool

@@ -1,4 +1,4 @@
-"""The verb `next`: what several models expect after a text.
+"""The verbs `next` and `complete`: what several models expect after a text, and how its last word may go on.
 
 People type the same beginnings, and a page asks again whenever its models change: the last answers of every model are
 kept for as long as the model is, so they are those it would give again, to the bit.
@@ -18,7 +18,7 @@ from pydantic import Field
 
 from thereafter.serving.schema import Asked, ModelName, Prompt
 from thereafter.serving.together import Together
-from thereafter.studio.answers.prediction import PredictionAnswer
+from thereafter.studio.answers.prediction import CompletionAnswer, PredictionAnswer
 from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply_list
 from thereafter.studio.studio import Studio
 
@@ -48,6 +48,21 @@ async def next_words(asked: NextAsked, visitor: TheVisitor, request: Request) ->
     questions: Together[str, Question, bytes] = request.app.state.questions
     answers = (questions.ask(name, (asked.prompt, asked.k), visitor.waits) for name in asked.models)
     return reply_list(await asyncio.gather(*answers))
+
+
+@router.post("/complete", response_model=list[CompletionAnswer])
+async def complete_words(asked: NextAsked, visitor: TheVisitor) -> Response:
+    """The likeliest words that begin as the last word of a prompt does, under each of several models."""
+
+    async def ask(name: str) -> bytes:
+        def work(lm: LanguageModel) -> bytes:
+            from thereafter.studio.verbs.prediction import complete
+
+            return as_json(complete(lm, asked.prompt, asked.k, name=name))
+
+        return await visitor.ask(name, work)
+
+    return reply_list(await asyncio.gather(*map(ask, asked.models)))
 
 
 def questions_of(studio: Studio) -> Together[str, Question, bytes]:

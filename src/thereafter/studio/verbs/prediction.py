@@ -1,11 +1,11 @@
-"""The verb `next`: what a model expects after a text."""
+"""The verbs `next` and `complete`: what a model expects after a text, and how its last word may go on."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from thereafter.language_model import LanguageModel
-from thereafter.studio.answers.prediction import CandidateAnswer, PredictionAnswer
+from thereafter.studio.answers.prediction import CandidateAnswer, CompletionAnswer, PredictionAnswer
 from thereafter.studio.verbs.number import number_of, verbs_expected
 
 _SHOWN = 400  # tokens of a prompt that are shown
@@ -25,6 +25,24 @@ def predict(lm: LanguageModel, prompt: str, k: int, *, name: str = "") -> Predic
         unknown=sum(token == lm.tokenizer.unknown_id for token in shown),
         candidates=[candidate(lm, prompt, token, p) for token, p in lm.likeliest(logp_V, k)],
         verbs=verbs_expected(lm, logp_V, prompt),
+    )
+
+
+def complete(lm: LanguageModel, prompt: str, k: int, *, name: str = "") -> CompletionAnswer:
+    """The k likeliest words that begin as the last word of a prompt does; none where no word is begun."""
+    words = lm.complete(prompt, k)
+    before = prompt[: len(prompt) - len(words.typed)]
+    return CompletionAnswer(
+        model=name,
+        typed=words.typed.strip(),
+        candidates=[
+            CandidateAnswer(text=one.word, append=one.append, p=one.p, number=number_of(lm, one.word, before))
+            for one in words
+        ],
+        mass=min(1.0, words.mass),
+        covered=words.covered,
+        ending=words.ending,
+        half_typed=words.half_typed,
     )
 
 

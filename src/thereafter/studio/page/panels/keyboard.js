@@ -1,10 +1,12 @@
-// Keyboard: the next-word distribution of several models side by side, as the context grows.
+// Keyboard: the next-word distribution of several models side by side, as the context grows. While a word is being
+// typed, its column shows the words that begin so.
 import { bars, tintLegend } from "../parts/bars.js";
 import { field, modelBox } from "../parts/controls.js";
 import { arrange, calm, el, errors } from "../parts/dom.js";
 
 const BEGIN = "the teachers near the farmer";
 const MOST = 6; // models side by side
+const OTHERS = 4; // longer words that are offered below the next ones
 const READ = 20000; // characters of a text that the models are asked about: its end
 const FIRST = ["ready:ngram", "ready:rnn", "ready:lstm", "ready:transformer"];
 
@@ -14,7 +16,7 @@ export const panel = {
   see: "A singular or a plural verb next: does a model follow the subject, or the noun that stands nearer?",
   about:
     "Click a word to write it, or type: each column shows what one model expects next, " +
-    "and how it divides verbs between singular and plural. " +
+    "or how it completes a half-typed word, and how it divides verbs between singular and plural. " +
     "Change “teachers” to “teacher” and see which models notice.",
   mount,
 };
@@ -29,6 +31,7 @@ function mount(place, context) {
   let shown = new Map(); // the columns by model; one that would look the same is kept
   let keep = ""; // the model whose first bar gets the focus when the bars are drawn anew
   const ask = context.api.latest();
+  const askWords = context.api.latest();
   const failed = errors();
   const text = el("textarea", { rows: 1, placeholder: BEGIN, spellcheck: "false" });
   text.value = context.get("text", context.get("empty") ? "" : BEGIN);
@@ -102,7 +105,17 @@ function mount(place, context) {
       return;
     }
     try {
-      const answers = await ask("/api/next", { models: there, prompt: end(text.value), k: 8 });
+      const asked = { models: there, prompt: end(text.value), k: 8 };
+      const [expected, completions] = await Promise.all([
+        ask("/api/next", asked),
+        /\S$/.test(text.value) ? askWords("/api/complete", asked) : [],
+      ]);
+      const answers = expected.map((one) =>
+        complete(
+          one,
+          completions.find((other) => other.model === one.model),
+        ),
+      );
       failed.say("");
       legend.hidden = !answers.some((one) => one.verbs);
       const most = Math.max(...answers.flatMap((one) => one.candidates.map((item) => item.p))); // one scale for all
@@ -133,14 +146,34 @@ function mount(place, context) {
       "section",
       { class: "card", "data-model": answer.model },
       el("h3", {}, label),
-      answer.verbs ? verbs(answer.verbs) : null,
+      answer.typed ? el("p", { class: "typed note" }, `words that begin with “${answer.typed}”`) : null,
+      answer.verbs && !answer.typed ? verbs(answer.verbs) : null,
       bars(answer.candidates, {
-        label: `next word of ${answer.model}`,
+        label: answer.typed
+          ? `words that begin with ${answer.typed}, of ${answer.model}`
+          : `next word of ${answer.model}`,
         scale,
         tinted: answer.verbs !== null,
         chosen: (item) => add(answer.model, item),
       }),
+      answer.others.length ? others(answer) : null,
       unknown,
+    );
+  }
+
+  /** Longer words than a whole one at the end of the text, each a button. */
+  function others(answer) {
+    return el(
+      "p",
+      { class: "others note" },
+      "or the word goes on: ",
+      answer.others.map((item) =>
+        el(
+          "button",
+          { type: "button", "data-word": item.text, onclick: () => add(answer.model, item) },
+          `${item.text} ${roundPercent(item.p)}`,
+        ),
+      ),
     );
   }
 
@@ -152,6 +185,21 @@ function mount(place, context) {
   context.watch(offer);
   offer();
   return () => later.cancel();
+}
+
+/**
+ * An answer with what is known of a half-typed word: in the place of the next words, if what is typed is no word;
+ * as `others`, if it may be one that the model expects to go on.
+ */
+function complete(answer, completion) {
+  if (!completion?.half_typed) return { ...answer, typed: "", others: [] };
+  if (completion.ending > 0) {
+    const others = completion.candidates.filter((item) => item.append).slice(0, OTHERS);
+    return { ...answer, typed: "", others };
+  }
+  // the half-typed word is not one of the words that are new to the model
+  const unknown = Math.max(0, answer.unknown - 1);
+  return { ...answer, typed: completion.typed, others: [], candidates: completion.candidates, unknown };
 }
 
 /** A share as a whole percentage; one above 0 is never shown as 0. */

@@ -1,0 +1,98 @@
+"""`thereafter next`: what a model expects after a prompt, and the words that a half-typed one may become."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thereafter.cli.app import ArpaTokens, AsWritten, Run, app, load
+from thereafter.cli.tables import AsCsv, AsJson, TableFile, print_rows, save_rows
+from thereafter.cli.written import tell_written
+from thereafter.errors import OptionError
+
+if TYPE_CHECKING:
+    from thereafter.decoding.completion_table import Completions
+    from thereafter.language_model import LanguageModel
+    from thereafter.tabular import Row
+
+
+@app.command(name="next")
+def next_(
+    run: Run,
+    prompt: Annotated[str, typer.Argument(help="The text so far; no line end is added.")] = "",
+    k: Annotated[int, typer.Option("-k", "--k", help="How many tokens or words to list.")] = 5,
+    complete: Annotated[
+        bool | None,
+        typer.Option(
+            "--complete/--no-complete",
+            help="List words that begin as the last word does, or never do. Default: where it is half typed.",
+            show_default=False,
+        ),
+    ] = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+    out: TableFile = None,
+    as_written: AsWritten = False,
+    tokens: ArpaTokens = "word",
+) -> None:
+    """List the most likely next tokens after a prompt, with their probabilities.
+
+    Where the last word is half typed, the words that begin so are listed, each with the text to append and its
+    probability among them. Where it may be a whole word too, both lists are shown.
+
+    Example: thereafter next runs/book "the cat sat on the" -k 5
+
+    Example: thereafter next runs/book "I beheld the mon"
+    """
+    lm = load(run, tokens, as_written=as_written)
+    tell_written(lm, prompt)
+    completions = _completions(lm, prompt, k, complete)
+    alone = completions is not None and (complete or not completions.ending)
+    likeliest = [] if alone else lm.next_ids(lm.encode(prompt), k)
+    rows = _rows(lm, prompt, completions, likeliest)
+    save_rows(rows, out)
+    if print_rows(rows, as_csv=as_csv, as_json=as_json):
+        return
+    if completions is not None:
+        typer.echo(_describe(completions), err=True)
+        for one in completions:
+            typer.echo(f"{one.p:.6f}  {one.word!r}  + {one.append!r}")
+    if completions is not None and likeliest:
+        typer.echo(f"next tokens, if {completions.typed.strip()!r} is a whole word:", err=True)
+    for token, probability in likeliest:
+        typer.echo(f"{probability:.6f}  {lm.tokenizer.piece(token)!r}")
+
+
+def _completions(lm: LanguageModel, prompt: str, k: int, wanted: bool | None) -> Completions | None:
+    """The words that a prompt may go on with, where they are asked for or its last word is half typed."""
+    if wanted is False or (wanted is None and (not prompt or prompt[-1].isspace())):
+        return None
+    completions = lm.complete(prompt, k)
+    if wanted and not completions.words:
+        reason = f"no word of the model begins with {completions.typed.strip()!r}"
+        if not completions.typed.strip():
+            reason = f"no word is begun at its end, {prompt[-1:]!r}"
+        raise OptionError(f"the prompt cannot be completed: {reason}; expected a half-typed word; try --no-complete")
+    return completions if wanted or completions.half_typed else None
+
+
+def _describe(completions: Completions) -> str:
+    """What the words are, and how much of the probability they have."""
+    typed = completions.typed.strip()
+    beginning = f"words that begin with {typed!r}" if typed else "words"
+    text = f"{beginning}, {completions.mass:.3g} of what may follow here"
+    return f"{text}, {1 - completions.covered:.2%} of that not covered:" if completions.covered < 1 else f"{text}:"
+
+
+def _rows(
+    lm: LanguageModel, prompt: str, completions: Completions | None, likeliest: list[tuple[int, float]]
+) -> list[Row]:
+    """One table of both lists: what each row is, how it reads, the text to append, its probability."""
+    words = () if completions is None else completions.words
+    rows: list[Row] = [{"kind": "word", "text": one.word, "append": one.append, "p": one.p} for one in words]
+    last = prompt[-1:]
+    for token, p in likeliest:
+        append = lm.tokenizer.continuation(last, [token])[len(last) :]
+        rows.append({"kind": "token", "text": lm.tokenizer.piece(token), "append": append, "p": p})
+    return rows
