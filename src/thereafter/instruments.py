@@ -4,8 +4,9 @@
     flow = instruments.gradients(lm, source="agreement")
     instruments.units(lm, "python-code", "quotes", "line-position")["held_out"]
 
-Each returns a `Measurement`: named arrays with named axes, saved as `.npz`, which the functions of
-`thereafter.figures` draw. `lm.trace(text)` is the trace that paths, gates and attention are drawn of.
+Each returns a `Measurement`: named arrays with named axes (`describe()` says what they mean), a table (`to_csv`,
+`to_pandas`), a picture (`figure()`), saved as `.npz`. `lm.trace(text)` is the trace that paths, gates and attention are
+drawn of.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.language_model import LanguageModel
 from thereafter.models.base import Ids
 from thereafter.terminal import show_progress
+
+__all__ = ["agreement", "gradients", "jacobians", "memory", "pair_table", "pairs", "probe", "truncation", "units"]
 
 if TYPE_CHECKING:
     from thereafter.inspection.pair_files import PairFiles
@@ -38,6 +41,8 @@ def gradients(
     Without either it is measured on the test part of what the model was trained on. Options and arrays:
     `inspection.gradients.gradient_flow`. With `at="verb"` it is the loss at the verbs of new sentences of `agreement`,
     back to the subject of each: `inspection.verb_flow.verb_flow`.
+
+    Example: instruments.gradients(lm, source="agreement").figure()
     """
     from thereafter.errors import OptionError, UnknownNameError
     from thereafter.inspection.gradients import gradient_flow
@@ -50,7 +55,9 @@ def gradients(
             raise OptionError(
                 "the loss at a verb is measured on new sentences of agreement; got a text or a source too"
             )
-        reader = SentenceReader.of(lm.model, lm.tokenizer, lm.config, options.pop("name", None))
+        reader = SentenceReader.of(
+            lm.model, lm.tokenizer, lm.config, options.pop("name", None), as_written=lm.as_written
+        )
         with show_progress():
             return verb_flow(reader, **options)
     ids, caption = _excerpt(lm, text, source)
@@ -59,7 +66,10 @@ def gradients(
 
 
 def jacobians(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
-    """One-step Jacobians of a recurrent model, their products and the direct path: `inspection.jacobians.jacobians`."""
+    """One-step Jacobians of a recurrent model, their products and the direct path: `inspection.jacobians.jacobians`.
+
+    Example: instruments.jacobians(lm, text="the keys to the cabinet are on the table").to_pandas()
+    """
     from thereafter.inspection.jacobians import jacobians as measure
 
     ids, caption = _excerpt(lm, text, source)
@@ -68,7 +78,10 @@ def jacobians(lm: LanguageModel, *, text: str | None = None, source: str | None 
 
 
 def truncation(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
-    """What cutting gradients after n steps leaves of them: `inspection.truncation.truncation_effect`."""
+    """What cutting gradients after n steps leaves of them: `inspection.truncation.truncation_effect`.
+
+    Example: instruments.truncation(lm, source="book.txt").figure()
+    """
     from thereafter.inspection.truncation import truncation_effect
 
     ids, caption = _excerpt(lm, text, source)
@@ -87,16 +100,24 @@ def units(
     """Units that follow properties of a text: names of `inspection.properties.PROPERTIES`, or `Property` values.
 
     Options and arrays: `inspection.units.search`.
+
+    Example: instruments.units(lm, "python-code", "quotes", "line-position", top=5).to_csv("units.csv")
     """
     from thereafter.inspection.properties import named
     from thereafter.inspection.units import search
+    from thereafter.text.pretokenised import in_style
     from thereafter.text.sources import resolve
 
     about = lm.config["text"]
     texts = resolve(
-        source, encoding=encoding, lower=bool(about["lower"]), letters_only=bool(about["letters_only"]), part=part
+        source,
+        encoding=encoding,
+        lower=bool(about["lower"]),
+        letters_only=bool(about["letters_only"]),
+        part=part,
+        forming=lm.text_settings().forming,
     )
-    chosen = texts.parts["test"] if "test" in texts.parts else next(iter(texts.parts.values()))
+    chosen = in_style(texts, texts.parts.get("test", next(iter(texts.parts.values()))), lm.style)
     wanted = [named(one) if isinstance(one, str) else one for one in properties or ("quotes",)]
     options = {"about": {"text": chosen.name, "model": _kind(lm)}} | options
     with show_progress():
@@ -104,7 +125,10 @@ def units(
 
 
 def probe(lm: LanguageModel, what: Literal["number", "class"] = "number", **options: Any) -> Measurement:
-    """A linear probe with its control, on `agreement`: the subject's number by distance, or word classes by layer."""
+    """A linear probe with its control, on `agreement`: the subject's number by distance, or word classes by layer.
+
+    Example: instruments.probe(lm, "number", count=900).figure()
+    """
     from thereafter.inspection.probing import probe_class, probe_number
 
     with show_progress():
@@ -116,6 +140,8 @@ def pairs(lm: LanguageModel, files: PairFiles, *, encoding: str | None = None, w
 
     `files`: tab-separated pairs or BLiMP's jsonl; a path, a glob, or several. Arrays:
     `inspection.pairs.PairScores.measurement`. A warning says where many pairs differ in unknown words.
+
+    Example: instruments.pairs(lm, "pairs.tsv").to_csv("groups.csv")
     """
     with show_progress():
         scores = pair_table(lm, files, encoding=encoding, whole=whole)
@@ -125,7 +151,10 @@ def pairs(lm: LanguageModel, files: PairFiles, *, encoding: str | None = None, w
 
 
 def pair_table(lm: LanguageModel, files: PairFiles, *, encoding: str | None = None, whole: bool = True) -> PairScores:
-    """As `pairs`, a row a pair: both sentences, both log probabilities, unknown words, right or not."""
+    """As `pairs`, a row a pair: both sentences, both log probabilities, unknown words, right or not.
+
+    Example: instruments.pair_table(lm, "pairs.tsv").to_csv("pairs.csv")
+    """
     from thereafter.inspection.pairs import score_pair_files
 
     with show_progress():
@@ -133,7 +162,10 @@ def pair_table(lm: LanguageModel, files: PairFiles, *, encoding: str | None = No
 
 
 def memory(lm: LanguageModel, name: str | None = None, *, longest: int | None = None, **options: Any) -> Measurement:
-    """Accuracy by n in a memory task, by default the one the model was trained on: `inspection.memory.memory`."""
+    """Accuracy by n in a memory task, by default the one the model was trained on: `inspection.memory.memory`.
+
+    Example: instruments.memory(lm, "remember-first", longest=60).figure()
+    """
     from thereafter.inspection.memory import memory as measure
     from thereafter.text.memory import TASKS, task
 
@@ -150,6 +182,8 @@ def agreement(
 
     Over `count` new sentences of the corpus `name`, by default the one the model was trained on, else `agreement`.
     Arrays: `inspection.agreement.from_tallies`.
+
+    Example: instruments.agreement(lm, count=2000).figure("congruence")
     """
     from thereafter.inspection.agreement import agreement as measure
     from thereafter.text.agreement import CORPORA, sentence_corpus
@@ -166,12 +200,18 @@ def _excerpt(lm: LanguageModel, text: str | None, source: str | None) -> tuple[I
     about = lm.config["text"]
     if text is None and source is None:
         source = lm.config["source"]["name"]
-    return excerpt(lm.tokenizer, text=text, source=source, lower=about["lower"], letters_only=about["letters_only"])
+    reading = {"lower": about["lower"], "letters_only": about["letters_only"]}
+    forming = lm.text_settings().forming
+    return excerpt(lm.tokenizer, text=text, source=source, style=lm.style, forming=forming, **reading)
 
 
 def _reader(lm: LanguageModel) -> SentenceReader:
-    return SentenceReader.of(lm.model, lm.tokenizer, lm.config)
+    return SentenceReader.of(lm.model, lm.tokenizer, lm.config, as_written=lm.as_written)
 
 
 def _kind(lm: LanguageModel) -> str:
     return str(lm.config["model"])
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -270,7 +270,8 @@ class LanguageModel:
     ) -> Iterator[str]:
         """The text of `generate` after the prompt, piece by piece: never half a character or part of a stop string."""
         pieces = self._pieces_of(prompt, {"max_new_tokens": max_new_tokens, **options})
-        return restore_stream((piece.text for piece in pieces if piece.text), self.style, prompt)
+        whole = self.tokenizer.name == "word" and not options.get("stop_strings")
+        return restore_stream((piece.text for piece in pieces if piece.text), self.style, prompt, whole=whole)
 
     def rank(self, candidates: Sequence[str], context: str = "", *, per: str = "sentence") -> list[tuple[str, float]]:
         """Candidates with their log probabilities after a context, best first, ties in the order given.

@@ -180,10 +180,10 @@ def test_generating_in_every_way(shell: Shell, run: Path):
 def test_generated_text_is_shown_as_it_is_drawn(shell: Shell, run: Path, monkeypatch: pytest.MonkeyPatch):
     shown: list[str] = []
     monkeypatch.setattr("typer.echo", lambda text, nl=True: shown.append(text + "\n" * nl))
-    shell.works("generate", run, "the cat", "--seed", 1, "--max-new-tokens", 9)
+    shell.works("generate", run, "the cat", "--seed", 1, "--max-new-tokens", 9, "--as-written")
     assert shown[0] == "the cat"
     assert len(shown) == 11
-    assert "".join(shown) == thereafter.load(run).generate("the cat", 9, seed=1) + "\n"
+    assert "".join(shown) == thereafter.load(run, as_written=True).generate("the cat", 9, seed=1) + "\n"
 
 
 def test_rank_orders_candidates(shell: Shell, run: Path, monkeypatch: pytest.MonkeyPatch):

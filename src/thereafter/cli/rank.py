@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
 from typing import Annotated
 
 import typer
 
-from thereafter.cli.app import ArpaTokens, Run, app, load
+from thereafter.cli.app import ArpaTokens, AsWritten, Run, app, load
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.cli.written import tell_unknown, tell_written
+from thereafter.tabular import Row
 
 
 @app.command()
@@ -24,7 +25,9 @@ def rank(
     ] = "sentence",
     lines: Annotated[bool, typer.Option("--lines", help="Texts are whole lines: score their line ends too.")] = False,
     tokens: ArpaTokens = "word",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, best first.")] = False,
+    as_written: AsWritten = False,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
 ) -> None:
     """Rank texts by log probability, the most likely first: rescoring for speech recognition or spelling.
 
@@ -32,11 +35,13 @@ def rank(
     """
     texts = _lines_of_standard_input() if candidates == ["-"] else candidates
     end = "\n" if lines else ""
-    ranked = load(run, tokens).rank([text + end for text in texts], context, per=per)
+    lm = load(run, tokens, as_written=as_written)
+    ranked = lm.rank([text + end for text in texts], context, per=per)
+    tell_written(lm, context, *texts)
+    tell_unknown(lm, *texts)
     named = [(text.removesuffix(end) if end else text, logp) for text, logp in ranked]
-    if as_json:
-        finite = [{"text": text, "log_prob": logp if math.isfinite(logp) else None} for text, logp in named]
-        typer.echo(json.dumps(finite, allow_nan=False))
+    rows: list[Row] = [{"text": text, "log_prob": logp} for text, logp in named]
+    if print_rows(rows, as_csv=as_csv, as_json=as_json):
         return
     for text, logp in named:
         typer.echo(f"{logp:12.4f}  {text}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from thereafter.errors import EmptyCorpusError, SourceError
 from thereafter.models.base import Ids
-from thereafter.text.sources import Source, resolve
+from thereafter.text.form import Forming
+from thereafter.text.pretokenised import WritingStyle, in_style
+from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.tokenizers.base import Tokenizer
 
 CHARACTERS = 60_000
@@ -18,21 +20,25 @@ def excerpt(
     source: str | None = None,
     lower: bool = False,
     letters_only: bool = False,
+    style: WritingStyle | None = None,
+    forming: Forming | None = None,
     characters: int = CHARACTERS,
 ) -> tuple[Ids, str]:
     """Ids of a text, or of the first `characters` of a source (of a corpus its test part), and its name for a caption.
 
-    `lower` and `letters_only` as the model's own text was read.
+    `lower`, `letters_only` and `forming` as the model's own text was read, `style` as it was written.
     """
     if text is not None and source is None:
-        chosen, caption = Source.of_text(text, lower=lower, letters_only=letters_only), _short(text)
+        given = Source.of_text(text, lower=lower, letters_only=letters_only)
+        chosen, caption = in_style(Texts(given.name, {"text": given}), given, style), _short(text)
     elif source is None or text is not None:
         got = "neither" if source is None else "both"
         raise SourceError(f"got {got} of a text and a source; expected one; try --text 'the cat sat on the mat'")
     else:
-        texts = resolve(source, lower=lower, letters_only=letters_only)
+        texts = resolve(source, lower=lower, letters_only=letters_only, forming=forming)
         part = next((name for name in PARTS if name in texts.parts), next(iter(texts.parts)))
-        chosen, caption = texts.parts[part], f"{texts.name}, {part} part" if part != "text" else texts.name
+        chosen = in_style(texts, texts.parts[part], style)
+        caption = f"{texts.name}, {part} part" if part != "text" else texts.name
     read = ""
     for chunk in chosen.chunks():
         read += chunk

@@ -9,6 +9,8 @@ from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import Ids
+from thereafter.text.pretokenised import WritingStyle
+from thereafter.text.pretokenised_finding import style_of_run
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
 
@@ -28,10 +30,20 @@ class SentenceReader:
     source: str = "text"
     lower: bool = False
     letters_only: bool = False
+    style: WritingStyle | None = None
+    """How its training text was written, where sentences are brought into that form; None reads them as they are."""
 
     @classmethod
-    def of(cls, model: AnyModel, tokenizer: Tokenizer, config: Table, name: str | None = None) -> SentenceReader:
-        """From a model and the configuration of its run."""
+    def of(
+        cls,
+        model: AnyModel,
+        tokenizer: Tokenizer,
+        config: Table,
+        name: str | None = None,
+        *,
+        as_written: bool = False,
+    ) -> SentenceReader:
+        """From a model and the configuration of its run; `as_written` reads sentences as they are."""
         text = config["text"]
         return cls(
             model,
@@ -41,6 +53,7 @@ class SentenceReader:
             Path(str(config["source"]["name"])).name,  # of a path the file is enough
             bool(text["lower"]),
             bool(text["letters_only"]),
+            None if as_written else style_of_run(config, tokenizer),
         )
 
     @property
@@ -49,10 +62,10 @@ class SentenceReader:
         return "" if self.context == "line" else "\n"
 
     def prepare(self, text: str) -> str:
-        """A text as the training text was prepared."""
-        if not (self.lower or self.letters_only):
-            return text
-        return Source.of_text(text, lower=self.lower, letters_only=self.letters_only).text()
+        """A text as the training text was prepared and written."""
+        if self.lower or self.letters_only:
+            text = Source.of_text(text, lower=self.lower, letters_only=self.letters_only).text()
+        return text if self.style is None else self.style.rewritten(text)
 
     def ids(self, sentence: str) -> Ids:
         """The tokens of a sentence, the line end before it included where there is one."""

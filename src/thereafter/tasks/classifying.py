@@ -131,6 +131,13 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
             raise OptionError(f"the text {text!r} to classify has no words; expected at least one")
         return LabelledText(text, "")
 
+    def prepare(self, given: object, codecs: ClassCodecs) -> LabelledText:
+        """Plain text is brought into the way the training texts were written."""
+        example, style = self.example(given), codecs["words"].style
+        if style is None or isinstance(given, LabelledText):
+            return example
+        return LabelledText(style.rewritten(example.text).strip() or example.text, "")
+
     def measure(self, examples: Sequence[LabelledText], answers: Sequence[str], codecs: ClassCodecs) -> Classes:
         return measure_classes([one.label for one in examples], answers, codecs["labels"].forms)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 
 from thereafter.config import Table
 from thereafter.errors import FormatError
+from thereafter.text.pretokenised import WritingStyle
+from thereafter.text.pretokenised_finding import style_of_forms
 
 PAD, UNKNOWN = "<pad>", "<unk>"
 
@@ -50,6 +53,12 @@ class Lexicon:
 
     def __len__(self) -> int:
         return len(self.forms)
+
+    @cached_property
+    def style(self) -> WritingStyle | None:
+        """How the text was written that the words are from, where it was pre-tokenised."""
+        style = style_of_forms(self.forms)
+        return style if style is not None and (style.clitics or style.stripped) else None
 
     @property
     def size(self) -> int:

@@ -130,6 +130,10 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         """An answer as people write it, where the training examples were written otherwise."""
         return answer
 
+    def restore(self, answer: A, codecs: C) -> A:
+        """An answer as people write it, where the training examples were written otherwise."""
+        return answer
+
     def cut(self, chunks: Iterable[str], codecs: C, *, pretokenised: bool = False) -> Iterator[tuple[str, E]]:
         """The examples without answers that a text holds, each as it stands there: a line each, empty ones left out.
 

@@ -173,6 +173,17 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
             raise OptionError("a sentence to translate has no words; expected at least one")
         return SentencePair(source, "")
 
+    def prepare(self, given: object, codecs: PairCodecs) -> SentencePair:
+        """Plain text is brought into the way the training sentences were written."""
+        example, style = self.example(given), codecs["source"].style
+        if style is None or isinstance(given, SentencePair):
+            return example
+        return SentencePair(style.rewritten(example.source), "")
+
+    def restore(self, answer: str, codecs: PairCodecs) -> str:
+        style = codecs["target"].style
+        return answer if style is None else style.restored(answer)
+
     def measure(self, examples: Sequence[SentencePair], answers: Sequence[str], codecs: PairCodecs) -> Pairs:
         return measure_pairs(
             answers,

@@ -7,6 +7,8 @@ words, one is put before the first word, so that "the" is the same form everywhe
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -15,13 +17,15 @@ from numpy.typing import NDArray
 from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.models.word_decoder import END
+from thereafter.text.pretokenised import WritingStyle
+from thereafter.text.pretokenised_finding import style_of_vocabulary
 from thereafter.text.tokenizers import TOKENIZERS, tokenizer_from_json
 from thereafter.text.tokenizers.base import Tokenizer
 
 _MARKS = 1
 _END_FORM = "</s>"
 _REMEMBERED = 1 << 20  # sentences whose ids are kept: they come again every epoch
-_SPACED = ("prose", "bpe")  # tokenizers whose words begin with their space
+_SPACED = ("prose", "bpe", "wordpiece", "unigram")  # tokenizers whose words begin with their space
 
 
 class Wording:
@@ -51,7 +55,8 @@ class Wording:
     ) -> Wording:
         """The wording of training sentences; `vocabulary` forms at most, 0 has it chosen."""
         text = "".join(_normalise(sentence, tokens, lower) + "\n" for sentence in sentences)
-        fitted = TOKENIZERS.load(tokens).fit(lambda: [text], min_count=min_count, max_size=vocabulary or None)
+        least = None if tokens == "unigram" else min_count  # its pieces are chosen by probability
+        fitted = TOKENIZERS.load(tokens).fit(lambda: [text], min_count=least, max_size=vocabulary or None)
         return cls(fitted, lower=lower, longest=longest)
 
     def __len__(self) -> int:
@@ -60,6 +65,12 @@ class Wording:
     @property
     def size(self) -> int:
         return len(self)
+
+    @cached_property
+    def style(self) -> WritingStyle | None:
+        """How the sentences were written, where they were pre-tokenised."""
+        style = style_of_vocabulary(self.tokenizer)
+        return None if style is None else replace(style, sentence_lines=False)
 
     @property
     def unknown(self) -> int | None:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 
 from thereafter.config import Table
+from thereafter.errors import FormatError
 from thereafter.text.chunks import WORD_TAIL, recut
 from thereafter.text.pretokenised_habits import Habits
 from thereafter.text.pretokenised_restoring import restore
@@ -125,6 +126,20 @@ class WritingStyle(Habits):
             for name, value in asdict(self).items()
             if value != usual[name] or name == "clitics"
         }
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, object]) -> WritingStyle:
+        """The style of `to_table`; FormatError for anything else."""
+        usual, values = asdict(cls()), {}
+        for name, value in table.items():
+            plain = tuple(map(str, value)) if isinstance(value, list | tuple) else value
+            if name not in usual or type(plain) is not type(usual[name]):
+                raise FormatError(
+                    f"text.style of this run has {name} = {value!r}, which no style has; the file is damaged, or of a "
+                    "later version; try training again"
+                )
+            values[name] = plain
+        return cls(**values)
 
     def __str__(self) -> str:
         """In words, for a user."""

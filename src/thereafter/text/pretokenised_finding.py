@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from thereafter import config as toml
 from thereafter.config import Table
 from thereafter.text.pretokenised import WritingStyle
 from thereafter.text.pretokenised_words import CLITICS, is_abbreviation
@@ -66,7 +65,7 @@ def style_of_run(config: Table, tokenizer: Tokenizer) -> WritingStyle | None:
     stored = config["text"].get("style")
     if stored is None:
         return style_of_vocabulary(tokenizer)
-    return toml.build(WritingStyle, stored, "text.style") if stored else None
+    return WritingStyle.from_table(stored) if stored else None
 
 
 @dataclass(frozen=True)

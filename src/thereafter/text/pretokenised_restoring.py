@@ -23,10 +23,13 @@ _SECOND_HALF = {("can", "not"), ("gon", "na"), ("got", "ta"), ("wan", "na")}
 
 
 class Restorer:
-    """Text of a style, written as people write, in pieces; `before` is what stands before the first of them."""
+    """Text of a style, written as people write, in pieces; `before` is what stands before the first of them.
 
-    def __init__(self, style: Habits, before: str = "") -> None:
-        self.style = style
+    `whole`: no piece ends inside a word, so that each can be written when it comes.
+    """
+
+    def __init__(self, style: Habits, before: str = "", *, whole: bool = False) -> None:
+        self.style, self.whole = style, whole
         line = before.rpartition("\n")[2]
         self._begun = bool(line)
         self._double = line.count('"') % 2 == 1
@@ -44,6 +47,8 @@ class Restorer:
             written.append(self._write(match.group(1), match.group(2)))
             place = match.end()
         self._pending = self._pending[place:]
+        if self.whole and self._pending:
+            written.append(self.end() if self._pending.strip() else self._line_ends())
         return "".join(written)
 
     def end(self) -> str:
@@ -53,11 +58,22 @@ class Restorer:
         self._pending = ""
         return self._write(space, word) if word else "\n" * space.count("\n")
 
+    def _line_ends(self) -> str:
+        """Line ends, as far as they came; blanks after them wait."""
+        lines, line_end, blanks = self._pending.rpartition("\n")
+        self._pending = blanks
+        if line_end:
+            self._begin_line()
+        return lines + line_end
+
+    def _begin_line(self) -> None:
+        self._double = self._single = self._glue_next = False
+        self._last = ""
+
     def _write(self, space: str, word: str) -> str:
         """A word with the space before it, if there is to be one."""
         if "\n" in space:
-            self._double = self._single = self._glue_next = False
-            self._last = ""
+            self._begin_line()
         form, left, right = self._form(word)
         if "\n" not in space and (self._glue_next or (left and self._last)):
             space = ""
@@ -105,12 +121,14 @@ def restore(text: str, style: Habits, before: str = "") -> str:
     return restorer.add(text) + restorer.end()
 
 
-def restore_stream(pieces: Iterable[str], style: Habits | None, before: str = "") -> Iterator[str]:
+def restore_stream(
+    pieces: Iterable[str], style: Habits | None, before: str = "", *, whole: bool = False
+) -> Iterator[str]:
     """A text that comes in pieces as people write it, each once it is certain; without a style as it comes."""
     if style is None:
         yield from pieces
         return
-    restorer = Restorer(style, before)
+    restorer = Restorer(style, before, whole=whole)
     for piece in pieces:
         if written := restorer.add(piece):
             yield written

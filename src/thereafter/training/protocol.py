@@ -20,6 +20,7 @@ from thereafter.runs.journal import Journal
 from thereafter.runs.writer import RunWriter
 from thereafter.text.batches import IdArray
 from thereafter.text.encoded import encode_source, fit_source
+from thereafter.text.pretokenised_finding import find_style
 from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.base import Tokenizer
@@ -112,7 +113,7 @@ def train(
         "format": FORMAT,
         "model": model,
         "source": describe_source(texts, source) | roles.describe_training(source),
-        "text": asdict(text) | {"tokens": tokenizer.name, "context": context},
+        "text": asdict(text) | {"tokens": tokenizer.name, "context": context, "style": _style(source)},
         model: toml.as_table(settings),
     }
     figures: Table = {
@@ -148,6 +149,12 @@ def run(kind: ModelKind, job: TrainingJob, config: Table, texts: Texts) -> Train
     finally:
         job.journal.close()
     return Trained(model, job.tokenizer, config, job.journal.lines, texts)
+
+
+def _style(source: Source) -> Table:
+    """How the training text was written, as a plain table; empty for text as people write it."""
+    style = find_style(source.chunks())
+    return {} if style is None else style.to_table()
 
 
 def _first_line(figures: Table) -> Table:

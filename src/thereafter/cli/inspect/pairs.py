@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import ArpaTokens, Encoding, Run, inspect_app, load
+from thereafter.cli.app import ArpaTokens, AsWritten, Encoding, Run, inspect_app, load
 from thereafter.cli.inspect.gradients import Picture
 from thereafter.cli.tables import AsCsv, AsJson, print_rows, save_rows
+from thereafter.cli.written import tell_written
 from thereafter.errors import OptionError
 from thereafter.tabular import ENDINGS
 
@@ -39,6 +40,7 @@ def pairs(
         ),
     ],
     tokens: ArpaTokens = "word",
+    as_written: AsWritten = False,
     encoding: Encoding = None,
     beginnings: Annotated[
         bool, typer.Option("--beginnings", help="The sentences may be cut short: their line end is not counted.")
@@ -62,7 +64,9 @@ def pairs(
     """
     from thereafter import instruments
 
-    scores = instruments.pair_table(load(run, tokens), files, encoding=encoding, whole=not beginnings)
+    lm = load(run, tokens, as_written=as_written)
+    scores = instruments.pair_table(lm, files, encoding=encoding, whole=not beginnings)
+    tell_written(lm, *(pair.good for pair in scores.pairs[:20]))
     if not print_rows(scores.groups(), as_csv=as_csv, as_json=as_json):
         _print_groups(scores)
     if scores.caution:
