@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Row = dict[str, object]
 """A row of a table: values by the name of their column, the same names in every row."""
 ENDINGS = (".csv", ".tsv", ".json")
+_PLAIN = frozenset((str, int, float, bool))
 _SHOWN = 20  # rows of a table in a notebook; the rest is counted
 
 
@@ -91,9 +92,12 @@ def csv_text(rows: Sequence[Row], separator: str = ",") -> str:
     """
     text = io.StringIO()
     if rows:
-        table = csv.DictWriter(text, list(rows[0]), delimiter=separator, lineterminator="\n")
-        table.writeheader()
-        table.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+        names = list(rows[0])
+        table = csv.writer(text, delimiter=separator, lineterminator="\n")
+        table.writerow(names)
+        # there may be a row for each word of a book: most cells are plain, and not looked at twice
+        cells = ([row.get(name) for name in names] for row in rows)
+        table.writerows([value if type(value) in _PLAIN else _cell(value) for value in line] for line in cells)
     return text.getvalue()
 
 
@@ -165,8 +169,8 @@ def text_table(rows: Sequence[Row]) -> str:
 
 
 def facts_html(facts: Row, title: str) -> str:
-    """A title over a table with a fact a row, as a model shows itself in a notebook."""
-    rows: list[Row] = [{"fact": name, "value": value} for name, value in facts.items()]
+    """A title over a table with a fact a row, as a model shows itself in a notebook; what is off or 0 is left out."""
+    rows: list[Row] = [{"fact": name, "value": value} for name, value in facts.items() if value]
     return f"<p>{html.escape(title)}</p>{html_table(rows, shown=len(rows))}"
 
 

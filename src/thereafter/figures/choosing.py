@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -58,7 +58,8 @@ def draw_comparison(stored: Table, name: str | None = None, **options: object) -
     known = {one: entry for kind in _COMPARED for one, entry in figures_of(kind).items()}
     chosen, entry = _entry(name, known, "a comparison")
     if entry.takes == "agreement":
-        return draw_measurement(*_first(comparisons.agreements_of(stored), chosen), **options)
+        first, *others = comparisons.agreements_of(stored)
+        return draw_measurement(first, chosen, *others, **options)
     return draw_measurement(comparisons.scores_of(stored), chosen, **options)
 
 
@@ -73,7 +74,8 @@ def _surprisal(trace: Trace) -> Measurement:
         "spelling_bits": np.zeros_like(bits_1T),
         "unknown": np.zeros(bits_1T.shape, np.int64),
     }
-    axes = dict.fromkeys(arrays, ("model", "step")) | {"model": ("model",)} | dict.fromkeys(("text", "line"), ("step",))
+    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("model", "step"))
+    axes |= {"model": ("model",)} | dict.fromkeys(("text", "line"), ("step",))
     about = {"model": str(arrays["model"][0]), "text": trace.about.get("text", "a traced text"), "by": "token"}
     return Measurement(SURPRISAL, arrays, axes, about)
 
@@ -81,10 +83,6 @@ def _surprisal(trace: Trace) -> Measurement:
 def figures_of(kind: str) -> dict[str, FigureEntry]:
     """The figures that can be drawn of a kind, by name; the first is drawn where none is named."""
     return {name: entry for name, entry in FIGURES.items() if entry.takes == kind}
-
-
-def _first(measured: Sequence[Measurement], name: str) -> tuple[Measurement, str, *tuple[Measurement, ...]]:
-    return measured[0], name, *measured[1:]
 
 
 def _entry(name: str | None, known: Mapping[str, FigureEntry], what: str) -> tuple[str, FigureEntry]:
