@@ -19,6 +19,8 @@ _HASTE = 0.1
 """A model that trains in at most this share of the best one's time is quick to train."""
 _SOON = 5.0
 """Seconds of training that nobody minds."""
+_FASTER = 0.8
+"""A model that predicts a token in at most this share of the best one's time is faster."""
 _FAR = 0.5
 """Distances beyond this share of the longest are far."""
 _ERRORS = 5.0
@@ -86,12 +88,17 @@ def _quick(comparison: Compared) -> str:
     else:
         text = f"No other model trains ten times as fast as {best.name} ({_time(best.seconds)})."
     good = [row for row in rows if row.bits_per_byte.mean <= _NEAR * best.bits_per_byte.mean]
-    swift = min(good, key=lambda row: row.latency)
+    fastest = min(good, key=lambda row: row.latency)
+    swift = fastest if fastest.latency <= _FASTER * best.latency else best
     if quick is not None and swift in (quick, best):
         return f"{text} It predicts a token in {_time(quick.latency)} instead of {_time(best.latency)}."
     if swift is best:
         subject = "It" if best.seconds < _SOON or quickest else best.name
-        others = "" if len(good) == 1 else f", fastest of the {len(good)} models within 15 % of its bits"
+        others = (
+            ""
+            if len(good) == 1 or fastest is not best
+            else f", fastest of the {len(good)} models within 15 % of its bits"
+        )
         return f"{text} {subject} predicts a token in {_time(swift.latency)}{others}."
     return (
         f"{text} If the speed of predictions matters, use {swift.name}: {_time(swift.latency)} instead of "

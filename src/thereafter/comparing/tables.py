@@ -118,10 +118,12 @@ def legend(comparison: Compared) -> list[str]:
 
 def _tested(comparison: Compared) -> list[str]:
     """On what the scores were measured; nothing where the models were not trained by this comparison."""
-    size = comparison.about.get("bytes", {}).get("test")
-    if size is None:
+    if "bytes" not in comparison.about or not comparison.rows:
         return []
-    return [f"Tested on the test part ({size:,} bytes), which was not used for training or for choosing weights."]
+    score = comparison.rows[0].first.score
+    sizes = ", ".join(f"{score[name]:,} {name}" for name in ("lines", "bytes") if name in score)
+    part = f"the test part ({sizes})" if sizes else "the test part"
+    return [f"Tested on {part}, which was not used for training or for choosing weights."]
 
 
 def _pairs_legend(pairs: PairTable) -> list[str]:
