@@ -24,6 +24,7 @@ _ARGUMENTS = (
     "model",
     "out",
     "resume",
+    "start_from",
     "recipe",
     "valid",
     "split",
@@ -42,6 +43,7 @@ def train(
     tokens: opt.Tokens = None,
     out: opt.Out = None,
     resume: opt.Resume = None,
+    start_from: opt.From = None,
     recipe: opt.RecipeFile = None,
     seed: opt.Seed = None,
     hidden: opt.Hidden = None,
@@ -55,6 +57,8 @@ def train(
     rate: opt.Rate = None,
     optimizer: opt.Optimizer = None,
     schedule: opt.Schedule = None,
+    unfreeze: opt.Unfreeze = False,
+    layer_decay: opt.LayerDecay = None,
     valid: opt.Valid = None,
     split: opt.Split = None,
     order: opt.Order = None,
@@ -102,16 +106,24 @@ def _plan(path: Path | None, given: Table) -> Recipe:
     plan.source = given.get("source") or plan.source
     plan.valid = given.get("valid") or plan.valid
     if task is not None:
+    plan.start_from = str(given["start_from"]) if "start_from" in given else plan.start_from
         return _plan_of_task(plan, task, options, given)
     if path is not None and model not in (None, plan.model):
         raise OptionError(f"--model is {model} and the recipe is for {plan.model}; leave one of them out")
-    plan.model = plan.model or model or "ngram"
+    plan.model = plan.model or model or ("ngram" if plan.start_from is None else _model_of(plan.start_from))
     plan.split = given.get("split") or plan.split
     plan.options = _full_names(plan.model, plan.options) | _full_names(plan.model, options)
     return plan
 
 
 def _plan_of_task(plan: Recipe, task: str, options: Table, given: Table) -> Recipe:
+def _model_of(run: str) -> str:
+    """The kind of model in a run folder."""
+    from thereafter.training import starting
+
+    return starting.check_start(Path(run))
+
+
     """The recipe of a task; OptionError where the command line asks for a language model too."""
     if "recipe" in given and plan.task != task:
         raise OptionError(f"--task is {task} and the recipe is for {plan.task or plan.model}; leave one of them out")
@@ -153,7 +165,9 @@ def _train_task(task: str, plan: Recipe, out: Path | None, settings: list[str], 
         raise OptionError(f"the task {task!r} needs examples; try: thereafter train examples.conllu --task {task}")
     folder = _folder(out, plan.source, task)
     options = plan.options | parse_settings(settings)
-    trained = thereafter.train(plan.source, task=task, valid=plan.valid, out=folder, **options)
+    trained = thereafter.train(
+        plan.source, task=task, valid=plan.valid, out=folder, start_from=plan.start_from, **options
+    )
     report.print_task(trained, plan.source, baselines)
     typer.echo(f"saved      {folder}")
 
@@ -171,7 +185,15 @@ def _train_text(plan: Recipe, out: Path | None, settings: list[str], arpa: Path 
     model = plan.model or "ngram"
     folder = _folder(out, plan.source, model)
     options = plan.options | _full_names(model, parse_settings(settings))
-    lm = thereafter.train(plan.source, model=model, out=folder, valid=plan.valid, split=plan.split, **options)
+    lm = thereafter.train(
+        plan.source,
+        model=model,
+        out=folder,
+        valid=plan.valid,
+        split=plan.split,
+        start_from=plan.start_from,
+        **options,
+    )
     report.print_summary(lm)
     report.print_scores(lm)
     typer.echo(f"saved      {folder}")

@@ -57,6 +57,15 @@ RecipeFile = Annotated[
     typer.Option(metavar="FILE", help="Read source and options from a TOML file, such as a run's config.toml."),
 ]
 Seed = Annotated[int | None, typer.Option(help="Random seed (default 0). N-grams use no random numbers.")]
+From = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="RUN",
+        help="Begin with the weights and the tokenizer of another run: a language model goes on with them on new text; "
+        "with --task classify or tag its word vectors and recurrent layers are put under a fresh head.",
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -80,6 +89,18 @@ Schedule = Annotated[
     str | None, _neural("Learning rate schedule: constant, step, cosine (the default), plateau or one-cycle.")
 ]
 Valid = Annotated[str | None, _neural("Text to validate on. Default: the valid part of the corpus.")]
+Unfreeze = Annotated[
+    bool,
+    typer.Option(
+        "--unfreeze",
+        help="Gradual unfreezing: the head alone learns in the first epoch, and one layer more in each after it.",
+        rich_help_panel="Neural models",
+    ),
+]
+LayerDecay = Annotated[
+    float | None,
+    _neural("Multiply the learning rate by this from each layer to the one below it, from the head down: 0.38."),
+]
 Split = Annotated[
     str | None,
     _neural(

@@ -7,6 +7,7 @@
     state, scoring, lines, features      the state of a neural model; reading a text in pieces, line by line
     mixture, cache (+ recall)      models made of other models
     quiet         blocks without gradients or dropout, shared by threads
+    by_layer      the names of weights from the head down
     versions      weights that change while a model is in use
 
 Tasks:

@@ -1,7 +1,8 @@
 """One label for a whole text: words read in both directions, or by a convolution, and pooled into one vector.
 
     h_t = [forward, backward](E[word])_t     or     h_t = relu(conv of widths 3, 4, 5 at t)       (Kim 2014)
-    v   = the last state of both directions, the mean or the maximum over t, or sum_t a_t h_t
+    v   = the last state of both directions, the mean or the maximum over t, or sum_t a_t h_t; or
+          [last, maximum, mean], "concat"                                                 (Howard and Ruder 2018)
     a_t = softmax_t(u . tanh(A h_t))                                                               (Yang et al. 2016)
     p(label | words) = softmax(W v + b)
 
@@ -22,35 +23,55 @@ from torch import Tensor, nn
 from thereafter.errors import OptionError
 from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
+from thereafter.models.by_layer import weights_by_layer
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import CELLS, PAD, TaskNet, read_as_unknown
 
 ENCODERS = (*CELLS, "cnn")
-POOLINGS = ("last", "mean", "max", "attention")
+POOLINGS = ("last", "mean", "max", "attention", "concat")
 _WIDTHS = (3, 4, 5)
 
 
 @dataclass(frozen=True)
 class ClassifierSettings:
     """`encoder`: a recurrent cell, or "cnn"; `hidden` units a direction (a width of the convolution), `layers`.
-    `pooling`: "last", "mean", "max" or "attention"; a convolution takes the maximum. `dropout` is locked, on word
-    vectors and on the pooled vector; `drop_words`: so many words are read as unknown while training."""
+    `sizes`: the units of layers that read forward only, as those of a language model do, in place of both.
+    `pooling`: "last", "mean", "max", "attention" or "concat"; a convolution takes the maximum. `dropout` is locked, on
+    word vectors, between layers and on the pooled vector; `weight_drop`: the share of recurrent weights that is
+    dropped throughout a batch; `drop_words`: so many words are read as unknown while training."""
 
     encoder: str = "lstm"
     embed: int = 128
     hidden: int = 128
     layers: int = 1
+    sizes: tuple[int, ...] = ()
     pooling: str = "max"
     dropout: float = 0.5
     drop_words: float = 0.1
+    weight_drop: float = 0.0
 
     def __post_init__(self) -> None:
         check_choice("encoder", self.encoder, ENCODERS)
         check_choice("pooling", self.pooling, POOLINGS)
         for name, size in {"embed": self.embed, "hidden": self.hidden, "layers": self.layers}.items():
             check_size(name, size)
-        for name, share in {"dropout": self.dropout, "drop_words": self.drop_words}.items():
+        for size in self.sizes:
+            check_size("sizes", size)
+        shares = {"dropout": self.dropout, "drop_words": self.drop_words, "weight_drop": self.weight_drop}
+        for name, share in shares.items():
             check_share(name, share)
+        if self.encoder == "cnn" and (self.sizes or self.weight_drop):
+            raise OptionError(
+                f"encoder is 'cnn', which has neither sizes (got {self.sizes!r}) nor weight_drop (got "
+                f"{self.weight_drop}); try encoder='lstm', or leave them out"
+            )
+
+    @property
+    def width(self) -> int:
+        """The features of a word."""
+        if self.encoder == "cnn":
+            return self.hidden * len(_WIDTHS)
+        return self.sizes[-1] if self.sizes else 2 * self.hidden
 
 
 @dataclass(frozen=True)
@@ -79,11 +100,11 @@ class Classifier(TaskNet[ClassBatch]):
             raise OptionError(f"the classifier has {labels} label to choose from; expected at least 2")
         self.settings = settings
         self.words = nn.Embedding(words, settings.embed, padding_idx=PAD)
-        self.reader: nn.Module = _Convolutions(settings) if settings.encoder == "cnn" else _both_ways(settings)
-        width = settings.hidden * (len(_WIDTHS) if settings.encoder == "cnn" else 2)
+        self.reader: nn.Module = _Convolutions(settings) if settings.encoder == "cnn" else _recurrent(settings)
+        width, together = settings.width, settings.pooling == "concat" and settings.encoder != "cnn"
         self.attention = nn.Linear(width, width) if settings.pooling == "attention" else None
         self.attended = nn.Linear(width, 1, bias=False) if settings.pooling == "attention" else None
-        self.head = nn.Linear(width, labels)
+        self.head = nn.Linear(3 * width if together else width, labels)
         nn.init.uniform_(self.words.weight, -0.1, 0.1)
 
     def nats(self, batch: ClassBatch) -> Tensor:
@@ -102,8 +123,7 @@ class Classifier(TaskNet[ClassBatch]):
         inside_BT = torch.arange(x_BTE.shape[1], device=x_BTE.device) < batch.lengths_B.to(x_BTE.device)[:, None]
         if isinstance(self.reader, Recurrent):
             h_BTH, state = self.reader(dropped_BTE, lengths=batch.lengths_B)
-            last: Tensor = state[0] if isinstance(state, tuple) else state
-            v_BH, weights_BT = self._pool(h_BTH, torch.cat((last[-2], last[-1]), -1), inside_BT)
+            v_BH, weights_BT = self._pool(h_BTH, self._last(h_BTH, state, batch.lengths_B), inside_BT)
         else:
             h_BTH = self.reader(dropped_BTE * inside_BT[..., None])
             v_BH, weights_BT = _maximum(h_BTH, inside_BT)
@@ -137,10 +157,25 @@ class Classifier(TaskNet[ClassBatch]):
             (slope_BTE,) = torch.autograd.grad(score, x_BTE)
         return (slope_BTE * x_BTE.detach()).sum(-1)
 
+    def weights_by_layer(self) -> list[list[str]]:
+        return weights_by_layer(self, "reader", ("words",))
+
+    def _last(self, h_BTH: Tensor, state: Tensor | tuple[Tensor, ...], lengths_B: Tensor) -> Tensor:
+        """The features at the end of every row; of both directions each at its own end."""
+        if self.settings.sizes:
+            rows_B = torch.arange(len(h_BTH), device=h_BTH.device)
+            return h_BTH[rows_B, lengths_B.to(h_BTH.device) - 1]
+        last = state[0] if isinstance(state, tuple) else state
+        return torch.cat((last[-2], last[-1]), -1)
+
     def _pool(self, h_BTH: Tensor, last_BH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
         if self.settings.pooling == "max":
             return _maximum(h_BTH, inside_BT)
         weights_BT = inside_BT.to(h_BTH.dtype)
+        if self.settings.pooling == "concat":
+            mean_BH = (weights_BT[..., None] * h_BTH).sum(1) / weights_BT.sum(1, keepdim=True)
+            largest_BH, shares_BT = _maximum(h_BTH, inside_BT)
+            return torch.cat((last_BH, largest_BH, mean_BH), -1), shares_BT
         if self.settings.pooling == "mean":
             weights_BT = weights_BT / weights_BT.sum(1, keepdim=True)
         elif self.attention is not None and self.attended is not None:
@@ -168,16 +203,18 @@ class _Convolutions(nn.Module):
         return torch.cat(features, 1).transpose(1, 2)
 
 
-def _both_ways(settings: ClassifierSettings) -> Recurrent:
+def _recurrent(settings: ClassifierSettings) -> Recurrent:
+    layers = len(settings.sizes) or settings.layers
     return Recurrent(
         settings.encoder,
         settings.embed,
-        settings.hidden,
-        settings.layers,
+        list(settings.sizes) or settings.hidden,
+        layers,
         batch_first=True,
-        bidirectional=True,
-        dropout=settings.dropout if settings.layers > 1 else 0.0,
+        bidirectional=not settings.sizes,
+        dropout=settings.dropout if layers > 1 else 0.0,
         locked=True,
+        weight_drop=settings.weight_drop,
     )
 
 

@@ -15,6 +15,7 @@ from thereafter.kinds import cell_of
 from thereafter.layers.dropout import locked
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.recurrent import Recurrent
+from thereafter.models.by_layer import weights_by_layer
 from thereafter.models.look import Observer, memory_name
 from thereafter.models.network import TextFacts
 from thereafter.models.neural import NeuralModel
@@ -101,6 +102,10 @@ class RecurrentModel(NeuralModel):
     def recurrent_weights(self) -> dict[str, Tensor]:
         weights = {lane.name: self.layers.lane_weights(lane) for lane in self.layers.lanes}
         return {name: own.get("weight_hh", own["weight_ih"]) for name, own in weights.items()}
+
+    def weights_by_layer(self) -> list[list[str]]:
+        """Word vectors that are the head's matrix too are the head's."""
+        return weights_by_layer(self, "layers", () if self.settings.tied else ("embedding",))
 
     def train(self, mode: bool = True) -> Self:
         """As `NeuralModel`'s."""

@@ -3,6 +3,9 @@
     x_t = [E[word_t], letters(word_t)],   h_t = [forward, backward](x)_t,   z_t = W h_t + b
     p(tags | words) = prod_t softmax(z_t)[tag_t],  or a linear-chain CRF over all tags at once
 
+Over the layers of a language model, which read forward only, x_t = [body(E[word])_t, letters(word_t)] instead, as in
+TagLM (Peters et al. 2017).
+
 Characters by a bidirectional LSTM (Ling et al. 2015, Lample et al. 2016) or a convolution with its maximum (Ma and Hovy
 2016). Each distinct word of a batch is spelled once.
 
@@ -24,6 +27,7 @@ from thereafter.errors import OptionError
 from thereafter.layers.crf import Crf
 from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
+from thereafter.models.by_layer import weights_by_layer
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import CELLS, PAD, TaskNet, read_as_unknown
 
@@ -36,7 +40,9 @@ _WIDTH = 3  # letters that a convolution sees at once
 class TaggerSettings:
     """`cell`, `hidden` units a direction, `layers`; `letters` says how words are spelled, with `letter_embed` and
     `letter_hidden` units (a direction). `crf`: tags are decided together. `dropout` is locked, on what every layer
-    reads; `drop_words`: so many words are read as unknown while training, so that the unknown word is learned."""
+    reads; `drop_words`: so many words are read as unknown while training, so that the unknown word is learned.
+    `body`: the units of layers below, of the cell `body_cell`, that read word vectors forward, as those of a language
+    model do; none by default."""
 
     cell: str = "lstm"
     embed: int = 100
@@ -48,9 +54,14 @@ class TaggerSettings:
     crf: bool = False
     dropout: float = 0.4
     drop_words: float = 0.1
+    body: tuple[int, ...] = ()
+    body_cell: str = "lstm"
 
     def __post_init__(self) -> None:
         check_choice("cell", self.cell, CELLS)
+        check_choice("body_cell", self.body_cell, CELLS)
+        for size in self.body:
+            check_size("body", size)
         check_choice("letters", self.letters, LETTERS)
         for name, size in {
             "embed": self.embed,
@@ -95,7 +106,9 @@ class Tagger(TaskNet[TagBatch]):
         self.settings = settings
         self.words = nn.Embedding(words, settings.embed, padding_idx=PAD)
         self.speller = None if settings.letters == "none" else Speller(settings, letters)
-        read = settings.embed + (0 if self.speller is None else self.speller.width)
+        self.body = _forward(settings) if settings.body else None
+        read = settings.body[-1] if settings.body else settings.embed
+        read += 0 if self.speller is None else self.speller.width
         self.layers = Recurrent(
             settings.cell,
             read,
@@ -133,10 +146,18 @@ class Tagger(TaskNet[TagBatch]):
         if self.training and self.settings.drop_words:
             words_BT = read_as_unknown(words_BT, self.settings.drop_words)
         x_BTE: Tensor = self.words(words_BT)
+        if self.body is not None:
+            x_BTE, _ = self.body(x_BTE, lengths=batch.lengths_B)
         if self.speller is None:
             return x_BTE
         spelled_UE = self.speller(batch.letters_UL, batch.letter_lengths_U)
         return torch.cat((x_BTE, F.embedding(batch.spelled_BT, spelled_UE)), -1)
+
+    def weights_by_layer(self) -> list[list[str]]:
+        """Over a language model's layers everything of its own is the head."""
+        if self.body is not None:
+            return weights_by_layer(self, "body", ("words",))
+        return weights_by_layer(self, "layers", ("words", "speller"))
 
     @contextmanager
     def remembering(self) -> Iterator[None]:
@@ -231,6 +252,18 @@ def _about_as_long(lengths_U: Tensor) -> list[Tensor]:
             longest = length
         sizes[-1] += 1
     return list(torch.split(order_U, sizes))
+
+
+def _forward(settings: TaggerSettings) -> Recurrent:
+    return Recurrent(
+        settings.body_cell,
+        settings.embed,
+        list(settings.body),
+        batch_first=True,
+        dropout=settings.dropout if len(settings.body) > 1 else 0.0,
+        locked=True,
+        input_dropout=settings.dropout,
+    )
 
 
 def _inside(batch: TagBatch, device: torch.device) -> Tensor:

@@ -51,6 +51,10 @@ class TaskNet(nn.Module, ABC, Generic[X_contra]):
     def nats(self, batch: X_contra) -> Tensor:
         """The sum of -log p of the targets; with gradients, and dropout while training."""
 
+    def weights_by_layer(self) -> list[list[str]]:
+        """The names of its weights, a list for each layer, the head's first; one list where it is not divided."""
+        return [[name for name, _ in self.named_parameters()]]
+
     def parameters_count(self) -> int:
         """How many numbers it learns, tied ones counted once."""
         return count_parameters(self)

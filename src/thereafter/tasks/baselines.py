@@ -65,7 +65,7 @@ def baseline_rows(task: AnyTask, train: Part, test: Part, budget: Budget | None 
         if budget is None or vars(budget.settings) == vars(budget.settings) | dict(changes):
             continue
         settings = toml.build(task.settings, vars(budget.settings) | dict(changes), task.name)
-        training = replace(budget.training, tensorboard=False)
+        training = replace(budget.training, tensorboard=False, unfreeze=False, layer_decay=1.0)
         progress.note(f"training {name}, for comparison")
         fitted: Fitted = fit(task, train, budget.valid, settings, training, source={}, notes=[])
         rows.append((name, task.measure(test.examples, answers(fitted, test.examples), fitted.codecs)))
@@ -116,6 +116,6 @@ _COUNTED: Mapping[str, Mapping[str, Callable[[Part, Part], Sequence[object]]]] =
     "fill": {"most frequent words": _most_frequent},
 }
 _TRAINED: Mapping[str, Mapping[str, Mapping[str, object]]] = {
-    "classify": {"1-D convolution": {"encoder": "cnn", "pooling": "max"}},
+    "classify": {"1-D convolution": {"encoder": "cnn", "pooling": "max", "sizes": (), "weight_drop": 0.0}},
     "fill": {"left side alone": {"sides": "left"}},
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,17 +11,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.evaluation.classes import Classes, measure_classes
 from thereafter.models.classifier import ClassBatch, Classifier, ClassifierSettings
+from thereafter.tasks.bodies import Body
 from thereafter.tasks.explaining import LabelExplained
 from thereafter.tasks.lexicon import Lexicon, padded
 from thereafter.tasks.predictions import LabelledPrediction
+from thereafter.tasks.reading import WORDS
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
 from thereafter.text.labelled import LabelledText, read_labelled, require_known_labels
 
-_WORDS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[^\w\s]+|_+")
 _RARE = 2  # words met less often are learned as the unknown one
 
 
@@ -41,6 +42,8 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
     settings = ClassifierSettings
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 10.0, "batch": 32, "rate": 2e-3, "steps": 64}
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "step")}
+    stack = "reader"
+    defaults_on_body: ClassVar[Mapping[str, object]] = {"pooling": "concat"}
 
     def read(self, files: Sequence[Path]) -> list[LabelledText]:
         return [text for path in files for text in read_labelled(path)]
@@ -50,6 +53,19 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
         labels = Counter(one.label for one in examples)
         return {"words": Lexicon.fit(words, min_count=_RARE), "labels": Lexicon(sorted(labels), opened=False)}
 
+    def body_settings(self, body: Body) -> Table:
+        sizes = body.sizes
+        return {
+            "encoder": body.cell,
+            "embed": body.embed,
+            "sizes": sizes,
+            "hidden": sizes[0],
+            "layers": len(sizes),
+        }
+
+    def count_words(self, examples: Sequence[LabelledText], body: Body) -> Counter[str]:
+        return Counter(word for one in examples for word in body.reading.cut(one.text, body.forms))
+
     def check(self, examples: Sequence[LabelledText], codecs: ClassCodecs, name: str) -> None:
         require_known_labels(examples, codecs["labels"].forms, name)
 
@@ -57,13 +73,13 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
         return Classifier(settings, words=len(codecs["words"]), labels=len(codecs["labels"]))
 
     def lengths(self, examples: Sequence[LabelledText], codecs: ClassCodecs) -> NDArray[np.int64]:
-        return np.array([len(words_of(one.text)) for one in examples], np.int64)
+        return np.array([len(_words(one, codecs)) for one in examples], np.int64)
 
     def targets(self, examples: Sequence[LabelledText], codecs: ClassCodecs) -> int:
         return len(examples)
 
     def batch(self, examples: Sequence[LabelledText], codecs: ClassCodecs) -> ClassBatch:
-        words = [codecs["words"].encode(words_of(one.text)) for one in examples]
+        words = [codecs["words"].encode(_words(one, codecs)) for one in examples]
         labels = None
         if all(one.label for one in examples):
             labels = torch.from_numpy(codecs["labels"].encode(one.label for one in examples))
@@ -103,7 +119,7 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
         evidence_BT = net.evidence(batch, best_B)
         explained = []
         for row, one in enumerate(examples):
-            words, p_K = words_of(one.text), p_BK[row].tolist()
+            words, p_K = _words(one, codecs), p_BK[row].tolist()
             explained.append(
                 LabelExplained(
                     names[int(best_B[row])],
@@ -148,7 +164,13 @@ def words_of(text: str) -> list[str]:
     >>> words_of("It's GOOD, really.")
     ["it's", 'good', ',', 'really', '.']
     """
-    return _WORDS.findall(text.lower())
+    return WORDS.findall(text.lower())
+
+
+def _words(one: LabelledText, codecs: ClassCodecs) -> list[str]:
+    """The words of an example, as the task reads them or as the language model does that its network began with."""
+    lexicon = codecs["words"]
+    return words_of(one.text) if lexicon.reading is None else lexicon.reading.cut(one.text, lexicon)
 
 
 CLASSIFYING = Classifying()

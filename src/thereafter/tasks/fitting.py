@@ -16,6 +16,7 @@ from thereafter.models.task_net import Batched, TaskNet
 from thereafter.runs.folder import FORMAT
 from thereafter.runs.journal import Journal, Line
 from thereafter.runs.writer import RunWriter
+from thereafter.tasks.bodies import Body, contradictions
 from thereafter.tasks.codecs import Codecs, CodecsFile
 from thereafter.tasks.finding import Part
 from thereafter.tasks.learning import ExampleBatch, ExampleLearner, Examples, HeldOut
@@ -23,9 +24,11 @@ from thereafter.tasks.task import AnyTask
 from thereafter.training import settings as training_settings
 from thereafter.training.fit import Course, Destination
 from thereafter.training.fit import fit as train
+from thereafter.training.layering import check_layered
 from thereafter.training.loop import Loop
 from thereafter.training.neural import device_for, precision_for
 from thereafter.training.settings import TrainingSettings
+from thereafter.training.starting import TABLE
 
 _IDLE: Mapping[str, object] = {"batching": None, "jitter": False, "graphs": False}
 """Options of language models that have no effect on tasks, and the value that tasks use."""
@@ -43,8 +46,11 @@ class Fitted:
     log: list[Line]
 
 
-def settle(task: AnyTask, options: Table) -> tuple[object, TrainingSettings]:
-    """The network's settings and the training's, from options by name; those left out are the task's own."""
+def settle(task: AnyTask, options: Table, body: Body | None = None) -> tuple[object, TrainingSettings]:
+    """The network's settings and the training's, from options by name; those left out are the task's own.
+
+    `body`: the layers of a language model, which decide sizes; options that say otherwise are refused.
+    """
     own = {name for name in vars(task.settings()) if not name.startswith("_")}
     training: Table = dict(task.defaults)
     model: Table = {}
@@ -66,8 +72,14 @@ def settle(task: AnyTask, options: Table) -> tuple[object, TrainingSettings]:
     given = {name.rpartition(".")[2] for name in options}
     if {"tokens_budget", "minutes"} & given and "epochs" not in given:
         training.pop("epochs", None)  # the task's own would end it earlier than was asked for
+    if body is not None:
+        decided = task.body_settings(body)
+        contradictions(model, decided, body)
+        model = {**task.defaults_on_body, **model, **decided}
     settings = toml.build(task.settings, model, task.name)
-    return settings, _complete(toml.build(TrainingSettings, training, "training"))
+    complete = _complete(toml.build(TrainingSettings, training, "training"))
+    check_layered(complete, bool(task.stack), f"the task {task.name!r}")
+    return settings, complete
 
 
 def _complete(given: TrainingSettings) -> TrainingSettings:
@@ -101,12 +113,23 @@ def fit(
     source: Table,
     notes: list[str],
     out: Path | None = None,
+    body: Body | None = None,
 ) -> Fitted:
-    """Train a network from the beginning; saved to the run folder `out` as it goes, if there is one."""
-    codecs = task.codecs(train.examples)
+    """Train a network from the beginning; saved to the run folder `out` as it goes, if there is one.
+
+    `body`: the layers of a language model to begin with, whose settings are among `settings` (`settle`).
+    """
+    codecs: Codecs = task.codecs(train.examples)
+    initial: Mapping[str, torch.Tensor] = {}
+    if body is not None:
+        counts = task.count_words(train.examples, body)
+        words = body.lexicon(counts)
+        codecs, initial = {**codecs, "words": words}, body.weights(words, task.stack)
+        notes = [*notes, *body.notes(counts, words)]
     task.check(train.examples, codecs, train.name)
     task.check(valid.examples, codecs, valid.name)
     config: Table = {"format": FORMAT, "task": task.name, "source": dict(source), task.name: toml.as_table(settings)}
+    config |= {} if body is None else {TABLE: body.start.describe()}
     if training.validate_every is None:
         batches = len(Examples(task, codecs, training, train.examples).epoch(0))
         training = replace(training, validate_every=batches)
@@ -116,11 +139,12 @@ def fit(
     for note in notes:
         progress.tell(note)
     if out is None:
-        place = Destination(Journal())
+        place = Destination(Journal(), initial=initial)
         place.journal.write(began)
     else:
         writer = RunWriter(out)
-        place = Destination(writer.begin(config, CodecsFile(codecs), began, tensorboard=training.tensorboard), writer)
+        journal = writer.begin(config, CodecsFile(codecs), began, tensorboard=training.tensorboard)
+        place = Destination(journal, writer, initial=initial)
     return run(task, codecs, config, train, valid, settings, training, place)
 
 
@@ -140,7 +164,7 @@ def run(
         net = task.build(settings, codecs).to(device)
         learned = Examples(task, codecs, training, examples.examples)
         heldout = HeldOut(net, Examples(task, codecs, training, valid.examples, shuffle=False))
-        return net, Course(ExampleLearner(net), learned, heldout)
+        return net, Course(ExampleLearner(net), learned, heldout, layers=net.weights_by_layer())
 
     def last_line(net: TaskNet[Batched], loop: Loop[ExampleBatch]) -> Line:
         at = loop.at

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from thereafter.config import Table
 from thereafter.errors import FormatError
+from thereafter.tasks.reading import WordReading
 from thereafter.text.pretokenised import WritingStyle
 from thereafter.text.pretokenised_finding import style_of_forms
 
@@ -23,6 +24,7 @@ class Lexicon:
     With `open` ones the first two are padding and the unknown form; labels are closed.
 
     `counts`: how often training met each form, rare ones included; empty unless `fit` was asked to remember them.
+    `reading`: how the language model reads words that the forms are from; None where the task reads them by itself.
 
     >>> words = Lexicon.fit({"the": 5, "cat": 1, "dog": 1}, min_count=2)
     >>> words.encode(["the", "cat"]).tolist(), len(words)
@@ -31,10 +33,18 @@ class Lexicon:
 
     codec: ClassVar[str] = "forms"
 
-    def __init__(self, forms: Sequence[str], *, opened: bool = True, counts: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        forms: Sequence[str],
+        *,
+        opened: bool = True,
+        counts: Mapping[str, int] | None = None,
+        reading: WordReading | None = None,
+    ) -> None:
         self.forms = [PAD, UNKNOWN, *forms] if opened else list(forms)
         self.opened = opened
         self.counts = dict(counts or {})
+        self.reading = reading
         self._ids = {form: number for number, form in enumerate(self.forms)}
         if len(self._ids) != len(self.forms):
             raise FormatError("a lexicon holds a form twice; try training again")
@@ -80,7 +90,8 @@ class Lexicon:
     def to_json(self) -> Table:
         """What `from_json` reads."""
         stored: Table = {"open": self.opened, "forms": self.forms[2:] if self.opened else self.forms}
-        return stored | ({"counts": self.counts} if self.counts else {})
+        stored |= {"counts": self.counts} if self.counts else {}
+        return stored | ({} if self.reading is None else {"reading": self.reading.to_json()})
 
     @classmethod
     def from_json(cls, stored: Table) -> Lexicon:
@@ -90,7 +101,10 @@ class Lexicon:
         counts = stored.get("counts", {})
         if not isinstance(counts, dict) or not all(type(n) is int for n in counts.values()):
             raise FormatError("a lexicon of this run is damaged; expected a count for each form; try training again")
-        return cls(forms, opened=opened, counts=counts)
+        reading = stored.get("reading")
+        return cls(
+            forms, opened=opened, counts=counts, reading=None if reading is None else WordReading.from_json(reading)
+        )
 
 
 def padded(rows: Sequence[NDArray[np.int64]], fill: int = 0) -> NDArray[np.int64]:

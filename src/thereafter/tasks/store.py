@@ -19,14 +19,17 @@ from thereafter.runs import ownership, resuming, saving
 from thereafter.runs.journal import Line
 from thereafter.runs.resuming import Unfinished
 from thereafter.tasks import TASKS, finding
+from thereafter.tasks.bodies import Body, body_of
 from thereafter.tasks.codecs import CodecsFile, read_codecs
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit, run
+from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.task import AnyTask
 from thereafter.training.counters import COUNTED
 from thereafter.training.fit import Destination
 from thereafter.training.neural import device_for
 from thereafter.training.settings import TrainingSettings
+from thereafter.training.starting import TABLE, read_again
 from thereafter.training.weights import load_weights, weights_of
 
 
@@ -37,8 +40,9 @@ def train(
     settings: object,
     training: TrainingSettings,
     folder: Path | None = None,
+    body: Body | None = None,
 ) -> Fitted:
-    """Find the examples and train on them, in the run folder where there is one."""
+    """Find the examples and train on them, in the run folder where there is one; `body` as in `fitting.fit`."""
     if folder is not None:
         files.check_free(folder)
     if training.tensorboard and folder is None:
@@ -50,7 +54,7 @@ def train(
         about["valid_sha256"] = heldout.fingerprint
         if valid is not None:
             about |= {"valid_name": name_of(valid), "valid_files": _files(valid, heldout)}
-        return fit(task, examples, heldout, settings, training, source=about, notes=notes, out=folder)
+        return fit(task, examples, heldout, settings, training, source=about, notes=notes, out=folder, body=body)
 
 
 def name_of(source: AnySource) -> str:
@@ -95,7 +99,12 @@ def _go_on(unfinished: Unfinished) -> Fitted:
     train, valid = learned_from(task, config, f"the run {folder}")
     codecs = read_codecs(folder / files.TOKENIZER)
     settings = toml.build(task.settings, config[task.name], task.name)
-    place = Destination(unfinished.journal(tensorboard=training.tensorboard), unfinished.writer, unfinished.snapshot)
+    initial: dict[str, torch.Tensor] = {}
+    words = codecs.get("words")
+    if unfinished.snapshot is None and TABLE in config and isinstance(words, Lexicon):
+        initial = body_of(read_again(config[TABLE], folder)).weights(words, task.stack)
+    journal = unfinished.journal(tensorboard=training.tensorboard)
+    place = Destination(journal, unfinished.writer, unfinished.snapshot, initial)
     return run(task, codecs, config, train, valid, settings, training, place)
 
 

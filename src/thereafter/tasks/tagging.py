@@ -12,9 +12,11 @@ import torch
 from numpy.typing import NDArray
 
 from thereafter import progress
+from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.evaluation.tagging import TaggingScore, measure_tagging
 from thereafter.models.tagger import TagBatch, Tagger, TaggerSettings
+from thereafter.tasks.bodies import Body
 from thereafter.tasks.explaining import TagsExplained
 from thereafter.tasks.lexicon import PAD, Lexicon, padded
 from thereafter.tasks.predictions import TaggedWords
@@ -46,6 +48,7 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
     settings = TaggerSettings
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 12.0, "batch": 32, "rate": 2e-3, "steps": 40}
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"layers": ("", "step")}
+    stack = "body"
     numbered = "sentence"
 
     def read(self, files: Sequence[Path]) -> list[TaggedSentence]:
@@ -60,6 +63,12 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
             "letters": Lexicon.fit(letters),
             "tags": Lexicon.fit(tags, opened=False),
         }
+
+    def body_settings(self, body: Body) -> Table:
+        return {"body": body.sizes, "body_cell": body.cell, "embed": body.embed}
+
+    def count_words(self, examples: Sequence[TaggedSentence], body: Body) -> Counter[str]:
+        return Counter(body.reading.form(word, body.forms) for one in examples for word in one.words)
 
     def check(self, examples: Sequence[TaggedSentence], codecs: TagCodecs, name: str) -> None:
         require_known_tags(examples, codecs["tags"].forms, name)
@@ -201,8 +210,11 @@ def _require_words(sentence: Sentence) -> Sentence:
 
 
 def _forms(one: TaggedSentence, codecs: TagCodecs) -> list[str]:
-    """The words of a sentence as they are numbered: without their case."""
-    return [word.lower() for word in one.words]
+    """The words of a sentence as they are numbered: without their case, or as a language model reads them."""
+    lexicon = codecs["words"]
+    if lexicon.reading is None:
+        return [word.lower() for word in one.words]
+    return [lexicon.reading.form(word, lexicon) for word in one.words]
 
 
 TAGGING = Tagging()

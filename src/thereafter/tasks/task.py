@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Generic, Never, Protocol, Self, TypeVar, runtime_checkable
@@ -15,6 +16,7 @@ from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
 from thereafter.models.task_net import Batched, TaskNet
+from thereafter.tasks.bodies import Body
 from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.predictions import PlainPrediction, Predicted
 from thereafter.tasks.shown import Explained, Shown
@@ -69,6 +71,12 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     file_kind: ClassVar[FileKind] = TEXT_FILES
     """Which files are taken where a folder is named."""
 
+    stack: ClassVar[str] = ""
+    """The module of its network that can be the layers of a language model, over its word vectors `words`; empty where
+    the network has none. Its weights are divided into layers (`TaskNet.weights_by_layer`)."""
+    defaults_on_body: ClassVar[Mapping[str, object]] = {}
+    """Settings of the network that are others by default over the layers of a language model."""
+
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """For a trace: the recurrent layers, each with the prefix of its arrays and the axis of its steps."""
     numbered: ClassVar[str] = "number"
@@ -89,6 +97,14 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     @abstractmethod
     def codecs(self, examples: Sequence[E]) -> C:
         """What numbers the parts of an example, fitted to those that are learned from."""
+
+    def body_settings(self, body: Body) -> Table:
+        """The settings of the network that the layers of a language model decide."""
+        raise OptionError(f"the task {self.name!r} cannot begin with a language model; expected classify or tag")
+
+    def count_words(self, examples: Sequence[E], body: Body) -> Counter[str]:
+        """How often the examples have each word, as the language model reads them."""
+        raise OptionError(f"the task {self.name!r} cannot begin with a language model; expected classify or tag")
 
     def check(self, examples: Sequence[E], codecs: C, name: str) -> None:
         """Refuse examples that cannot be learned from or measured on, such as those with a label never trained on."""
@@ -125,10 +141,6 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     def prepare(self, given: object, codecs: C) -> E:
         """`example`, as these codecs read it: words are cut as those of the training examples were."""
         return self.example(given)
-
-    def restore(self, answer: A, codecs: C) -> A:
-        """An answer as people write it, where the training examples were written otherwise."""
-        return answer
 
     def restore(self, answer: A, codecs: C) -> A:
         """An answer as people write it, where the training examples were written otherwise."""

@@ -6,6 +6,7 @@ The loop, for whatever learns:
     loop          step, validate, snapshot
     watching      functions of your own that a training calls
     optimizers, schedules      updates of the weights; the learning rate of every step
+    layering      which layers learn in an epoch, and at what rate
     guard         losses and gradients that are not finite
     graphs        training steps as CUDA graphs
     stopping      Ctrl-C between two steps
@@ -14,6 +15,7 @@ The loop, for whatever learns:
 
 Language models:
     protocol      from a text to a trained model; resume goes on with one, store saves and loads it
+    starting      a run that another training begins with
     kinds         the contract of a kind of model; neural and ngram are the two implementations, arpa reads files
     options, recipes, defaults      options by name, options from a file, default options
     split, roles  the validation part of a text; what a text has been to a model

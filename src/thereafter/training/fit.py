@@ -21,32 +21,40 @@ from thereafter.runs.journal import Journal
 from thereafter.runs.writer import RunWriter
 from thereafter.training import numerics
 from thereafter.training.generators import seeded
+from thereafter.training.layering import LayerNames
 from thereafter.training.learner import B, Epochs, Heldout, Learner
 from thereafter.training.loop import Loop
 from thereafter.training.products import steady_products
 from thereafter.training.settings import TrainingSettings
-from thereafter.training.weights import load_weights, weights_of
+from thereafter.training.weights import load_weights, put_weights, weights_of
 
 _DAMAGED = (KeyError, TypeError, ValueError, AttributeError, StopIteration, RuntimeError)
 
 
 @dataclass(frozen=True)
 class Course(Generic[B]):
-    """What learns, what from, and what it is validated on. `facts` are saved beside the weights."""
+    """What learns, what from, and what it is validated on. `facts` are saved beside the weights. `layers`: see
+    `layering.LayerNames`."""
 
     learner: Learner[B]
     epochs: Epochs[B]
     heldout: Heldout
     facts: Mapping[str, str] = field(default_factory=dict)
+    layers: LayerNames = ()
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a training writes to: its log and, where it has one, its run folder. `snapshot`: where it is resumed."""
+    """Where a training writes to: its log and, where it has one, its run folder.
+
+    `snapshot`: where it is resumed. `initial`: weights of another training to begin with; those it has no name for are
+    fresh. A snapshot goes before them.
+    """
 
     journal: Journal
     writer: RunWriter | None = None
     snapshot: Snapshot | None = None
+    initial: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 M = TypeVar("M", bound=nn.Module)
@@ -71,6 +79,10 @@ def fit(
         steady_products(training.precision, device),
     ):
         module, course = begin(device)
+        started = bool(place.initial) and snapshot is None
+        known = started and place.initial.keys() == weights_of(module).keys()
+        if started:
+            put_weights(module, place.initial)
 
         def keep() -> None:
             best.update({name: tensor.clone() for name, tensor in weights_of(module).items()})
@@ -78,7 +90,18 @@ def fit(
                 writer.write_weights({name: tensor.cpu().numpy() for name, tensor in best.items()}, course.facts)
 
         write = None if writer is None else _writing(writer)
-        loop = Loop(course.learner, course.epochs, course.heldout, training, place.journal, keep, write)
+        loop = Loop(
+            course.learner,
+            course.epochs,
+            course.heldout,
+            training,
+            place.journal,
+            keep,
+            write,
+            layers=course.layers,
+            started=started,
+            known=known,
+        )
         if snapshot is not None:
             _go_on(loop, snapshot)
         try:

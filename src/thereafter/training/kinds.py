@@ -53,7 +53,8 @@ class TrainingJob:
     """All that a model of any kind is trained from.
 
     `valid` are the ids of the validation text, `run` is where the training is saved as it goes, `snapshot` is where it
-    goes on; each None where there is none. `figures` stand in the last line of the log whatever the kind.
+    goes on; each None where there is none. `figures` stand in the last line of the log whatever the kind. `initial`:
+    the weights of a run that the training begins with, empty where it begins with fresh ones.
     """
 
     tokenizer: Tokenizer
@@ -66,6 +67,7 @@ class TrainingJob:
     valid: IdArray | None = None
     run: RunWriter | None = None
     snapshot: Snapshot | None = None
+    initial: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
     began: float = field(default_factory=time.perf_counter)
 
     def done(self, figures: Table) -> None:

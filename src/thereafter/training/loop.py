@@ -31,6 +31,7 @@ from thereafter.training.counters import Counters
 from thereafter.training.generators import generator_states, set_generators
 from thereafter.training.graphs import Graphs
 from thereafter.training.guard import Guard, blame
+from thereafter.training.layering import Layering, LayerNames
 from thereafter.training.learner import B, Epoch, Epochs, Heldout, Learner
 from thereafter.training.schedules import Position, Schedule
 from thereafter.training.settings import TrainingSettings
@@ -54,7 +55,9 @@ class Loop(Generic[B]):
     """One training.
 
     `keep()` is called when the learner has the best weights so far; `write(snapshot)` saves a snapshot, where there is
-    a place for it.
+    a place for it. `layers`: the weights by layer, for settings that ask for them. `started`: the learner has
+    weights of another training, which are saved before the first step, so that that training is not asked for again.
+    `known`: all of them are; they are validated first, and whatever comes later is measured by them.
     """
 
     def __init__(
@@ -66,13 +69,19 @@ class Loop(Generic[B]):
         journal: Journal,
         keep: Callable[[], None],
         write: Callable[[Snapshot], None] | None = None,
+        *,
+        layers: LayerNames = (),
+        started: bool = False,
+        known: bool = False,
     ) -> None:
         self.learner, self.model, self.settings, self.journal = learner, learner.module, settings, journal
         self.at = Counters()
         self._epochs, self._heldout = epochs, heldout
         self._keep, self._write = keep, write
         self._device = next(self.model.parameters()).device
-        self._optimizer = optimizers.make(self.model, settings)
+        self._layering, self._started = Layering(self.model, settings, layers), started
+        self._known = known
+        self._optimizer = optimizers.make(self.model, settings, self._layering.factors)
         self._schedule, self.guard = Schedule(settings), Guard()
         self._clip = float(settings.clip or 0.0)
         self.loss_scale = _LOSS_SCALE if settings.precision == "bfloat16" and self._device.type == "cuda" else 1.0
@@ -94,6 +103,11 @@ class Loop(Generic[B]):
         with progress.task("training", total=100, unit="%") as advance, self._stop.listening():
             self.model.train()
             self._good = self._good or self.snapshot()
+            if self._started:
+                if self._known:
+                    self._validate()
+                self._good = self.snapshot()
+                self._save(self._good)
             shown, looked = 0.0, -math.inf
             self._after_step(again=True)
             while True:
@@ -107,6 +121,7 @@ class Loop(Generic[B]):
                         break
                 elif self.step():
                     self._after_step()
+            self._layering.open_all()
             for watcher in self._watchers:
                 watcher.at_end(self)
 
@@ -136,6 +151,8 @@ class Loop(Generic[B]):
             watcher.before_step(self)
         self._stop.hold()
         epoch, at = self._current_epoch(), self.at
+        if self._layering.open(at.epoch):
+            self._graphs = self._new_graphs()  # which weights learn is part of what was recorded
         batch = epoch.batch(at.block)
         state = self.learner.fresh(batch.rows) if self._state is None else self._state
         at.rate = self._rate(len(epoch), batch)

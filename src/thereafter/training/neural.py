@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from thereafter import config as toml
 from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError
+from thereafter.kinds import KINDS
 from thereafter.models.build import NEURAL, build, settings_of
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import NeuralSettings
@@ -22,6 +23,7 @@ from thereafter.training.blocks import Blocks, TextBatch, TextEpochs
 from thereafter.training.counters import perplexity
 from thereafter.training.fit import Course, Destination, fit
 from thereafter.training.kinds import NEURAL_KIND, About, TrainingJob
+from thereafter.training.layering import check_layered
 from thereafter.training.learner import Loss
 from thereafter.training.loop import Loop
 from thereafter.training.settings import TrainingSettings
@@ -41,6 +43,7 @@ class NeuralKind:
     def complete(
         self, given: Table, training: TrainingSettings, about: About
     ) -> tuple[NeuralSettings, TrainingSettings, list[str]]:
+        check_layered(training, KINDS[self.name].recurrent, f"the model {self.name!r}")
         model, sizes = defaults.complete_model(self.name, given, about)
         device = device_for(training.device)
         precision = precision_for(training.precision, device)
@@ -56,7 +59,8 @@ class NeuralKind:
     def train(self, job: TrainingJob) -> NeuralModel:
         if job.valid is None:
             raise OptionError(f"the model {self.name!r} is validated while it is trained, and no text was given for it")
-        place = Destination(job.journal, job.run, job.snapshot)
+        initial = {name: torch.from_numpy(np.array(array)) for name, array in job.initial.items()}
+        place = Destination(job.journal, job.run, job.snapshot, initial)
         valid = job.valid
 
         def begin(device: torch.device) -> tuple[NeuralModel, Course[TextBatch]]:
@@ -64,7 +68,8 @@ class NeuralKind:
             epochs = TextEpochs(
                 Blocks(job.ids, job.tokenizer.start_id, device), _plans(job), _expected_steps(job.training)
             )
-            return model, Course(TextLearner(model), epochs, Validation(valid, model, device), self.arrays(model)[1])
+            heldout = Validation(valid, model, device)
+            return model, Course(TextLearner(model), epochs, heldout, self.arrays(model)[1], model.weights_by_layer())
 
         def last_line(model: NeuralModel, loop: Loop[TextBatch]) -> Table:
             return job.figures | self.describe(model) | _figures(loop)

@@ -6,7 +6,8 @@
     nt-asgd  sgd; from step T on the mean of w_T .. w_k is what is validated    (Merity, Keskar and Socher 2018)
 
 T comes when a validation is worse than the best of those that are more than `nonmono` validations old. In sgd, nt-asgd
-and adam the weight decay d is added to the gradient, g + d w.
+and adam the weight decay d is added to the gradient, g + d w. A layer of the network may have a rate of its own, a
+factor of r (`layering.py`); weights without a gradient, such as those of a frozen layer, stay as they are.
 
 The operators are those behind `torch.optim`, called directly: its classes load torch's compiler, which takes
 longer than a small training. What each remembers is a table of tensors and one of plain values, for a checkpoint.
@@ -25,6 +26,7 @@ from thereafter.errors import FormatError
 from thereafter.training.settings import TrainingSettings
 
 Facts = Table
+Factors = Mapping[str, float]
 OptimizerState = dict[str, list[Tensor]]
 """Tensors by name, such as "momentum": an entry for each parameter."""
 _EPSILON = 1e-8
@@ -56,9 +58,10 @@ def _norm(gradients: list[Tensor]) -> Tensor:
 class Optimizer:
     """Plain and momentum SGD, and what all optimizers share."""
 
-    def __init__(self, model: nn.Module, settings: TrainingSettings) -> None:
+    def __init__(self, model: nn.Module, settings: TrainingSettings, factors: Factors) -> None:
         named = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
         self._names = list(named)
+        self._factors = [factors.get(name, 1.0) for name in named]
         self.parameters: list[Tensor] = list(named.values())
         self._decay = float(settings.weight_decay or 0.0)
         self._momentum = settings.momentum
@@ -80,10 +83,14 @@ class Optimizer:
     @torch.no_grad()
     def step(self, rate: float | Tensor, scale: Tensor | None = None) -> None:
         """Change the weights by their gradients, divided by `scale` (see `clip`)."""
-        rows = [row for row, weight in enumerate(self.parameters) if weight.grad is not None]
-        weights = [self.parameters[row] for row in rows]
-        state = {name: [tensors[row] for row in rows] for name, tensors in self._state.items()}
-        self._update(weights, self.gradients(), state, rate, scale)
+        for factor in dict.fromkeys(self._factors):
+            own = ((row, weight.grad) for row, weight in enumerate(self.parameters) if self._factors[row] == factor)
+            gradients = {row: gradient for row, gradient in own if gradient is not None}
+            weights = [self.parameters[row] for row in gradients]
+            state = {name: [tensors[row] for row in gradients] for name, tensors in self._state.items()}
+            if weights:
+                scaled = rate if factor == 1.0 else rate * factor
+                self._update(weights, list(gradients.values()), state, scaled, scale)
 
     def _update(
         self,
@@ -141,8 +148,8 @@ class Optimizer:
 class Adam(Optimizer):
     """Adam, and AdamW where `decoupled`."""
 
-    def __init__(self, model: nn.Module, settings: TrainingSettings, *, decoupled: bool) -> None:
-        super().__init__(model, settings)
+    def __init__(self, model: nn.Module, settings: TrainingSettings, factors: Factors, *, decoupled: bool) -> None:
+        super().__init__(model, settings, factors)
         self._betas = settings.betas
         self._decoupled = decoupled
 
@@ -185,8 +192,8 @@ class Adam(Optimizer):
 class NonmonotonicAverage(Optimizer):
     """NT-ASGD: see the top of this file."""
 
-    def __init__(self, model: nn.Module, settings: TrainingSettings) -> None:
-        super().__init__(model, settings)
+    def __init__(self, model: nn.Module, settings: TrainingSettings, factors: Factors) -> None:
+        super().__init__(model, settings, factors)
         self._patience = settings.nonmono
         self._losses: list[float] = []
         self._averaged = 0
@@ -238,8 +245,10 @@ class NonmonotonicAverage(Optimizer):
         self._losses, self._averaged = [float(loss) for loss in facts["losses"]], int(facts["averaged"])
 
 
-def make(model: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """The optimizer that the settings ask for."""
+def make(model: nn.Module, settings: TrainingSettings, factors: Factors | None = None) -> Optimizer:
+    """The optimizer that the settings ask for. `factors`: of the rate, by the name of a weight; 1 for all others."""
+    factors = factors or {}
     if settings.optimizer in ("adam", "adamw"):
-        return Adam(model, settings, decoupled=settings.optimizer == "adamw")
-    return NonmonotonicAverage(model, settings) if settings.optimizer == "nt-asgd" else Optimizer(model, settings)
+        return Adam(model, settings, factors, decoupled=settings.optimizer == "adamw")
+    averaged = settings.optimizer == "nt-asgd"
+    return (NonmonotonicAverage if averaged else Optimizer)(model, settings, factors)

@@ -24,12 +24,13 @@ from thereafter.text.pretokenised_finding import find_style
 from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.training import roles
+from thereafter.training import roles, starting
 from thereafter.training.kinds import MODELS, About, ModelKind, Trained, TrainingJob
 from thereafter.training.options import Sorted, TextSettings
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.split import split_texts
 
+from thereafter.training.starting import Start
 __all__ = ["TextSettings", "find_texts", "part_of", "run_name", "tokenize", "train"]
 
 LEAST_TOKENS = 16
@@ -89,11 +90,13 @@ def train(
     split: str | None = None,
     warnings: Sequence[str] = (),
 ) -> Trained:
+    start: Start | None = None,
     """Train a model of the named kind on the training part of the texts.
 
     Kinds that are trained step by step are saved to the run folder `out` as they go, if it is given; others are left to
     the caller. `valid` is another text to validate on, `split` cuts the text itself: see `split.split_texts`.
-    `warnings` are what the caller has against these texts; the user sees them, and they stand in the log.
+    `warnings` are what the caller has against these texts; the user sees them, and they stand in the log. `start`: a
+    run to go on with, whose settings are among the options already (`Start.settle`).
     """
     kind: ModelKind = MODELS.load(model)
     training = toml.build(TrainingSettings, options.training, "training")
@@ -101,7 +104,7 @@ def train(
     source = part_of(parts, "train")
     notes = form_notes(source) + notes
     began = time.perf_counter()
-    tokenizer, ids = tokenize(source, texts.tokens, text)
+    tokenizer, ids = tokenize(source, texts.tokens, text, start)
     if not len(ids):
         raise EmptyCorpusError(f"{source.name} holds no tokens; expected at least one; try a text that is not empty")
     validation = encode_source(tokenizer, parts.parts["valid"]) if kind.trained_in_steps else np.empty(0, np.int32)
@@ -121,6 +124,7 @@ def train(
         "vocabulary": len(tokenizer.vocabulary),
         "seconds_tokenizing": round(time.perf_counter() - began, 3),
     }
+        **({} if start is None else {starting.TABLE: start.describe()}),
     if notes:
         figures["notes"] = notes
     writer, journal = None, Journal()
@@ -138,7 +142,10 @@ def train(
             raise OptionError("tensorboard is on and there is no folder to write to; try out='runs/NAME' (--out)")
         else:
             journal.write(_first_line(figures))
-    job = TrainingJob(tokenizer, ids, context, settings, training, journal, figures, validation, writer)
+    initial = {} if start is None else start.weights
+    job = TrainingJob(
+        tokenizer, ids, context, settings, training, journal, figures, validation, writer, initial=initial
+    )
     return run(kind, job, config, parts)
 
 
@@ -234,8 +241,15 @@ def _files(name: str, source: Source) -> list[str] | None:
     return [] if source.content is not None or source.spools else [str(path.absolute()) for path in source.files]
 
 
-def tokenize(source: Source, default: str, settings: TextSettings) -> tuple[Tokenizer, IdArray]:
-    """Fit the tokenizer that was asked for, else the one that suits the source, and encode the text."""
+def tokenize(
+    source: Source, default: str, settings: TextSettings, start: Start | None = None
+) -> tuple[Tokenizer, IdArray]:
+    """Fit the tokenizer that was asked for, else the one that suits the source, and encode the text.
+
+    A run that is gone on with has its own tokenizer.
+    """
+    if start is not None:
+        return start.trained.tokenizer, encode_source(start.trained.tokenizer, source)
     kind: type[Tokenizer] = TOKENIZERS.load(settings.tokens or default)
     return fit_source(kind, source, min_count=settings.min_count, max_size=settings.vocabulary)
 

@@ -20,10 +20,11 @@ from thereafter import config as toml
 from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError, SourceError, nearest
 from thereafter.training.kinds import MODELS
+from thereafter.training.starting import TABLE
 
 _SOURCE = ("name", "files", "split", "valid_source", "valid_files")
 _HASHES = ("text_sha256", "whole_text_sha256", "valid_text_sha256")
-_SAID_BY_A_RUN = ("valid_name", "part", "detail", "sha256", "valid", "valid_sha256", *_HASHES)
+_SAID_BY_A_RUN = ("valid_name", "part", "detail", "sha256", "valid", "valid_sha256", "formed", *_HASHES)
 
 
 @dataclass
@@ -35,6 +36,7 @@ class Recipe:
     source: str | list[str] | None = None
     valid: str | list[str] | None = None
     split: str | None = None
+    start_from: str | None = None
     options: Table = field(default_factory=dict)
 
 
@@ -60,6 +62,7 @@ def read_recipe(path: Path) -> Recipe:
     recipe.source = source.get("files") or source.get("name")
     recipe.valid = source.get("valid_files") or source.get("valid_source")
     recipe.split = source.get("split")
+    recipe.start_from = _table(path, TABLE, tables.pop(TABLE, {})).get("run")
     made = str(recipe.task or recipe.model)
     known = [made, "training"] if recipe.task else ["text", made, "training"]
     for table, values in tables.items():

@@ -20,7 +20,7 @@ from thereafter.text.encoded import encode_source
 from thereafter.text.form import Forming
 from thereafter.text.sources import Source, Texts
 from thereafter.text.tokenizers import load_tokenizer
-from thereafter.training import protocol, store
+from thereafter.training import protocol, starting, store
 from thereafter.training.counters import COUNTED
 from thereafter.training.kinds import MODELS, Trained, TrainingJob
 from thereafter.training.options import TextSettings
@@ -43,9 +43,12 @@ def _go_on(run: Unfinished) -> Trained:
     training = on_this_machine(toml.build(TrainingSettings, config["training"], "training"))
     figures: Table = {"tokens": len(ids), "vocabulary": len(tokenizer.vocabulary), "validation_tokens": len(valid)}
     figures |= {"seconds_tokenizing": 0.0, "notes": run.notes}
+    initial = {} if run.snapshot is not None else starting.weights_again(config, run.folder)
     journal = run.journal(tensorboard=training.tensorboard)
     context = str(config["text"]["context"])
-    job = TrainingJob(tokenizer, ids, context, settings, training, journal, figures, valid, run.writer, run.snapshot)
+    job = TrainingJob(
+        tokenizer, ids, context, settings, training, journal, figures, valid, run.writer, run.snapshot, initial
+    )
     return protocol.run(kind, job, config, texts)
 
 

@@ -41,7 +41,12 @@ def leaves(trained: Trained, name: str = "it") -> Iterator[tuple[str, Trained]]:
 def trained_on(trained: Trained, text: str) -> list[str]:
     """The names of the models that learned from the text of this hash, or from a part of it."""
     known = ("text_sha256", "whole_text_sha256")
-    return [name for name, leaf in leaves(trained) if text in [leaf.config["source"].get(key) for key in known]]
+    return [
+        name
+        for name, leaf in leaves(trained)
+        if text in [leaf.config["source"].get(key) for key in known]
+        or text in leaf.config.get("start", {}).get("texts", ())
+    ]
 
 
 def caveat(trained: Trained, scored: Source, tune: Source | None = None) -> str:

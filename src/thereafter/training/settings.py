@@ -66,6 +66,10 @@ class TrainingSettings:
     """The largest norm of the gradient; 0 for any."""
     nonmono: int = 5
     """NT-ASGD averages weights once a validation is worse than the best of those so many before it."""
+    unfreeze: bool = False
+    """Gradual unfreezing: the head alone learns in the first epoch, and one layer more in each epoch after it."""
+    layer_decay: float = 1.0
+    """What the rate is multiplied by from each layer to the one below it, beginning at the head."""
 
     # ---- schedule of the learning rate
     schedule: str | None = None
@@ -118,6 +122,8 @@ class TrainingSettings:
         for name in ("momentum", "final", "decay"):
             if not 0.0 <= values[name] <= 1.0:
                 raise OptionError(f"{name} is {values[name]!r}; expected 0 to 1")
+        if not 0.0 < self.layer_decay <= 1.0:
+            raise OptionError(f"layer_decay is {self.layer_decay!r}; expected more than 0, at most 1; try 0.38")
         if len(self.betas) != 2 or not all(0.0 <= beta < 1.0 for beta in self.betas):
             raise OptionError(f"betas are {self.betas!r}; expected two numbers from 0 to below 1; try 0.9, 0.999")
         if self.momentum and self.optimizer in ("adamw", "adam", "nt-asgd"):

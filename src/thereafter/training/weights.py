@@ -23,8 +23,17 @@ def load_weights(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
     if own.keys() != saved.keys():
         other = sorted(own.keys() ^ saved.keys())[0]
         raise FormatError(f"the weights are not those of this model: {other!r} is on one side only; try training again")
+    put_weights(model, saved)
+
+
+def put_weights(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
+    """Put these weights into a model's own and leave the others as they are."""
+    own = weights_of(model)
     with torch.no_grad():
-        for name, weight in own.items():
+        for name in saved:
+            if name not in own:
+                raise FormatError(f"the model has no weight {name!r}; try training again")
+            weight = own[name]
             if weight.shape != saved[name].shape or weight.dtype != saved[name].dtype:
                 raise FormatError(
                     f"the weight {name!r} is {tuple(saved[name].shape)} of {saved[name].dtype}; expected "

@@ -1,0 +1,241 @@
+"""A language model goes on with the weights and the tokenizer of a run: what it begins with, what is refused, and that
+it is resumed to the bit without that run."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from typer.testing import CliRunner
+
+import thereafter
+from stops import stopping_at
+from thereafter.cli.app import app
+from thereafter.errors import FormatError, OptionError, SourceError
+from thereafter.training import optimizers
+from thereafter.training.layering import Layering
+from thereafter.training.settings import TrainingSettings
+
+WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "which", "old", "small", ".", "it", "was"]
+SMALL: dict[str, Any] = {"hidden": 8, "layers": 2, "batch": 4, "steps": 8, "epochs": 1, "log_every": 1}
+FIXED: dict[str, Any] = {"batch": 4, "steps": 8, "log_every": 1}
+
+
+def write(path: Path, seed: int, words: list[str] = WORDS, lines: int = 60) -> Path:
+    draw = random.Random(seed)
+    path.write_text("".join(" ".join(draw.choices(words, k=draw.randint(3, 9))) + "\n" for _ in range(lines)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("start")
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Path:
+    book = write(folder / "book.txt", 1)
+    thereafter.train(book, model="lstm", tokens="word", min_count=1, out=folder / "run", **SMALL)
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def other(folder: Path) -> Path:
+    return write(folder / "other.txt", 2, WORDS[:6])
+
+
+def weights(lm: Any) -> dict[str, torch.Tensor]:
+    return dict(lm.model.state_dict())
+
+
+def equal(one: Any, two: Any) -> bool:
+    ours, theirs = weights(one), weights(two)
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_without_a_step_it_is_the_run(run: Path, other: Path):
+    """A rate that moves no weight: every probability is the run's own, and so is the first validation."""
+    before = thereafter.load(run)
+    lm = thereafter.train(other, start_from=run, epochs=1, rate=1e-30, weight_decay=0.0, **FIXED)
+    assert equal(lm, before)
+    for prompt in ("", "the cat", "a bird saw the", "nonsense it was"):
+        assert np.array_equal(lm.distribution(prompt), before.distribution(prompt))
+    first = next(line for line in lm.log if line["event"] == "validation")
+    assert (first["step"], first["best"]) == (0, True)
+    valid = lm.texts.parts["valid"].text()
+    assert first["perplexity"] == pytest.approx(before.score(text=valid).perplexity, rel=1e-5)
+    assert lm.score(text=valid).nats == before.score(text=valid).nats
+
+
+def test_it_learns_the_new_text(run: Path, other: Path):
+    lm = thereafter.train(other, start_from=run, epochs=4, rate=0.02, dropout=0.1, **FIXED)
+    first, *_, last = (line["loss"] for line in lm.log if line["event"] == "validation")
+    assert last < first
+    assert lm.config["lstm"]["hidden"] == 8
+    assert lm.config["lstm"]["dropout"] == 0.1  # how it learns is free
+    assert lm.tokenizer.vocabulary.forms == thereafter.load(run).tokenizer.vocabulary.forms
+
+
+def test_the_configuration_says_where_it_began(run: Path, other: Path, folder: Path):
+    lm = thereafter.train(other, start_from=run, out=folder / "second", epochs=1, **FIXED)
+    start = thereafter.load(folder / "second").config["start"]
+    assert start == lm.config["start"]
+    assert start["run"] == str(run.absolute())
+    assert len(start["sha256"]) == 64
+    # what the first run learned from is known to both
+    assert lm.score(folder / "book.txt").caveat == thereafter.load(run).score(folder / "book.txt").caveat != ""
+    third = thereafter.train(write(folder / "t.txt", 3), start_from=folder / "second", epochs=1, **FIXED)
+    assert set(third.config["start"]["texts"]) > set(start["texts"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hidden": 16}, r"hidden is 16, and the run .*run.* is a model with hidden=8.*leaving hidden out"),
+        ({"tokens": "char"}, r"tokens is 'char'.* reads its text with tokens='word'"),
+        ({"lower": True}, r"lower is True.* lower=False"),
+        ({"min_count": 3}, r"min_count is 3.* min_count=1"),
+        ({"model": "gru"}, r"model is 'gru', and the run .* is 'lstm'; try leaving model out"),
+    ],
+)
+def test_what_contradicts_the_run_is_refused(run: Path, other: Path, options: dict[str, Any], message: str):
+    with pytest.raises(OptionError, match=message):
+        thereafter.train(other, start_from=run, **options)
+
+
+def test_what_agrees_with_the_run_is_taken(run: Path, other: Path):
+    options = {"hidden": 8, "sizes": (8, 8), "tokens": "word", "model": "lstm", "lower": False}
+    assert thereafter.train(other, start_from=run, epochs=1, **options, **FIXED).model.settings.sizes == (8, 8)
+
+
+def test_counted_models_and_tasks_are_refused(tmp_path: Path, other: Path):
+    thereafter.train(other, tokens="word", out=tmp_path / "ngram")
+    with pytest.raises(OptionError, match=r"'ngram', which counts.*thereafter\.mixture\(\["):
+        thereafter.train(other, start_from=tmp_path / "ngram")
+    with pytest.raises(FormatError, match="there is no run"):
+        thereafter.train(other, start_from=tmp_path / "nothing")
+    rows = tmp_path / "rows.tsv"
+    rows.write_text("a fine film\tgood\na dull film\tbad\n" * 6)
+    thereafter.train(rows, task="classify", out=tmp_path / "task", embed=4, hidden=4, epochs=1)
+    with pytest.raises(FormatError, match="holds a task; expected a language model"):
+        thereafter.train(other, start_from=tmp_path / "task")
+
+
+def test_unknown_words_are_counted_loudly(run: Path, tmp_path: Path, other: Path):
+    known = thereafter.train(other, start_from=run, epochs=1, **FIXED)
+    note = next(note for note in known.log[0]["notes"] if "unknown" in note)
+    assert note.startswith("0 of ")
+    assert note.endswith(f"word tokens (0.0 %) are unknown to {run}")
+    strange = write(tmp_path / "strange.txt", 4, ["the", "cat", "zebra"])
+    with pytest.warns(UserWarning, match=r"are unknown to .*: little of this text"):
+        lm = thereafter.train(strange, start_from=run, epochs=1, **FIXED)
+    note = next(note for note in lm.log[0]["notes"] if "unknown" in note)
+    words = strange.read_text().split()
+    total = len(words) + 60
+    assert f"{words.count('zebra'):,} of {total:,} word tokens" in note
+    assert note.startswith("warning: ")
+    assert note.endswith("try training anew")
+
+
+OPTIONS: dict[str, Any] = {**FIXED, "epochs": 4, "dropout": 0.3, "checkpoint_every": 4, "checkpoint_seconds": 0.0}
+
+
+@pytest.mark.parametrize("extra", [{}, {"unfreeze": True, "layer_decay": 0.4}], ids=["plain", "by layer"])
+@pytest.mark.parametrize("step", [0, 13])
+def test_it_is_resumed_to_the_bit_without_the_run(run: Path, other: Path, tmp_path: Path, step: int, extra: Any):
+    whole = thereafter.train(other, start_from=run, **OPTIONS, **extra)
+    shutil.copytree(run, tmp_path / "first")
+    with stopping_at(step), pytest.raises(KeyboardInterrupt):
+        thereafter.train(other, start_from=tmp_path / "first", out=tmp_path / "second", **OPTIONS, **extra)
+    shutil.rmtree(tmp_path / "first")
+    assert equal(thereafter.resume(tmp_path / "second"), whole)
+    assert equal(thereafter.load(tmp_path / "second"), whole)
+
+
+def test_killed_before_its_first_checkpoint_it_asks_for_the_run(run: Path, other: Path, tmp_path: Path):
+    whole = thereafter.train(other, start_from=run, **OPTIONS)
+    shutil.copytree(run, tmp_path / "first")
+    with stopping_at(0), pytest.raises(KeyboardInterrupt):
+        thereafter.train(other, start_from=tmp_path / "first", out=tmp_path / "second", **OPTIONS)
+    (tmp_path / "second" / "state.safetensors").unlink()
+    (tmp_path / "first").rename(tmp_path / "gone")
+    with pytest.raises(SourceError, match=r"stopped before its first checkpoint.*first.* is not there any more"):
+        thereafter.resume(tmp_path / "second")
+    (tmp_path / "gone").rename(tmp_path / "first")
+    assert equal(thereafter.resume(tmp_path / "second"), whole)
+
+
+def test_layers_are_unfrozen_from_the_head_down(run: Path, other: Path):
+    """Two layers under a tied head: in the first epoch the head learns, in the second the upper layer too."""
+    before = weights(thereafter.load(run))
+    for epochs, lowest in ((1, 2), (2, 1), (3, 0)):
+        lm = thereafter.train(other, start_from=run, **OPTIONS | {"epochs": epochs, "unfreeze": True, "rate": 0.03})
+        assert lm.log[-1]["best_step"] == lm.log[-1]["steps"]  # the last weights are the ones that are kept
+        for name, weight in weights(lm).items():
+            frozen = name.startswith("layers.") and int(name.rpartition("_l")[2]) < lowest
+            assert torch.equal(weight, before[name]) == frozen, (epochs, name)
+        assert all(weight.requires_grad for weight in lm.model.parameters())
+
+
+def stacked() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 4), nn.Linear(4, 2))
+
+
+LAYERS = [["2.weight", "2.bias"], ["1.weight", "1.bias"], ["0.weight", "0.bias"]]
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam"])
+def test_rates_by_layer_by_hand(name: str):
+    """r d^l for the layer l from the head down; adam's first step is the sign of the gradient times its rate."""
+    model = stacked()
+    settings = TrainingSettings(optimizer=name, rate=0.1, weight_decay=0.0, layer_decay=0.38)
+    optimizer = optimizers.make(model, settings, Layering(model, settings, LAYERS).factors)
+    before = {weight_name: weight.detach().clone() for weight_name, weight in model.named_parameters()}
+    model(torch.randn(5, 3, generator=torch.Generator().manual_seed(1))).square().sum().backward()
+    optimizer.step(0.1)
+    for depth, names in enumerate(LAYERS):
+        for weight_name in names:
+            weight = model.get_parameter(weight_name)
+            assert weight.grad is not None
+            moved = weight.grad if name == "sgd" else weight.grad / (weight.grad.abs() + 1e-8)
+            torch.testing.assert_close(weight.detach(), before[weight_name] - 0.1 * 0.38**depth * moved)
+
+
+def test_a_frozen_layer_takes_no_gradient():
+    model, settings = stacked(), TrainingSettings(unfreeze=True)
+    layering = Layering(model, settings, LAYERS)
+    for epoch, open_layers in ((0, 1), (1, 2), (2, 3), (7, 3)):
+        layering.open(epoch)
+        learning = {name for name, weight in model.named_parameters() if weight.requires_grad}
+        assert learning == {name for names in LAYERS[:open_layers] for name in names}
+    assert not layering.open(8)
+    layering.open(0)
+    layering.open_all()
+    assert all(weight.requires_grad for weight in model.parameters())
+
+
+@pytest.mark.parametrize("option", [{"unfreeze": True}, {"layer_decay": 0.4}])
+def test_a_model_without_layers_has_no_rates_by_layer(other: Path, option: dict[str, Any]):
+    with pytest.raises(OptionError, match=r"the model 'average' are not divided into layers.*leaving it out"):
+        thereafter.train(other, model="average", tokens="word", **option)
+    with pytest.raises(OptionError, match=r"layer_decay is 0.0; expected more than 0"):
+        TrainingSettings(layer_decay=0.0)
+
+
+def test_the_command(run: Path, other: Path, tmp_path: Path):
+    words = ["train", str(other), "--from", str(run), "--out", str(tmp_path / "new"), "--epochs", "1"]
+    words += ["--layer-decay", "0.5", "--unfreeze", "--dropout", "0.1"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    config = thereafter.load(tmp_path / "new").config
+    assert (config["model"], config["training"]["layer_decay"], config["training"]["unfreeze"]) == ("lstm", 0.5, True)
+    again = ["train", "--recipe", str(tmp_path / "new" / "config.toml"), "--out", str(tmp_path / "again")]
+    assert CliRunner().invoke(app, again).exit_code == 0
+    assert equal(thereafter.load(tmp_path / "new"), thereafter.load(tmp_path / "again"))
