@@ -20,6 +20,7 @@ from thereafter.models.any_model import AnyModel
 from thereafter.models.base import Ids, Logs
 
 Floats = NDArray[np.float64]
+_LOWEST = -1e4  # in the place of log 0, so that 0 log 0 is 0
 TOP = 3
 """Likeliest tokens that are kept unless told."""
 
@@ -65,7 +66,7 @@ def read_predictions(model: AnyModel, ids_T: Ids, top: int = TOP) -> Predicted:
 
 def entropy_bits(logp_PV: Logs) -> Floats:
     """-sum p log2 p of each row; what cannot come adds nothing."""
-    p_PV = np.exp(logp_PV)
-    terms = np.multiply(p_PV, logp_PV, out=np.zeros_like(p_PV), where=p_PV > 0)
+    terms = np.exp(logp_PV)
+    terms *= np.maximum(logp_PV, _LOWEST)
     entropy: Floats = terms.sum(axis=1, dtype=np.float64) / -math.log(2)
     return entropy

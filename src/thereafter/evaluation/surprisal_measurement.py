@@ -29,7 +29,7 @@ def as_measurement(table: Surprisals) -> Measurement:
     if all(reading.predicted is not None for reading in table.readings):
         for name in ("rank", "entropy", "context"):
             arrays[name] = np.stack([_chosen(table, number, name) for number in models])
-    axes: dict[str, tuple[str, ...]] = {name: ("model", "step") for name in arrays}
+    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("model", "step"))
     axes |= {"model": ("model",), "text": ("step",), "line": ("step",)}
     about = {
         "model": " and ".join(reading.model for reading in table.readings),

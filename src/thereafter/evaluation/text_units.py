@@ -9,6 +9,7 @@ Shapes: T tokens, U units.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from thereafter.text.spaces import Places, code_points, word_ends
 
 UNITS = ("word", "token", "sentence", "line")
 LINE_END = "\n"
+_WORDS = re.compile(r"\S+|\n")
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,12 @@ def cut_units(text: str, places_T: Places, by: str, *, sentence_a_line: bool = F
     first = np.flatnonzero(np.concatenate(([True], label_T[1:] != label_T[:-1])))
     unit_ends = ends[label_T[first]]
     # what has no tokens of its own belongs to the unit after it
-    begins = np.concatenate(([0], unit_ends[:-1]))
-    texts = [_written(text[begin:end]) for begin, end in zip(begins.tolist(), unit_ends.tolist(), strict=True)]
+    if by == "word" and len(first) == len(ends):
+        texts = _WORDS.findall(text)
+        texts += [""] * (len(first) - len(texts))  # white space at the end
+    else:
+        begins = np.concatenate(([0], unit_ends[:-1]))
+        texts = [_written(text[begin:end]) for begin, end in zip(begins.tolist(), unit_ends.tolist(), strict=True)]
     newlines = np.flatnonzero(points == ord(LINE_END))
     lines_U = 1 + np.searchsorted(newlines, places_T[first])
     return TextUnits(texts, lines_U, np.concatenate((first, [len(places_T)])))

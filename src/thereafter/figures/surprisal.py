@@ -91,6 +91,8 @@ def coloured(measurement: Measurement, *, lines: int = LINES) -> Figure:
                 at = (above + one.line, one.column + step)
                 value_LC[at] = min(value, top)
                 letter_LC[at], hover_LC[at] = letter, _hover(measurement, number, one.word)
+            if measurement["unknown"][number, one.word]:
+                _underline(plot, one, above)
     _add_letters(plot, value_LC, letter_LC, hover_LC, top)
     plot.update_xaxes(visible=False, range=[0.5, WIDTH + 0.5])
     plot.update_yaxes(visible=False, range=[total + 0.6, 0.0])
@@ -133,6 +135,14 @@ def _add_letters(
     )
 
 
+def _underline(plot: Plot, one: PlacedWord, above: int) -> None:
+    """Mark a word with unknown tokens: it is pale since `<unk>` is likely, not since the word was expected."""
+    under = above + one.line + 1.42
+    edge = {"color": "#444444", "width": 1.5, "dash": "dot"}
+    begin = one.column + 0.6
+    plot.add_shape(type="line", x0=begin, x1=begin + len(one.text) - 0.2, y0=under, y1=under, line=edge)
+
+
 def _hover(measurement: Measurement, model: int, word: int) -> str:
     text = markup.escape(str(measurement["text"][word]).replace("\n", "line end"))
     parts = [f"{text}: {measurement['bits'][model, word]:.2f} bits"]
@@ -146,13 +156,13 @@ def _hover(measurement: Measurement, model: int, word: int) -> str:
 
 def _caption(measurement: Measurement, shown: int, top: float) -> str:
     models, unit = measurement["model"].tolist(), str(measurement.about.get("by", "word"))
-    count = len(measurement["text"])
+    count, name = len(measurement["text"]), str(measurement.about.get("text", "text"))
     means = [f"{model} {bits.mean():.2f}" for model, bits in zip(models, measurement["bits"], strict=True)]
     extent = f"all {count:,} {unit}s" if shown == count else f"the first {shown:,} of {count:,} {unit}s"
     unknown = int(measurement["unknown"].max(axis=0).astype(bool).sum())
-    spelled = f"; {unknown:,} with unknown tokens, their spelling not counted" if unknown else ""
+    spelled = f"; underlined: {unknown:,} with unknown tokens, whose spelling is not counted" if unknown else ""
     return (
-        f"Surprisal of each {unit} of {measurement.about.get('text', 'a text')} under {join_words(models)}: -log2 p, "
+        f"Surprisal of each {unit} of {'the text' if name == 'text' else name} under {join_words(models)}: -log2 p, "
         f"white 0 bits, strongest from {top:g}; {extent}, line ends (¬) included. Mean over all: "
         f"{', '.join(means)} bits a {unit}{spelled}."
     )
