@@ -74,6 +74,7 @@ def train(
     letters_only: opt.LettersOnly = False,
     keep_licence: opt.KeepLicence = False,
     wrapped: opt.Wrapped = False,
+    markup: opt.KeepMarkup = False,
     encoding: Encoding = None,
     settings: opt.Settings = None,
 ) -> None:
@@ -105,8 +106,8 @@ def _plan(path: Path | None, given: Table) -> Recipe:
         options["cutoffs"] = _whole_numbers(options["cutoffs"])
     plan.source = given.get("source") or plan.source
     plan.valid = given.get("valid") or plan.valid
-    if task is not None:
     plan.start_from = str(given["start_from"]) if "start_from" in given else plan.start_from
+    if task is not None:
         return _plan_of_task(plan, task, options, given)
     if path is not None and model not in (None, plan.model):
         raise OptionError(f"--model is {model} and the recipe is for {plan.model}; leave one of them out")
@@ -116,7 +117,6 @@ def _plan(path: Path | None, given: Table) -> Recipe:
     return plan
 
 
-def _plan_of_task(plan: Recipe, task: str, options: Table, given: Table) -> Recipe:
 def _model_of(run: str) -> str:
     """The kind of model in a run folder."""
     from thereafter.training import starting
@@ -124,6 +124,7 @@ def _model_of(run: str) -> str:
     return starting.check_start(Path(run))
 
 
+def _plan_of_task(plan: Recipe, task: str, options: Table, given: Table) -> Recipe:
     """The recipe of a task; OptionError where the command line asks for a language model too."""
     if "recipe" in given and plan.task != task:
         raise OptionError(f"--task is {task} and the recipe is for {plan.task or plan.model}; leave one of them out")

@@ -43,7 +43,8 @@ NoBaselines = Annotated[
 ]
 Model = Annotated[str | None, typer.Option(help=f"Kind of model (default ngram): {listed()}.")]
 Tokens = Annotated[
-    str | None, typer.Option(help="Tokenizer: word, prose, char, byte or bpe. Default: what suits the source.")
+    str | None,
+    typer.Option(help="Tokenizer: word, prose, char, byte, bpe, wordpiece or unigram. Default: what suits the source."),
 ]
 Out = Annotated[Path | None, typer.Option(help="Run folder to write. Default: a new one under runs/.")]
 Resume = Annotated[
@@ -56,7 +57,6 @@ RecipeFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Read source and options from a TOML file, such as a run's config.toml."),
 ]
-Seed = Annotated[int | None, typer.Option(help="Random seed (default 0). N-grams use no random numbers.")]
 From = Annotated[
     Path | None,
     typer.Option(
@@ -66,6 +66,7 @@ From = Annotated[
         "with --task classify or tag its word vectors and recurrent layers are put under a fresh head.",
     ),
 ]
+Seed = Annotated[int | None, typer.Option(help="Random seed (default 0). N-grams use no random numbers.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -88,7 +89,6 @@ Optimizer = Annotated[str | None, _neural("adamw (the default), adam, sgd or nt-
 Schedule = Annotated[
     str | None, _neural("Learning rate schedule: constant, step, cosine (the default), plateau or one-cycle.")
 ]
-Valid = Annotated[str | None, _neural("Text to validate on. Default: the valid part of the corpus.")]
 Unfreeze = Annotated[
     bool,
     typer.Option(
@@ -101,6 +101,7 @@ LayerDecay = Annotated[
     float | None,
     _neural("Multiply the learning rate by this from each layer to the one below it, from the head down: 0.38."),
 ]
+Valid = Annotated[str | None, _neural("Text to validate on. Default: the valid part of the corpus.")]
 Split = Annotated[
     str | None,
     _neural(
@@ -120,7 +121,8 @@ Arpa = Annotated[Path | None, _ngram("Also write the n-gram model to this ARPA f
 
 MinCount = Annotated[int | None, _of_text("Tokens seen less often than this become <unk> (default 2).")]
 Vocabulary = Annotated[
-    int | None, _of_text("Largest vocabulary to keep; for bpe, how many pieces to learn (default 4096).")
+    int | None,
+    _of_text("Largest vocabulary to keep; for bpe, wordpiece and unigram, how many pieces to learn (default 4096)."),
 ]
 Context = Annotated[str | None, _of_text("line: each line starts afresh. stream: the context runs on across lines.")]
 Lower = Annotated[bool, _of_text("Convert the text to lower case.", "--lower")]
@@ -129,3 +131,6 @@ KeepLicence = Annotated[
     bool, _of_text("Keep Project Gutenberg's header and licence in your own files.", "--keep-licence")
 ]
 Wrapped = Annotated[bool, _of_text("Keep the line breaks of hard-wrapped prose in your own files.", "--wrapped")]
+KeepMarkup = Annotated[
+    bool, _of_text("Read HTML, Markdown and subtitles as they are, markup and times with them.", "--keep-markup")
+]

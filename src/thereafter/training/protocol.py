@@ -18,9 +18,10 @@ from thereafter.errors import EmptyCorpusError, OptionError, SourceError
 from thereafter.runs.folder import FORMAT
 from thereafter.runs.journal import Journal
 from thereafter.runs.writer import RunWriter
+from thereafter.text import scripts
 from thereafter.text.batches import IdArray
 from thereafter.text.encoded import encode_source, fit_source
-from thereafter.text.pretokenised_finding import find_style
+from thereafter.text.pretokenised_finding import find_style, style_of_run
 from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.base import Tokenizer
@@ -29,8 +30,8 @@ from thereafter.training.kinds import MODELS, About, ModelKind, Trained, Trainin
 from thereafter.training.options import Sorted, TextSettings
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.split import split_texts
-
 from thereafter.training.starting import Start
+
 __all__ = ["TextSettings", "find_texts", "part_of", "run_name", "tokenize", "train"]
 
 LEAST_TOKENS = 16
@@ -89,8 +90,8 @@ def train(
     valid: Texts | None = None,
     split: str | None = None,
     warnings: Sequence[str] = (),
-) -> Trained:
     start: Start | None = None,
+) -> Trained:
     """Train a model of the named kind on the training part of the texts.
 
     Kinds that are trained step by step are saved to the run folder `out` as they go, if it is given; others are left to
@@ -111,20 +112,25 @@ def train(
     context = choose_context(kind, tokenizer, texts, text, training)
     about = measure(kind, tokenizer, ids, validation, context, source.name)
     settings, training, chosen = kind.complete(options.model, training, about)
+    if start is not None:
+        notes += [f"going on with the weights of {start.folder}"]
+        notes += starting.unknown_note(tokenizer, [ids, validation], start.folder)
+    if text.tokens is None:
+        notes += _script_note(tokenizer)
     notes += [*chosen, *warnings]
     config: Table = {
         "format": FORMAT,
         "model": model,
         "source": describe_source(texts, source) | roles.describe_training(source),
-        "text": asdict(text) | {"tokens": tokenizer.name, "context": context, "style": _style(source)},
+        "text": asdict(text) | {"tokens": tokenizer.name, "context": context, "style": _style(source, start)},
         model: toml.as_table(settings),
+        **({} if start is None else {starting.TABLE: start.describe()}),
     }
     figures: Table = {
         "tokens": len(ids),
         "vocabulary": len(tokenizer.vocabulary),
         "seconds_tokenizing": round(time.perf_counter() - began, 3),
     }
-        **({} if start is None else {starting.TABLE: start.describe()}),
     if notes:
         figures["notes"] = notes
     writer, journal = None, Journal()
@@ -158,9 +164,10 @@ def run(kind: ModelKind, job: TrainingJob, config: Table, texts: Texts) -> Train
     return Trained(model, job.tokenizer, config, job.journal.lines, texts)
 
 
-def _style(source: Source) -> Table:
+def _style(source: Source, start: Start | None) -> Table:
     """How the training text was written, as a plain table; empty for text as people write it."""
-    style = find_style(source.chunks())
+    begun = None if start is None else start.trained
+    style = find_style(source.chunks()) if begun is None else style_of_run(begun.config, begun.tokenizer)
     return {} if style is None else style.to_table()
 
 
@@ -215,6 +222,16 @@ def measure(kind: ModelKind, tokenizer: Tokenizer, ids: IdArray, valid: IdArray,
     return About(len(ids), len(valid), len(tokenizer.vocabulary), tokenizer.name, context, longest)
 
 
+def _script_note(tokenizer: Tokenizer) -> list[str]:
+    """What to try for a text without spaces between words, where the tokenizer was not chosen by the user."""
+    vocabulary = tokenizer.vocabulary
+    if tokenizer.name != "prose" or vocabulary.counts is None:
+        return []
+    forms = zip(tokenizer.ordinary_forms, vocabulary.counts[len(tokenizer.reserved) :], strict=True)
+    note = scripts.advice(scripts.share_of_characters(forms))
+    return [] if note is None else [note]
+
+
 def describe_source(texts: Texts, source: Source) -> Table:
     """What the configuration says of the text, so that it can be found again."""
     return {"name": texts.name, "part": source.name, "detail": texts.detail, "sha256": source.fingerprint()}
@@ -225,9 +242,10 @@ def describe_validation(parts: Texts, valid: Texts | None, split: str | None) ->
     held_out = parts.parts["valid"]
     about: Table = {"valid": held_out.name, "valid_sha256": held_out.fingerprint(), "split": split}
     train = part_of(parts, "train")
-    about |= {"files": _files(parts.name, train), "formed": train.forming is not None}
+    about |= {"files": _files(parts.name, train), "formed": train.forming is not None, "column": train.column}
     if valid is not None:
         about |= {"valid_source": valid.name, "valid_files": _files(valid.name, held_out)}
+        about |= {"valid_column": held_out.column}
     return about
 
 

@@ -57,10 +57,11 @@ def find_again(config: Table, folder: Path) -> Texts:
     about, how = config["source"], config["text"]
     settings = TextSettings.of_config(how)
     forming = settings.forming if about.get("formed") else None
-    texts = _texts(str(about["name"]), about.get("files"), settings, forming, folder)
+    texts = _texts(str(about["name"]), about.get("files"), settings, forming, folder, about.get("column"))
     valid = None
     if "valid_source" in about:
-        valid = _texts(str(about["valid_source"]), about.get("valid_files"), settings, forming, folder)
+        column = about.get("valid_column")
+        valid = _texts(str(about["valid_source"]), about.get("valid_files"), settings, forming, folder, column)
     parts, _ = protocol.hold_out(texts, valid, about.get("split"), needed=True)
     for part, key in (("train", "sha256"), ("valid", "valid_sha256")):
         source = protocol.part_of(parts, part)
@@ -72,7 +73,14 @@ def find_again(config: Table, folder: Path) -> Texts:
     return parts
 
 
-def _texts(name: str, files: list[str] | None, settings: TextSettings, forming: Forming | None, folder: Path) -> Texts:
+def _texts(
+    name: str,
+    files: list[str] | None,
+    settings: TextSettings,
+    forming: Forming | None,
+    folder: Path,
+    column: str | None,
+) -> Texts:
     if files is None:
         return protocol.find_texts(name, None, settings)
     if not files:
@@ -81,7 +89,7 @@ def _texts(name: str, files: list[str] | None, settings: TextSettings, forming: 
             "try training again from a file"
         )
     paths = tuple(Path(str(file)) for file in files)
-    source = Source(name, paths, encoding=settings.encoding, forming=forming)
+    source = Source(name, paths, encoding=settings.encoding, forming=forming, column=column)
     missing = next((path for path in source.files if not is_file(path)), None)
     if missing is not None:
         raise SourceError(
