@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import Encoding, app, writable
+from thereafter.cli.app import AsWritten, Encoding, app, writable
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.config import Table
 from thereafter.errors import OptionError
@@ -59,6 +59,7 @@ def predict(
         bool, typer.Option("--keep-licence", help="Keep Project Gutenberg's header and licence of a file.")
     ] = False,
     encoding: Encoding = None,
+    as_written: AsWritten = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
     score: Annotated[
@@ -87,7 +88,7 @@ def predict(
     if tabled and (explain or trace):
         raise OptionError("--explain and --trace take texts, and print no table; leave out --in, --out, --csv, --json")
     options: Table = {} if beam is None else {"beam": beam}
-    model = load_task(run)
+    model = load_task(run, as_written=as_written)
     if score is not None:
         typer.echo(model.score(score, **options))
     elif trace is not None:

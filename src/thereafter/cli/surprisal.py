@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import ArpaTokens, Encoding, app, load
+from thereafter.cli.app import ArpaTokens, AsWritten, Encoding, app, load
 from thereafter.cli.score import (
     Cache,
     CacheDecay,
@@ -65,6 +65,7 @@ def surprisal(
     part: Part = None,
     encoding: Encoding = None,
     tokens: ArpaTokens = "word",
+    as_written: AsWritten = False,
     by: Annotated[str, typer.Option(help="What a row is: word, token, sentence or line.")] = "word",
     detail: Annotated[
         bool, typer.Option("--detail", help="Add rank, entropy, context and the likeliest tokens.")
@@ -107,6 +108,8 @@ def surprisal(
         raise OptionError(f"--top is {top} and --detail is off; add --detail")
     names, source = _split(runs, text)
     models = _load(names, tokens, mix or [], weights, tune)
+    for lm in models:
+        lm.as_written = as_written
     cache_settings = {"size": cache_size, "weight": cache_weight, "theta": cache_theta, "decay": cache_decay}
     table = thereafter.surprisal(
         models,

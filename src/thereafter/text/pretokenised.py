@@ -130,7 +130,8 @@ class WritingStyle(Habits):
     @classmethod
     def from_table(cls, table: Mapping[str, object]) -> WritingStyle:
         """The style of `to_table`; FormatError for anything else."""
-        usual, values = asdict(cls()), {}
+        usual = asdict(cls())
+        values: dict[str, object] = {}
         for name, value in table.items():
             plain = tuple(map(str, value)) if isinstance(value, list | tuple) else value
             if name not in usual or type(plain) is not type(usual[name]):
@@ -139,7 +140,7 @@ class WritingStyle(Habits):
                     "later version; try training again"
                 )
             values[name] = plain
-        return cls(**values)
+        return replace(cls(), **values)
 
     def __str__(self) -> str:
         """In words, for a user."""
