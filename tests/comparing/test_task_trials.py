@@ -117,3 +117,26 @@ def test_standard_input_is_refused_and_an_empty_choice_is_no_choice(tagged: Path
         thereafter.compare("-", task="tag", **SMALL)
     with pytest.raises(OptionError, match="no models to compare"):
         thereafter.compare(str(tagged), models=[])
+
+
+@pytest.mark.parametrize(
+    ("task", "line", "figures"),
+    [
+        ("classify", "{label}\tthe film was {word}\n", {"accuracy", "macro_f1"}),
+        ("translate", "the {word} film ran {label}\tle film {word} {label} .\n", {"exact", "bleu", "chrf"}),
+    ],
+)
+def test_differences_are_those_of_the_figures(tmp_path: Path, task: str, line: str, figures: set[str]):
+    words = [
+        (word, label) for label, several in (("good", "fine great"), ("poor", "dull bad")) for word in several.split()
+    ]
+    path = tmp_path / "examples.tsv"
+    path.write_text("".join(line.format(word=w, label=k) for w, k in words * 120), encoding="utf-8")
+    models = {"two": {"hidden": 2}, "twelve": {"hidden": 12}}
+    compared = thereafter.compare(path, task=task, models=models, seeds=1, epochs=2)
+    assert {one.figure for one in compared.differences} == figures
+    by_name = {trial.name: trial.figures for trial in compared.trials}
+    for one in compared.differences:
+        assert one.difference.value == pytest.approx(by_name[one.better][one.figure] - by_name[one.other][one.figure])
+        assert one.difference.low <= one.difference.value <= one.difference.high
+        assert str(one) in compared.table()
