@@ -138,8 +138,11 @@ def read_again(about: Table, run: Path) -> Start:
 
 
 def _sha256(run: Path) -> str:
+    digest = hashlib.sha256()
     with open_plain(run / files.WEIGHTS) as weights:
-        return hashlib.file_digest(weights, "sha256").hexdigest()
+        while block := weights.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def unknown_note(tokenizer: Tokenizer, ids: Iterable[IdArray], run: Path) -> list[str]:
