@@ -21,7 +21,7 @@ def chinese(sentences: int) -> str:
 
 
 def test_chinese_is_known_and_the_user_hears_of_other_tokens() -> None:
-    lm = thereafter.train(text=chinese(300), model="rnn", hidden=8, layers=1, epochs=1, device="cpu")
+    lm = thereafter.train(text=chinese(300), order=2)
     score = lm.score(text=chinese(20))
     assert score.unknown == 0
     assert score.tokens == len(chinese(20))
@@ -31,7 +31,7 @@ def test_chinese_is_known_and_the_user_hears_of_other_tokens() -> None:
 
 def test_no_note_where_tokens_were_chosen_or_words_have_spaces() -> None:
     for options in ({"text": chinese(300), "tokens": "prose"}, {"text": "the cat sat on the mat.\n" * 90 + chinese(3)}):
-        lm = thereafter.train(model="rnn", hidden=8, layers=1, epochs=1, device="cpu", **options)
+        lm = thereafter.train(order=2, **options)
         notes = [str(note) for line in lm.log for note in line.get("notes", [])]
         assert not any("--tokens bpe" in note for note in notes)
 
@@ -43,7 +43,7 @@ MIXED = st.text(
 
 
 @pytest.mark.parametrize("which", [name for name in TOKENIZERS if name != "word"])
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(text=MIXED, border=st.integers(0, 80))
 def test_mixed_scripts_come_back_whole_and_in_pieces(which: str, text: str, border: int) -> None:
     options = {} if which in ("byte", "unigram") else {"min_count": 1}

@@ -9,8 +9,8 @@ scripts       scripts without spaces between words: their characters
 tokenizers/   text to ids and back, seven kinds; vocabulary: the forms and their ids; counting: forms in bounded memory
 spaces        where words end: at white space and at line ends
 sentences     running text cut into sentences by rules, each with its place; written: into words too; conllu_write
-pretokenised  how a pre-tokenised corpus was written (`WritingStyle`), plain text in that form; pretokenised_finding finds
-              it, _words cuts words, _restoring writes generated text as people write, _habits are the facts
+pretokenised  how a pre-tokenised corpus was written (`WritingStyle`), plain text in that form; pretokenised_finding
+              finds it, _words cuts words, _restoring writes generated text as people write, _habits are the facts
 spelling      what an unknown form costs in nats
 encoded       the ids of a whole source, in memory or in a mapped file of the cache
 batches       from a long array of ids to batches of inputs and targets

@@ -68,6 +68,6 @@ def advice(share: float) -> str | None:
     if share <= MANY:
         return None
     return (
-        f"{share:.0%} of the text is in a script without spaces between words: each character is a token; "
+        f"{100 * share:.0f} % of the text is in a script without spaces between words: each character is a token; "
         "--tokens bpe learns pieces of several characters, --tokens char takes every character alike"
     )

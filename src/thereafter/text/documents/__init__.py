@@ -31,7 +31,7 @@ from thereafter.text.reading import check_encoding
 __all__ = ["document_format", "read_document"]
 
 
-class _Reader(Protocol):
+class _DocumentReader(Protocol):
     def __call__(
         self, path: Path, *, encoding: str | None, advance: Callable[[float], None] | None
     ) -> Iterator[str]: ...
@@ -76,7 +76,7 @@ def read_document(
 
         return read_chunks(path, encoding=encoding, advance=advance)
     module, _, function = _READERS[name].partition(":")
-    reader: _Reader = vars(import_module(f"{_ROOM}.{module}"))[function]
+    reader: _DocumentReader = vars(import_module(f"{_ROOM}.{module}"))[function]
     return reader(Path(path), encoding=check_encoding(encoding), advance=advance)
 
 

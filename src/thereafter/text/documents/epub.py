@@ -26,7 +26,7 @@ def read_epub(path: Path, *, encoding: str | None, advance: Callable[[float], No
         for name in _chapters(path, archive):
             content = archive.read(name)
             chosen = encoding or declared_encoding(content[:1024])
-            yield from text_of_html(read_chunks(_Named(content, f"{name} in {path}"), encoding=chosen))
+            yield from text_of_html(read_chunks(_ChapterFile(content, f"{name} in {path}"), encoding=chosen))
 
 
 def chapters_of(path: Path) -> list[str]:
@@ -35,7 +35,7 @@ def chapters_of(path: Path) -> list[str]:
         return _chapters(path, archive)
 
 
-class _Named(io.BytesIO):
+class _ChapterFile(io.BytesIO):
     """Bytes with a name for errors."""
 
     def __init__(self, content: bytes, name: str) -> None:

@@ -48,10 +48,10 @@ def text_of_markdown(lines: Iterable[str]) -> Iterator[str]:
     >>> "".join(text_of_markdown(["# A *title*", "", "so", "[long](there.html)", "- `x_1`"]))
     'A title\\nso long\\nx_1\\n'
     """
-    return _Reader().read(_without_comments(_without_front_matter(lines)))
+    return _MarkdownReader().read(_without_comments(_without_front_matter(lines)))
 
 
-class _Reader:
+class _MarkdownReader:
     """Walks the lines and keeps what the block at hand needs."""
 
     def __init__(self) -> None:

@@ -44,9 +44,9 @@ def _cue(block: list[str]) -> Iterator[str]:
     if not times:
         return
     for begin, end in zip(times, [*times[1:], None], strict=True):  # files without blank lines have several cues here
-        said = block[begin + 1 : end]
-        if end is not None and said and said[-1].strip().isdecimal():
-            said = said[:-1]  # the number of the next cue
-        text = " ".join(" ".join(html.unescape(_TAGS.sub("", line)).split()) for line in said).strip()
+        lines = block[begin + 1 : end]
+        if end is not None and lines and lines[-1].strip().isdecimal():
+            lines = lines[:-1]  # the number of the next cue
+        text = " ".join(" ".join(html.unescape(_TAGS.sub("", line)).split()) for line in lines).strip()
         if text:
             yield text + "\n"
