@@ -4,8 +4,9 @@
 
 Prompts are lines of the test part, cut inside a word: the first two letters of it are typed. A completion is
 `lm.complete(prompt)`. The model's share is reading the context and predicting once, `lm.distribution(context)`. What is
-beyond it is asked to stay below 2 ms over 10,000 words. An LSTM has fresh weights: its speed does not depend on them.
-Figures are medians over all prompts of medians over rounds. Exit code 1 if one is missed.
+beyond it is timed with that prediction made already, and is asked to stay below 2 ms over 10,000 words. An LSTM has
+fresh weights: its speed does not depend on them. Figures are medians over all prompts of medians over rounds. Exit code
+1 if one is missed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from statistics import median
 
@@ -21,6 +22,7 @@ import torch
 
 import thereafter
 from report import Report, machine
+from thereafter.models.base import Ids, Logs, State
 from thereafter.models.build import build, settings_of
 from thereafter.training.kinds import Trained
 
@@ -81,24 +83,45 @@ def with_lstm(lm: thereafter.LanguageModel) -> thereafter.LanguageModel:
     return thereafter.LanguageModel(Trained(net, lm.tokenizer, {**lm.config, "model": "lstm"}))
 
 
+class Remembered:
+    """A model that has made its one prediction already: what a completion costs with it is beyond the model's share."""
+
+    def __init__(self, lm: thereafter.LanguageModel, context: str) -> None:
+        self.vocabulary_size = lm.tokenizer.size
+        self._state = lm.state_after(lm.encode(context))
+        self._logp_BV = lm.model.predict(self._state)
+
+    def start(self, batch: int) -> State:
+        return self._state
+
+    def read(self, tokens_BT: Ids, state: State) -> State:
+        return state
+
+    def predict(self, state: State) -> Logs:
+        return self._logp_BV
+
+
 def time_completions(
     report: Report, name: str, lm: thereafter.LanguageModel, prompts: list[str], rounds: int, required: bool
 ) -> None:
-    """Time whole completions and, in turns with them, the model's own share."""
-    whole, own = [], []
+    """Time whole completions and, in turns with them, the model's own share and what is beyond it."""
+    whole, own, beyond, covered = [], [], [], []
     for prompt in prompts:
         context = prompt[: -TYPED - 1]
-        lm.complete(prompt)
-        pairs = [(elapsed(lm.complete, prompt), elapsed(lm.distribution, context)) for _ in range(rounds)]
-        whole.append(median(pair[0] for pair in pairs))
-        own.append(median(pair[1] for pair in pairs))
-    beyond = median(all_of_it - share for all_of_it, share in zip(whole, own, strict=True))
-    covered = median(lm.complete(prompt).covered for prompt in prompts)
+        covered.append(lm.complete(prompt).covered)
+        turns = [(lm.complete, prompt), (lm.distribution, context)]
+        if required:
+            known = thereafter.LanguageModel(replace(lm.trained, model=Remembered(lm, context)))
+            known.complete(prompt)  # the words are put into order once
+            turns.append((known.complete, prompt))
+        taken = [[elapsed(work, text) for work, text in turns] for _ in range(rounds)]
+        for times, column in zip((whole, own, beyond), zip(*taken, strict=True), strict=False):
+            times.append(median(column))
     size = f"{lm.tokenizer.size:,} {name.split(',')[0]} tokens"
-    report.add(f"{name}: a completion, ms", median(whole), beside=f"{size}, {covered:.0%} covered")
+    report.add(f"{name}: a completion, ms", median(whole), beside=f"{size}, {median(covered):.0%} covered")
     report.add(f"{name}: the model's own prediction, ms", median(own))
     if required:
-        report.add(f"{name}: beyond it, ms", beyond, MOST_MS, at_least=False)
+        report.add(f"{name}: beyond it, ms", median(beyond), MOST_MS, at_least=False)
 
 
 def elapsed(work: Callable[[str], object], text: str) -> float:

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -379,3 +380,10 @@ def test_a_completer_is_made_once_for_a_tokenizer():
     lm = trained("prose")
     once = completer_of(lm.tokenizer)
     assert complete(lm.model, lm.tokenizer, "the mon", completer=once) == lm.complete("the mon")
+
+
+def test_the_page_about_completion_runs_as_it_stands(capsys: pytest.CaptureFixture[str]):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "completion.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(block, "docs/completion.md", "exec"), {})  # noqa: S102, our own page
+    assert "('monster', 'ster')" in capsys.readouterr().out

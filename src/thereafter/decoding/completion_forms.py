@@ -51,14 +51,14 @@ class FormCompleter:
         """Where the words that begin so stand in alphabetical order."""
         low = bisect_left(self._forms, begun)
         high = bisect_right(self._forms, begun, lo=low, key=lambda form: form[: len(begun)])
-        places = np.arange(low, high)
-        if begun.strip():
+        places: NDArray[np.int64] = np.arange(low, high)
+        if begun.strip() or self._prose is None:
             return places
-        places = places[self._words[low:high]]
-        if begun or self._prose is None:
-            return places
-        bare = [not self._forms[place].startswith(" ") for place in places.tolist()]
-        return places[np.array(bare, dtype=bool)]
+        words: NDArray[np.int64] = places[self._words[low:high]]
+        if begun:
+            return words
+        bare = [place for place in words.tolist() if not self._forms[place].startswith(" ")]
+        return np.array(bare, dtype=np.int64)
 
 
 def _completion(form: str, typed: Typed, p: float) -> Completion:

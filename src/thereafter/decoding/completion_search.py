@@ -205,7 +205,8 @@ class _WordSearch(Generic[S]):
         if self._typed.strip():
             return covering
         read = [read_beginning(spelled + self._index.spelled[piece], self._spaced) for piece in covering.tolist()]
-        return covering[np.array([begun.word != "" or not begun.ended for begun in read], dtype=bool)]
+        words: NDArray[np.int64] = covering[[begun.word != "" or not begun.ended for begun in read]]
+        return words
 
     def _least(self, k: int) -> float:
         """The probability below which a beginning is of no interest."""
@@ -245,4 +246,5 @@ class _WordSearch(Generic[S]):
             heapq.heappush(self._queue, (-float(fork.logp[rank]), next(self._number), fork, rank))
 
     def _predict(self, state: S) -> NDArray[np.float64]:
-        return np.asarray(self._model.predict(state))[0].astype(np.float64)
+        logp_V: NDArray[np.float64] = np.asarray(self._model.predict(state))[0].astype(np.float64)
+        return logp_V
