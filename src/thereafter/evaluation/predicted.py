@@ -26,7 +26,7 @@ TOP = 3
 
 
 @dataclass(frozen=True)
-class Predicted:
+class TokenPredictions:
     """`rank_T`: 1 where no token was likelier. `entropy_T`: of the whole prediction, in bits. `top_TK`, `p_TK`: the
     likeliest tokens and their probabilities. `context_T`: how many tokens it was made from, `<s>` counted; for an
     n-gram those of the longest known n-gram that ends with the token."""
@@ -43,7 +43,7 @@ def check_top(top: int) -> None:
         raise OptionError(f"top is {top}; expected 0 or more alternatives; try top={TOP}")
 
 
-def read_predictions(model: AnyModel, ids_T: Ids, top: int = TOP) -> Predicted:
+def read_predictions(model: AnyModel, ids_T: Ids, top: int = TOP) -> TokenPredictions:
     """Read tokens from the start of a text, with the whole prediction before each."""
     check_top(top)
     ranks, entropies, tops, shares, at = [], [], [], [], 0
@@ -59,7 +59,7 @@ def read_predictions(model: AnyModel, ids_T: Ids, top: int = TOP) -> Predicted:
             shares.append(np.exp(np.take_along_axis(logp_PV, likeliest[:, :top], axis=1).astype(np.float64)))
             at += len(logp_PV)
             advance(len(logp_PV))
-    return Predicted(
+    return TokenPredictions(
         np.concatenate(ranks), np.concatenate(entropies), np.concatenate(tops), np.concatenate(shares), context_T
     )
 

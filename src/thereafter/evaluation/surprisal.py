@@ -13,86 +13,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
 from thereafter.evaluation.aligning import align_units
-from thereafter.evaluation.predicted import Predicted
 from thereafter.evaluation.surprisal_measurement import as_measurement
-from thereafter.evaluation.text_units import LINE_END, TextUnits, check_unit, cut_units, words_alone
-from thereafter.evaluation.token_costs import TokenCosts
+from thereafter.evaluation.text_reading import TextReading
+from thereafter.evaluation.text_units import LINE_END, TextUnits, check_unit
 from thereafter.inspection.drawing import DrawnFigure
 from thereafter.inspection.measurement import Measurement
 from thereafter.tabular import Row, Tabular
-from thereafter.text.spaces import Places, code_points, is_space
-from thereafter.text.tokenizers.base import Tokenizer
 
 Floats = NDArray[np.float64]
 _BITS = 1 / math.log(2)
 SHOWN_END = "\\n"
 """How a line end is written in a table."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A text as one model read it.
-
-    `model` and `text` are names. `predicted` is None unless it was asked for. `notes`: what makes it another reading
-    than that of one plain model, and what to be careful about. `written`: the text before it was brought into the
-    form of a pre-tokenised corpus, whose words are then the units; "" where nothing was changed.
-    """
-
-    model: str
-    text: str
-    tokenizer: Tokenizer
-    context: str
-    costs: TokenCosts
-    predicted: Predicted | None = None
-    notes: tuple[str, ...] = ()
-    written: str = ""
-
-    @property
-    def nats(self) -> float:
-        """The sum of -log p over all tokens: that of the score."""
-        return float(self.costs.nats_T.sum())
-
-    @property
-    def spelling_nats(self) -> float:
-        return float(self.costs.spelling_T.sum())
-
-    @cached_property
-    def places_T(self) -> Places:
-        return self.costs.places()
-
-    def units(self, by: str) -> TextUnits:
-        """The text in words, tokens, sentences or lines."""
-        if by == "token":
-            newlines = np.flatnonzero(code_points(self.costs.text) == ord(LINE_END))
-            lines_T = 1 + np.searchsorted(newlines, self.places_T)
-            return TextUnits(self.pieces(), lines_T, np.arange(len(self.costs.ids) + 1))
-        units = cut_units(self.costs.text, self.places_T, by, sentence_a_line="line" in self.context)
-        if by == "word" and self.written and _lines(self.written) == _lines(self.costs.text):
-            return align_units([units, words_alone(self.written)])[0]
-        return units
-
-    def pieces(self) -> list[str]:
-        """The text of each token."""
-        distinct, which_T = np.unique(self.costs.ids, return_inverse=True)
-        texts = [self.tokenizer.piece(number) for number in distinct.tolist()]
-        return [texts[number] for number in which_T.tolist()]
-
-    def decisive(self, units: TextUnits) -> Places:
-        """The first token of each unit that is not white space alone; the number of tokens where a unit has none."""
-        blank_T = is_space(code_points(self.costs.text)[self.places_T])
-        steps = np.arange(len(blank_T))
-        solid = np.append(np.where(blank_T, len(blank_T), steps), len(blank_T))
-        first = units.first_U1[:-1]
-        chosen = np.minimum.reduceat(solid, first)
-        chosen = np.where(chosen < units.first_U1[1:], chosen, first)
-        return np.where(first == units.first_U1[1:], len(blank_T), chosen)
 
 
 @dataclass(frozen=True)
@@ -102,7 +39,7 @@ class Surprisals(Tabular):
     `by` is "word", "token", "sentence" or "line". `units` has the same units for every reading.
     """
 
-    readings: tuple[Reading, ...]
+    readings: tuple[TextReading, ...]
     by: str
     units: tuple[TextUnits, ...]
 
@@ -138,7 +75,7 @@ class Surprisals(Tabular):
 
     def measurement(self) -> Measurement:
         """The same as named arrays, to be saved as `.npz` and drawn."""
-        return as_measurement(self)
+        return as_measurement(self.readings, self.units, self.by)
 
     def figure(self, **options: object) -> DrawnFigure:
         """The text in the colours of its surprisal."""
@@ -180,7 +117,7 @@ class Surprisals(Tabular):
         return columns
 
 
-def tabulate(readings: Sequence[Reading], by: str = "word") -> Surprisals:
+def tabulate(readings: Sequence[TextReading], by: str = "word") -> Surprisals:
     """Readings of one text side by side; models of different tokens meet at the words as they are written."""
     check_unit(by)
     if not readings:
@@ -201,18 +138,13 @@ def tabulate(readings: Sequence[Reading], by: str = "word") -> Surprisals:
     return Surprisals(tuple(readings), by, tuple(units))
 
 
-def _lines(text: str) -> int:
-    """Lines of a text; a last one counts with or without its newline."""
-    return text.removesuffix(LINE_END).count(LINE_END)
-
-
 def _token_cells(pieces: list[str], units: TextUnits) -> list[str]:
     shown = [piece.replace(LINE_END, SHOWN_END) for piece in pieces]
     spans = zip(units.first_U1[:-1].tolist(), units.first_U1[1:].tolist(), strict=True)
     return ["|".join(shown[begin:end]) for begin, end in spans]
 
 
-def _predicted_columns(reading: Reading, units: TextUnits) -> dict[str, Sequence[object]]:
+def _predicted_columns(reading: TextReading, units: TextUnits) -> dict[str, Sequence[object]]:
     """Those of the prediction before the first token of each unit that is not white space alone."""
     predicted = reading.predicted
     if predicted is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from thereafter.evaluation.predicted import check_top, read_predictions
-from thereafter.evaluation.surprisal import Reading
 from thereafter.evaluation.switches import Switches
+from thereafter.evaluation.text_reading import TextReading
 from thereafter.evaluation.token_costs import read_costs
 from thereafter.models.base import NOT_NORMALISED, is_normalised
 from thereafter.text.sources import Source
@@ -23,7 +23,7 @@ def read_surprisals(
     detail: bool = False,
     top: int = 3,
     name: str | None = None,
-) -> Reading:
+) -> TextReading:
     """What each token of a text costs; with `detail` what was predicted before each, too. `name` is the model's."""
     check_top(top)
     with mixing.switch_on(trained, switches, tune) as on:
@@ -35,7 +35,7 @@ def read_surprisals(
             roles.caveat(trained, text, tune),
             "" if is_normalised(on.model) else NOT_NORMALISED,
         ]
-    return Reading(
+    return TextReading(
         model=name or str(trained.config["model"]),
         text=text.name,
         tokenizer=trained.tokenizer,

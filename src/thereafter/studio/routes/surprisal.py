@@ -14,7 +14,7 @@ from thereafter.studio.answers.surprisal import SurprisalAnswer
 from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
 
 if TYPE_CHECKING:
-    from thereafter.evaluation.surprisal import Reading
+    from thereafter.evaluation.text_reading import TextReading
     from thereafter.language_model import LanguageModel
 
 router = make_router()
@@ -33,8 +33,8 @@ class SurprisalAsked(Asked):
 async def surprisal(asked: SurprisalAsked, visitor: TheVisitor) -> Response:
     """Surprisal of every word of a text under one model or two: bits, rank, entropy, alternatives."""
 
-    async def ask(name: str) -> Reading:
-        def read(lm: LanguageModel) -> Reading:
+    async def ask(name: str) -> TextReading:
+        def read(lm: LanguageModel) -> TextReading:
             from thereafter.studio.verbs import surprisal as verbs
 
             return verbs.read(lm, asked.text, asked.top, name=name)
@@ -45,7 +45,7 @@ async def surprisal(asked: SurprisalAsked, visitor: TheVisitor) -> Response:
     return reply(await run_in_threadpool(_answer, list(readings)))
 
 
-def _answer(readings: list[Reading]) -> bytes:
+def _answer(readings: list[TextReading]) -> bytes:
     from thereafter.studio.verbs import surprisal as verbs
 
     return as_json(verbs.surprisal(readings))

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from thereafter.evaluation.surprisal import Reading, Surprisals, tabulate
+from thereafter.evaluation.surprisal import Surprisals, tabulate
+from thereafter.evaluation.text_reading import TextReading
 from thereafter.language_model import LanguageModel
 from thereafter.studio.answers.surprisal import (
     AlternativeAnswer,
@@ -18,13 +19,13 @@ from thereafter.studio.answers.surprisal import (
 )
 
 
-def read(lm: LanguageModel, text: str, top: int, *, name: str = "") -> Reading:
+def read(lm: LanguageModel, text: str, top: int, *, name: str = "") -> TextReading:
     """A text as a model reads it, its predictions included; `name` is what the answer calls the model."""
     reading = lm.surprisal(text=text, detail=True, top=top).readings[0]
     return replace(reading, model=name or reading.model)
 
 
-def surprisal(readings: Sequence[Reading]) -> SurprisalAnswer:
+def surprisal(readings: Sequence[TextReading]) -> SurprisalAnswer:
     """Readings of one text side by side, word for word."""
     table = tabulate(readings, "word")
     return SurprisalAnswer(words=table.texts, models=[_of_model(table, number) for number in range(len(readings))])

@@ -1,0 +1,82 @@
+"""A text as one model read it: its tokens with their costs, and the units of the text that they make up.
+
+Shapes: T tokens, U units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from thereafter.evaluation.aligning import align_units
+from thereafter.evaluation.predicted import TokenPredictions
+from thereafter.evaluation.text_units import LINE_END, TextUnits, cut_units, words_alone
+from thereafter.evaluation.token_costs import TokenCosts
+from thereafter.text.spaces import Places, code_points, is_space
+from thereafter.text.tokenizers.base import Tokenizer
+
+
+@dataclass(frozen=True)
+class TextReading:
+    """A text as one model read it.
+
+    `model` and `text` are names. `predicted` is None unless it was asked for. `notes`: what makes it another reading
+    than that of one plain model, and what to be careful about. `written`: the text before it was brought into the
+    form of a pre-tokenised corpus, whose words are then the units; "" where nothing was changed.
+    """
+
+    model: str
+    text: str
+    tokenizer: Tokenizer
+    context: str
+    costs: TokenCosts
+    predicted: TokenPredictions | None = None
+    notes: tuple[str, ...] = ()
+    written: str = ""
+
+    @property
+    def nats(self) -> float:
+        """The sum of -log p over all tokens: that of the score."""
+        return float(self.costs.nats_T.sum())
+
+    @property
+    def spelling_nats(self) -> float:
+        return float(self.costs.spelling_T.sum())
+
+    @cached_property
+    def places_T(self) -> Places:
+        return self.costs.places()
+
+    def units(self, by: str) -> TextUnits:
+        """The text in words, tokens, sentences or lines."""
+        if by == "token":
+            newlines = np.flatnonzero(code_points(self.costs.text) == ord(LINE_END))
+            lines_T = 1 + np.searchsorted(newlines, self.places_T)
+            return TextUnits(self.pieces(), lines_T, np.arange(len(self.costs.ids) + 1))
+        units = cut_units(self.costs.text, self.places_T, by, sentence_a_line="line" in self.context)
+        if by == "word" and self.written and _lines(self.written) == _lines(self.costs.text):
+            return align_units([units, words_alone(self.written)])[0]
+        return units
+
+    def pieces(self) -> list[str]:
+        """The text of each token."""
+        distinct, which_T = np.unique(self.costs.ids, return_inverse=True)
+        texts = [self.tokenizer.piece(number) for number in distinct.tolist()]
+        return [texts[number] for number in which_T.tolist()]
+
+    def decisive(self, units: TextUnits) -> Places:
+        """The first token of each unit that is not white space alone; the number of tokens where a unit has none."""
+        blank_T = is_space(code_points(self.costs.text)[self.places_T])
+        steps = np.arange(len(blank_T))
+        solid = np.append(np.where(blank_T, len(blank_T), steps), len(blank_T))
+        first = units.first_U1[:-1]
+        chosen = np.minimum.reduceat(solid, first)
+        chosen = np.where(chosen < units.first_U1[1:], chosen, first)
+        return np.where(first == units.first_U1[1:], len(blank_T), chosen)
+
+
+def _lines(text: str) -> int:
+    """Lines of a text; a last one counts with or without its newline."""
+    return text.removesuffix(LINE_END).count(LINE_END)
