@@ -112,10 +112,13 @@ def test_pairs_come_in_one_file_or_two_and_in_either_direction(tmp_path: Path):
         thereafter.train([de, en], task="translate", **TINY)
 
 
-@pytest.mark.parametrize("tokens", ["prose", "word", "bpe", "char"])
+PIECES = ("bpe", "wordpiece", "unigram")
+
+
+@pytest.mark.parametrize("tokens", ["prose", "word", "bpe", "wordpiece", "unigram", "char"])
 def test_a_sentence_is_written_as_it_was_read(tokens: str):
     text = "Ein Mann, der (nicht) geht."
-    side = Wording.fit([text, text], tokens, min_count=1, vocabulary=280 if tokens == "bpe" else 0)
+    side = Wording.fit([text, text], tokens, min_count=1, vocabulary=280 if tokens in PIECES else 0)
     ids = side.encode(text)
     assert ids[-1] == 0
     assert side.decode(ids) == text
