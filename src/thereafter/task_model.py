@@ -19,7 +19,7 @@ from thereafter.tasks import TASKS, answering, baselines, finding, fitting, stor
 from thereafter.tasks.bodies import body_of
 from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.fitting import Fitted
-from thereafter.tasks.predictions import Predictions
+from thereafter.tasks.predictions import PredictionTable
 from thereafter.tasks.task import AnyTask, Measured
 from thereafter.terminal import show_progress
 from thereafter.training.options import TextSettings
@@ -79,7 +79,7 @@ class TaskModel:
         encoding: str | None = None,
         keep_licence: bool = False,
         **options: object,
-    ) -> Predictions:
+    ) -> PredictionTable:
         """Predict on a whole text, a source or `text=`: a table (`to_csv`, `to_pandas`, `to_conllu`).
 
         A tagger cuts the text into sentences and words (a row a word), unless it is `pretokenised`: then a line is a
@@ -94,7 +94,7 @@ class TaskModel:
             for note in form_notes(chosen):
                 progress.note(note)
             return answering.predictions(
-                self._fitted, chosen.chunks(), chosen.name, pretokenised=pretokenised, **options
+                self._fitted, chosen.chunks(), Path(chosen.name).name, pretokenised=pretokenised, **options
             )
 
     def tag(
@@ -106,7 +106,7 @@ class TaskModel:
         part: str | None = None,
         encoding: str | None = None,
         keep_licence: bool = False,
-    ) -> Predictions:
+    ) -> PredictionTable:
         """Tag a whole text, such as a book: see `tabulate`. `.to_conllu("book.conllu")` writes it as CoNLL-U."""
         if self.task.kind != "tagged":
             raise OptionError(f"the run holds the task {self.task.name!r}, which tags no words; try tabulate")

@@ -15,7 +15,7 @@ from toys import Shell, labelled, reversed_pairs
 import thereafter
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.tasks.lexicon import Lexicon
-from thereafter.tasks.predictions import Predictions
+from thereafter.tasks.predictions import PredictionTable
 from thereafter.tasks.tag_reading import habits_of, reader_of
 from thereafter.text.conll import read_tagged
 from thereafter.text.written import is_set_off, split_sentence, split_text
@@ -226,7 +226,7 @@ def test_any_task_has_a_table(tmp_path: Path):
     table = turner.tabulate(text="a b d\nk l\n", beam=2)
     assert [row["text"] for row in table.to_rows()] == ["a b d", "k l"]
     assert [row["answer"] for row in table.to_rows()] == turner.predict(["a b d", "k l"], beam=2)
-    assert isinstance(table, Predictions)
+    assert isinstance(table, PredictionTable)
     with pytest.raises(OptionError, match="without an option 'bream'"):
         turner.tabulate(text="a b", bream=2)
 

@@ -10,7 +10,7 @@ from thereafter.errors import EmptyCorpusError, OptionError, nearest
 from thereafter.models.task_net import Batched
 from thereafter.tasks import batching
 from thereafter.tasks.fitting import Fitted
-from thereafter.tasks.predictions import Predicted, Predictions
+from thereafter.tasks.predictions import PredictedRows, PredictionTable
 from thereafter.tasks.shown import Explained
 
 _ROWS, _PLACES = 64, 64 * 64  # examples at a time, padding included
@@ -28,7 +28,7 @@ def answers(fitted: Fitted, examples: Sequence[object], **options: object) -> li
 
 def predictions(
     fitted: Fitted, chunks: Iterable[str], name: str, *, pretokenised: bool = False, **options: object
-) -> Predictions:
+) -> PredictionTable:
     """The answers to all examples of a text, as a table."""
     task, net, codecs = fitted.task, fitted.net, fitted.codecs
     _check_options(fitted, options)
@@ -39,13 +39,13 @@ def predictions(
     if not examples:
         raise EmptyCorpusError(f"{name} holds nothing to predict on; expected text that is not empty")
 
-    def ask(batch: Batched, places: list[int]) -> Sequence[Predicted]:
+    def ask(batch: Batched, places: list[int]) -> Sequence[PredictedRows]:
         chosen = [examples[place] for place in places]
         return task.tabulate(net, batch, [texts[place] for place in places], chosen, codecs, options)
 
     items = _in_batches(fitted, examples, ask)
     choices, note = tuple(task.choices(codecs)), task.explain_probabilities(net)
-    return Predictions(tuple(items), name, task.numbered, choices, note)
+    return PredictionTable(tuple(items), name, task.numbered, choices, note)
 
 
 def _check_options(fitted: Fitted, options: Mapping[str, object]) -> None:

@@ -16,7 +16,7 @@ from thereafter.text.conllu_write import column_of, conllu_chunks
 CONLLU = ".conllu"
 
 
-class Predicted(Protocol):
+class PredictedRows(Protocol):
     """The answer to one example as rows of a table."""
 
     def rows(self) -> list[Row]:
@@ -80,13 +80,13 @@ class PlainPrediction:
 
 
 @dataclass(frozen=True)
-class Predictions(Tabular):
+class PredictionTable(Tabular):
     """The answers to all examples of a text, in order; `numbered` is the column that counts them.
 
     `name` is that of the text; `choices` are the tags or labels there are; `note` says what the probabilities are.
     """
 
-    items: tuple[Predicted, ...]
+    items: tuple[PredictedRows, ...]
     name: str = "text"
     numbered: str = "number"
     choices: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ def check_file(path: Path, kind: str | None = None) -> None:
         raise OptionError(f"{path.name!r} is CoNLL-U, which holds tags, and the run tags no words; try {path.stem}.csv")
 
 
-def summarise(items: Sequence[Predicted]) -> str:
+def summarise(items: Sequence[PredictedRows]) -> str:
     """How much was predicted, in words."""
     words = sum(len(one.words) for one in items if isinstance(one, TaggedWords))
     if words:

@@ -18,7 +18,7 @@ from thereafter.errors import OptionError
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.tasks.bodies import Body
 from thereafter.tasks.codecs import Codecs
-from thereafter.tasks.predictions import PlainPrediction, Predicted
+from thereafter.tasks.predictions import PlainPrediction, PredictedRows
 from thereafter.tasks.shown import Explained, Shown
 from thereafter.text.form import split_lines
 from thereafter.text.sources import TEXT_FILES
@@ -157,7 +157,7 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
 
     def tabulate(
         self, net: N, batch: X, texts: Sequence[str], examples: Sequence[E], codecs: C, options: Mapping[str, object]
-    ) -> Sequence[Predicted]:
+    ) -> Sequence[PredictedRows]:
         """The answer to every example of a batch as rows of a table; `texts` are the examples as they stood."""
         answers = self.answers_with(net, batch, codecs, options)
         return [

@@ -65,7 +65,7 @@ _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 
 
 @dataclass(frozen=True)
-class Sentence:
+class SentenceSpan:
     """A sentence as it stood: `text` is the whole text from `begin` to `end`, counted in characters."""
 
     text: str
@@ -85,7 +85,7 @@ def split_sentences(text: str, *, wrapped: bool = False) -> list[str]:
     return [sentence.text for sentence in find_sentences([text], wrapped=wrapped)]
 
 
-def find_sentences(chunks: Iterable[str], *, wrapped: bool = False) -> Iterator[Sentence]:
+def find_sentences(chunks: Iterable[str], *, wrapped: bool = False) -> Iterator[SentenceSpan]:
     """The sentences of a text that comes in pieces, which may end anywhere; at most a paragraph is in memory beside
     the piece at hand. `wrapped`: a line end is a space, and an empty line a border.
 
@@ -94,7 +94,7 @@ def find_sentences(chunks: Iterable[str], *, wrapped: bool = False) -> Iterator[
     """
     for paragraph, begin in _paragraphs(chunks, wrapped):
         for start, end in _spans(paragraph):
-            yield Sentence(paragraph[start:end], begin + start)
+            yield SentenceSpan(paragraph[start:end], begin + start)
 
 
 def _paragraphs(chunks: Iterable[str], wrapped: bool) -> Iterator[tuple[str, int]]:

@@ -83,7 +83,7 @@ def split_sentence(text: str, splitter: Splitter | None = None) -> WrittenSenten
     words: list[str] = []
     joined: list[bool] = []
     splitter.end_line()
-    for run, coming in zip(runs, [*runs[1:], ""], strict=True):
+    for run, coming in zip(runs, [*runs[1:], ""], strict=False):
         parts = splitter.split(run, coming)
         if "".join(parts) != run:  # nothing is lost of a text
             parts = (run,)
