@@ -106,6 +106,12 @@ def test_a_score_a_trace_and_what_was_generated():
     assert len(trace.table_of("top_log_prob").to_rows()) == trace["top_log_prob"].size
 
 
+def test_a_task_shows_its_facts():
+    shown = thereafter.load(Path(__file__).parent / "old_runs" / "tag" / "finished")._repr_html_()
+    assert "TaskModel tag" in shown
+    assert "<td>hidden</td>" in shown
+
+
 def columns(rows: list[Row]) -> set[tuple[str, ...]]:
     return {tuple(row) for row in rows}
 

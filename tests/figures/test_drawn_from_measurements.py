@@ -194,7 +194,7 @@ def test_a_trace_draws_what_it_has(trace: Trace):
     assert trace.figure().name == "gates"
     assert trace.figure("surprisal").name == "surprisal"
     attends = thereafter.load(OLD_RUNS / "transformer" / "finished").trace("the cat")
-    assert attends.figure().name == "attention"
+    assert attends.figure().name == "attention-heads"
     counted = thereafter.train(text="the cat sat\n" * 4, tokens="word", order=2).trace("the cat")
     drawn = counted.figure()
     assert drawn.name == "surprisal"

@@ -1,6 +1,7 @@
 """The command line. Every command calls the library; results go to standard output, notes and errors to standard error.
 
 app                 the application, and the arguments that commands share
+tables              the options --csv and --json, and printing rows
 train               `train`; train_options (its options and their help), train_report (what it prints)
 score, rank         scores of texts
 surprisal           bits of every word

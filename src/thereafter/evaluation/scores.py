@@ -20,7 +20,7 @@ from thereafter.errors import EmptyCorpusError
 from thereafter.evaluation.unknown import unknown_caution, unknown_share
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import NOT_NORMALISED, Logs, is_normalised
-from thereafter.tabular import Row, Tabular
+from thereafter.tabular import Row, Tabular, facts_html
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import MeasuredText, Tokenizer
 
@@ -91,6 +91,10 @@ class Score(Tabular):
     def to_rows(self) -> list[Row]:
         """One row with all figures, so that the scores of several texts can be put below each other."""
         return [self.as_dict()]
+
+    def _repr_html_(self) -> str:
+        """A figure a row."""
+        return facts_html(self.as_dict(), str(self))
 
     def __str__(self) -> str:
         about = (
