@@ -12,6 +12,7 @@ from thereafter.models.neural import NeuralModel
 from thereafter.models.state import NeuralState
 from thereafter.studio.answers.generation import LikelyAnswer, PieceAnswer
 from thereafter.studio.verbs.numbers import number, rows
+from thereafter.text.pretokenised_restoring import Restorer
 
 MOST_UNITS = 512
 """Units of a layer that are shown: more than a strip on a screen has pixels for."""
@@ -43,6 +44,8 @@ class GrowingText:
         self._state, self._forbidden = begin.state, begin.forbidden
         self._logp_V = np.asarray(lm.model.predict(begin.state))[0]
         self._written = Written(lm.tokenizer, last=prompt[-1:])
+        whole = lm.tokenizer.name == "word"
+        self._restorer = None if lm.style is None else Restorer(lm.style, prompt, whole=whole)
         self._rng = generators(seed, 1)[0]
         self.set(temperature, top_k)
 
@@ -61,11 +64,13 @@ class GrowingText:
         logp, self._state = self.lm.model.step(np.array([token]), self._state)
         self._logp_V = np.asarray(logp)[0]
         self.tokens += 1
-        return text
+        return text if self._restorer is None else self._restorer.add(text)
 
     def end(self) -> str:
         """The rest of the text, since no more tokens come: the bytes of a character that was not finished."""
         rest = "" if self.ended else self._written.end()
+        if self._restorer is not None:
+            rest = self._restorer.add(rest) + self._restorer.end()
         self.ended = True
         return rest
 
