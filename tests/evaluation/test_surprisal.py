@@ -92,7 +92,8 @@ def test_a_language_model_with_switches(switches: dict[str, Any], tmp_path: Path
         rows = table.to_rows()
         assert sum(row["bits"] for row in rows) * math.log(2) == pytest.approx(score.nats, **CLOSE)
         assert sum(row["spelling_bits"] for row in rows) * math.log(2) == pytest.approx(score.spelling_nats, **CLOSE)
-        assert table.readings[0].notes == tuple(filter(None, [score.switches, score.caveat]))
+        assert table.readings[0].notes[: bool(score.switches)] == tuple(filter(None, [score.switches]))
+        assert "of the words are unknown" in table.readings[0].notes[-1]
 
 
 def test_a_score_with_nothing_known_of_and_one_without_an_end() -> None:

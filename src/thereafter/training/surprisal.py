@@ -7,9 +7,11 @@ from dataclasses import replace
 from thereafter.evaluation.predicted import check_top, read_predictions
 from thereafter.evaluation.switches import Switches
 from thereafter.evaluation.text_reading import TextReading
-from thereafter.evaluation.token_costs import read_costs
+from thereafter.evaluation.token_costs import TokenCosts, read_costs
+from thereafter.evaluation.unknown import unknown_caution, unknown_share
 from thereafter.models.base import NOT_NORMALISED, is_normalised
 from thereafter.text.sources import Source
+from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training import mixing, roles
 from thereafter.training.kinds import Trained
 
@@ -34,6 +36,8 @@ def read_surprisals(
             mixing.describe_switches(trained, on, tune, text),
             roles.caveat(trained, text, tune),
             "" if is_normalised(on.model) else NOT_NORMALISED,
+            unknown_caution(_unknown_share(costs, trained.tokenizer)),
+            "" if text.rewriting is None else "the text was brought into the form of the training text",
         ]
     return TextReading(
         model=name or str(trained.config["model"]),
@@ -45,3 +49,9 @@ def read_surprisals(
         notes=tuple(filter(None, notes)),
         written="" if text.rewriting is None else replace(text, rewriting=None).text(),
     )
+
+
+def _unknown_share(costs: TokenCosts, tokenizer: Tokenizer) -> float:
+    """The share of unknown tokens; in `word` line ends are no words."""
+    ends = int((costs.ids == tokenizer.line_end_id).sum()) if tokenizer.name == "word" else 0
+    return unknown_share(int(costs.unknown_T.sum()), len(costs.ids) - ends)
