@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.training import optimizers
 from thereafter.training.layering import Layering
 from thereafter.training.settings import TrainingSettings
+from warm import Command
 
 WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "which", "old", "small", ".", "it", "was"]
 SMALL: dict[str, Any] = {"hidden": 8, "layers": 2, "batch": 4, "steps": 8, "epochs": 1, "log_every": 1}
@@ -143,7 +146,7 @@ def test_unknown_words_are_counted_loudly(run: Path, tmp_path: Path, other: Path
     assert note.endswith("try training anew")
 
 
-OPTIONS: dict[str, Any] = {**FIXED, "epochs": 4, "dropout": 0.3, "checkpoint_every": 4, "checkpoint_seconds": 0.0}
+OPTIONS: dict[str, Any] = {**FIXED, "epochs": 2, "dropout": 0.3, "checkpoint_every": 4, "checkpoint_seconds": 0.0}
 
 
 @pytest.mark.parametrize("extra", [{}, {"unfreeze": True, "layer_decay": 0.4}], ids=["plain", "by layer"])
@@ -169,6 +172,31 @@ def test_killed_before_its_first_checkpoint_it_asks_for_the_run(run: Path, other
         thereafter.resume(tmp_path / "second")
     (tmp_path / "gone").rename(tmp_path / "first")
     assert equal(thereafter.resume(tmp_path / "second"), whole)
+
+
+def test_really_killed_it_goes_on_without_the_run(run: Path, other: Path, tmp_path: Path):
+    shutil.copytree(run, tmp_path / "first")
+    words = ["--from", "first", "--epochs", "8", "--batch", "4", "--steps", "8", "--dropout", "0.3", "--unfreeze"]
+    words += ["--set", "checkpoint_every=5", "--set", "checkpoint_seconds=0"]
+
+    def start(*own: str) -> Command:
+        paths = [str(tmp_path / word) if word in ("first", "whole", "broken") else word for word in own]
+        return Command(["train", *paths], {"THEREAFTER_NUMBA": "0"}, 1)
+
+    together = [start(str(other), *words, "--out", name) for name in ("whole", "broken")]
+    give_up = time.monotonic() + 300
+    while not (tmp_path / "broken" / "state.safetensors").exists():
+        assert together[1].returncode is None, together[1].output()
+        assert time.monotonic() < give_up
+        time.sleep(0.001)
+    together[1].send_signal(signal.SIGKILL)
+    assert together[1].wait(300) == -signal.SIGKILL
+    assert together[0].wait(300) == 0, together[0].output()
+    shutil.rmtree(tmp_path / "first")
+    resumed = start("--resume", "broken")
+    assert resumed.wait(300) == 0, resumed.output()
+    ours, theirs = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "broken"))
+    assert ours == theirs
 
 
 def test_layers_are_unfrozen_from_the_head_down(run: Path, other: Path):

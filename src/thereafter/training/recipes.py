@@ -22,9 +22,12 @@ from thereafter.errors import FormatError, OptionError, SourceError, nearest
 from thereafter.training.kinds import MODELS
 from thereafter.training.starting import TABLE
 
-_SOURCE = ("name", "files", "split", "valid_source", "valid_files")
+_SOURCE = ("name", "files", "column", "split", "valid_source", "valid_files", "valid_column")
 _HASHES = ("text_sha256", "whole_text_sha256", "valid_text_sha256")
 _SAID_BY_A_RUN = ("valid_name", "part", "detail", "sha256", "valid", "valid_sha256", "formed", *_HASHES)
+
+_STYLE = ("text", "style")
+"""How the text of a run was written, which is found anew in whatever text the recipe is for."""
 
 
 @dataclass
@@ -59,8 +62,8 @@ def read_recipe(path: Path) -> Recipe:
     source = _table(path, "source", tables.pop("source", {}))
     for name in source.keys() - {*_SOURCE, *_SAID_BY_A_RUN}:
         raise FormatError(f"{path}: [source] has no {name!r}; {nearest(name, list(_SOURCE))}")
-    recipe.source = source.get("files") or source.get("name")
-    recipe.valid = source.get("valid_files") or source.get("valid_source")
+    recipe.source = _files(source.get("files"), source.get("column")) or source.get("name")
+    recipe.valid = _files(source.get("valid_files"), source.get("valid_column")) or source.get("valid_source")
     recipe.split = source.get("split")
     recipe.start_from = _table(path, TABLE, tables.pop(TABLE, {})).get("run")
     made = str(recipe.task or recipe.model)
@@ -68,8 +71,14 @@ def read_recipe(path: Path) -> Recipe:
     for table, values in tables.items():
         if table not in known:
             raise FormatError(f"{path}: a recipe for {made!r} has no {table!r}; {nearest(table, ['source', *known])}")
-        recipe.options |= {f"{table}.{name}": value for name, value in _table(path, table, values).items()}
+        own = {name: value for name, value in _table(path, table, values).items() if (table, name) != _STYLE}
+        recipe.options |= {f"{table}.{name}": value for name, value in own.items()}
     return recipe
+
+
+def _files(paths: list[str] | None, column: str | None) -> list[str] | None:
+    """Files as `train` takes them; of a table its column."""
+    return paths if not paths or column is None else [f"{path}:{column}" for path in paths]
 
 
 def parse_settings(spelled: Iterable[str]) -> Table:
