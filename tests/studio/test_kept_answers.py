@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import thereafter
-from thereafter.studio.routes.prediction import KEPT, Predictions, questions_of
+from thereafter.studio.routes.prediction import KEPT, KeptAnswers, questions_of
 from thereafter.studio.studio import Studio
 from thereafter.studio.verbs.prediction import predict
 from waiting import run_async
@@ -40,7 +40,7 @@ def test_an_answer_among_many_or_from_memory_is_the_one_alone_to_the_bit(
 
 def test_kept_answers_are_bounded_and_those_of_the_model_that_is_there(ready_folder: Path, tmp_path: Path):
     shutil.copytree(ready_folder / "ngram", tmp_path / "run")
-    predictions = Predictions(Studio(tmp_path, ready_folder))
+    predictions = KeptAnswers(Studio(tmp_path, ready_folder))
     first = predictions.answer("runs:run", [("the", 3)])
     assert predictions.answer("runs:run", [("the", 3)]) == first
     predictions.answer("runs:run", [(f"the {number}", 1) for number in range(KEPT + 10)] + [("the " * 5_000, 1)])

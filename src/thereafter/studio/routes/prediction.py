@@ -67,11 +67,11 @@ async def complete_words(asked: NextAsked, visitor: TheVisitor) -> Response:
 
 def questions_of(studio: Studio) -> Together[str, Question, bytes]:
     """Where the questions to each model of a studio gather."""
-    predictions = Predictions(studio)
+    predictions = KeptAnswers(studio)
     return Together(studio.lanes, predictions.answer)
 
 
-class Predictions:
+class KeptAnswers:
     """Answers as JSON, the last of them kept."""
 
     def __init__(self, studio: Studio) -> None:
