@@ -54,7 +54,7 @@ COMMANDS = {
     "inspect jacobians": ["lstm", "--text", TEXT, "--steps", "3"],
     "inspect memory": ["recall", "--task", "remember-first", "--longest", "3", "--count", "3"],
     "inspect pairs": ["lstm", "pairs.tsv"],
-    "inspect probe": ["lstm", "--property", "class", "--count", "6"],
+    "inspect probe": ["lstm", "--property", "class", "--count", "3"],
     "inspect trace": ["ngram", "the cat sat", "--out", "trace.npz"],
     "inspect units": ["lstm", "lines.txt", "--property", "line-position", "--top", "2"],
 }

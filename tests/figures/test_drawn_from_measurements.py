@@ -88,7 +88,7 @@ def measured(
         surface.prediction_surface(lm.model, lm.tokenizer, text, grid=4),
         sparsity.sparsity(ngram.model, ngram.encode("the mat sat")),
         instruments.probe(lm, "number", count=30, distances=(0, 2)),
-        instruments.probe(lm, "class", count=9),
+        instruments.probe(lm, "class", count=3),
         instruments.memory(recall, "remember-first", longest=3, count=4),
         instruments.pairs(lm, folder / "pairs.tsv"),
         instruments.agreement(lm, count=40, longest=6),
