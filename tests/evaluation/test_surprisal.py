@@ -260,3 +260,15 @@ def test_what_cannot_be_asked_is_said() -> None:
         thereafter.surprisal(one, text="a")
     with pytest.raises(OptionError, match="top is -1"):
         lm.surprisal(text="a", detail=True, top=-1)
+
+
+def test_a_model_of_a_pre_tokenised_corpus_has_the_words_as_they_were_written() -> None:
+    corpus = "Raymond is selling this sketch .\nHe did n't see the well @-@ known cat , but she does .\n" * 60
+    lm = thereafter.train(text=corpus, tokens="word", order=3)
+    text = "She didn't see\nthe well-known sketch."
+    table = lm.surprisal(text=text)
+    assert table.texts == ["She", "didn't", "see", "\n", "the", "well-known", "sketch.", "\n"]
+    assert [row["tokens"] for row in table.to_rows()][5:7] == ["well|@-@|known", "sketch|."]
+    assert table.bits().sum() * math.log(2) == pytest.approx(lm.score(text=text).nats, **CLOSE)
+    plain = thereafter.train(text=corpus, tokens="char", order=3)
+    assert thereafter.surprisal([lm, plain], text=text).texts == table.texts

@@ -47,7 +47,7 @@ def _test_sentences(models: Models, count: int) -> list[str]:
 
 
 def _long_trace(models: Models, kind: str, count: int) -> Trace:
-    trace = models.agreement(kind).trace("\n".join(_test_sentences(models, count)) + "\n")
+    trace = models.agreement(kind).trace("\n".join(_test_sentences(models, count)) + "\n", limit=2000)
     return replace(trace, about=trace.about | {"source": "agreement (test)"})
 
 
