@@ -131,7 +131,7 @@ class WritingStyle(Habits):
     def from_table(cls, table: Mapping[str, object]) -> WritingStyle:
         """The style of `to_table`; FormatError for anything else."""
         usual = asdict(cls())
-        values: dict[str, object] = {}
+        values: Table = {}
         for name, value in table.items():
             plain = tuple(map(str, value)) if isinstance(value, list | tuple) else value
             if name not in usual or type(plain) is not type(usual[name]):
