@@ -38,12 +38,19 @@ def main() -> int:
     checkouts = {"old": given.against.resolve(), "new": HERE}
     print(machine(), end="\n\n", flush=True)
     measured: dict[str, list[Figures]] = {"old": [], "new": []}
-    for turn in range(given.turns + 1):
-        for name in ("old", "new") if turn % 2 else ("new", "old"):
-            figures = run(checkouts[name], given.benchmark, given.rest)
+    try:
+        for turn in range(given.turns + 1):
+            figures = {}
+            for name in ("old", "new") if turn % 2 else ("new", "old"):
+                figures[name] = run(checkouts[name], given.benchmark, given.rest)
             if turn:
-                measured[name].append(figures)
-        print(f"turn {turn} of {given.turns}", file=sys.stderr, flush=True)
+                for name, turns in measured.items():
+                    turns.append(figures[name])
+            print(f"turn {turn} of {given.turns}", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print(f"stopped after {len(measured['new'])} turns", file=sys.stderr, flush=True)
+    if not measured["new"]:
+        return 1
     rows = compared(measured["old"], measured["new"])
     for figure, (old, new, ratio, low, high) in rows.items():
         print(f"{figure:<60} old {old:<10.4g} new {new:<10.4g} new / old {ratio:.3f} ({low:.3f} to {high:.3f})")

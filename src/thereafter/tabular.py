@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, overload
 
 from thereafter.errors import OptionError
 from thereafter.packages import require
-from thereafter.storage import write_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -48,8 +47,7 @@ class Tabular(ABC):
         text = csv_text(self.to_rows())
         if path is None:
             return text
-        write_text(Path(path), text)
-        return Path(path)
+        return _write(Path(path), text)
 
     def to_pandas(self) -> DataFrame:
         """The table as a pandas data frame; pandas is an optional package."""
@@ -134,8 +132,7 @@ def write_table(rows: Sequence[Row], path: str | PathLike[str]) -> Path:
     check_ending(target)
     ending = target.suffix.lower()
     text = json_text(rows) + "\n" if ending == ".json" else csv_text(rows, "\t" if ending == ".tsv" else ",")
-    write_text(target, text)
-    return target
+    return _write(target, text)
 
 
 def html_table(rows: Sequence[Row], shown: int = _SHOWN) -> str:
@@ -184,3 +181,10 @@ def _readable(value: object) -> str:
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(_cell(value))
+
+
+def _write(path: Path, text: str) -> Path:
+    from thereafter.storage import write_text  # here, since it imports numpy, and `--help` answers without that
+
+    write_text(path, text)
+    return path

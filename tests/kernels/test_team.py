@@ -128,25 +128,27 @@ def test_a_nan_comes_out_as_one() -> None:
     assert not torch.isnan(y[1, :2]).any()
 
 
-def test_shorter_vectors_give_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param({"layer_norm": True, "peephole": True}, marks=pytest.mark.slow)], ids=str
+)
+def test_shorter_vectors_give_the_same(options: dict[str, Any], tmp_path: Path) -> None:
     """As on processors with vectors of four numbers, in a process of its own: sizes are settled when it is compiled."""
-    code = """
+    code = f"""
 import platform, numba, torch
 platform.machine = lambda: "aarch64"
 from thereafter import nn
 from thereafter.kernels.cpu import products
 products._WORTH_A_TEAM = 0
 torch.manual_seed(0)
-for options in ({}, {"layer_norm": True, "peephole": True}):
-    layer = nn.LSTM(5, 22, batch_first=True, **options)
-    x = torch.randn(7, 4, 5, requires_grad=True)
-    found = []
-    for kernel in ("reference", "cpu"):
-        layer.kernel = kernel
-        y = layer(x)[0]
-        found.append([y, *torch.autograd.grad(y.square().sum(), [x, *layer.parameters()])])
-    for want, got in zip(*found):
-        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+layer = nn.LSTM(5, 22, batch_first=True, **{options})
+x = torch.randn(7, 4, 5, requires_grad=True)
+results = []
+for kernel in ("reference", "cpu"):
+    layer.kernel = kernel
+    y = layer(x)[0]
+    results.append([y, *torch.autograd.grad(y.square().sum(), [x, *layer.parameters()])])
+for want, got in zip(*results):
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
 from thereafter.kernels.loops.tiles import VECTOR_BYTES
 print(VECTOR_BYTES)
 """

@@ -21,6 +21,7 @@ from thereafter.text.sources import resolve
 BETWEEN = 6
 BUDGETS = {"gru": 350_000, "lstm": 800_000}
 RATES = {"gru": 0.01, "lstm": 0.015}
+SEEDS = [1, pytest.param(2, marks=pytest.mark.slow)]
 SMALL: dict[str, Any] = {"embed": 32, "layers": 1, "tied": False, "dropout": 0.0}
 
 
@@ -39,8 +40,8 @@ def one_thread():
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("kind", ["gru", "lstm"])
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", ["gru", pytest.param("lstm", marks=pytest.mark.slow)])
 def test_a_gated_network_keeps_the_number_in_one_unit(kind: str, seed: int, parts: dict[str, Path]):
     options = SMALL | {"hidden": 64, "batch": 16, "batching": "lines", "text.context": "line", "validate_every": 2_000}
     lm = thereafter.train(
@@ -65,7 +66,7 @@ def test_a_gated_network_keeps_the_number_in_one_unit(kind: str, seed: int, part
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_character_model_has_a_unit_for_what_is_no_code(seed: int):
     lm = thereafter.train(
         "python-code",

@@ -34,6 +34,8 @@ NOWHERE = Path("/nonexistent")
 MODELS = [f"ready:{one.name}" for one in ready.READY]
 TASK_MODELS = [f"ready:{one.name}" for one in ready_tasks.READY_TASKS]
 NAME = re.compile(r"(ready|runs):[^/\\\x00]{1,200}")
+FEW, MANY = 6, 40
+"""Requests made of the description of a verb: in every run of the tests, and in `make test-slow`."""
 ANSWERED = ["2xx", "400", "404", "409"]
 """To a well-formed request."""
 CONFIG = {"checks": {"positive_data_acceptance": {"expected-statuses": ANSWERED}}, "cache": {"enabled": False}}
@@ -72,11 +74,11 @@ def api(ready_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield from served(Studio(tmp_path_factory.mktemp("api"), ready_folder, scale=SCALE))
 
 
-def promise(path: str, method: str) -> Any:
+def promise(path: str, method: str, requests: int) -> Any:
     """A test of one verb. schemathesis would give the tests of all one id, and pytest-xdist runs one test of an id."""
 
     @schema.include(path=path, method=method).parametrize()
-    @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=requests, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     def test(case: Any, api: Served) -> None:
         case.call_and_validate(base_url=api.address, timeout=60)
 
@@ -86,7 +88,9 @@ def promise(path: str, method: str) -> Any:
 for path, methods in schema.raw_schema["paths"].items():
     for method in methods:
         words = re.findall(r"[a-z]+", path.removeprefix("/api"))
-        globals()[f"test_the_description_of_{method}_{'_'.join(words)}_is_kept"] = promise(path, method)
+        name = f"{method}_{'_'.join(words)}"
+        globals()[f"test_the_description_of_{name}_is_kept"] = promise(path, method, FEW)
+        globals()[f"test_many_requests_to_{name}"] = pytest.mark.slow(promise(path, method, MANY))
 
 
 def test_every_verb_is_described(server: Served):

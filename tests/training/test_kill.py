@@ -22,10 +22,10 @@ from warm import Command
 WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "or", "which", "old", "small", ".", ",", "it", "was"]
 COMMON = ["--tokens", "word", "--hidden", "16", "--batch", "4", "--steps", "8", "--set", "min_count=1"]
 COMMON += ["--set", "log_every=1", "--set", "checkpoint_every=10", "--set", "checkpoint_seconds=0"]
-VARIANTS: dict[str, tuple[list[str], int]] = {
-    "adamw, carried state": (["--dropout", "0.3", "--set", "weight_drop=0.3", "--set", "dropout_embed=0.1"], 6),
-    "nt-asgd": (["--optimizer", "nt-asgd", "--rate", "3", "--set", "nonmono=1", "--set", "weight_drop=0.2"], 4),
-    "partition": (["--set", "batching=partition", "--layers", "2", "--set", "dropout_hidden=0.2"], 4),
+VARIANTS: dict[str, list[str]] = {
+    "adamw, carried state": ["--dropout", "0.3", "--set", "weight_drop=0.3", "--set", "dropout_embed=0.1"],
+    "nt-asgd": ["--optimizer", "nt-asgd", "--rate", "3", "--set", "nonmono=1", "--set", "weight_drop=0.2"],
+    "partition": ["--set", "batching=partition", "--layers", "2", "--set", "dropout_hidden=0.2"],
 }
 TIMEOUT = 300.0
 
@@ -99,10 +99,11 @@ def compare(whole: Path, broken: Path) -> None:
     assert not list(broken.glob(".*.tmp"))
 
 
+@pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_killed_at_random_moments(variant: str, book: Path, tmp_path: Path):
+def test_killed_at_random_moments(variant: str, kills: int, book: Path, tmp_path: Path):
     """Before the first checkpoint, then again and again between 20 and 80 % of its steps."""
-    options, kills = VARIANTS[variant]
+    options = VARIANTS[variant]
     words = [*COMMON, *options, "--model", "lstm", "--epochs", "4", "--set", "validate_every=20"]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     compiled = variant == "adamw, carried state"

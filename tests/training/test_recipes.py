@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import thereafter
+from conftest import classic_corpora
 from thereafter.errors import FormatError
 from thereafter.tasks import TASKS as TASKS_BY_NAME
 from thereafter.tasks import finding, fitting
@@ -23,6 +24,14 @@ LANGUAGE_MODELS = [path for path in RECIPES if read_recipe(path).task is None]
 TASKS = [path for path in RECIPES if read_recipe(path).task is not None]
 CRUMB = 3_000  # characters
 EXAMPLES = 40
+
+
+@pytest.fixture(scope="module", params=["stand-in", pytest.param("classic", marks=pytest.mark.slow)])
+def corpora_on_disk(request: pytest.FixtureRequest) -> Path:
+    """As everywhere; a crumb of a classic corpus teaches a recipe nothing more, and takes as long again."""
+    if request.param == "classic":
+        return classic_corpora("checked on generated files alone")
+    return request.getfixturevalue("stand_ins")[0]
 
 
 def test_there_are_recipes():

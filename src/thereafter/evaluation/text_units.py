@@ -1,6 +1,7 @@
 """The words, sentences and lines of a text as it is written, and which tokens make up each of them.
 
-A *word* is what stands between white space. A token goes to the word that holds its last character which is no white
+A *word* is what stands between white space; in scripts that have none between words, such as Chinese, it is a
+character. A token goes to the word that holds its last character which is no white
 space; white space alone goes to what comes after it on its line. A line end is a unit of its own among the words, and
 belongs to the line and the sentence that it ends. Where one token reaches over several words these are one unit.
 
@@ -16,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError, nearest
+from thereafter.text.scripts import CHARACTER, has_characters
 from thereafter.text.sentences import find_sentences
 from thereafter.text.spaces import Places, code_points, word_ends
 
 UNITS = ("word", "token", "sentence", "line")
 LINE_END = "\n"
 _WORDS = re.compile(r"\S+|\n")
+_CHARACTER = re.compile(CHARACTER)
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,9 @@ def check_unit(by: str, name: str = "by") -> None:
 def cut_units(text: str, places_T: Places, by: str, *, sentence_a_line: bool = False) -> TextUnits:
     """Cut a text into words, sentences or lines; `places_T` are the characters by which its tokens are found."""
     points = code_points(text)
+    by_spaces = True
     if by == "word":
-        ends = word_ends(points)
+        ends, by_spaces = _word_ends(text, points)
     elif by == "line" or sentence_a_line:
         ends = _line_ends(points)
     else:
@@ -61,7 +65,7 @@ def cut_units(text: str, places_T: Places, by: str, *, sentence_a_line: bool = F
     first = np.flatnonzero(np.concatenate(([True], label_T[1:] != label_T[:-1])))
     unit_ends = ends[label_T[first]]
     # what has no tokens of its own belongs to the unit after it
-    if by == "word" and len(first) == len(ends):
+    if by == "word" and by_spaces and len(first) == len(ends):
         texts = _WORDS.findall(text)
         texts += [""] * (len(first) - len(texts))  # white space at the end
     else:
@@ -75,11 +79,21 @@ def cut_units(text: str, places_T: Places, by: str, *, sentence_a_line: bool = F
 def words_alone(text: str) -> TextUnits:
     """The words of a text that no model has read: units without tokens."""
     points = code_points(text)
-    ends = word_ends(points)
+    ends, _ = _word_ends(text, points)
     begins = np.concatenate(([0], ends[:-1]))
     texts = [_written(text[begin:end]) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
     newlines = np.flatnonzero(points == ord(LINE_END))
     return TextUnits(texts, 1 + np.searchsorted(newlines, ends - 1), np.zeros(len(ends) + 1, dtype=np.int64))
+
+
+def _word_ends(text: str, points: NDArray[np.uint32]) -> tuple[Places, bool]:
+    """Where the words of a text end, and whether white space alone says so."""
+    ends = word_ends(points)
+    if not has_characters(text):
+        return ends, True
+    borders = np.unique([place for match in _CHARACTER.finditer(text) for place in match.span()])
+    inside = np.array([place for place in borders.tolist() if place and not text[place - 1].isspace()], dtype=np.int64)
+    return np.union1d(ends, inside), False
 
 
 def _line_ends(points: NDArray[np.uint32]) -> Places:
