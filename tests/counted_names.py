@@ -18,12 +18,7 @@ VAGUE = {"found", "held", "said", "told"}
 
 def vague_names(files: Iterable[Path]) -> list[tuple[Path, int, str]]:
     """Where a variable, parameter, attribute, function or class has a vague name, private ones included."""
-    return [
-        (path, line, name)
-        for path in files
-        for line, name in _names(nodes_of(path))
-        if name.strip("_") in VAGUE
-    ]
+    return [(path, line, name) for path in files for line, name in _names(nodes_of(path)) if name.strip("_") in VAGUE]
 
 
 def _names(nodes: Iterable[ast.AST]) -> Iterable[tuple[int, str]]:
