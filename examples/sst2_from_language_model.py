@@ -11,8 +11,8 @@
    at rates that fall by 0.7 a layer, and all at once at one rate.
 4. The control is the same network with fresh weights. Naive Bayes is there too.
 
-The part `dev` chooses weights, and which of the three ways is the result; `test` is looked at once, at the end. A GPU
-takes about eight minutes. --quick is the same in miniature, in less than two minutes on one core, and its figures mean
+The part `dev` chooses the weights of each training, and which of the three ways is the result. A GPU takes about
+six minutes. --quick is the same in miniature, in less than two minutes on one core, and its figures mean
 nothing. The corpora wikitext-2 and sst2 are found as `thereafter data list` says.
 """
 

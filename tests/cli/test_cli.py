@@ -227,10 +227,12 @@ def test_data_commands(shell: Shell, corpora_folder: Path):
 def test_mistakes_are_one_sentence(shell: Shell, book: Path, run: Path, tmp_path: Path):
     latin = tmp_path / "latin.txt"
     latin.write_bytes("caf\xe9 au lait".encode("latin-1"))
+    damaged = tmp_path / "damaged.txt"
+    damaged.write_bytes("caf\xe9 au ".encode() + b"l\xe9t")
     empty = tmp_path / "empty.txt"
     empty.touch()
-    assert "--encoding" in shell.refuses("train", latin)
-    assert "offset 3" in shell.refuses("train", latin)
+    assert "--encoding" in shell.refuses("train", damaged)
+    assert "offset 10" in shell.refuses("train", damaged)
     assert "no tokens" in shell.refuses("train", empty)
     assert "did you mean" in shell.refuses("train", str(book).replace("book", "bok"))
     assert "did you mean 'kneser-ney'" in shell.refuses("train", book, "--smoothing", "kneser-nay")

@@ -35,12 +35,19 @@ class TextSettings:
     """Whether HTML, Markdown and subtitles of the user's own are read as plain text, markup and all."""
 
     @classmethod
-    def of_config(cls, about: Table, **changes: object) -> TextSettings:
-        """The settings that a run's table `text` describes. Runs of earlier versions read every file as it is."""
-        known = toml.field_names(cls)
-        as_it_is = {"keep_licence": True, "wrapped": True, "markup": True}
-        stored = {name: about[name] for name in about if name in known}
-        return toml.build(cls, as_it_is | stored | changes, "text")
+    def of_config(cls, about: Table, encoding: str | None) -> TextSettings:
+        """How a run reads texts, by its table `text`. Runs of earlier versions read every file as it is.
+
+        Not by `config.build`, which compiles the types of a class: a run that is read compiles nothing.
+        """
+        return cls(
+            lower=bool(about["lower"]),
+            letters_only=bool(about["letters_only"]),
+            encoding=encoding,
+            keep_licence=bool(about.get("keep_licence", True)),
+            wrapped=bool(about.get("wrapped", True)),
+            markup=bool(about.get("markup", True)),
+        )
 
     @property
     def forming(self) -> Forming:

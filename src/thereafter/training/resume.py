@@ -55,7 +55,7 @@ def _go_on(run: Unfinished) -> Trained:
 def find_again(config: Table, folder: Path) -> Texts:
     """The text of a run with its train and valid parts; SourceError where it is gone or has changed."""
     about, how = config["source"], config["text"]
-    settings = TextSettings.of_config(how)
+    settings = TextSettings.of_config(how, how.get("encoding"))
     forming = settings.forming if about.get("formed") else None
     texts = _texts(str(about["name"]), about.get("files"), settings, forming, folder, about.get("column"))
     valid = None

@@ -18,7 +18,7 @@ class WordAnswer(Answer):
 
 
 class TraceAnswer(Answer):
-    """`top[t]` are the likeliest tokens before token t was read. `cut` says how much of the text was left out, if any."""
+    """`top[t]` are the likeliest tokens before token t was read. `cut` says how much of the text was left out."""
 
     tokens: list[str]
     cut: str
