@@ -117,6 +117,7 @@ class LanguageModel:
                     switches=mixing.describe_switches(self.trained, on, tuning, chosen),
                     weights=on.weights,
                     caveat=roles.caveat(self.trained, chosen, tuning),
+                    form=protocol.describe_changes(chosen),
                     written="" if chosen.rewriting is None else str(self.style),
                 )
 

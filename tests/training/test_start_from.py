@@ -146,6 +146,24 @@ def test_unknown_words_are_counted_loudly(run: Path, tmp_path: Path, other: Path
     assert note.endswith("try training anew")
 
 
+def test_plain_text_is_rewritten_as_the_text_of_the_run(tmp_path: Path):
+    """Also after it was stopped: the text is found again in the same form."""
+    sentences = [f"{who} {verb} the {what}" for who in ("He", "She") for verb in ("isn't", "likes") for what in WORDS]
+    tokenised, plain = tmp_path / "tokenised.txt", tmp_path / "plain.txt"
+    tokenised.write_text("".join(f"{one.replace(chr(39), ' ' + chr(39))} , too .\n" for one in sentences * 3))
+    plain.write_text("".join(f"{one}, too.\n" for one in sentences * 2))
+    first = thereafter.train(tokenised, model="lstm", tokens="word", min_count=1, out=tmp_path / "first", **SMALL)
+    assert first.style is not None
+    options = OPTIONS | {"epochs": 1}
+    whole = thereafter.train(plain, start_from=tmp_path / "first", **options)
+    assert any(note.startswith("rewritten as the text of") for note in whole.log[0]["notes"])
+    unknown = next(note for note in whole.log[0]["notes"] if "unknown" in note)
+    assert unknown.startswith("0 of "), unknown
+    with stopping_at(5), pytest.raises(KeyboardInterrupt):
+        thereafter.train(plain, start_from=tmp_path / "first", out=tmp_path / "second", **options)
+    assert equal(thereafter.resume(tmp_path / "second"), whole)
+
+
 OPTIONS: dict[str, Any] = {**FIXED, "epochs": 2, "dropout": 0.3, "checkpoint_every": 4, "checkpoint_seconds": 0.0}
 
 

@@ -182,6 +182,8 @@ def _rows(result: Score, members: list[str]) -> dict[str, str]:
         rows["weights"] = ", ".join(f"{weight:.4f} {name}" for weight, name in pairs)
     if result.switches:
         rows["switches"] = result.switches
+    if result.form:
+        rows["form"] = result.form
     if result.written:
         rows["written"] = f"{result.written}: as the model's own text was (--as-written leaves a text as it is)"
     return rows

@@ -52,6 +52,8 @@ class Score(Tabular):
     """Those of a mixture, in the order of its models."""
     caveat: str = ""
     """Why it is no test score: what was trained on this very text, or chosen by it ("validation score: ...")."""
+    form: str = ""
+    """What was made of a user's own file before it was read: a licence left out, lines joined (`text/form.py`)."""
     written: str = ""
     """How the text was rewritten, where it was not written as the model's own: bytes are those of that form."""
 
@@ -149,6 +151,7 @@ def score_text(
     switches: str = "",
     weights: tuple[float, ...] = (),
     caveat: str = "",
+    form: str = "",
     written: str = "",
     watch: Callable[[ScoredPiece], None] | None = None,
 ) -> Score:
@@ -187,6 +190,7 @@ def score_text(
         switches=switches,
         weights=weights,
         caveat=caveat,
+        form=form,
         written=written,
     )
 

@@ -2,6 +2,7 @@
 
 reading       bytes to text: encodings, byte order marks, line ends
 sources       files read as text (`Source`), with the parts of a corpus (`Texts`)
+form          the form of a user's own file; gutenberg: its licence; wrapping: hard line breaks; encodings: no UTF-8
 chunks        cutting a stream of text where no token crosses the border
 builtin       corpora that need no network; agreement/ and memory/ generate some of them
 documents/    HTML, Markdown, EPUB, .docx and subtitles as text; columns: a column of a table as text

@@ -171,3 +171,8 @@ def in_style(texts: Texts, source: Source, style: WritingStyle | None) -> Source
         if len(beginning) > SAMPLE:
             break
     return replace(source, rewriting=style if style.applies(beginning) else None)
+
+
+def texts_in_style(texts: Texts, style: WritingStyle | None) -> Texts:
+    """Texts with every part in a style: see `in_style`."""
+    return replace(texts, parts={name: in_style(texts, part, style) for name, part in texts.parts.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from thereafter.runs.writer import RunWriter
 from thereafter.text import scripts
 from thereafter.text.batches import IdArray
 from thereafter.text.encoded import encode_source, fit_source
+from thereafter.text.pretokenised import texts_in_style
 from thereafter.text.pretokenised_finding import find_style, style_of_run
 from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.tokenizers import TOKENIZERS
@@ -33,6 +35,8 @@ from thereafter.training.split import split_texts
 from thereafter.training.starting import Start
 
 __all__ = ["TextSettings", "find_texts", "part_of", "run_name", "tokenize", "train"]
+
+_SWITCH = re.compile(r" \(--[^)]*\)")  # switches of training, which decides how a run reads files
 
 LEAST_TOKENS = 16
 """Fewer training tokens teach a neural model nothing."""
@@ -72,6 +76,12 @@ def form_notes(source: Source) -> list[str]:
     return [f"form of {count:,} of {len(source.files):,} files: {reason}" for reason, count in reasons.most_common()]
 
 
+def describe_changes(source: Source) -> str:
+    """What was made of the files of a user's own, in a sentence; nothing where all of them stay as they are."""
+    reasons = dict.fromkeys(form.reason for form in source.forms if form.changes)
+    return _SWITCH.sub("", "; ".join(reasons))
+
+
 def part_of(texts: Texts, *wanted: str) -> Source:
     """The first of the wanted parts that there is, else the whole text."""
     for name in (*wanted, "text"):
@@ -101,6 +111,9 @@ def train(
     """
     kind: ModelKind = MODELS.load(model)
     training = toml.build(TrainingSettings, options.training, "training")
+    if start is not None:
+        style = style_of_run(start.trained.config, start.trained.tokenizer)
+        texts, valid = texts_in_style(texts, style), None if valid is None else texts_in_style(valid, style)
     parts, notes = hold_out(texts, valid, split, needed=kind.trained_in_steps)
     source = part_of(parts, "train")
     notes = form_notes(source) + notes
@@ -114,6 +127,8 @@ def train(
     settings, training, chosen = kind.complete(options.model, training, about)
     if start is not None:
         notes += [f"going on with the weights of {start.folder}"]
+        if source.rewriting is not None:
+            notes += [f"rewritten as the text of {start.folder}: {style}"]
         notes += starting.unknown_note(tokenizer, [ids, validation], start.folder)
     if text.tokens is None:
         notes += _script_note(tokenizer)

@@ -18,6 +18,7 @@ from thereafter.runs.folder import TOKENIZER, is_file
 from thereafter.runs.resuming import Unfinished
 from thereafter.text.encoded import encode_source
 from thereafter.text.form import Forming
+from thereafter.text.pretokenised import WritingStyle, texts_in_style
 from thereafter.text.sources import Source, Texts
 from thereafter.text.tokenizers import load_tokenizer
 from thereafter.training import protocol, starting, store
@@ -62,6 +63,9 @@ def find_again(config: Table, folder: Path) -> Texts:
     if "valid_source" in about:
         column = about.get("valid_column")
         valid = _texts(str(about["valid_source"]), about.get("valid_files"), settings, forming, folder, column)
+    if starting.TABLE in config:  # as the text of the run that it began with is written
+        style = WritingStyle.from_table(how["style"]) if how.get("style") else None
+        texts, valid = texts_in_style(texts, style), None if valid is None else texts_in_style(valid, style)
     parts, _ = protocol.hold_out(texts, valid, about.get("split"), needed=True)
     for part, key in (("train", "sha256"), ("valid", "valid_sha256")):
         source = protocol.part_of(parts, part)

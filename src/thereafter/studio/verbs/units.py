@@ -23,8 +23,9 @@ from thereafter.language_model import LanguageModel
 from thereafter.models.neural import NeuralModel
 from thereafter.studio.answers.units import PropertyAnswer, RankedUnitAnswer, RankingAnswer, ShownAnswer
 from thereafter.studio.verbs.numbers import number, numbers
-from thereafter.text.sources import Source, resolve
+from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.training.protocol import TextSettings, find_texts
 
 LIMIT = 30_000
 """Tokens a search reads: enough for a ranking, and a few seconds."""
@@ -112,7 +113,8 @@ def own_text(lm: LanguageModel) -> tuple[str, str]:
     """
     source, about = lm.config["source"], lm.config["text"]
     characters = LIMIT * (1 if lm.tokenizer.name in ("char", "byte") else _WORD)
-    options = (bool(about["lower"]), bool(about["letters_only"]), characters)
+    settings = TextSettings.of_config(about, about.get("encoding"))
+    options = (settings, characters)
     files = source.get("valid_files") or source.get("files")
     name = str(source.get("valid_source") or source["name"])
     if not files and name.partition(":")[0] in corpora.names():
@@ -121,14 +123,14 @@ def own_text(lm: LanguageModel) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=8)
-def _corpus(name: str, lower: bool, letters_only: bool, characters: int) -> tuple[str, str]:
+def _corpus(name: str, settings: TextSettings, characters: int) -> tuple[str, str]:
     """A corpus does not change, and some are built from many files each time they are looked for."""
     corpora.locate(name.partition(":")[0], download=False)
-    return _beginning(name, lower, letters_only, characters)
+    return _beginning(name, settings, characters)
 
 
-def _beginning(source: str | list[str], lower: bool, letters_only: bool, characters: int) -> tuple[str, str]:
-    texts = resolve(source, lower=lower, letters_only=letters_only)
+def _beginning(source: str | list[str], settings: TextSettings, characters: int) -> tuple[str, str]:
+    texts = find_texts(source, None, settings)
     part = texts.parts[next((name for name in PARTS if name in texts.parts), next(iter(texts.parts)))]
     read = ""
     for chunk in part.chunks():
