@@ -388,8 +388,10 @@ def test_a_folder_of_documents(tmp_path: Path) -> None:
     written(tmp_path / "README.md", "not a book")
     assert resolve(tmp_path, forming=Forming()).parts["text"].text() == "book 0\nbook 1\n"
     assert resolve(f"{tmp_path}/*.md", forming=Forming()).parts["text"].text() == "not a book\n"
-    written(tmp_path / "plain.txt", "plain text wins\n")
-    assert resolve(tmp_path, forming=Forming()).parts["text"].text() == "plain text wins\n"
+    written(tmp_path / "plain.txt", "plain text too\n")
+    assert resolve(tmp_path, forming=Forming()).parts["text"].text() == "book 0\nbook 1\nplain text too\n"
+    written(tmp_path / "README.md", "# no part of the corpus\n")
+    assert "corpus" not in resolve(tmp_path, forming=Forming()).parts["text"].text()
 
 
 def test_project_gutenbergs_marks_are_left_out_of_its_epubs_too(tmp_path: Path) -> None:

@@ -85,6 +85,13 @@ def test_header_licence_and_credits_of_project_gutenberg_are_left_out(old: bool)
     assert "".join(form.apply([text])).rstrip("\n") == book
 
 
+def test_several_books_in_one_file_are_all_read() -> None:
+    text = "".join(make.gutenberg(make.wrapped(PROSE[at : at + 10])) for at in (0, 10, 20))
+    form = recognise(text)
+    assert "header and licence of 3 books left out" in form.reason
+    assert "".join(form.apply([text])) == "\n".join(PROSE[:30]) + "\n"
+
+
 def test_a_licence_without_its_header_is_left_out_too() -> None:
     text = make.gutenberg("\n".join(PROSE)).split("EBOOK A BOOK ***\n", 1)[1]
     form = recognise(text)

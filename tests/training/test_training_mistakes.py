@@ -6,6 +6,7 @@ import json
 import resource
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,18 @@ def test_resume_with_another_validation_text(book: Path, tmp_path: Path):
         thereafter.resume(tmp_path / "run")
     other.write_text("the dog saw the cat .\n" * 5)
     assert thereafter.resume(tmp_path / "run").config["source"]["valid_source"] == str(other)
+
+
+def test_a_corpus_with_a_validation_file_of_ones_own_is_found_again(tmp_path: Path):
+    """The corpus stays as it is, the file of one's own is brought into its form: both must be so after a stop, too."""
+    valid = tmp_path / "valid.txt"
+    sentence = "The old captain waited for the harbour, and nobody could see the long winter. He wrote about it. "
+    valid.write_text("\n\n".join(textwrap.fill(sentence * 6, 60) for _ in range(4)) + "\n")
+    options = {"hidden": 8, "layers": 1, "tokens_budget": 4000, "batch": 4, "steps": 8}
+    with stopping_at(3), pytest.raises(KeyboardInterrupt):
+        thereafter.train("remember-first", model="rnn", tokens="word", valid=valid, out=tmp_path / "run", **options)
+    assert "formed" in (tmp_path / "run" / "config.toml").read_text()
+    thereafter.resume(tmp_path / "run")
 
 
 def test_resume_of_text_that_was_given_as_it_is(tmp_path: Path):

@@ -20,7 +20,7 @@ from thereafter.tasks.bodies import Body
 from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.predictions import PlainPrediction, PredictedRows
 from thereafter.tasks.shown import Explained, Shown
-from thereafter.text.form import split_lines
+from thereafter.text.lines import lines_of
 from thereafter.text.sources import TEXT_FILES
 
 
@@ -151,7 +151,7 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
 
         `pretokenised` text is a sentence a line with spaces between its words.
         """
-        for line in split_lines(chunks):
+        for line in lines_of(chunks):
             if line.strip():
                 yield line.strip(), self.prepare(line, codecs)
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from thereafter.errors import SourceError
 from thereafter.text.documents import describe_document, document_format, read_document
 from thereafter.text.encodings import guess_encoding
-from thereafter.text.gutenberg import has_header, has_licence, leave_out
+from thereafter.text.gutenberg import count_books, has_licence, leave_out
+from thereafter.text.lines import lines_of
 from thereafter.text.reading import BLOCK, read_chunks
 from thereafter.text.wrapping import Wrapping, measure_wrapping, unwrap
 
@@ -80,7 +81,9 @@ class Form:
         if not self._rewrites:
             yield from chunks
             return
-        lines = leave_out(split_lines(chunks), header=self.header, licence=self.licence)
+        lines = lines_of(chunks)
+        if self.header or self.licence:
+            lines = leave_out(lines, header=self.header)
         if self.wrapping is not None:
             lines = unwrap(lines, self.wrapping)
         yield from _join_lines(lines)
@@ -95,7 +98,7 @@ def form_of(path: Path, encoding: str | None, forming: Forming) -> Form:
     return _recognise_file(path, encoding, forming, state.st_size, state.st_mtime_ns)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 16)  # more files than a folder of texts has
 def _recognise_file(path: Path, encoding: str | None, forming: Forming, size: int, changed: int) -> Form:
     """`size` and `changed` are there for the cache: a file that was written again is read again."""
     document = document_format(path, markup=forming.markup)
@@ -121,13 +124,14 @@ def recognise(text: str, forming: Forming = ALL_FORMED) -> Form:
     False
     """
     marked = "project gutenberg" in text.lower()
-    header = marked and has_header(text)
-    licence = marked and has_licence(text)
-    book = "\n".join(leave_out(text.split("\n"), header=header, licence=licence)) if header or licence else text
+    books = count_books(text) if marked else 0
+    header, licence = books > 0, marked and has_licence(text)
+    book = "\n".join(leave_out(text.split("\n"), header=header)) if header or licence else text
     wrapping = measure_wrapping(_whole_lines(book))
     reasons = []
     if header or licence:
         what = " and ".join(name for name, there in (("header", header), ("licence", licence)) if there)
+        what += f" of {books} books" if books > 1 else ""
         kept = f"Project Gutenberg's {what} kept, as asked for (--keep-licence)"
         reasons.append(
             kept if forming.keep_licence else f"Project Gutenberg's {what} left out (--keep-licence keeps it)"
@@ -154,29 +158,15 @@ def _whole_lines(text: str) -> str:
     return text[: text.rfind("\n", 0, _SAMPLE) + 1] or text[:_SAMPLE]
 
 
-def split_lines(chunks: Iterable[str]) -> Iterator[str]:
-    """The lines of a text without their newlines; behind a last newline comes an empty line, as `str.split` has it."""
-    unfinished: list[str] = []
-    for chunk in chunks:
-        first, *others = chunk.split("\n")
-        unfinished.append(first)
-        if others:
-            yield "".join(unfinished)
-            yield from others[:-1]
-            unfinished = [others[-1]]
-    yield "".join(unfinished)
-
-
 def _join_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Lines as chunks of about a million characters; the last line gets a newline where it has none."""
+    """Lines, each with its newline, as chunks of about a million characters."""
     pieces: list[str] = []
-    length, last = 0, ""
+    length = 0
     for line in lines:
-        pieces.append(line)
+        pieces += (line, "\n")
         length += len(line) + 1
-        last = line
         if length >= BLOCK:
-            yield "\n".join(pieces) + "\n"
+            yield "".join(pieces)
             pieces, length = [], 0
-    if rest := "\n".join(pieces) + ("\n" if last else ""):
-        yield rest
+    if pieces:
+        yield "".join(pieces)

@@ -24,13 +24,13 @@ _NAME = "project gutenberg"
 _SMALL_PRINT = "small print"
 
 
-def has_header(text: str) -> bool:
-    """Whether a text has the mark at which the header ends.
+def count_books(text: str) -> int:
+    """How many times a text has the mark at which a header ends.
 
-    >>> has_header("Title: Dracula\\n\\n*** START OF THE PROJECT GUTENBERG EBOOK DRACULA ***\\n\\nCHAPTER I\\n")
-    True
+    >>> count_books("Title: Dracula\\n\\n*** START OF THE PROJECT GUTENBERG EBOOK DRACULA ***\\n\\nCHAPTER I\\n")
+    1
     """
-    return any(map(_begins, text.split("\n")))
+    return sum(map(_begins, text.split("\n")))
 
 
 def has_licence(text: str) -> bool:
@@ -38,33 +38,32 @@ def has_licence(text: str) -> bool:
     return any(map(_ends, text.split("\n")))
 
 
-def leave_out(lines: Iterable[str], *, header: bool, licence: bool) -> Iterator[str]:
-    """The lines of the book alone: those behind the header, before the licence, without the credits between."""
+def leave_out(lines: Iterable[str], *, header: bool) -> Iterator[str]:
+    """The lines of the books alone: those behind a header and before a licence, without the credits between.
+
+    Several books in one file follow each other. `header`: the text begins with one.
+    """
     rest = iter(lines)
-    if header:
-        for line in rest:
-            if _begins(line):
-                break
-        rest = _without_credits(rest)
+    inside = not header
     for line in rest:
-        if licence and _ends(line):
-            return
-        yield line
+        if inside and _ends(line):
+            inside = False
+        elif inside:
+            yield line
+        elif _begins(line):
+            inside = True
+            first = _after_credits(rest)
+            if first is not None:
+                yield first
 
 
-def _without_credits(lines: Iterator[str]) -> Iterator[str]:
-    """The lines without leading blank ones and without the paragraph that names who made the file."""
+def _after_credits(lines: Iterator[str]) -> str | None:
+    """The first line of the book: behind blank lines, and behind the paragraph that names who made the file."""
     first = next((line for line in lines if line.strip()), None)
-    if first is None:
-        return
-    if _CREDIT.match(first):
-        for line in lines:
-            if not line.strip():
-                break
+    if first is not None and _CREDIT.match(first):
+        next((line for line in lines if not line.strip()), None)
         first = next((line for line in lines if line.strip()), None)
-    if first is not None:
-        yield first
-    yield from lines
+    return first
 
 
 # A look for the name is much quicker than the patterns, and nearly every line of a book has no such name.

@@ -32,8 +32,7 @@ TEXT_FILES = FileKind("text files", ((".txt", ".text", ".tokens"), (".md", ".rst
 READABLE_FILES = FileKind(
     "text files",
     (
-        (".txt", ".text", ".tokens"),
-        (".epub", ".docx", ".srt", ".vtt"),
+        (".txt", ".text", ".tokens", ".epub", ".docx", ".srt", ".vtt"),
         (".md", ".rst", ".tex"),
         (".html", ".htm", ".xhtml"),
     ),

@@ -260,7 +260,7 @@ def describe_validation(parts: Texts, valid: Texts | None, split: str | None) ->
     about |= {"files": _files(parts.name, train), "formed": train.forming is not None, "column": train.column}
     if valid is not None:
         about |= {"valid_source": valid.name, "valid_files": _files(valid.name, held_out)}
-        about |= {"valid_column": held_out.column}
+        about |= {"valid_column": held_out.column, "valid_formed": held_out.forming is not None}
     return about
 
 

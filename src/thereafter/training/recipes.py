@@ -24,7 +24,17 @@ from thereafter.training.starting import TABLE
 
 _SOURCE = ("name", "files", "column", "split", "valid_source", "valid_files", "valid_column")
 _HASHES = ("text_sha256", "whole_text_sha256", "valid_text_sha256")
-_SAID_BY_A_RUN = ("valid_name", "part", "detail", "sha256", "valid", "valid_sha256", "formed", *_HASHES)
+_WRITTEN_BY_A_RUN = (
+    "valid_name",
+    "part",
+    "detail",
+    "sha256",
+    "valid",
+    "valid_sha256",
+    "formed",
+    "valid_formed",
+    *_HASHES,
+)
 
 _STYLE = ("text", "style")
 """How the text of a run was written, which is found anew in whatever text the recipe is for."""
@@ -60,7 +70,7 @@ def read_recipe(path: Path) -> Recipe:
     if recipe.task is None and (not isinstance(recipe.model, str) or recipe.model not in MODELS):
         raise FormatError(f"{path}: model is {recipe.model!r}; {nearest(str(recipe.model), list(MODELS))}")
     source = _table(path, "source", tables.pop("source", {}))
-    for name in source.keys() - {*_SOURCE, *_SAID_BY_A_RUN}:
+    for name in source.keys() - {*_SOURCE, *_WRITTEN_BY_A_RUN}:
         raise FormatError(f"{path}: [source] has no {name!r}; {nearest(name, list(_SOURCE))}")
     recipe.source = _files(source.get("files"), source.get("column")) or source.get("name")
     recipe.valid = _files(source.get("valid_files"), source.get("valid_column")) or source.get("valid_source")

@@ -61,7 +61,7 @@ def find_again(config: Table, folder: Path) -> Texts:
     texts = _texts(str(about["name"]), about.get("files"), settings, forming, folder, about.get("column"))
     valid = None
     if "valid_source" in about:
-        column = about.get("valid_column")
+        column, forming = about.get("valid_column"), settings.forming if about.get("valid_formed") else None
         valid = _texts(str(about["valid_source"]), about.get("valid_files"), settings, forming, folder, column)
     if starting.TABLE in config:  # as the text of the run that it began with is written
         style = WritingStyle.from_table(how["style"]) if how.get("style") else None

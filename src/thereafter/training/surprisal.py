@@ -14,6 +14,7 @@ from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training import mixing, roles
 from thereafter.training.kinds import Trained
+from thereafter.training.protocol import describe_changes
 
 
 def read_surprisals(
@@ -37,6 +38,7 @@ def read_surprisals(
             roles.caveat(trained, text, tune),
             "" if is_normalised(on.model) else NOT_NORMALISED,
             unknown_caution(_unknown_share(costs, trained.tokenizer)),
+            describe_changes(text),
             "" if text.rewriting is None else "the text was brought into the form of the training text",
         ]
     return TextReading(
