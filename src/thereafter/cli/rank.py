@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from thereafter.cli.app import ArpaTokens, AsWritten, Run, app, load
-from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.cli.tables import AsCsv, AsJson, TableFile, print_rows, save_rows
 from thereafter.cli.written import tell_unknown, tell_written
 from thereafter.tabular import Row
 
@@ -26,6 +26,7 @@ def rank(
     lines: Annotated[bool, typer.Option("--lines", help="Texts are whole lines: score their line ends too.")] = False,
     tokens: ArpaTokens = "word",
     as_written: AsWritten = False,
+    out: TableFile = None,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
@@ -41,6 +42,7 @@ def rank(
     tell_unknown(lm, *texts)
     named = [(text.removesuffix(end) if end else text, logp) for text, logp in ranked]
     rows: list[Row] = [{"text": text, "log_prob": logp} for text, logp in named]
+    save_rows(rows, out)
     if print_rows(rows, as_csv=as_csv, as_json=as_json):
         return
     for text, logp in named:

@@ -19,7 +19,7 @@ def _one_format(context: typer.Context, wanted: bool) -> bool:
     return wanted
 
 
-_BOTH = "got both --csv and --json; expected one of them"
+_BOTH = "got both --csv and --json; expected one of them; try --csv"
 AsCsv = Annotated[bool, typer.Option("--csv", callback=_one_format, help="Print the table as CSV.")]
 AsJson = Annotated[bool, typer.Option("--json", callback=_one_format, help="Print the table as JSON.")]
 

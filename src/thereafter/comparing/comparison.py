@@ -13,12 +13,11 @@ from thereafter.comparing.rows import Compared
 from thereafter.comparing.rows import MeanSpread as MeanSpread
 from thereafter.comparing.rows import Row as Row
 from thereafter.comparing.table_rows import table_rows
-from thereafter.comparing.trial import finite
 from thereafter.config import Table
 from thereafter.inspection.drawing import DrawnFigure, draw
 from thereafter.storage import write_text
 from thereafter.tabular import Row as TableRow
-from thereafter.tabular import Tabular
+from thereafter.tabular import Tabular, finite
 
 JSON, REPORT = "compare.json", "report.html"
 FORMAT = 1

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Self
 
 from thereafter.comparing.mean_spread import MeanSpread
-from thereafter.comparing.trial import finite
 from thereafter.config import Table
 from thereafter.evaluation.intervals import wilson
 from thereafter.inspection.pair_files import Pair, PairFiles, read_pair_files
 from thereafter.inspection.pairs import score_each
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.storage import write_text
-from thereafter.tabular import Row
+from thereafter.tabular import Row, finite
 from thereafter.training.kinds import Trained
 
 _FIGURES = ("total", "judged", "accuracy", "unknown", "same")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Self
 
@@ -11,6 +10,7 @@ from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.evaluation.offered import ALWAYS_STORED, PROBES
 from thereafter.evaluation.verdicts import Stored
+from thereafter.tabular import finite
 
 _PROBES = "probes"
 _NO_NUMBER_IN_JSON = ("bits_per_byte", "perplexity", "validation")
@@ -65,12 +65,3 @@ class Trial:
             return cls(**values, probes={name: result for name, result in probes.items() if result is not None})
         except (KeyError, TypeError, AttributeError) as error:
             raise FormatError(f"the result of a comparison is incomplete or damaged ({error!r}); remove it") from error
-
-
-def finite(value: object) -> object:
-    """The same values with None for numbers that JSON cannot say."""
-    if isinstance(value, Mapping):
-        return {name: finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
