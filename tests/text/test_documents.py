@@ -6,6 +6,7 @@ import gzip
 import html
 import random
 import re
+import time
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -108,6 +109,31 @@ def test_html_in_any_pieces_is_the_same_text(paragraphs: list[str], step: int) -
     expected = "".join(line + "\n" for one in paragraphs if (line := re.sub(r"[ \n]+", " ", one).strip(" ")))
     pieces = [page[start : start + step] for start in range(0, len(page), step)]
     assert "".join(text_of_html(pieces)) == "".join(text_of_html([page])) == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<p><ruby>漢<rt>kan</ruby> one</p><p>two three</p>", "漢 one\ntwo three\n"),
+        ("<ruby>漢<rp>(<rt>kan<rp>)</ruby>字", "漢字\n"),
+        ("<ruby>漢<rt>kan</rt>字<rt>ji</ruby>", "漢字\n"),
+        ("<button>x<p>two three</p>", "two three\n"),
+        ("<div><select><option>x</div>two", "two\n"),
+        ("<table><tr><td><button>x</td><td>two</td></tr></table>", "two\n"),
+        ("<p>one <button><div><svg><g>x</g></svg></div>menu</button>two</p>", "one two\n"),
+        ("one <![if !IE]>two<![endif]> <![ x>three", "one two three\n"),
+        ('one <a href="x>two &amp; <b>three</b> four', "one two & three four\n"),
+    ],
+)
+def test_html_with_tags_that_were_never_closed(page: str, text: str) -> None:
+    assert "".join(text_of_html([page])) == text
+
+
+@pytest.mark.parametrize("unit", ["<a ", "<!--", "<![", "</a ", "<?", "<a b='", "<script", "<rt>", "<button>", "&#"])
+def test_html_of_any_length_is_quick(unit: str) -> None:
+    begun = time.process_time()
+    "".join(text_of_html([unit * 8000, " tail", "<p>end"]))
+    assert time.process_time() - begun < 2
 
 
 def test_html_says_its_encoding(tmp_path: Path) -> None:
@@ -241,6 +267,25 @@ def test_word_documents(tmp_path: Path) -> None:
     assert document_format(path) == "Word"
 
 
+def test_word_insertions_and_content_controls_are_text_and_deletions_are_not(tmp_path: Path) -> None:
+    docx = pytest.importorskip("docx")
+    name = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    document = docx.Document()
+    run = "<w:r><w:t xml:space='preserve'>{}</w:t></w:r>"
+    blocks = [
+        f"<w:p>{run.format('so ')}<w:ins>{run.format('very ')}</w:ins><w:del><w:r><w:delText>not</w:delText></w:r>"
+        f"{run.format('gone')}</w:del><w:sdt><w:sdtContent>{run.format('long')}</w:sdtContent></w:sdt></w:p>",
+        f"<w:sdt><w:sdtContent><w:p>{run.format('a block')}</w:p></w:sdtContent></w:sdt>",
+        f"<w:tbl><w:tr><w:tc><w:p>{run.format('1')}</w:p></w:tc><w:sdt><w:sdtContent><w:tc><w:p>{run.format('2')}</w:p>"
+        "</w:tc></w:sdtContent></w:sdt></w:tr></w:tbl>",
+    ]
+    parse = docx.oxml.parse_xml
+    for block in blocks:
+        document.element.body.append(parse(block.replace(">", f' xmlns:w="{name}">', 1)))
+    document.save(str(tmp_path / "tracked.docx"))
+    assert text_of(tmp_path / "tracked.docx") == "so very long\na block\n1\t2\n"
+
+
 def test_word_without_its_package_names_the_one_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with zipfile.ZipFile(tmp_path / "a.docx", "w") as zipped:
         zipped.writestr("word/document.xml", "<w/>")
@@ -255,6 +300,13 @@ def test_plain_text_is_no_document(tmp_path: Path) -> None:
     assert document_format(written(tmp_path / "page", "<!doctype html>\n<p>x")) == "HTML"
     assert document_format(written(tmp_path / "page.txt", "<!doctype html>\n<p>x")) is None
     assert document_format(tmp_path / "page", markup=True) is None
+
+
+def test_comments_before_a_page_are_passed_quickly(tmp_path: Path) -> None:
+    begun = time.process_time()
+    assert document_format(written(tmp_path / "drawing", b"<!---->" * 22 + b"<svg>")) is None
+    assert document_format(written(tmp_path / "page", b"<!-- a --><!---->\n" * 22 + b"<html>")) == "HTML"
+    assert time.process_time() - begun < 1
 
 
 # What cannot be read
@@ -324,6 +376,17 @@ def test_a_book_cut_anywhere_is_a_clear_error(tmp_path: Path) -> None:
         broken = whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :]
         with suppress(SourceError):
             text_of(written(tmp_path / "broken.epub", broken))
+
+
+def test_a_damaged_lzma_member_is_a_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "lzma.epub"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as made:
+        made.writestr("META-INF/container.xml", CONTAINER * 9)
+    whole = bytearray(path.read_bytes())
+    for at in range(60, 110):
+        whole[at] ^= 0xFF
+    with pytest.raises(SourceError, match="damaged"):
+        text_of(written(path, bytes(whole)))
 
 
 def test_entities_of_its_own_are_not_expanded(tmp_path: Path) -> None:

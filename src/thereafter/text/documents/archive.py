@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import IO
 from thereafter.data.opening import open_content
 from thereafter.errors import SourceError
 
+_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, ValueError, OSError)
 ZIP_MAGIC = b"PK\x03\x04"
 MOST_MEMBERS = 20_000
 MOST_BYTES = 64 << 20
@@ -50,7 +52,7 @@ class Archive:
         try:
             with self._members.open(entry) as member:
                 content = member.read(MOST_BYTES + 1)  # what the file says of its size may be a lie
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError) as broken:
+        except _DAMAGE as broken:
             raise _damage_error(self._path, broken) from None
         self._total += len(content)
         if len(content) > MOST_BYTES or self._total > MOST_TOTAL:
@@ -74,7 +76,7 @@ def open_archive(path: Path, advance: Callable[[float], None] | None = None) -> 
     with ExitStack() as closing:
         try:
             members = closing.enter_context(zipfile.ZipFile(open_seekable(path, closing)))
-        except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError) as broken:
+        except _DAMAGE as broken:
             raise _damage_error(path, broken) from None
         yield Archive(path, members, advance)
 

@@ -7,6 +7,7 @@ no characters of the text.
 from __future__ import annotations
 
 import codecs
+import html
 import re
 from collections.abc import Callable, Iterable, Iterator
 from html.parser import HTMLParser
@@ -21,12 +22,17 @@ _BLOCK = re.compile(
     r"address|article|aside|blockquote|body|br|caption|center|dd|details|dialog|div|dl|dt|fieldset|figcaption|figure"
     r"|footer|form|h[1-6]|header|hr|html|li|main|menu|ol|p|pre|section|summary|table|tbody|tfoot|thead|tr|ul"
 )
+_PHRASING = ("button", "select", "rt", "rp")  # of the dropped ones: no block goes on in them, so that one ends them
+_BORDERS = ("br", "hr", "div")  # blocks that are written into buttons all the same
 _BEGIN_ANEW = frozenset(("body", "main", "article"))  # ends a navigation that was never closed
 _CELLS = ("td", "th")
 _ROWS = frozenset(("table", "tbody", "tfoot", "thead", "tr", "body", "html"))
 _SPACE = re.compile(r"[ \t\n\r\f]+")
 _CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?\s*([A-Za-z0-9._:-]+)""", re.I)
 _HEAD = 1024
+_LONGEST_TAG = 1 << 24  # characters; pictures inside a tag have millions
+_UNFINISHED = re.compile(r"<[A-Za-z/!?]")
+_ANY_TAG = re.compile(r"<[^<>]*>?")
 _TAB = "\t"
 
 
@@ -63,12 +69,18 @@ def text_of_html(chunks: Iterable[str]) -> Iterator[str]:
     page = _Page()
     for chunk in chunks:
         page.feed(chunk)
+        page.end_tag(_LONGEST_TAG)
         if text := page.take():
             yield text
+    page.end_tag(0)
     page.close()
     page.end_line()
     if text := page.take():
         yield text
+
+
+def _is_block(tag: str) -> bool:
+    return tag in _CELLS or _BLOCK.fullmatch(tag) is not None
 
 
 class _Page(HTMLParser):
@@ -79,6 +91,7 @@ class _Page(HTMLParser):
         self._lines: list[str] = []
         self._line: list[str] = []
         self._left_out: list[str] = []
+        self._blocks_left_out = 0  # that are open inside a button or the like
         self._verbatim = 0
         self._space = False
         self._in_cell = False
@@ -96,11 +109,33 @@ class _Page(HTMLParser):
             self._lines.append(text + "\n")
         self._line, self._space, self._break = [], False, False
 
+    def end_tag(self, longest: int) -> None:
+        """Read on behind a tag longer than this that was never closed; the parser would look for its end anew forever.
+
+        What follows it is text, all further tags left out.
+        """
+        if len(self.rawdata) > longest and not self.cdata_elem and _UNFINISHED.match(self.rawdata):
+            rest, self.rawdata = self.rawdata, ""
+            self.handle_data(html.unescape(_ANY_TAG.sub("", rest)))
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """`<![CDATA[...]]>` is left out; any other `<![` is a comment, as for browsers, and no error."""
+        if self.rawdata.startswith("<![CDATA[", i):
+            return super().parse_marked_section(i, report)
+        return self.parse_bogus_comment(i, report)
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in _BEGIN_ANEW:
             self._left_out = []
+        if tag in ("rt", "rp"):
+            self._end_phrasing("rt", "rp")
+        elif _is_block(tag) and tag not in _BORDERS:
+            self._end_phrasing(*_PHRASING)
         if _DROPPED.fullmatch(tag):
             self._left_out.append(tag)
+            self._blocks_left_out *= tag not in _PHRASING
+        elif tag == "div" and self._in_phrasing():
+            self._blocks_left_out += 1
         if self._left_out:
             return
         if tag in _CELLS:
@@ -115,6 +150,10 @@ class _Page(HTMLParser):
             self._verbatim += 1
 
     def handle_endtag(self, tag: str) -> None:
+        if tag == "div" and self._in_phrasing() and self._blocks_left_out:
+            self._blocks_left_out -= 1
+        elif tag == "ruby" or _is_block(tag):
+            self._end_phrasing(*_PHRASING)
         if self._left_out:
             if tag in self._left_out:
                 while self._left_out.pop() != tag:
@@ -146,6 +185,14 @@ class _Page(HTMLParser):
             self._line.append(" ")
         self._space = text.endswith(" ")
         self._line.append(text.removesuffix(" "))
+
+    def _in_phrasing(self) -> bool:
+        return bool(self._left_out) and self._left_out[-1] in _PHRASING
+
+    def _end_phrasing(self, *tags: str) -> None:
+        """Close elements that are left out and whose end tags were omitted."""
+        while self._left_out and self._left_out[-1] in tags:
+            self._left_out.pop()
 
     def _end_block(self, tag: str) -> None:
         """End the line; inside the cell of a table only if more follows in it, so that a row stays a line."""

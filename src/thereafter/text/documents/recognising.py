@@ -22,7 +22,9 @@ ENDINGS = {
     ".docx": "Word",
 }
 PLAIN = (".txt", ".text", ".tokens", ".rst", ".tex", ".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".log")
-_HTML_HEAD = re.compile(rb"\s*(?:<\?xml[^>]*\?>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)[\s>]", re.I | re.S)
+_HTML_HEAD = re.compile(
+    rb"\s*(?:<\?xml[^>]*\?>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html)[\s>]", re.I | re.S
+)
 # what is refused: first bytes, what it is, the way out
 _REFUSED = (
     (b"%PDF-", "a PDF file, which has places of letters instead of running text", "pdftotext {stem}.pdf {stem}.txt"),
