@@ -273,11 +273,15 @@ def test_word_insertions_and_content_controls_are_text_and_deletions_are_not(tmp
     document = docx.Document()
     run = "<w:r><w:t xml:space='preserve'>{}</w:t></w:r>"
     blocks = [
-        f"<w:p>{run.format('so ')}<w:ins>{run.format('very ')}</w:ins><w:del><w:r><w:delText>not</w:delText></w:r>"
-        f"{run.format('gone')}</w:del><w:sdt><w:sdtContent>{run.format('long')}</w:sdtContent></w:sdt></w:p>",
+        (
+            f"<w:p>{run.format('so ')}<w:ins>{run.format('very ')}</w:ins><w:del><w:r><w:delText>not</w:delText></w:r>"
+            f"{run.format('gone')}</w:del><w:sdt><w:sdtContent>{run.format('long')}</w:sdtContent></w:sdt></w:p>"
+        ),
         f"<w:sdt><w:sdtContent><w:p>{run.format('a block')}</w:p></w:sdtContent></w:sdt>",
-        f"<w:tbl><w:tr><w:tc><w:p>{run.format('1')}</w:p></w:tc><w:sdt><w:sdtContent><w:tc><w:p>{run.format('2')}</w:p>"
-        "</w:tc></w:sdtContent></w:sdt></w:tr></w:tbl>",
+        (
+            f"<w:tbl><w:tr><w:tc><w:p>{run.format('1')}</w:p></w:tc><w:sdt><w:sdtContent><w:tc><w:p>{run.format('2')}</w:p>"
+            "</w:tc></w:sdtContent></w:sdt></w:tr></w:tbl>"
+        ),
     ]
     parse = docx.oxml.parse_xml
     for block in blocks:

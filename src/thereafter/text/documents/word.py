@@ -12,7 +12,6 @@ from thereafter.errors import SourceError
 from thereafter.packages import require
 from thereafter.text.documents.archive import open_archive, open_seekable
 
-
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"  # the same again, for old readers
 _LEFT_OUT = frozenset((f"{_WORD}del", f"{_WORD}moveFrom", f"{_WORD}rt", f"{_WORD}sdtPr", f"{_WORD}pPr", _FALLBACK))
