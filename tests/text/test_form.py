@@ -170,6 +170,42 @@ def test_a_file_is_read_in_its_form_whatever_its_encoding(tmp_path: Path) -> Non
     assert both.text() == expected * 2
 
 
+MARKED_UP = {
+    "a.srt": "1\n00:00:01,000 --> 00:00:02,000\n{}\n",
+    "a.vtt": "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n",
+    "a.md": "*{}*\n",
+    "a.html": "<p>{}</p>",
+}
+
+
+@pytest.mark.parametrize("name", MARKED_UP)
+def test_documents_of_western_europe_are_read_as_plain_text_is(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(MARKED_UP[name].format("Die Mühle am Bach").encode("latin-1"))
+    source = resolve(tmp_path / name, forming=Forming()).parts["text"]
+    assert source.text() == "Die Mühle am Bach\n"
+    assert "Windows-1252" in source.forms[0].reason
+    assert "left out" in source.forms[0].reason
+
+
+def test_html_that_declares_its_encoding_is_believed(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_bytes("<meta charset=iso-8859-2><p>Dom był pusty, a żona spała".encode("iso-8859-2"))
+    source = resolve(tmp_path / "a.html", forming=Forming()).parts["text"]
+    assert source.text() == "Dom był pusty, a żona spała\n"
+    assert "Windows-1252" not in source.forms[0].reason
+
+
+THAI = "กำลังเดินทางไปที่ตลาดเพื่อซื้อผลไม้และดอกไม้สำหรับแม่ของเขาในวันเกิดที่จะมาถึงเร็วๆนี้"
+
+
+def test_scripts_without_spaces_are_one_list() -> None:
+    thai = "".join(f"{THAI[k:]}{THAI[:k]}。" for k in range(0, 60, 3))
+    lines = [thai[k : k + 60] for k in range(0, len(thai), 60)]
+    text = "\n".join(lines) + "\n"
+    form = recognise(text)
+    assert form.wrapping is not None, form.reason
+    assert "".join(form.apply([text])) == thai + "\n"
+
+
 def test_fingerprints_tell_forms_apart_and_old_ones_stay(tmp_path: Path) -> None:
     path = tmp_path / "book.txt"
     path.write_text(make.wrapped(PROSE))
@@ -192,3 +228,10 @@ def test_named_corpora_are_never_changed() -> None:
         texts = resolve(name, forming=Forming())
         assert all(part.forming is None for part in texts.parts.values()), name
     assert "time-machine" in corpora.names()
+
+
+def test_a_table_without_the_name_of_a_column_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "notes.csv"
+    path.write_text("id,text\n1,so long\n")
+    assert "name one: notes.csv:COLUMN" in resolve(path, forming=Forming()).parts["text"].forms[0].reason
+    assert "a table" not in resolve(f"{path}:text", forming=Forming()).parts["text"].forms[0].reason.split("one row")[1]

@@ -100,11 +100,11 @@ def test_the_configuration_says_where_it_began(run: Path, other: Path, folder: P
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hidden": 16}, r"hidden is 16, and the run .*run.* is a model with hidden=8.*leaving hidden out"),
+        ({"hidden": 16}, r"hidden is 16, and training goes on from .*run.* is a model with hidden=8.*leaving hidden out"),
         ({"tokens": "char"}, r"tokens is 'char'.* reads its text with tokens='word'"),
         ({"lower": True}, r"lower is True.* lower=False"),
         ({"min_count": 3}, r"min_count is 3.* min_count=1"),
-        ({"model": "gru"}, r"model is 'gru', and the run .* is 'lstm'; try leaving model out"),
+        ({"model": "gru"}, r"model is 'gru', and training goes on from .* is 'lstm'; try leaving model out"),
     ],
 )
 def test_what_contradicts_the_run_is_refused(run: Path, other: Path, options: dict[str, Any], message: str):

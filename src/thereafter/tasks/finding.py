@@ -52,7 +52,7 @@ def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -
         )
     validation = Part(f"{train.name} (last {len(train.examples) - cut:,})", train.files, train.examples[cut:], "")
     kept = Part(train.name, train.files, train.examples[:cut], train.fingerprint)
-    return kept, validation, [f"the last {len(validation.examples):,} examples of {train.name} validate"]
+    return kept, validation, [f"the last {len(validation.examples):,} examples of {train.name} are held out for validation"]
 
 
 def _validated_on_training(train: Part, valid: Part) -> list[str]:

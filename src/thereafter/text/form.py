@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from thereafter.data.finding import TABLE_ENDINGS
 from thereafter.errors import SourceError
-from thereafter.text.documents import describe_document, document_format, read_document
-from thereafter.text.encodings import guess_encoding
+from thereafter.text.documents import declares_encoding, describe_document, document_format, read_document
+from thereafter.text.encodings import READ_AS_WESTERN, guess_encoding
 from thereafter.text.gutenberg import count_books, has_licence, leave_out
 from thereafter.text.lines import lines_of
 from thereafter.text.reading import BLOCK, read_chunks
@@ -23,7 +24,6 @@ from thereafter.text.wrapping import Wrapping, measure_wrapping, unwrap
 
 _LOOKED_AT = 8 * BLOCK  # characters in which the marks of a licence are looked for: more than any novel has
 _SAMPLE = 400_000  # characters by which line breaks are judged
-_READ_AS_WESTERN = "no UTF-8, read as Windows-1252 (--encoding names another encoding)"
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Form:
         """The text of a file of this form; `advance` is called with the bytes read from the disk."""
         if self.document is None:
             return self.apply(read_chunks(path, encoding=encoding or self.encoding, advance=advance))
-        return self.apply(read_document(path, encoding=encoding, advance=advance, format=self.document))
+        return self.apply(read_document(path, encoding=encoding or self.encoding, advance=advance, format=self.document))
 
     def apply(self, chunks: Iterable[str]) -> Iterator[str]:
         """The text in its form; chunks may end anywhere."""
@@ -102,7 +102,7 @@ def form_of(path: Path, encoding: str | None, forming: Forming) -> Form:
 def _recognise_file(path: Path, encoding: str | None, forming: Forming, size: int, changed: int) -> Form:
     """`size` and `changed` are there for the cache: a file that was written again is read again."""
     document = document_format(path, markup=forming.markup)
-    guessed = guess_encoding(path) if encoding is None and document is None else None
+    guessed = guess_encoding(path) if encoding is None and not declares_encoding(path, document) else None
     pieces, length = [], 0
     for chunk in Form(document=document, encoding=guessed).read(path, encoding, None):
         pieces.append(chunk)
@@ -110,11 +110,21 @@ def _recognise_file(path: Path, encoding: str | None, forming: Forming, size: in
         if length >= _LOOKED_AT:
             break
     form = recognise("".join(pieces), forming)
-    if guessed is not None:
-        return replace(form, encoding=guessed, reason=f"{_READ_AS_WESTERN}; {form.reason}")
+    if document is None and path.name.lower().removesuffix(".gz").endswith(TABLE_ENDINGS):
+        note = f"a table, read as plain text with all its columns (name one: {path.name}:COLUMN)"
+        form = replace(form, reason=f"{note}; {form.reason}")
     if document is not None:
-        return replace(form, document=document, reason=f"{describe_document(path, document)}; {form.reason}")
+        form = replace(form, document=document, reason=f"{describe_document(path, document)}; {form.reason}")
+    if guessed is not None:
+        form = replace(form, encoding=guessed, reason=f"{READ_AS_WESTERN}; {form.reason}")
     return form
+
+
+def form_of_column(path: Path, encoding: str | None, column: str) -> Form:
+    """The form of a column of a table: its rows stay as they are."""
+    guessed = guess_encoding(path) if encoding is None else None
+    reason = f"the column {column} of a table, one row a line"
+    return Form(encoding=guessed, reason=reason if guessed is None else f"{READ_AS_WESTERN}; {reason}")
 
 
 def recognise(text: str, forming: Forming = ALL_FORMED) -> Form:

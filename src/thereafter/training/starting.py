@@ -77,7 +77,7 @@ class Start:
         for name, value in given.items():
             if _plain(value) != _plain(own.get(name)):
                 raise OptionError(
-                    f"{name} is {value!r}, and the run {self.folder}, which is gone on with, {how} "
+                    f"{name} is {value!r}, and training goes on from {self.folder}, which {how} "
                     f"{name}={own.get(name)!r}; expected the run's own; try leaving {name} out"
                 )
 
@@ -94,7 +94,7 @@ def read_start(run: Path, model: str | None = None) -> Start:
     kind = check_start(run)
     if model not in (None, kind):
         raise OptionError(
-            f"model is {model!r}, and the run {run}, which is gone on with, is {kind!r}; try leaving model out"
+            f"model is {model!r}, and training goes on from {run}, which is {kind!r}; try leaving model out"
         )
     return Start(run, _sha256(run), store.load(run))
 
