@@ -53,6 +53,19 @@ def test_tsv_jsonl_and_gzip(tmp_path: Path) -> None:
     assert resolve(f"{zipped}:text").parts["text"].text() == "so long\n"
 
 
+def test_tables_of_western_europe_are_read_and_said(tmp_path: Path) -> None:
+    for name, content in (("r.csv", "text,n\ncaf\xe9 cr\xe8me,1\n"), ("r.jsonl", '{"text": "caf\xe9 cr\xe8me"}\n')):
+        (tmp_path / name).write_bytes(content.encode("latin-1"))
+        source = resolve(f"{tmp_path / name}:text", forming=Forming()).parts["text"]
+        assert source.text() == text_of(tmp_path / name, "text") == "café crème\n"
+        assert "Windows-1252" in source.forms[0].reason
+
+
+def test_long_cells_are_cells(tmp_path: Path) -> None:
+    (tmp_path / "long.csv").write_text("text,n\n" + "so long " * 40_000 + ",1\n", encoding="utf-8")
+    assert text_of(tmp_path / "long.csv", "text") == "so long " * 40_000 + "\n"
+
+
 def test_wrong_columns_list_the_right_ones(reviews: Path, tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'Text'"):
         text_of(reviews, "Texts")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from itertools import pairwise
 
 import pytest
@@ -100,6 +101,14 @@ def test_offsets_lose_nothing_wherever_the_pieces_end():
         pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
         assert list(find_sentences(pieces)) == whole
         assert list(find_sentences(pieces, wrapped=True)) == list(find_sentences([text], wrapped=True))
+
+
+@pytest.mark.parametrize("run", ["!", ". ", "。", "…?", '!"', "_", "a. "])
+def test_long_runs_of_marks_are_read_quickly(run: str):
+    begun = time.process_time()
+    text = "So" + run * 8000 + "y"
+    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
+    assert time.process_time() - begun < 2
 
 
 def test_wrapped_lines_are_one_paragraph():

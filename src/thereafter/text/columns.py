@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
 from thereafter.errors import FormatError, UnknownNameError
+from thereafter.text.encodings import guess_encoding
 from thereafter.text.labelled import looks_like_header
 from thereafter.text.lines import place
 from thereafter.text.tables import Path, TableRow, columns, format_of, read_table, stream_rows
@@ -20,6 +22,7 @@ def read_column(
     path: Path, column: str, *, encoding: str | None = None, advance: Callable[[float], None] | None = None
 ) -> Iterator[str]:
     """The cells of a column in pieces, each cell a line. `column` is a name, or a number from 1 (-1 is the last)."""
+    encoding = encoding or guess_encoding(pathlib.Path(path))
     kind = format_of(path, encoding)
     if kind == "jsonl":
         table = read_table(path, format="jsonl", has_header=lambda rows: True, encoding=encoding)

@@ -13,6 +13,7 @@ from pathlib import Path
 from thereafter.data.opening import open_content
 
 WESTERN = "cp1252"
+READ_AS_WESTERN = "no UTF-8, read as Windows-1252 (--encoding names another encoding)"
 _LOOKED_AT = 1 << 23  # bytes
 _HIGH = re.compile(rb"[\x80-\xff]")
 _NO_CHARACTER = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")  # bytes that Windows-1252 leaves open

@@ -74,7 +74,9 @@ class Form:
         """The text of a file of this form; `advance` is called with the bytes read from the disk."""
         if self.document is None:
             return self.apply(read_chunks(path, encoding=encoding or self.encoding, advance=advance))
-        return self.apply(read_document(path, encoding=encoding or self.encoding, advance=advance, format=self.document))
+        return self.apply(
+            read_document(path, encoding=encoding or self.encoding, advance=advance, format=self.document)
+        )
 
     def apply(self, chunks: Iterable[str]) -> Iterator[str]:
         """The text in its form; chunks may end anywhere."""

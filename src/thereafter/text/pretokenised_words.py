@@ -37,7 +37,7 @@ TERMINATORS = ".!?"
 _SCAN = re.compile(
     r"""
       (?P<special><unk>|@[-,.]@|-[LRlr][CRScrs][Bb]-|``|''(?!\w))
-    | (?P<address>(?:https?://|www\.)[^\s"'<>]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
+    | (?P<address>(?:https?://|www\.)[^\s"'<>]*[\w/]|[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+)
     | (?P<dots>\.{2,}|…)
     | (?P<dash>--+|[–—―])
     | (?P<run>[:;]-?[()DP](?!\w)|\*\*+|==+|\+\++|~~+|<<+|>>+|\$\$+|\#\#+|[!?]{2,})
@@ -185,21 +185,24 @@ class Splitter:
         """A word without hyphens (or one whose hyphens stay), its clitics apart."""
         if self.style.straight:
             form = form.replace("’", "'")
-        if self.style.clitics:
-            negation = _NEGATION if self.style.clitics == "n't" else _NEGATION_MOSES
-            match = negation.fullmatch(form) or _OTHER_CLITIC.fullmatch(form)
-            if match is None and self.style.clitics == "'t":
-                match = _INNER_MOSES.fullmatch(form)
-            if match is not None:
-                yield from self._core(match.group(1))
-                yield self._cased(match.group(2))
-                return
-            at = _TOGETHER.get(form.lower()) if self.style.clitics == "n't" else None
-            if at is not None:
-                yield self._cased(form[:at])
-                yield self._cased(form[at:])
-                return
+        clitics: list[str] = []
+        while match := self._clitic(form):
+            form = match[1]
+            clitics.append(match[2])
+        at = _TOGETHER.get(form.lower()) if self.style.clitics == "n't" else None
+        if at is not None:
+            yield self._cased(form[:at])
+            form = form[at:]
         yield self._cased(form)
+        yield from map(self._cased, reversed(clitics))
+
+    def _clitic(self, form: str) -> re.Match[str] | None:
+        """A word and its last clitic, as groups; None for a word without one."""
+        if not self.style.clitics or ("'" not in form and "’" not in form):
+            return None
+        if self.style.clitics == "'t":
+            return _NEGATION_MOSES.fullmatch(form) or _OTHER_CLITIC.fullmatch(form) or _INNER_MOSES.fullmatch(form)
+        return _NEGATION.fullmatch(form) or _OTHER_CLITIC.fullmatch(form)
 
     def _mark(self, form: str, opening: bool) -> str:
         """A mark as the corpus writes it, "" for one it has no word for."""

@@ -36,6 +36,8 @@ SCRIPT_TAIL = re.compile(
 """What may still be part of an unfinished token, as `chunks.PROSE_TAIL`: the last character may get another mark."""
 
 _ANY = re.compile(_BASE)
+SPACELESS = re.compile(rf"[{_SCRIPTS}\u3099-\u309C\u30A0\u30FB]")
+"""Any sign of such a script: digits, vowel signs and the dots between words of Katakana too."""
 MANY = 1 / 3
 """From this share of a text on, its script is worth a word to the user."""
 

@@ -49,10 +49,12 @@ _SPEECH = (
     "said|says|cried|asked|replied|answered|exclaimed|whispered|shouted|murmured|returned|continued|added|inquired|"
     "enquired|demanded|called|repeated|observed|muttered|began|interrupted|screamed|sighed|thought|responded"
 )
+_MARKS = ".!?…‽؟۔।॥。！？｡"
 _CLOSING = "\"'”’»›)\\]}_*"
 _END = re.compile(
-    rf"(?P<wide>[。！？｡]+[」』”’）〉》]*)(?=\S)"  # no space follows in such scripts
-    rf"|(?P<marks>(?:\.(?:[ \u00a0]\.)+)|[.!?…‽؟۔।॥。！？｡]+)(?P<closed>[{_CLOSING}」』）]*)(?=\s)"
+    # runs are taken whole, and begin where they begin: a long one is looked at once
+    rf"(?P<wide>(?<![。！？｡])[。！？｡]++[」』”’）〉》]*+)(?=\S)"  # no space follows in such scripts
+    rf"|(?P<marks>(?:\.(?:[ \u00a0]\.)+)|(?<![{_MARKS}])[{_MARKS}]++)(?P<closed>[{_CLOSING}」』）]*+)(?=\s)"
 )
 _BEGINNING = re.compile(r"[\s\"'“‘«‹(\[{_*—–¿¡-]*")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")

@@ -22,7 +22,7 @@ from thereafter.errors import OptionError
 from thereafter.progress import task
 from thereafter.text.chunks import WORD_TAIL, last_cut, require_unicode
 from thereafter.text.columns import read_column
-from thereafter.text.form import Form, Forming, form_of
+from thereafter.text.form import Form, Forming, form_of, form_of_column
 from thereafter.text.reading import BLOCK, check_encoding, read_chunks
 
 _NOT_LETTERS = re.compile(r"(?:(?!\n)[\W\d_])+")
@@ -131,7 +131,7 @@ class Source(Files):
         if self.forming is None:
             return ()
         if self.column is not None:
-            return (Form(reason=f"the column {self.column} of a table, one row a line"),) * len(self.files)
+            return tuple(form_of_column(path, self.encoding, self.column) for path in self.files)
         return tuple(form_of(path, self.encoding, self.forming) for path in self.files)
 
     def _normalised(self, advance: Callable[[float], None]) -> Iterator[str]:

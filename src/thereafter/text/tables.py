@@ -20,6 +20,9 @@ from thereafter.text.lines import place, read_lines
 
 Path = str | os.PathLike[str]
 
+_LONGEST_CELL = 1 << 24  # characters; Python's own bound is 131,072, less than a chapter
+csv.field_size_limit(max(_LONGEST_CELL, csv.field_size_limit()))
+
 FORMATS = {"tsv": "tsv", "tab": "tsv", "csv": "csv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl"}
 
 

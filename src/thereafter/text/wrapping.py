@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from thereafter.text.scripts import SPACELESS
+
 _ENOUGH_FULL = 0.8  # of the breaks; wrapped books have 0.98 and more, verse and lists below 0.5
 _RAGGED = 0.88  # of the width: how short a full line may be, for texts that were wrapped by hand
 _WIDTHS = range(40, 131)
@@ -27,7 +29,6 @@ _WIDEST = 0.98  # the share of lines that are no longer than the width; a few lo
 _INSIDE = re.compile(r"[.!?؟]['\"”’»)]*[ \t]+\S|[。！？]\S")
 _SENTENCE_END = tuple(".!?:;\"”'’»)]…。！？؟")
 _LIST_MARK = re.compile(r"(?:[-*•·]|\d{1,3}[.)]|\(?[a-z]\))[ \t]")
-_SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _DIVIDED = re.compile(r"([^\W\d_]+)-$")
 _FIRST_LETTERS = re.compile(r"[^\W\d_]+")
 
@@ -58,7 +59,7 @@ def measure_wrapping(text: str) -> Wrapping:
     breaks = [(line, after) for line, after in pairwise(lines) if _inside_paragraph(line, after)]
     if len(breaks) < _FEWEST_BREAKS or len(breaks) < 0.3 * len(written):
         return Wrapping(False, 0, 0.0, "most lines are paragraphs of their own")
-    spaceless = len(_SPACELESS.findall(text)) > len(text) / 3
+    spaceless = not text.isascii() and len(SPACELESS.findall(text)) > len(text) / 3
     width = _width_of(written)
     full = sum(_is_full(line, after, width) for line, after in breaks) / len(breaks)
     wrapped, reason = _decide(written, breaks, width, full, spaceless)
@@ -119,7 +120,7 @@ def _join(paragraph: list[str], line: str, wrapping: Wrapping) -> None:
         if rest and wrapping.divided and rest[0].islower() and word not in wrapping.compounds:
             paragraph[-1] = last[:-1]
         paragraph.append(line)
-    elif _SPACELESS.match(last[-1]) or _SPACELESS.match(line[0]) or last[-1] in "。、，！？":
+    elif SPACELESS.match(last[-1]) or SPACELESS.match(line[0]) or last[-1] in "。、，！？":
         paragraph.append(line)
     else:
         paragraph += [" ", line]
@@ -163,7 +164,7 @@ def _inside_paragraph(line: str, after: str) -> bool:
 
 def _is_full(line: str, after: str, width: int) -> bool:
     first = after.split(maxsplit=1)[0]
-    room = 1 if _SPACELESS.match(first) else 1 + len(first)
+    room = 1 if SPACELESS.match(first) else 1 + len(first)
     return len(line) + room > _RAGGED * width
 
 

@@ -80,6 +80,15 @@ def read_document(
     return reader(Path(path), encoding=check_encoding(encoding), advance=advance)
 
 
+def declares_encoding(path: str | os.PathLike[str], format: str | None) -> bool:
+    """Whether a file says itself how its characters are written: packed formats do, and HTML that declares it."""
+    if format != "HTML":
+        return format in ALWAYS
+    from thereafter.text.documents.hypertext import encoding_of_file
+
+    return encoding_of_file(Path(path)) is not None
+
+
 def count_chapters(path: str | os.PathLike[str]) -> int:
     """How many chapters an EPUB has."""
     from thereafter.text.documents.epub import chapters_of
