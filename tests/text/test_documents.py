@@ -206,6 +206,40 @@ def test_markdown_without_its_markup(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("markdown", "text"),
+    [
+        ("[Alice]: Hello there everyone.", "[Alice]: Hello there everyone.\n"),
+        ('[a]: <http://x.org/a b> "A title"\n[b]: http://x.org  (title)\nso', "so\n"),
+        ("He was born in\n1984. It was a year.", "He was born in 1984. It was a year.\n"),
+        ("- He was born in\n  1984. It was a year.", "He was born in 1984. It was a year.\n"),
+        ("text\n1. one\n2. two", "text\none\ntwo\n"),
+        ("1984. It was a year.", "It was a year.\n"),
+        ("\ue000 `a` \U000f0001 `b\U000f0000` \\* c", "\ue000 a \U000f0001 b\U000f0000 * c\n"),
+        ("so <!-- a `comment` here -->long", "so long\n"),
+        ("so <!-- a ` comment\nover -- lines --> long", "so long\n"),
+        ("the tag `<!-- x -->` stays <!-- gone -->", "the tag <!-- x --> stays\n"),
+        ("***a*** **b __c__** ~~d~~ ** e ** **", "a b c d ** e ** **\n"),
+        ("**a **b** c**", "a b c\n"),
+        ("# a #b # #\n## #\n#no", "a #b #\n#no\n"),
+    ],
+)
+def test_markdown_that_is_easily_taken_for_markup(markdown: str, text: str) -> None:
+    assert "".join(text_of_markdown(markdown.split("\n"))) == text
+
+
+LONG = ["**a " * 8000, "# x" + " " * 8000 + "y", "__a " * 8000, "~~a " * 8000, "*a " * 8000, "[a](" + " " * 8000]
+LONG += [" " * 8000 + "x|", "[^" * 8000, "[a]: x" + " " * 8000 + "y", "<a " * 8000, "<!-- " * 8000, "`a " * 8000]
+
+
+@pytest.mark.parametrize("line", LONG, ids=lambda line: repr(line[:6]))
+def test_markdown_of_any_length_is_quick(line: str) -> None:
+    begun = time.process_time()
+    "".join(text_of_markdown(["so", line]))
+    "".join(text_of_markdown([line]))
+    assert time.process_time() - begun < 2
+
+
 @settings(max_examples=60)
 @given(st.lists(st.text(alphabet="ab *_`[]()#>-|\\!~<&1. \t", max_size=14), max_size=8))
 def test_no_markdown_is_an_error(lines: list[str]) -> None:

@@ -15,26 +15,27 @@ from thereafter.text.lines import lines_of
 from thereafter.text.reading import read_chunks
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*)$")
-_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_HEADING = re.compile(r" {0,3}#{1,6}(?=[ \t]|$)")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _RULE = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
-_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(?:\[[ xX]\][ \t]+)?|$)")
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|(\d{1,9})[.)])(?:[ \t]+(?:\[[ xX]\][ \t]+)?|$)")
 _QUOTE = re.compile(r"^ {0,3}(?:>[ \t]?)+")
-_REFERENCE = re.compile(r" {0,3}\[[^\]]+\]:[ \t]*\S+")
-_TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_REFERENCE = re.compile(r""" {0,3}\[[^\]]+\]:[ \t]*(?:<[^<>]*>|\S+)(?:[ \t]+(?:"[^"]*"|'[^']*'|\([^()]*\)))?[ \t]*$""")
+_TABLE_RULE = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
-_COMMENT = re.compile(r"<!--.*?-->", re.S)
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
-_IMAGE = re.compile(r"!\[([^\[\]]*)\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)*(?:\s+[^()]*)?\)|\[[^\[\]]*\])?")
-_LINK = re.compile(r"\[([^\[\]]+)\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)*(?:\s+[^()]*)?\)|\[[^\[\]]*\])")
-_FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]:?")
+_COMMENT = re.compile(rf"{_CODE.pattern}|(?P<comment><!--.*?(?P<end>-->|$))")  # none inside of code
+_IMAGE = re.compile(r"!\[([^\[\]]*)\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)*(?:\s[^()]*)?\)|\[[^\[\]]*\])?")
+_LINK = re.compile(r"\[([^\[\]]+)\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)*(?:\s[^()]*)?\)|\[[^\[\]]*\])")
+_FOOTNOTE = re.compile(r"\[\^[^\[\]\s]+\]:?")
 _ADDRESS = re.compile(r"<((?:https?|mailto|ftp):[^\s<>]+|[^\s<>@]+@[^\s<>@]+)>")
 _TAG = re.compile(r"</?[A-Za-z][\w-]*(?:\s[^<>]*)?/?>")
-_STRONG = re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1|~~(?=\S)(.+?)(?<=\S)~~")
+_STRONG = re.compile(r"\*\*|__|~~")
 _STARRED = re.compile(r"\*(?=\S)([^*]+?)(?<=\S)\*")
 _UNDERSCORED = re.compile(r"(?<![^\W_])_(?=\S)([^_]+?)(?<=\S)_(?![^\W_])")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
-_PLACE = 0xE000  # characters of private use stand for what must not be looked at again
+_PLACE, _PLACES = 0xF0000, 0x20000  # characters of private use stand for what must not be looked at again
+_PRIVATE = re.compile("[\U000f0000-\U0010ffff]")
 
 
 def read_markdown(path: Path, *, encoding: str | None, advance: Callable[[float], None] | None) -> Iterator[str]:
@@ -92,14 +93,14 @@ class _MarkdownReader:
             self._fence = fence[1]
         elif heading:
             yield from self._end_paragraph()
-            yield from _whole_line(heading[1] or "")
+            yield from _whole_line(_title(line[heading.end() :]))
             self._in_list = False
         elif self._is_rule(line):
             yield from self._end_paragraph()
         elif line.lstrip().startswith("|") and line.count("|") > 1:
             yield from self._end_paragraph()
             yield "\t".join(_plain(cell.strip()) for cell in _cells(line)) + "\n"
-        elif item := _ITEM.match(line):
+        elif (item := _ITEM.match(line)) and self._begins_item(item[1]):
             yield from self._end_paragraph()
             self._in_list = True
             self._paragraph = [line[item.end() :]]
@@ -109,6 +110,12 @@ class _MarkdownReader:
             if self._blank_before and not line[:1].isspace():
                 self._in_list = False
             self._paragraph.append(line)
+
+    def _begins_item(self, number: str | None) -> bool:
+        """Whether a line is the item of a list; `1984.` in the middle of a paragraph is none, only `1.` begins one."""
+        if number is None or not self._paragraph or int(number) == 1:
+            return True
+        return self._in_list and len(number) < 4
 
     def _is_rule(self, line: str) -> bool:
         """A line that only separates: below a heading, between parts, in a table."""
@@ -153,20 +160,48 @@ def _plain(text: str) -> str:
 
     def put_aside(content: str) -> str:
         aside.append(content)
-        return chr(_PLACE + len(aside) - 1) if len(aside) <= 0x1900 else content
+        return chr(_PLACE + len(aside) - 1) if len(aside) <= _PLACES else content
 
-    text = _CODE.sub(lambda hit: put_aside(hit[2].strip() or hit[2]), text)
+    def put_back(content: str) -> str:
+        return _PRIVATE.sub(lambda hit: aside[ord(hit[0]) - _PLACE], content)
+
+    text = _PRIVATE.sub(lambda hit: put_aside(hit[0]), text)
+    text = _CODE.sub(lambda hit: put_aside(put_back(hit[2].strip() or hit[2])), text)
     text = _ESCAPE.sub(lambda hit: put_aside(hit[1]), text)
-    text = _ADDRESS.sub(lambda hit: put_aside(hit[1]), text)
+    text = _ADDRESS.sub(lambda hit: put_aside(put_back(hit[1])), text)
     text = _FOOTNOTE.sub("", text)
     text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", text))
     text = _LINK.sub(r"\1", text)  # a picture inside a link
     text = html.unescape(_TAG.sub("", text))
-    for pattern in (_STRONG, _STRONG, _STARRED, _UNDERSCORED):
-        text = pattern.sub(lambda hit: next(group for group in hit.groups()[::-1] if group is not None), text)
-    for number, content in enumerate(aside[:0x1900]):
-        text = text.replace(chr(_PLACE + number), content, 1)
-    return text
+    text = _without_strong(_without_strong(text))
+    return put_back(_UNDERSCORED.sub(r"\1", _STARRED.sub(r"\1", text)))
+
+
+def _without_strong(text: str) -> str:
+    """Without pairs of two stars, underscores or tildes: one with a word after it, and the next with one before it."""
+    if not _STRONG.search(text):
+        return text
+    pairs: list[int] = []
+    begun: dict[str, int] = {}
+    for mark in _STRONG.finditer(text):
+        kind, at = mark[0], mark.start()
+        if kind not in begun:
+            if text[mark.end() : mark.end() + 1].strip():
+                begun[kind] = at
+        elif at > begun[kind] + 2 and not text[at - 1].isspace():
+            pairs += [begun.pop(kind), at]
+    pieces, last = [], 0
+    for at in sorted(pairs):
+        pieces.append(text[last:at])
+        last = at + 2
+    return "".join(pieces) + text[last:]
+
+
+def _title(text: str) -> str:
+    """A heading without the signs that may close it."""
+    title = text.strip(" \t")
+    bare = title.rstrip("#")
+    return title if bare and not bare.endswith((" ", "\t")) else bare
 
 
 def _cells(line: str) -> list[str]:
@@ -215,11 +250,10 @@ def _without_comments(lines: Iterable[str]) -> Iterator[str]:
             inside = False
             if not line.strip():
                 continue
-        if "<!--" in line and "`" not in line:
-            line = _COMMENT.sub("", line)
-            before, opened, _ = line.partition("<!--")
-            inside = bool(opened)
-            line = before
-            if not line.strip():
+        if "<!--" in line:
+            comments = [one for one in _COMMENT.finditer(line) if one["comment"]]
+            inside = bool(comments) and not comments[-1]["end"]
+            line = _COMMENT.sub(lambda hit: "" if hit["comment"] else hit[0], line)
+            if comments and not line.strip():
                 continue
         yield line
