@@ -101,3 +101,25 @@ def test_figure_and_arrays(runs: Path, tmp_path: Path):
 def test_mistakes_are_one_sentence(runs: Path, words: list[str], sentence: str):
     with pytest.raises(OptionError, match=sentence):
         CliRunner().invoke(app, ["surprisal", str(runs / "word"), *words], catch_exceptions=False)
+
+
+def test_the_sums_count_the_words_of_the_table(tmp_path: Path):
+    corpus = "Raymond is selling this sketch . He did n't see the well @-@ known cat , but she does .\n" * 90
+    thereafter.train(text=corpus, tokens="word", order=2).save(tmp_path / "formed")
+    thereafter.train(text="He didn't see the cat. She does, too.\n" * 9, tokens="char", order=2).save(tmp_path / "char")
+    text = "She didn't see the sketch, but Raymond is selling the well-known cat. He did."
+    both = [tmp_path / "char", tmp_path / "formed", "--text", text]
+    rows = json.loads(ask(*both, "--json").stdout)
+    words = [row for row in rows if not row["line_end"]]
+    assert len(words) == len(text.split())
+    ask(*both, "--figure", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for name in ("char", "formed"):
+        bits = sum(row[f"bits_{name}"] for row in rows if row[f"bits_{name}"] is not None)
+        printed = next(line for line in ask(*both).stdout.splitlines() if line.startswith(f"{name}:"))
+        assert f"over {len(words):,} words" in printed
+        assert f"; {bits / len(words):.2f} bits a word" in printed
+        assert f"{name} {bits / len(words):.2f}" in page
+    assert f"all {len(words)} words" in page
+    sentences = json.loads(ask(*both, "--by", "sentence", "--json").stdout)
+    assert [row["sentence"] for row in sentences] == [text[:-8], "He did."]

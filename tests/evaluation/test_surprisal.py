@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import thereafter
-from thereafter.errors import OptionError
+from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.predicted import entropy_bits, read_predictions
 from thereafter.evaluation.scores import score_text
-from thereafter.evaluation.text_units import cut_units
+from thereafter.evaluation.text_units import count_words, cut_units
 from thereafter.evaluation.token_costs import read_costs
 from thereafter.models.build import NEURAL, build, settings_of
 from thereafter.models.cache import CacheModel, CacheSettings
@@ -93,7 +93,7 @@ def test_a_language_model_with_switches(switches: dict[str, Any], tmp_path: Path
         assert sum(row["bits"] for row in rows) * math.log(2) == pytest.approx(score.nats, **CLOSE)
         assert sum(row["spelling_bits"] for row in rows) * math.log(2) == pytest.approx(score.spelling_nats, **CLOSE)
         assert table.readings[0].notes[: bool(score.switches)] == tuple(filter(None, [score.switches]))
-        assert "of the words are unknown" in table.readings[0].notes[-1]
+        assert "of the tokens are unknown" in table.readings[0].notes[-1]
 
 
 def test_a_score_with_nothing_known_of_and_one_without_an_end() -> None:
@@ -272,3 +272,64 @@ def test_a_model_of_a_pre_tokenised_corpus_has_the_words_as_they_were_written() 
     assert table.bits().sum() * math.log(2) == pytest.approx(lm.score(text=text).nats, **CLOSE)
     plain = thereafter.train(text=corpus, tokens="char", order=3)
     assert thereafter.surprisal([lm, plain], text=text).texts == table.texts
+
+
+CORPUS = "Raymond is selling this sketch . He did n't see the well @-@ known cat , but she does . He is .\n" * 90
+PLAIN = "She didn't see it. He is selling\tthis!\n\nThe well-known sketch. Raymond does."
+SENTENCES = ["She didn't see it.", "He is selling\tthis!", "The well-known sketch.", "Raymond does."]
+
+
+@cache
+def pre_tokenised() -> thereafter.LanguageModel:
+    return thereafter.train(text=CORPUS, tokens="word", order=3)
+
+
+def test_words_are_counted_as_they_are_written_for_every_model() -> None:
+    models = [counted("prose"), pre_tokenised(), counted("char")]
+    for by in ("word", "sentence", "line"):
+        assert thereafter.surprisal(models, text=PLAIN, by=by).words == len(PLAIN.split())
+    for lm in models:
+        for by in ("word", "token", "sentence", "line"):
+            assert lm.surprisal(text=PLAIN, by=by).words == len(PLAIN.split())
+
+
+@pytest.mark.parametrize("text", ["", "a b", " a\n\nb c ", "\n", "\u6211\u5011\u53bb ab\n"])
+def test_words_of_a_text(text: str) -> None:
+    expected = {"\u6211\u5011\u53bb ab\n": 4}.get(text, len(text.split()))  # in Chinese a character is a word
+    assert count_words(text) == expected
+
+
+@pytest.mark.parametrize(("by", "expected"), [("sentence", SENTENCES), ("line", PLAIN.split("\n"))])
+def test_sentences_and_lines_are_those_of_the_text_as_it_is_written(by: str, expected: list[str]) -> None:
+    count = 4 if by == "sentence" else 9  # words, and the line end
+    formed, models = pre_tokenised(), [counted("prose"), pre_tokenised(), counted("char"), counted("word")]
+    alone = formed.surprisal(text=PLAIN, by=by)
+    assert [text for text in alone.texts if text != "\n"] == [text for text in expected if text]
+    for order in (models, models[::-1]):
+        table = thereafter.surprisal(order, text=PLAIN, by=by)
+        assert table.texts == alone.texts
+        assert table.lines.tolist() == alone.lines.tolist()
+        for number, lm in enumerate(order):
+            words = lm.surprisal(text=PLAIN)
+            assert table.bits(number).sum() == pytest.approx(words.bits().sum(), **CLOSE)
+            assert table.bits(number)[0] == pytest.approx(words.bits()[:count].sum(), **CLOSE)
+
+
+def test_a_model_is_asked_for_by_its_name_or_its_number() -> None:
+    table = thereafter.surprisal([counted("prose"), counted("char")], text="the cat", names=["ng", "letters"])
+    np.testing.assert_array_equal(table.bits("letters"), table.bits(1))
+    np.testing.assert_array_equal(table.spelling_bits("ng"), table.spelling_bits(0))
+    np.testing.assert_array_equal(table.unknown("ng"), table.unknown())
+    with pytest.raises(UnknownNameError, match="no model is called 'leters'; did you mean 'letters'"):
+        table.bits("leters")
+    with pytest.raises(OptionError, match="model is 2; expected 0 to 1"):
+        table.bits(2)
+
+
+def test_a_table_is_shown_in_two_lines_at_most() -> None:
+    table = thereafter.surprisal([counted("prose"), counted("char")], text=TEXT * 3, names=["ng", "letters"])
+    assert len(repr(table)) < 240
+    mean = table.bits("ng").sum() / len((TEXT * 3).split())
+    assert f"{len((TEXT * 3).split()):,} words" in repr(table)
+    assert f"ng {mean:.2f}" in repr(table)
+    assert str(table) == repr(table)

@@ -17,13 +17,14 @@ from typer.testing import CliRunner
 import thereafter
 from thereafter import instruments
 from thereafter.cli import app
-from thereafter.errors import SourceError
+from thereafter.errors import OptionError, SourceError
 from thereafter.evaluation.intervals import wilson
 from thereafter.figures.pairs import accuracy_by_group
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.pair_files import read_pair_files
 from thereafter.inspection.pairs import Pair, PairScores, score_each, score_pair_files
 from thereafter.inspection.sentence_reader import SentenceReader
+from thereafter.tasks.predictions import PlainPrediction, PredictionTable
 
 TEXT = "the dog barks .\nthe dogs bark .\nthe cat sleeps .\nthe cats sleep .\n" * 4
 KNOWN = [("the dog barks .", "the dog bark ."), ("the cats sleep .", "the cats sleeps .")]
@@ -114,6 +115,46 @@ def test_many_unknown_pairs_are_said_aloud(lm: Any, scores: PairScores):
     assert not score_each(reader_of(lm), [Pair(*both) for both in KNOWN]).caution
 
 
+def test_pairs_are_left_out_for_their_own_reasons(lm: Any):
+    def left_out(*pairs: tuple[str, str]) -> str:
+        return score_each(reader_of(lm), [Pair(*both) for both in pairs]).left_out
+
+    assert left_out(*KNOWN) == ""
+    assert left_out(*KNOWN, *UNKNOWN) == "2 pairs are left out: they differ in an unknown word"
+    assert left_out(*SAME) == "1 pair is left out: its tokens are the same"
+    assert left_out(*UNKNOWN[:1], *SAME, *SAME) == (
+        "1 pair is left out: it differs in an unknown word; 2 are left out: their tokens are the same"
+    )
+    assert left_out(*UNKNOWN, *SAME).endswith("; 1 is left out: its tokens are the same")
+
+
+def test_the_caution_names_the_words_for_which_pairs_are_left_out(lm: Any):
+    pairs = IN_BOTH * 5 + [("the dog barks .", f"the {word} barks .") for word in ("yak", "emu", "yak", "auk")] + SAME
+    said = score_each(reader_of(lm), [Pair(*both) for both in pairs]).caution
+    assert "such as 'yak', 'auk', 'blork', 'emu', 'zork';" in said  # by count, then by the alphabet
+    judged = IN_BOTH * 5 + [("the yak barks . zork", "the dog barks . zork")] * 2
+    assert "such as 'yak';" in score_each(reader_of(lm), [Pair(*both) for both in judged]).caution
+
+
+def test_scores_are_shown_in_two_lines_at_most(lm: Any):
+    scores = score_each(reader_of(lm), [Pair(*both) for both in ALL * 30])
+    assert len(repr(scores)) < 240
+    assert "75.0% of 120 judged" in repr(scores)
+    trace = lm.trace("the dog barks")
+    assert len(repr(trace)) < 240
+    assert "3 tokens" in repr(trace)
+    answers = PredictionTable(tuple(PlainPrediction("a text", "an answer") for _ in range(500)), "reviews.csv")
+    assert repr(answers) == "<PredictionTable of reviews.csv: 500 texts; see to_rows()>"
+
+
+def test_one_run_at_a_time(lm: Any, tmp_path: Path):
+    for name in ("one", "two"):
+        lm.save(tmp_path / name)
+    words = ["inspect", "pairs", str(tmp_path / "one"), str(tmp_path / "two"), "pairs.tsv"]
+    with pytest.raises(OptionError, match=r"two is a run.*one run at a time"):
+        CliRunner().invoke(app, words, catch_exceptions=False)
+
+
 def test_bpe_knows_every_word():
     bpe = thereafter.train(text=TEXT, tokens="bpe", vocabulary=300, order=3)
     known = score_each(reader_of(bpe), [Pair(*both) for both in ALL])
@@ -162,7 +203,9 @@ def test_the_figure_shows_the_intervals(scores: PairScores):
     assert bars.error_x.array[0] == pytest.approx(measured["high"][0] - 0.75)
     assert bars.error_x.arrayminus[0] == pytest.approx(0.75 - measured["low"][0])
     assert "95 % intervals" in figure.caption
-    assert "unknown to the model: 3 for ngram" in figure.caption
+    assert (
+        "differ in a word unknown to the model: 2 for ngram; whose tokens are the same: 1 for ngram." in figure.caption
+    )
     assert figure.table["unknown"] == [2]
     names = ("group", "by", "accuracy", "nats", "total")
     arrays = {name: measured[name] for name in names}
@@ -180,7 +223,7 @@ def test_the_command(lm: Any, folder: Path, tmp_path: Path):
 
     printed = asked("--out", str(tmp_path / "pairs.csv"))
     assert "likelier in 75.0% of the pairs" in printed.stdout
-    assert "2 that differ in an unknown word are left out" in printed.stdout
+    assert "; 2 pairs are left out: they differ in an unknown word\n" in printed.stdout
     assert "caution: 2 of 6 pairs" in printed.stderr
     rows = list(csv.DictReader(io.StringIO((tmp_path / "pairs.csv").read_text(encoding="utf-8"))))
     assert len(rows) == 6

@@ -142,7 +142,7 @@ def test_both_kinds_of_file_are_read_in_any_encoding(tmp_path: Path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("one sentence", "line 2 of .* has 1 parts between tabs; expected two sentences"),
+        ("one sentence", "line 2 of .* has no tab; expected two sentences with one tab between them, or a .csv"),
         ("a\tb\tc", "line 2 of .* has 3 parts"),
         ("a\t ", "line 2 of .* has an empty sentence"),
         ("a\ta", "line 2 of .* has the same sentence twice: 'a'"),
@@ -154,6 +154,33 @@ def test_a_line_without_a_pair_is_named(tmp_path: Path, line: str, said: str):
     (tmp_path / "pairs.tsv").write_text(f"good\tbad\n{line}\n")
     with pytest.raises(FormatError, match=said):
         read_pairs(tmp_path / "pairs.tsv")
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize("header", ["", "good{}bad", "Sentence_Good{}sentence_bad"])
+def test_a_spreadsheet_is_read(tmp_path: Path, header: str, separator: str):
+    rows = ['"The dogs, too, bark"{}"The dogs, too, barks"', "", '"He said ""go"""{}He say go']
+    lines = [row.format(separator) for row in ([header] if header else []) + rows]
+    (tmp_path / "pairs.csv").write_bytes("\r\n".join(lines).encode("utf-8-sig"))
+    pairs = read_pairs(tmp_path / "pairs.csv")
+    assert pairs == [Pair("The dogs, too, bark", "The dogs, too, barks"), Pair('He said "go"', "He say go")]
+    assert [pair.line for pair in pairs] == ([2, 4] if header else [1, 3])
+
+
+def test_columns_of_a_spreadsheet_are_found_by_their_names(tmp_path: Path):
+    (tmp_path / "pairs.csv").write_text("UID,bad,good\nu1,he go,he goes\n")
+    assert read_pairs(tmp_path / "pairs.csv") == [Pair("he goes", "he go", {"UID": "u1"})]
+    (tmp_path / "pairs.csv").write_text("he goes,he go,he went\n")
+    with pytest.raises(
+        FormatError, match=r"line 1 of .* has 3 columns; expected two sentences, or a first line such as"
+    ):
+        read_pairs(tmp_path / "pairs.csv")
+
+
+def test_a_first_line_with_the_names_of_the_columns_is_no_pair(tmp_path: Path):
+    for header in ("good\tbad", "sentence_good\tsentence_bad"):
+        (tmp_path / "pairs.tsv").write_text(f"{header}\nhe goes\the go\n")
+        assert read_pairs(tmp_path / "pairs.tsv") == [Pair("he goes", "he go")]
 
 
 def test_no_pairs_are_nothing_to_score(tmp_path: Path, ngram: Any):

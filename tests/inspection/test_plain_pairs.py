@@ -96,7 +96,7 @@ def test_a_score_says_what_was_rewritten_and_what_is_unknown(lm: LanguageModel, 
     path.write_text(as_people)
     assert lm.score(str(path)).nats == want.nats
     loud = str(lm.score(text="Zebras quabble quietly ."))
-    assert "% of the words are unknown" in loud
+    assert "% of the tokens are unknown" in loud
 
 
 def test_the_style_is_kept_in_the_run_and_old_runs_tell_it_by_their_words(lm: LanguageModel, run: Path) -> None:
@@ -149,14 +149,14 @@ def test_commands_say_it_and_the_switch_turns_it_off(run: Path, tmp_path: Path) 
     assert "unknown        0 (0.0 %)" in scored
     as_is = ask("score", str(run), "--text", "This guard sells these sketches.", "--as-written")
     assert "\nwritten" not in as_is
-    assert "caution        20.0 % of the words are unknown" in as_is
+    assert "caution        20.0 % of the tokens are unknown" in as_is
     facts = json.loads(ask("score", str(run), "--text", "This guard sells these sketches.", "--json"))
     assert facts["unknown_share"] == 0
     assert "read as 'This guard sells these sketches .'" in ask(
         "rank", str(run), "This guard sells these sketches.", "This guard sell these sketches ."
     )
     assert "read as" not in ask("rank", str(run), "This guard sells these sketches.", "--as-written")
-    assert "% of the words are unknown" in ask("rank", str(run), "Quabbling zebras")
+    assert "% of the tokens are unknown" in ask("rank", str(run), "Quabbling zebras")
     assert "read as" in ask("next", str(run), "These guards, too")
     assert "read as" in ask("generate", str(run), "These guards, too", "--temperature", "0")
     assert "read as" not in ask("generate", str(run), "These guards, too", "--as-written", "--seed", "1")

@@ -175,12 +175,11 @@ def _print(table: Surprisals, shown: int) -> None:
 def _sums(table: Surprisals, number: int) -> str:
     reading = table.readings[number]
     bits, spelling = float(table.bits(number).sum()), float(table.spelling_bits(number).sum())
-    words = len(reading.costs.text.split())
     unknown = int(reading.costs.unknown_T.sum())
     spelled = f" and {spelling:,.1f} for the spelling of {unknown:,} unknown tokens" if unknown else ""
     return (
-        f"{reading.model}: {bits:,.1f} bits{spelled} over {words:,} words, {len(reading.costs.ids):,} "
-        f"{reading.tokenizer.name} tokens; {bits / max(1, words):.2f} bits a word"
+        f"{reading.model}: {bits:,.1f} bits{spelled} over {table.words:,} words, {len(reading.costs.ids):,} "
+        f"{reading.tokenizer.name} tokens; {table.bits_per_word(number):.2f} bits a word"
     )
 
 

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.errors import OptionError
+from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.aligning import align_units
 from thereafter.evaluation.surprisal_measurement import as_measurement
 from thereafter.evaluation.text_reading import TextReading
-from thereafter.evaluation.text_units import LINE_END, TextUnits, check_unit
+from thereafter.evaluation.text_units import LINE_END, TextUnits, check_unit, count_words
+from thereafter.evaluation.written_units import common_text, common_units
 from thereafter.inspection.drawing import DrawnFigure
 from thereafter.inspection.measurement import Measurement
 from thereafter.tabular import Row, Tabular
@@ -32,7 +33,7 @@ SHOWN_END = "\\n"
 """How a line end is written in a table."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Surprisals(Tabular):
     """The surprisal of every unit of a text: a row each, columns for each model.
 
@@ -53,17 +54,48 @@ class Surprisals(Tabular):
         """The line on which each begins, from 1."""
         return self.units[0].lines_U
 
-    def bits(self, model: int = 0) -> Floats:
-        """-log2 p of each unit under one of the models, [U]."""
-        return self.units[model].sums(self.readings[model].costs.nats_T) * _BITS
+    @property
+    def words(self) -> int:
+        """How many words the text has as it is written, the same for every model; line ends are none."""
+        if self.by == "token":
+            return count_words(common_text(self.readings))
+        return sum(map(count_words, self.texts))
 
-    def spelling_bits(self, model: int = 0) -> Floats:
+    def bits(self, model: int | str = 0) -> Floats:
+        """-log2 p of each unit under one of the models, by its number or its name, [U]."""
+        number = self._number(model)
+        return self.units[number].sums(self.readings[number].costs.nats_T) * _BITS
+
+    def spelling_bits(self, model: int | str = 0) -> Floats:
         """What the unknown forms of each unit pay for their spelling, in bits, [U]."""
-        return self.units[model].sums(self.readings[model].costs.spelling_T) * _BITS
+        number = self._number(model)
+        return self.units[number].sums(self.readings[number].costs.spelling_T) * _BITS
 
-    def unknown(self, model: int = 0) -> NDArray[np.int64]:
+    def unknown(self, model: int | str = 0) -> NDArray[np.int64]:
         """How many unknown tokens each unit has, [U]."""
-        return self.units[model].sums(self.readings[model].costs.unknown_T.astype(np.float64)).astype(np.int64)
+        number = self._number(model)
+        return self.units[number].sums(self.readings[number].costs.unknown_T.astype(np.float64)).astype(np.int64)
+
+    def bits_per_word(self, model: int | str = 0) -> float:
+        """The bits of the whole text, line ends included, over its words as they are written."""
+        return float(self.bits(model).sum()) / max(1, self.words)
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{one.model} {self.bits_per_word(place):.2f}" for place, one in enumerate(self.readings))
+        return (
+            f"<Surprisals of {self.readings[0].text} by {self.by}: {len(self.texts):,} rows, {self.words:,} words; "
+            f"{means} bits a word>"
+        )
+
+    def _number(self, model: int | str) -> int:
+        names = [reading.model for reading in self.readings]
+        if isinstance(model, str):
+            if model not in names:
+                raise UnknownNameError("model", model, names)
+            return names.index(model)
+        if not -len(names) <= model < len(names):
+            raise OptionError(f"model is {model}; expected 0 to {len(names) - 1}, or a name: {', '.join(names)}")
+        return model
 
     def to_rows(self) -> list[Row]:
         columns = self._shared_columns()
@@ -91,7 +123,7 @@ class Surprisals(Tabular):
         if self.by in ("word", "token"):
             columns["line_end"] = [text == LINE_END for text in texts]
         else:
-            columns["words"] = [len(text.split()) for text in texts]
+            columns["words"] = [count_words(text) for text in texts]
         return columns
 
     def _columns(self, number: int) -> dict[str, Sequence[object]]:
@@ -107,7 +139,7 @@ class Surprisals(Tabular):
         columns["bits"] = bits.tolist()
         columns["spelling_bits"] = self.spelling_bits(number).tolist()
         if self.by in ("sentence", "line"):
-            words = np.array([len(text.split()) for text in self.texts])
+            words = np.array([count_words(text) for text in self.texts])
             means = np.divide(bits, words, out=np.full(len(bits), math.nan), where=words > 0)
             columns["bits_per_word"] = [None if math.isnan(mean) else mean for mean in means.tolist()]
         columns |= _predicted_columns(reading, units)
@@ -127,13 +159,15 @@ def tabulate(readings: Sequence[TextReading], by: str = "word") -> Surprisals:
             f"rank, entropy and alternatives are those of one prediction, and a {by} has many; "
             "expected by='word' or 'token' with detail=True; try by='word'"
         )
+    if by in ("sentence", "line"):
+        return Surprisals(tuple(readings), by, tuple(common_units(readings, by)))
     units = [reading.units(by) for reading in readings]
     if by == "token" and any(one.texts != units[0].texts for one in units[1:]):
         raise OptionError(
             f"{readings[0].model} and the others have different tokens, so these cannot stand side by side; "
             "try by='word'"
         )
-    if by == "word" or len({len(one) for one in units}) > 1:
+    if by == "word":
         units = align_units(units)
     return Surprisals(tuple(readings), by, tuple(units))
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.evaluation.text_reading import TextReading
-from thereafter.evaluation.text_units import TextUnits
+from thereafter.evaluation.text_units import TextUnits, count_words
 from thereafter.inspection.measurement import Measurement
 
 KIND = "surprisal"
@@ -36,6 +36,7 @@ def as_measurement(readings: Sequence[TextReading], units: Sequence[TextUnits], 
         "model": " and ".join(reading.model for reading in readings),
         "text": readings[0].text,
         "by": by,
+        "words": sum(map(count_words, units[0].texts)),
         "tokens": [len(reading.costs.ids) for reading in readings],
         "notes": [note for reading in readings for note in reading.notes],
     }

@@ -49,15 +49,26 @@ class TextReading:
     def places_T(self) -> Places:
         return self.costs.places()
 
+    @property
+    def as_written(self) -> str:
+        """The text as it was written; as it was read where its lines have changed."""
+        changed = self.written and _lines(self.written) == _lines(self.costs.text)
+        return self.written if changed else self.costs.text
+
+    @property
+    def has_sentence_a_line(self) -> bool:
+        """Whether the model begins every line afresh, and the text has its form: then a sentence is a line."""
+        return "line" in self.context and not self.written
+
     def units(self, by: str) -> TextUnits:
-        """The text in words, tokens, sentences or lines."""
+        """The words as they were written, or the tokens, sentences and lines as they were read."""
         if by == "token":
             newlines = np.flatnonzero(code_points(self.costs.text) == ord(LINE_END))
             lines_T = 1 + np.searchsorted(newlines, self.places_T)
             return TextUnits(self.pieces(), lines_T, np.arange(len(self.costs.ids) + 1))
-        units = cut_units(self.costs.text, self.places_T, by, sentence_a_line="line" in self.context)
-        if by == "word" and self.written and _lines(self.written) == _lines(self.costs.text):
-            return align_units([units, words_alone(self.written)])[0]
+        units = cut_units(self.costs.text, self.places_T, by, sentence_a_line=self.has_sentence_a_line)
+        if by == "word" and self.as_written != self.costs.text:
+            return align_units([units, words_alone(self.as_written)])[0]
         return units
 
     def pieces(self) -> list[str]:

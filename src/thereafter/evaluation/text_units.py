@@ -76,14 +76,32 @@ def cut_units(text: str, places_T: Places, by: str, *, sentence_a_line: bool = F
     return TextUnits(texts, lines_U, np.concatenate((first, [len(places_T)])))
 
 
+def count_words(text: str) -> int:
+    """How many words a text has; line ends are none.
+
+    >>> count_words("It is a truth\\n\\nuniversally acknowledged.")
+    6
+    """
+    if not has_characters(text):
+        return len(text.split())
+    ends, _ = _word_ends(text, code_points(text))
+    return len(ends) - text.count(LINE_END)
+
+
 def words_alone(text: str) -> TextUnits:
-    """The words of a text that no model has read: units without tokens."""
+    """The words of a text that no model has read: each is a unit of one token."""
     points = code_points(text)
     ends, _ = _word_ends(text, points)
     begins = np.concatenate(([0], ends[:-1]))
     texts = [_written(text[begin:end]) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
     newlines = np.flatnonzero(points == ord(LINE_END))
-    return TextUnits(texts, 1 + np.searchsorted(newlines, ends - 1), np.zeros(len(ends) + 1, dtype=np.int64))
+    return TextUnits(texts, 1 + np.searchsorted(newlines, ends - 1), np.arange(len(ends) + 1))
+
+
+def last_characters(text: str) -> Places:
+    """Where the last character of each of `words_alone` stands."""
+    ends, _ = _word_ends(text, code_points(text))
+    return ends - 1
 
 
 def _word_ends(text: str, points: NDArray[np.uint32]) -> tuple[Places, bool]:

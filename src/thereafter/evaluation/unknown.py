@@ -39,11 +39,11 @@ def unknown_caution(share: float) -> str:
     """A sentence where the unknown words are many, else "".
 
     >>> unknown_caution(0.2)
-    '20.0 % of the words are unknown to the model: compare its score with others of the same vocabulary only'
+    '20.0 % of the tokens are unknown to the model: compare its score with others of the same vocabulary only'
     """
     if share <= MANY:
         return ""
     return (
-        f"{100 * share:.1f} % of the words are unknown to the model: compare its score with others of the same "
+        f"{100 * share:.1f} % of the tokens are unknown to the model: compare its score with others of the same "
         "vocabulary only"
     )

@@ -61,13 +61,13 @@ def accuracy_by_group(measurements: Sequence[Measurement]) -> Figure:
 
 
 def _caption(groups: dict[str, list[Measurement]], measurements: Sequence[Measurement]) -> str:
-    apart = [
-        f"{int(ends['unknown'][0] + ends['same'][0]):,} for {name}"
-        for name, trials in groups.items()
-        for ends in (_ends(trials[0]),)
-        if ends["unknown"][0] + ends["same"][0]
-    ]
-    left = f" Left out are pairs that differ in a word unknown to the model: {join_words(apart)}." if apart else ""
+    reasons = {"unknown": "that differ in a word unknown to the model", "same": "whose tokens are the same"}
+    parts: list[str] = []
+    for key, reason in reasons.items():
+        counts = {name: int(_ends(trials[0])[key][0]) for name, trials in groups.items()}
+        apart = [f"{count:,} for {name}" for name, count in counts.items() if count]
+        parts += [f"{reason}: {join_words(apart)}"] if apart else []
+    left = f" Left out are pairs {'; '.join(parts)}." if parts else ""
     return (
         f"How often the good sentence of a pair is likelier than the bad one in {join_words(groups)}, trained on "
         f"{join_words(one.about['trained_on'] for one in measurements)}: {measurements[0].about['text']}. Lines: 95 % "

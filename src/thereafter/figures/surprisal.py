@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.evaluation.text_units import LINE_END, count_words
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
 from thereafter.figures.plot import Plot
@@ -156,16 +157,25 @@ def _hover(measurement: Measurement, model: int, word: int) -> str:
 
 def _caption(measurement: Measurement, shown: int, top: float) -> str:
     models, unit = measurement["model"].tolist(), str(measurement.about.get("by", "word"))
-    count, name = len(measurement["text"]), str(measurement.about.get("text", "text"))
-    means = [f"{model} {bits.mean():.2f}" for model, bits in zip(models, measurement["bits"], strict=True)]
-    extent = f"all {count:,} {unit}s" if shown == count else f"the first {shown:,} of {count:,} {unit}s"
+    texts, name = measurement["text"].tolist(), str(measurement.about.get("text", "text"))
+    count, pictured = _size(texts, unit), _size(texts[:shown], unit)
+    means = [
+        f"{model} {bits.sum() / max(1, count):.2f}" for model, bits in zip(models, measurement["bits"], strict=True)
+    ]
+    extent = f"all {count:,} {unit}s" if shown == len(texts) else f"the first {pictured:,} of {count:,} {unit}s"
+    ends = " with the bits of line ends (¬)" if LINE_END in texts else ""
     unknown = int(measurement["unknown"].max(axis=0).astype(bool).sum())
     spelled = f"; underlined: {unknown:,} with unknown tokens, whose spelling is not counted" if unknown else ""
     return (
         f"Surprisal of each {unit} of {'the text' if name == 'text' else name} under {join_words(models)}: -log2 p, "
-        f"white 0 bits, strongest from {top:g}; {extent}, line ends (¬) included. Mean over all: "
+        f"white 0 bits, strongest from {top:g}; {extent}. Mean over all{ends}: "
         f"{', '.join(means)} bits a {unit}{spelled}."
     )
+
+
+def _size(texts: list[str], unit: str) -> int:
+    """How many words there are, line ends left out; of any other unit how many texts."""
+    return sum(map(count_words, texts)) if unit == "word" else len(texts)
 
 
 def _table(measurement: Measurement) -> dict[str, list[Cell]]:

@@ -1,14 +1,17 @@
 """Files of minimal pairs.
 
 A pair file has either two sentences a line with a tab between them, the good one first, or a JSON object a line with
-`sentence_good` and `sentence_bad`, as BLiMP's; `field`, `linguistics_term` and `UID` are groups to count by.
+`sentence_good` and `sentence_bad`, as BLiMP's; `field`, `linguistics_term` and `UID` are groups to count by. A `.csv`
+has two columns, or columns that its first line names.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -18,7 +21,9 @@ from thereafter.errors import EmptyCorpusError, FormatError, SourceError
 from thereafter.text.reading import read_chunks
 
 GROUPS = ("field", "linguistics_term", "UID")
-PAIR_FILES = FileKind("pair files", ((".jsonl",), (".tsv", ".txt")))
+PAIR_FILES = FileKind("pair files", ((".jsonl",), (".tsv", ".txt"), (".csv",)))
+HEADERS = (("good", "bad"), ("sentence_good", "sentence_bad"))
+"""What the columns of a table of pairs are called."""
 PairFiles = str | PathLike[str] | Sequence[str | PathLike[str]]
 """A path, a folder, a glob such as 'blimp/*.jsonl', or several of them."""
 
@@ -43,7 +48,8 @@ def read_pair_files(files: PairFiles, *, encoding: str | None = None) -> list[Pa
         if not here:
             raise SourceError(
                 f"{os.fspath(one)!r} is neither a file nor a glob that matches one; expected a file with two sentences "
-                "a line and a tab between them, or BLiMP's jsonl; try 'blimp/*.jsonl', in quotes"
+                "a line and a tab between them, a .csv with two columns, or BLiMP's jsonl; try 'blimp/*.jsonl', in "
+                "quotes"
             )
         paths.update(dict.fromkeys(here))
     if not paths:
@@ -57,23 +63,67 @@ def read_pair_files(files: PairFiles, *, encoding: str | None = None) -> list[Pa
 def read_pairs(path: str | PathLike[str], *, encoding: str | None = None) -> list[Pair]:
     """The pairs of a file; empty lines are passed over, any other line without a pair is an error that names it."""
     text = "".join(read_chunks(path, encoding=encoding))
-    pairs, name = [], Path(path).name
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            where = f"line {number} of {Path(path)}"
-            pair = _of_json(line, where) if line.lstrip().startswith("{") else _of_tabs(line, where)
-            pairs.append(replace(pair, file=name, line=number))
+    name = Path(path).name
+    is_sheet = name.lower().removesuffix(".gz").endswith(".csv")
+    read = _of_sheet(text, str(Path(path))) if is_sheet else _of_lines(text, str(Path(path)))
+    pairs = [replace(pair, file=name, line=number) for number, pair in read]
     if not pairs:
         raise EmptyCorpusError(f"{Path(path)} has no pairs; expected two sentences a line with a tab between them")
     return pairs
 
 
+def _of_lines(text: str, file: str) -> Iterator[tuple[int, Pair]]:
+    """The pairs of lines with tabs or JSON, with the numbers of their lines."""
+    is_first = True
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        names = tuple(part.strip().lower() for part in line.split("\t"))
+        if not (is_first and names in HEADERS):
+            where = f"line {number} of {file}"
+            yield number, _of_json(line, where) if line.lstrip().startswith("{") else _of_tabs(line, where)
+        is_first = False
+
+
+def _of_sheet(text: str, file: str) -> Iterator[tuple[int, Pair]]:
+    """The pairs of a table as spreadsheets write it, with commas or semicolons between its cells."""
+    begin = text.lstrip().split("\n", 1)[0]
+    commas, semicolons = (len(next(csv.reader([begin], delimiter=mark), [])) for mark in ",;")
+    separator = ";" if semicolons >= 2 and commas != 2 else ","
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    good, bad, groups = 0, 1, dict[str, int]()
+    width, is_first = 2, True
+    try:
+        for row in rows:
+            cells = [" ".join(cell.split()) for cell in row]
+            if not any(cells):
+                continue
+            names = [cell.lower() for cell in cells]
+            header = next((both for both in HEADERS if is_first and set(both) <= set(names)), None)
+            is_first = False
+            if header is not None:
+                good, bad, width = names.index(header[0]), names.index(header[1]), len(cells)
+                groups = {name: cells.index(name) for name in GROUPS if name in cells}
+                continue
+            where = f"line {rows.line_num} of {file}"
+            if len(cells) != width:
+                raise FormatError(
+                    f"{where} has {len(cells)} column{'' if len(cells) == 1 else 's'}; expected two sentences, or a "
+                    "first line such as good,bad that names the columns"
+                )
+            named = {name: cells[place] for name, place in groups.items() if cells[place]}
+            yield rows.line_num, _checked(Pair(cells[good], cells[bad], named), where)
+    except csv.Error as error:
+        raise FormatError(f"line {rows.line_num} of {file} is no CSV ({error}); expected two columns") from None
+
+
 def _of_tabs(line: str, where: str) -> Pair:
     parts = [part.strip() for part in line.split("\t")]
     if len(parts) != 2:
+        got = "no tab" if len(parts) == 1 else f"{len(parts)} parts between tabs"
         raise FormatError(
-            f"{where} has {len(parts)} parts between tabs; expected two sentences with one tab between them, or a JSON "
-            "object with sentence_good and sentence_bad"
+            f"{where} has {got}; expected two sentences with one tab between them, or a .csv with two columns, or a "
+            "JSON object with sentence_good and sentence_bad"
         )
     return _checked(Pair(parts[0], parts[1]), where)
 

@@ -25,6 +25,7 @@ from thereafter.config import Table
 from thereafter.decoding.ranking import Candidate, log_probs
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.evaluation.intervals import wilson
+from thereafter.evaluation.unknown import MANY
 from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.pair_files import GROUPS, Pair, PairFiles, read_pair_files, read_pairs
 from thereafter.inspection.sentence_reader import SentenceReader
@@ -34,10 +35,9 @@ from thereafter.text.spelling import Spelling
 __all__ = ["Pair", "PairScores", "pair_differences", "read_pairs", "score_each", "score_pair_files", "score_pairs"]
 
 _AT_ONCE = 256
-_MANY = 0.1  # so great a share of pairs that cannot be judged is said aloud
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PairScores(Tabular):
     """The log probabilities of both sentences of each pair, in nats; a row a pair.
 
@@ -80,15 +80,50 @@ class PairScores(Tabular):
     def caution(self) -> str:
         """A sentence where more than a tenth of the pairs cannot be judged; else nothing."""
         apart = int((~self.judged_K).sum())
-        if apart <= _MANY * len(self.pairs):
+        if apart <= MANY * len(self.pairs):
             return ""
-        forms = Counter(form for both in self.unknown for form in {*both[0], *both[1]})
-        often = ", ".join(repr(form) for form, _ in forms.most_common(5))
+        forms = self._deciding_forms()
+        often = ", ".join(repr(form) for form in forms[:5])
         return (
-            f"{apart:,} of {len(self.pairs):,} pairs ({apart / len(self.pairs):.0%}) are left out of the accuracy, "
-            f"since they differ in words that {self.about['model']} does not know, such as {often}; "
-            "a model of more text, or one of bpe tokens, can judge more of them"
+            f"{apart:,} of {len(self.pairs):,} pairs ({apart / len(self.pairs):.0%}) are left out of the accuracy"
+            + (
+                f", since they differ in words that {self.about['model']} does not know, such as {often}"
+                if forms
+                else ""
+            )
+            + "; a model of more text, or one of bpe tokens, can judge more of them"
         )
+
+    @property
+    def left_out(self) -> str:
+        """How many pairs are not judged and why, in words; "" where all are."""
+        parts: list[str] = []
+        reasons = (
+            (self.unknown_K, "it differs in an unknown word", "they differ in an unknown word"),
+            (self.same_K, "its tokens are the same", "their tokens are the same"),
+        )
+        for marks_K, one, several in reasons:
+            count = int(marks_K.sum())
+            if count:
+                noun = "" if parts else " pair" if count == 1 else " pairs"
+                parts.append(
+                    f"{count:,}{noun} {'is' if count == 1 else 'are'} left out: {one if count == 1 else several}"
+                )
+        return "; ".join(parts)
+
+    def _deciding_forms(self) -> list[str]:
+        """The unknown words in which pairs that are left out differ, by count, then by the alphabet."""
+        forms: Counter[str] = Counter()
+        for place in np.flatnonzero(~self.judged_K).tolist():
+            good, bad = map(Counter, self.unknown[place])
+            forms.update({*(good - bad), *(bad - good)})
+        return sorted(forms, key=lambda form: (-forms[form], form))
+
+    def __repr__(self) -> str:
+        judged = int(self.judged_K.sum())
+        share = f"{self.accuracy:.1%} of {judged:,} judged are right" if judged else "none can be judged"
+        left = f"; {self.left_out}" if self.left_out else ""
+        return f"<PairScores of {self.about['text']} under {self.about['model']}: {share}{left}>"
 
     def to_rows(self) -> list[Row]:
         """A row a pair. `right` is 1, 0, 0.5 for a tie, and nothing where the pair is not judged."""

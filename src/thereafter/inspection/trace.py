@@ -31,7 +31,7 @@ MEANINGS = {
 """What the arrays of every language model's trace mean; others are named layer.field."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace(Tabular):
     """Tokens and what was recorded at each of them.
 
@@ -50,6 +50,12 @@ class Trace(Tabular):
 
     def __getitem__(self, name: str) -> NDArray[np.number]:
         return self.arrays[name]
+
+    def __repr__(self) -> str:
+        shown = [f"{name} {list(array.shape)}" for name, array in self.arrays.items()][:4]
+        more = f" and {len(self.arrays) - len(shown):,} more" if len(self.arrays) > len(shown) else ""
+        count = f"{len(self.tokens):,} token{'' if len(self.tokens) == 1 else 's'}"
+        return f"<Trace of {count}, {self.about.get('model', 'model')}: {', '.join(shown)}{more}; see describe()>"
 
     def top(self, step: int) -> list[tuple[str, float]]:
         """The likeliest tokens before a step, with their probabilities."""

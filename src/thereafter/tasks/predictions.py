@@ -79,14 +79,16 @@ class PlainPrediction:
         return self.answer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PredictionTable(Tabular):
-    """The answers to all examples of a text, in order; `numbered` is the column that counts them.
+    """The answers to all examples of a text, in order, each with its number; `numbered` is the column that has it.
 
+    The numbers are those of the lines in the text, blank ones counted; of tagged text they count the sentences.
     `name` is that of the text; `choices` are the tags or labels there are; `note` says what the probabilities are.
     """
 
     items: tuple[PredictedRows, ...]
+    numbers: tuple[int, ...]
     name: str = "text"
     numbered: str = "number"
     choices: tuple[str, ...] = ()
@@ -95,9 +97,14 @@ class PredictionTable(Tabular):
     def __len__(self) -> int:
         return len(self.items)
 
+    def __repr__(self) -> str:
+        choices = f", {len(self.choices):,} labels to choose from" if self.choices else ""
+        return f"<PredictionTable of {self.name}: {summarise(self.items)}{choices}; see to_rows()>"
+
     def to_rows(self) -> list[Row]:
         """A row a word of tagged text, a row a text of any other task."""
-        return [{self.numbered: number} | row for number, one in enumerate(self.items, 1) for row in one.rows()]
+        numbered = zip(self.numbers, self.items, strict=True)
+        return [{self.numbered: number} | row for number, one in numbered for row in one.rows()]
 
     @overload
     def to_conllu(self, path: None = None) -> str: ...

@@ -35,8 +35,8 @@ def pairs(
     files: Annotated[
         list[str],
         typer.Argument(
-            help="Two sentences a line with a tab between, the good one first; or BLiMP's jsonl. Several files, a "
-            "folder, or a glob in quotes."
+            help="Two sentences a line with a tab between, the good one first; a .csv with two columns; or BLiMP's "
+            "jsonl. Several files, a folder, or a glob in quotes."
         ),
     ],
     tokens: ArpaTokens = "word",
@@ -64,6 +64,7 @@ def pairs(
     """
     from thereafter import instruments
 
+    _check_one_run(files)
     lm = load(run, tokens, as_written=as_written)
     scores = instruments.pair_table(lm, files, encoding=encoding, whole=not beginnings)
     tell_written(lm, *(pair.good for pair in scores.pairs[:20]))
@@ -80,6 +81,17 @@ def pairs(
         from thereafter.figures.pairs import accuracy_by_group
 
         typer.echo(f"drawn {write([accuracy_by_group([scores.measurement()])], figure)}", err=True)
+
+
+def _check_one_run(files: list[str]) -> None:
+    from thereafter.runs.folder import is_run
+
+    for one in files:
+        if is_run(Path(one)):
+            raise OptionError(
+                f"{one} is a run folder; expected files of pairs after the run; one run at a time; "
+                f"try: thereafter inspect pairs {one} pairs.tsv"
+            )
 
 
 def _print_groups(scores: PairScores) -> None:
@@ -99,10 +111,9 @@ def _print_groups(scores: PairScores) -> None:
             f"{by:18}{group:{width}}{total:>8,}{judged:>8,}{share:>10}{between:>16}{mean:>9}{unknown:>9,}{same:>7,}"
         )
     if math.isnan(scores.accuracy):
-        typer.echo(f"{scores.about['model']} knows the words in which they differ of none of the pairs")
+        typer.echo(f"{scores.about['model']} can judge none of the pairs; {scores.left_out}")
         return
-    apart = len(scores.pairs) - int(scores.judged_K.sum())
-    left = f"; {apart:,} that differ in an unknown word are left out" if apart else ""
+    left = f"; {scores.left_out}" if scores.left_out else ""
     typer.echo(
         f"{scores.about['model']} finds the good sentence likelier in {scores.accuracy:.1%} of the pairs "
         f"({figures['low'][0]:.1%} to {figures['high'][0]:.1%}){left}"
