@@ -198,11 +198,17 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     return folder, write_corpora(folder)
 
 
+@pytest.fixture(scope="session")
+def classic_folder() -> Path:
+    """The folder of the classic corpora; skips where they are not here."""
+    return classic_corpora("checked on generated files alone")
+
+
 @pytest.fixture(scope="module", params=["stand-in", "classic"])
 def corpora_on_disk(request: pytest.FixtureRequest) -> Path:
     """A folder with every named corpus as files: generated ones, then the classic ones where they are here."""
     if request.param == "classic":
-        return classic_corpora("checked on generated files alone")
+        return request.getfixturevalue("classic_folder")
     return request.getfixturevalue("stand_ins")[0]
 
 

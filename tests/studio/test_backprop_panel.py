@@ -194,8 +194,9 @@ def test_another_state_and_another_text(page: Any, server: Any) -> None:
     page.wait_for_function("() => document.querySelector('.error').textContent.includes('expected at least 3')")
     page.get_by_label("Text: the loss").fill("the <img src=x onerror=alert(1)> \U0001f600 is")
     page.wait_for_function("() => document.querySelector('.error').textContent === ''")
-    page.wait_for_function("() => document.querySelectorAll('[data-step]').length === 6")
-    assert page.locator("[data-step] title").all_text_contents() == ["<s>", "the", *["<unk>"] * 4]
+    # marks stand apart, as in the model's own text: the < img src = x onerror = alert ( 1 ) > 😀 is
+    page.wait_for_function("() => document.querySelectorAll('[data-step]').length === 15")
+    assert page.locator("[data-step] title").all_text_contents() == ["<s>", "the", *["<unk>"] * 13]
     assert page.locator("main img").count() == 0
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import thereafter
-from conftest import classic_corpora
 from thereafter.errors import FormatError
 from thereafter.tasks import TASKS as TASKS_BY_NAME
 from thereafter.tasks import finding, fitting
@@ -30,7 +29,7 @@ EXAMPLES = 40
 def corpora_on_disk(request: pytest.FixtureRequest) -> Path:
     """As everywhere; a crumb of a classic corpus teaches a recipe nothing more, and takes as long again."""
     if request.param == "classic":
-        return classic_corpora("checked on generated files alone")
+        return request.getfixturevalue("classic_folder")
     return request.getfixturevalue("stand_ins")[0]
 
 

@@ -28,8 +28,8 @@ export const panel = {
   see: "A word costs as many bits as it was unexpected: where does a model stumble, and where does another?",
   about:
     "Every word has the colour of its surprisal, −log₂ p: pale where it was expected, strong where it was not. " +
-    "Point at a word, or move with the arrow keys, to see its rank and what was expected in its place. " +
-    "Change “are” to “is” and see which model notices.",
+    "Point at a word, or move with the arrow keys, to see its rank and what was expected in its place; change “are” " +
+    "to “is” and see which model notices.",
   mount,
 };
 
@@ -59,6 +59,7 @@ function mount(place, context) {
     el("summary", {}, "All words as a table"),
     table.node,
   );
+  const walk = el("button", { type: "button", class: "main", onclick: () => next() }, "Next most surprising word");
   const later = calm(refresh, 250);
   text.addEventListener("input", later);
   more.addEventListener("toggle", () => context.set({ table: more.open ? "1" : null }));
@@ -74,7 +75,7 @@ function mount(place, context) {
         refresh();
       }),
       failed.node,
-      legend,
+      el("div", { class: "row", style: "margin:.6rem 0" }, walk, legend),
       both,
       readout,
       detail,
@@ -131,6 +132,15 @@ function mount(place, context) {
     at = -1;
     choose(dearest());
     context.announce(answer.models.map((one, i) => `${names[i]}: ${sums(one)}`).join(" "));
+  }
+
+  /** From the word that is shown to the one that cost the first model next most; from the last to the first. */
+  function next() {
+    if (!answer) return;
+    const bits = answer.models[0].words.map((word) => (word ? (word.bits ?? Infinity) : -1));
+    const order = bits.map((_, i) => i).filter((i) => bits[i] >= 0);
+    order.sort((a, b) => bits[b] - bits[a] || a - b);
+    choose(order[(order.indexOf(at) + 1) % order.length]);
   }
 
   /** The word that cost the first model most. */

@@ -34,7 +34,7 @@ export function scale(most) {
   return [el("span", {}, "0 bits"), strip, el("span", {}, `${most} bits and more`)];
 }
 
-/** The words of one model in their colours; `chosen(at)` is called for the word pointed at, clicked or reached by key. */
+/** The words of one model in their colours; `chosen(at)` is called for the word pointed at, clicked or reached. */
 export function colouredWords(answer, number, most, chosen) {
   const { words, model } = answer.models[number];
   const node = el("div", {
