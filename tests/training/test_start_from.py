@@ -100,7 +100,7 @@ def test_the_configuration_says_where_it_began(run: Path, other: Path, folder: P
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hidden": 16}, r"hidden is 16, and training goes on from .*run.* is a model with hidden=8.*leaving hidden out"),
+        ({"hidden": 16}, r"hidden is 16, and training goes on from .* is a model with hidden=8.*leaving hidden out"),
         ({"tokens": "char"}, r"tokens is 'char'.* reads its text with tokens='word'"),
         ({"lower": True}, r"lower is True.* lower=False"),
         ({"min_count": 3}, r"min_count is 3.* min_count=1"),

@@ -3,7 +3,7 @@
 scores              perplexity and bits per byte of a text
 surprisal           the same by word, token, sentence or line, as a table: token_costs (nats of every token), text_units
                     (words as they are written), text_reading (both), predicted (rank, entropy, alternatives),
-                    aligning (several models), written_units (their sentences and lines), surprisal_measurement (as arrays)
+                    aligning (several models), written_units (their sentences and lines), surprisal_measurement (arrays)
 unknown             the share of unknown words, and when to warn of it
 switches            a cache, dynamic evaluation, the weights of a mixture: what makes a score another one
 dynamic             dynamic evaluation, with dynamic_settings

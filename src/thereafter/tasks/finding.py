@@ -52,7 +52,8 @@ def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -
         )
     validation = Part(f"{train.name} (last {len(train.examples) - cut:,})", train.files, train.examples[cut:], "")
     kept = Part(train.name, train.files, train.examples[:cut], train.fingerprint)
-    return kept, validation, [f"the last {len(validation.examples):,} examples of {train.name} are held out for validation"]
+    note = f"the last {len(validation.examples):,} examples of {train.name} are held out for validation"
+    return kept, validation, [note]
 
 
 def _validated_on_training(train: Part, valid: Part) -> list[str]:
