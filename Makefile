@@ -34,7 +34,7 @@ SEED ?= 1
 test-shuffled: $(READY) browser
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -rfEs --shuffle $(SEED)
 
-# minutes and gigabytes: the 1 GB file, the 100 MB line
+# minutes and gigabytes: the 1 GB file, the 100 MB line, more seeds, more kills, more requests to the studio
 test-slow: $(READY)
 	$(BIN)/pytest -m slow
 
