@@ -143,7 +143,8 @@ def test_scores_are_shown_in_two_lines_at_most(lm: Any):
     trace = lm.trace("the dog barks")
     assert len(repr(trace)) < 240
     assert "3 tokens" in repr(trace)
-    answers = PredictionTable(tuple(PlainPrediction("a text", "an answer") for _ in range(500)), "reviews.csv")
+    items = tuple(PlainPrediction("a text", "an answer") for _ in range(500))
+    answers = PredictionTable(items, tuple(range(1, 501)), name="reviews.csv")
     assert repr(answers) == "<PredictionTable of reviews.csv: 500 texts; see to_rows()>"
 
 
