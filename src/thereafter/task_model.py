@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from thereafter.models.task_net import Batched, TaskNet
 from thereafter.tabular import facts_html
 from thereafter.tasks import TASKS, answering, baselines, finding, fitting, store, tracing
 from thereafter.tasks.bodies import body_of
-from thereafter.tasks.codecs import Codecs
+from thereafter.tasks.codecs import Codecs, verbatim
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.predictions import PredictionTable
 from thereafter.tasks.task import AnyTask, Measured
@@ -64,9 +65,9 @@ class TaskModel:
 
         Options are the task's own: a translator takes `beam` and `length_penalty`.
         """
-        answers = answering.answers(self._fitted, self._examples(given), **options)
-        if not self.as_written:
-            answers = [self.task.restore(answer, self.codecs) for answer in answers]
+        asked = self._asked
+        answers = answering.answers(asked, self._examples(given), **options)
+        answers = [self.task.restore(answer, asked.codecs) for answer in answers]
         return answers if isinstance(given, list | tuple) else answers[0]
 
     def tabulate(
@@ -78,23 +79,26 @@ class TaskModel:
         part: str | None = None,
         encoding: str | None = None,
         keep_licence: bool = False,
+        wrapped: bool = False,
+        markup: bool = False,
         **options: object,
     ) -> PredictionTable:
         """Predict on a whole text, a source or `text=`: a table (`to_csv`, `to_pandas`, `to_conllu`).
 
         A tagger cuts the text into sentences and words (a row a word), unless it is `pretokenised`: then a line is a
-        sentence, and spaces are between words. Any other task takes a line as an example (a row a line). A file is
-        read in its form, without hard line breaks and Project Gutenberg's licence, unless `keep_licence`. Options as in
+        sentence, and spaces are between words. Any other task takes a line as an example (a row a line); `number` is
+        that of the line, blank lines counted. A file is read in its form: without Project Gutenberg's licence, unless
+        `keep_licence`; without hard line breaks, unless `wrapped`; without markup, unless `markup`. Options as in
         `predict`.
         """
-        settings = TextSettings(encoding=encoding, keep_licence=keep_licence)
+        settings = TextSettings(encoding=encoding, keep_licence=keep_licence, wrapped=wrapped, markup=markup)
         with show_progress():
             texts = find_texts(source, text, settings, part)
             chosen = part_of(texts, "test")
             for note in form_notes(chosen):
                 progress.note(note)
             return answering.predictions(
-                self._fitted, chosen.chunks(), Path(chosen.name).name, pretokenised=pretokenised, **options
+                self._asked, chosen.chunks(), Path(chosen.name).name, pretokenised=pretokenised, **options
             )
 
     def tag(
@@ -106,12 +110,21 @@ class TaskModel:
         part: str | None = None,
         encoding: str | None = None,
         keep_licence: bool = False,
+        wrapped: bool = False,
+        markup: bool = False,
     ) -> PredictionTable:
         """Tag a whole text, such as a book: see `tabulate`. `.to_conllu("book.conllu")` writes it as CoNLL-U."""
         if self.task.kind != "tagged":
             raise OptionError(f"the run holds the task {self.task.name!r}, which tags no words; try tabulate")
         return self.tabulate(
-            source, text=text, pretokenised=pretokenised, part=part, encoding=encoding, keep_licence=keep_licence
+            source,
+            text=text,
+            pretokenised=pretokenised,
+            part=part,
+            encoding=encoding,
+            keep_licence=keep_licence,
+            wrapped=wrapped,
+            markup=markup,
         )
 
     def explain(self, given: object) -> Any:
@@ -120,19 +133,20 @@ class TaskModel:
         For a classified text `label`, `probabilities`, and the attribution of each word (gradient times input); for a
         tagged sentence p of the likeliest tags of each word; for a translation the attention of each of its words.
         """
-        explained = answering.explanations(self._fitted, self._examples(given))
+        explained = answering.explanations(self._asked, self._examples(given))
         return explained if isinstance(given, list | tuple) else explained[0]
 
     def trace(self, given: object) -> Trace:
         """What the network computed for one input, step by step: see `tasks/tracing.py` and `Trace`."""
-        return tracing.trace(self._fitted, self.task.prepare(given, self.codecs))
+        asked = self._asked
+        return tracing.trace(asked, self.task.prepare(given, asked.codecs))
 
     def score(self, source: AnySource, *, part: str = "test", **options: object) -> Measured:
         """Measure its answers on examples with answers; of a corpus, on its test part. Options as in `predict`."""
         with show_progress():
             test = finding.find(self.task, source, part)
             self.task.check(test.examples, self.codecs, test.name)
-            answers = answering.answers(self._fitted, test.examples, **options)
+            answers = answering.answers(self._asked, test.examples, **options)
             return self.task.measure(test.examples, answers, self.codecs)
 
     def baselines(self, source: AnySource, *, part: str = "test", trained: bool = True) -> list[tuple[str, Measured]]:
@@ -166,9 +180,15 @@ class TaskModel:
     def __repr__(self) -> str:
         return f"<TaskModel {self.config['task']} from {self.config['source']['name']}>"
 
+    @property
+    def _asked(self) -> Fitted:
+        """The network with codecs that read inputs as `as_written` says; what is saved stays as it was trained."""
+        return replace(self._fitted, codecs=verbatim(self.codecs)) if self.as_written else self._fitted
+
     def _examples(self, given: object) -> list[object]:
         inputs = given if isinstance(given, list | tuple) else [given]
-        return [self.task.example(one) if self.as_written else self.task.prepare(one, self.codecs) for one in inputs]
+        codecs = self._asked.codecs
+        return [self.task.prepare(one, codecs) for one in inputs]
 
 
 def train_task(

@@ -18,6 +18,8 @@ from thereafter.errors import OptionError, SourceError
 from thereafter.models.classifier import ClassBatch, Classifier, ClassifierSettings
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.reading import WordReading
+from thereafter.tasks.tag_reading import habits_of, reader_of
+from thereafter.text.written import split_sentence
 from thereafter.training.watching import Training, watching
 
 LM: dict[str, Any] = {"embed": 6, "sizes": (8, 6), "batch": 4, "steps": 8, "epochs": 1}
@@ -215,6 +217,46 @@ def test_words_are_read_as_the_language_model_reads_them(tmp_path: Path, reviews
     prose = train_language_model(tmp_path, "prose", tokens="prose")
     model = thereafter.train(reviews, task="classify", start_from=prose, **STILL, **SMALL)
     assert model.explain("we saw one film").words == ("we", " saw", " one", " film")
+
+
+@pytest.mark.parametrize("tokens", ["word", "prose"])
+def test_plain_texts_are_trained_on_scored_and_predicted_as_the_language_model_reads(tokens: str, tmp_path: Path):
+    book, apart = tmp_path / "apart.txt", "It did n't fail , they do n't win .\n"
+    book.write_text((apart + "It is n't , it ca n't .\n") * 40)
+    thereafter.train(book, model="lstm", tokens=tokens, min_count=1, out=tmp_path / "lm", **LM)
+    # words of the examples that stand together must not change how plain text is read
+    rows = [f"It didn't {word} don't isn't can't.\t{label}\n" for word, label in (("fail", "good"), ("win", "bad"))]
+    (tmp_path / "plain.tsv").write_text("".join(rows * 20))
+    (tmp_path / "apart.tsv").write_text("".join(rows * 20).replace("n't", " n't").replace(".", " ."))
+    plain = thereafter.train(tmp_path / "plain.tsv", task="classify", start_from=tmp_path / "lm", **STILL, **SMALL)
+    formed = thereafter.train(tmp_path / "apart.tsv", task="classify", start_from=tmp_path / "lm", **STILL, **SMALL)
+    assert plain.codecs["words"].to_json() == formed.codecs["words"].to_json()
+    space = " " if tokens == "word" else ""
+    assert space.join(plain.explain("It didn't fail.").words) == "It did n't fail ."
+    codecs: Any = plain.codecs
+    example = plain.task.read([tmp_path / "plain.tsv"])[0]
+    prepared = plain.task.prepare("It didn't fail don't isn't can't.", codecs)
+    learned, predicted = (plain.task.batch([one], codecs) for one in (example, prepared))
+    assert torch.equal(learned.words_BT, predicted.words_BT)  # type: ignore[attr-defined]
+    plain.save(tmp_path / "run")
+    again: Any = thereafter.load(tmp_path / "run")
+    assert again.codecs["words"].reading == codecs["words"].reading
+    assert again.codecs["words"].reading.style is not None
+    as_is: Any = thereafter.load(tmp_path / "run", as_written=True)
+    joined = "didn't" if tokens == "word" else " didn"
+    assert joined in as_is.explain("It didn't fail.").words
+    assert joined in as_is.trace("It didn't fail.").tokens
+    assert space.join(again.trace("It didn't fail.").tokens) == "It did n't fail ."
+    as_is.save(tmp_path / "copy")
+    assert thereafter.load(tmp_path / "copy").explain("It didn't fail.").words == again.explain("It didn't fail.").words
+
+
+def test_how_a_tagger_cuts_words_is_told_by_its_examples_alone():
+    counts = {" n't": 5, " -": 9, " well-known": 1}
+    over_prose = Lexicon([" don't", " -", " n't"], counts=counts, reading=WordReading("prose"))
+    assert (habits_of(over_prose).clitics, habits_of(over_prose).hyphens) == ("n't", "split")
+    marks = Lexicon([" “", "``"], reading=WordReading("prose"))
+    assert reader_of(marks, Lexicon(list("“a")))(split_sentence("“a")).words[0] == "“"
 
 
 def test_concatenated_pooling_by_hand():

@@ -53,5 +53,32 @@ def test_the_switch_leaves_texts_and_answers_as_they_are(tmp_path: Path) -> None
     formed, plain = "it 's a film , is n't it ?", "It's a film, isn't it?"
     assert model.predict(plain) == model.predict(formed) == model.task.restore(as_is.predict(formed), model.codecs)
     asked = ["predict", str(tmp_path / "run"), plain]
+    rows = [one.tabulate(text=plain).to_rows() for one in (model, as_is)]
+    assert [row["answer"] for (row,) in rows] == [model.predict(plain), as_is.predict(plain)]
+    sources = [one.about["source"] for one in (as_is.trace(plain), model.trace(plain), model.trace(formed))]
+    assert sources[0] != sources[1] == sources[2]
     told = [CliRunner().invoke(app, [*asked, *switch]).output.strip() for switch in ([], ["--as-written"])]
     assert told == [model.predict(plain), as_is.predict(plain)]
+
+
+def test_the_switch_holds_for_tables_and_traces_of_every_task(tmp_path: Path) -> None:
+    path = tmp_path / "texts.tsv"
+    path.write_text("".join(f"{line}\t{k % 2}\n" for k, line in enumerate(FORMED)))
+    thereafter.train(path, task="classify", embed=4, hidden=4, epochs=1, out=tmp_path / "classify")
+    tagged = "\n\n".join(
+        "\n".join(f"{word}\t{'A' if word.isalpha() else 'B'}" for word in line.split()) for line in [*FORMED, "a - b"]
+    )
+    (tmp_path / "tagged.tsv").write_text(tagged + "\n")
+    thereafter.train(tmp_path / "tagged.tsv", task="tag", embed=4, hidden=4, epochs=1, out=tmp_path / "tag")
+    plain = "it isn't a well-known film"
+    for name in ("classify", "tag"):
+        run = tmp_path / name
+        model, as_is = thereafter.load(run), thereafter.load(run, as_written=True)
+        assert model.trace(plain).tokens == list(model.explain(plain).words)
+        assert as_is.trace(plain).tokens == list(as_is.explain(plain).words) != model.trace(plain).tokens
+        rows = as_is.tabulate(text=plain).to_rows()
+        if name == "tag":
+            assert [row["word"] for row in rows] == as_is.trace(plain).tokens
+            assert [row["word"] for row in model.tag(text=plain).to_rows()] == model.trace(plain).tokens
+        else:
+            assert rows[0]["p_0"] == as_is.explain(plain).probabilities["0"]

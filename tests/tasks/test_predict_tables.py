@@ -6,13 +6,16 @@ import csv
 import io
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from toys import Shell, labelled, reversed_pairs
+from typer.testing import CliRunner
 
 import thereafter
+from thereafter.cli import app
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.predictions import PredictionTable
@@ -195,6 +198,11 @@ def test_the_licence_of_a_book_is_left_out_and_its_lines_are_joined(tagger: Any,
     assert " ".join(word for one in table.items for word in one.words if word != ".") == body.replace(".", "")
     assert len(table) == 300
     assert any("Licence" in one.words for one in tagger.tag(path, keep_licence=True).items)
+    assert len(tagger.tag(path, wrapped=True)) > 300
+    page = tmp_path / "page.html"
+    page.write_text("<p>He fled.</p>\n", encoding="utf-8")
+    assert [one.words for one in tagger.tag(page).items] == [("He", "fled", ".")]
+    assert any("<" in "".join(one.words) for one in tagger.tag(page, markup=True).items)
 
 
 # ---- labels and other answers
@@ -207,7 +215,7 @@ def test_a_row_a_text_with_the_probability_of_every_label(judge: Any, tmp_path: 
     table = judge.tabulate(path)
     rows = table.to_rows()
     assert [(row["number"], row["text"], row["label"]) for row in rows] == [
-        (k, text, label) for k, (text, label) in enumerate(zip(texts, judge.predict(texts), strict=True), 1)
+        (2 * k + 1, text, label) for k, (text, label) in enumerate(zip(texts, judge.predict(texts), strict=True))
     ]
     for row, explained in zip(rows, judge.explain(texts), strict=True):
         assert {"good": row["p_good"], "bad": row["p_bad"]} == pytest.approx(explained.probabilities)
@@ -229,6 +237,27 @@ def test_any_task_has_a_table(tmp_path: Path):
     assert isinstance(table, PredictionTable)
     with pytest.raises(OptionError, match="without an option 'bream'"):
         turner.tabulate(text="a b", bream=2)
+
+
+def test_rows_are_numbered_by_the_line_of_the_text(judge: Any, shell: Shell, tmp_path: Path):
+    assert [row["number"] for row in judge.tabulate(text="dull\n\ngripping\n").to_rows()] == [1, 3]
+    cells, path = ["dull", "", "a gripping film", "", "", "dull, really"], tmp_path / "reviews.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["id", "text"], *([k, cell] for k, cell in enumerate(cells, 1))])
+    rows = judge.tabulate(f"{path}:text").to_rows()
+    assert [(row["number"], row["text"]) for row in rows] == [(k, cell) for k, cell in enumerate(cells, 1) if cell]
+    run = judge.save(tmp_path / "run")
+    printed, code = shell("predict", run, "--in", f"{path}:text")
+    answers = dict(zip([1, 3, 6], judge.predict([cell for cell in cells if cell]), strict=True))
+    assert (printed, code) == ([answers.get(k, "") for k in range(1, 7)], 0)
+    printed, code = shell("predict", run, "--csv", "dull", " ", "gripping")
+    assert [row["number"] for row in csv.DictReader(printed)] == ["1", "3"]
+
+
+def test_pretokenised_is_for_taggers(judge: Any, shell: Shell, tmp_path: Path):
+    with pytest.raises(OptionError, match=r"pretokenised \(--pretokenised\) is for .*'classify'.*try leaving it out"):
+        judge.tabulate(text="dull", pretokenised=True)
+    assert shell("predict", judge.save(tmp_path / "run"), "--pretokenised", "dull") == ([], 2)
 
 
 # ---- the command
@@ -283,3 +312,37 @@ def test_mistakes_are_refused_before_anything_is_predicted(judge: Any, shell: Sh
     printed, code = shell("predict", run, "--in", tmp_path / "t.txt", "--csv")
     assert code == 0
     assert printed[0].split(",")[:4] == ["number", "text", "label", "probability"]
+
+
+def test_how_a_file_is_read_is_asked_with_the_file(judge: Any, tmp_path: Path):
+    run, page = str(judge.save(tmp_path / "run")), tmp_path / "page.html"
+    page.write_text("<p>dull</p>\n", encoding="utf-8")
+    for switch in (["--keep-licence"], ["--wrapped"], ["--keep-markup"], ["--encoding", "latin-1"]):
+        refused = CliRunner().invoke(app, ["predict", run, "dull", *switch])
+        assert isinstance(refused.exception, OptionError), switch
+        assert re.search(rf"{switch[0]} .*without --in; .*try: .*--in FILE", str(refused.exception))
+        printed = CliRunner().invoke(app, ["predict", run, "--in", str(page), "--json", *switch])
+        assert printed.exit_code == 0, switch
+        (row,) = json.loads(printed.stdout)
+        assert row["text"] == ("<p>dull</p>" if switch == ["--keep-markup"] else "dull")
+
+
+def test_mistakes_say_what_to_try(judge: Any, tmp_path: Path):
+    run = str(judge.save(tmp_path / "run"))
+    for words, match in (
+        (["--score", "t.tsv", "--csv"], r"--score .*got --csv.*try: thereafter predict .*run --score t\.tsv"),
+        (["--score", "t.tsv", "dull"], r"--score .*got 1 text.*try: thereafter predict .*run --score t\.tsv"),
+        (["--explain", "--csv", "dull"], r"--explain .*got --csv.*try: thereafter predict .*run --explain 'a text'"),
+        (["--explain", "--beam", "2", "dull"], r"--explain .*got --beam.*try: thereafter predict .*--explain 'a text'"),
+        (["--in", "t.txt", "dull"], r"got both 1 text and --in t\.txt; expected one of them; try leaving"),
+    ):
+        refused = CliRunner().invoke(app, ["predict", run, *words])
+        assert isinstance(refused.exception, OptionError), words
+        assert re.search(match, str(refused.exception)), str(refused.exception)
+
+
+def test_options_of_running_text_are_not_those_of_a_task(tmp_path: Path):
+    source = labelled(tmp_path / "t.tsv", 20)
+    for name, switch in (("keep_licence", "--keep-licence"), ("markup", "--keep-markup"), ("lower", "--lower")):
+        with pytest.raises(OptionError, match=rf"has no option .*{switch}.* running text.*try leaving it out"):
+            thereafter.train(source, task="classify", **{name: True})

@@ -10,6 +10,7 @@ import typer
 
 from thereafter.cli.app import AsWritten, Encoding, app, writable
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.cli.train_options import KeepLicence, KeepMarkup, Wrapped
 from thereafter.config import Table
 from thereafter.errors import OptionError
 
@@ -55,9 +56,9 @@ def predict(
             help="A line is a sentence, with spaces between its words. Default: text is cut into sentences and words.",
         ),
     ] = False,
-    keep_licence: Annotated[
-        bool, typer.Option("--keep-licence", help="Keep Project Gutenberg's header and licence of a file.")
-    ] = False,
+    keep_licence: KeepLicence = False,
+    wrapped: Wrapped = False,
+    markup: KeepMarkup = False,
     encoding: Encoding = None,
     as_written: AsWritten = False,
     as_csv: AsCsv = False,
@@ -82,11 +83,17 @@ def predict(
     """
     from thereafter.task_model import load_task
 
-    tabled = source is not None or out is not None or pretokenised or as_csv or as_json
-    if score is not None and (texts or explain or trace or tabled):
-        raise OptionError("--score takes neither texts nor --in, --explain, --trace and tables; leave them out")
-    if tabled and (explain or trace):
-        raise OptionError("--explain and --trace take texts, and print no table; leave out --in, --out, --csv, --json")
+    reading: Table = {"keep_licence": keep_licence, "wrapped": wrapped, "markup": markup, "encoding": encoding}
+    tables = {"--in": source, "--out": out, "--pretokenised": pretokenised, "--csv": as_csv, "--json": as_json}
+    tabled = any(value not in (None, False) for value in tables.values())
+    if score is not None:
+        given = {_count(texts or []): texts, "--explain": explain, "--trace": trace, **tables}
+        _refuse(given, f"--score measures on examples of its own; try: thereafter predict {run} --score {score}")
+    if explain or trace is not None:
+        what = "--explain" if explain else f"--trace {trace}"
+        others = tables | {"--beam": beam}
+        _refuse(others, f"{what} takes texts and prints no table; try: thereafter predict {run} {what} 'a text'")
+    _check_reading(reading, run, source)
     options: Table = {} if beam is None else {"beam": beam}
     model = load_task(run, as_written=as_written)
     if score is not None:
@@ -94,10 +101,33 @@ def predict(
     elif trace is not None:
         _save_trace(model, run, texts or [], trace, plain=not explain and beam is None)
     elif tabled:
-        reading: Table = {"pretokenised": pretokenised, "keep_licence": keep_licence, "encoding": encoding}
+        reading |= {"pretokenised": pretokenised}
         _print_table(model, texts, source, reading | options, out, as_csv=as_csv, as_json=as_json)
     else:
         _print_answers(model, texts or _standard_input(), options, explain=explain)
+
+
+def _refuse(given: Table, message: str) -> None:
+    """OptionError where any of these is given, with what it is."""
+    names = [name for name, value in given.items() if value not in (None, False, [])]
+    if names:
+        rule, _, remedy = message.partition("; ")
+        raise OptionError(f"{rule}; got {', '.join(names)} too; {remedy}")
+
+
+def _count(texts: list[str]) -> str:
+    return "1 text" if len(texts) == 1 else f"{len(texts)} texts"
+
+
+def _check_reading(reading: Table, run: str, source: str | None) -> None:
+    """How a file is read says nothing where none is."""
+    for name, value in reading.items():
+        if value not in (None, False) and source is None:
+            switch = "--keep-markup" if name == "markup" else f"--{name.replace('_', '-')}"
+            raise OptionError(
+                f"{switch} says how a file is read, and was given without --in; expected both; try: thereafter "
+                f"predict {run} --in FILE {switch}, with --in - for standard input"
+            )
 
 
 def _print_table(
@@ -108,7 +138,7 @@ def _print_table(
     from thereafter.tasks.predictions import check_file, summarise
 
     if texts and source is not None:
-        raise OptionError(f"got both {len(texts)} texts and --in {source}; expected one of them")
+        raise OptionError(f"got both {_count(texts)} and --in {source}; expected one of them; try leaving one out")
     if out is not None:
         check_file(out, model.task.kind)
     given = None if texts is None else "\n".join(" ".join(text.split()) for text in texts)
@@ -121,8 +151,8 @@ def _print_table(
     if out is not None:
         typer.echo(f"saved {predictions.write(out)}", err=True)
     elif not printed:
-        for one in predictions.items:
-            typer.echo(one)
+        for before, number, one in zip((0, *predictions.numbers), predictions.numbers, predictions.items, strict=False):
+            typer.echo("\n" * (number - before - 1) + str(one))  # answer k belongs to line k
 
 
 def _print_answers(model: TaskModel, lines: list[str], options: Table, *, explain: bool) -> None:

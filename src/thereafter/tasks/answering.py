@@ -32,8 +32,14 @@ def predictions(
     """The answers to all examples of a text, as a table."""
     task, net, codecs = fitted.task, fitted.net, fitted.codecs
     _check_options(fitted, options)
-    texts, examples = [], []
-    for text, example in task.cut(chunks, codecs, pretokenised=pretokenised):
+    if pretokenised and not task.cuts_words:
+        raise OptionError(
+            f"pretokenised (--pretokenised) is for taggers, and the run holds the task {task.name!r}, which takes a "
+            "line as one text; try leaving it out"
+        )
+    numbers, texts, examples = [], [], []
+    for number, text, example in task.cut(chunks, codecs, pretokenised=pretokenised):
+        numbers.append(number)
         texts.append(text)
         examples.append(example)
     if not examples:
@@ -45,7 +51,7 @@ def predictions(
 
     items = _in_batches(fitted, examples, ask)
     choices, note = tuple(task.choices(codecs)), task.explain_probabilities(net)
-    return PredictionTable(tuple(items), name, task.numbered, choices, note)
+    return PredictionTable(tuple(items), tuple(numbers), name, task.numbered, choices, note)
 
 
 def _check_options(fitted: Fitted, options: Mapping[str, object]) -> None:

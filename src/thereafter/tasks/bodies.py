@@ -11,7 +11,7 @@ Shapes: V words of the language model, W of the task, E the size of a vector.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -23,6 +23,7 @@ from thereafter.models.recurrent import RecurrentModel
 from thereafter.models.task_net import CELLS
 from thereafter.tasks.lexicon import PAD, UNKNOWN, Lexicon
 from thereafter.tasks.reading import READINGS, WordReading
+from thereafter.text.pretokenised_finding import style_of_run
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training.starting import Start, describe_unknown
 from thereafter.training.weights import weights_of
@@ -113,7 +114,9 @@ def body_of(start: Start) -> Body:
             "model without"
         )
     about = start.trained.config["text"]
-    reading = WordReading(tokenizer.name, bool(about["lower"]), bool(about["letters_only"]))
+    style = style_of_run(start.trained.config, tokenizer)
+    style = None if style is None else replace(style, sentence_lines=False)
+    reading = WordReading(tokenizer.name, bool(about["lower"]), bool(about["letters_only"]), style)
     return Body(start, model, tokenizer, reading)
 
 

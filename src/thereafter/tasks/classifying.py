@@ -170,7 +170,9 @@ def words_of(text: str) -> list[str]:
 def _words(one: LabelledText, codecs: ClassCodecs) -> list[str]:
     """The words of an example, as the task reads them or as the language model does that its network began with."""
     lexicon = codecs["words"]
-    return words_of(one.text) if lexicon.reading is None else lexicon.reading.cut(one.text, lexicon)
+    if lexicon.reading is None:
+        return words_of(one.text)
+    return lexicon.reading.cut(one.text, lexicon, as_written=lexicon.as_written)
 
 
 CLASSIFYING = Classifying()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from thereafter.data.codecs import StoredCodec, restore_codecs, store_codecs
 from thereafter.errors import FormatError
@@ -12,6 +13,19 @@ from thereafter.storage import read_plain, write_text
 
 Codecs = Mapping[str, StoredCodec]
 _KEY = "lexicons"
+
+
+@runtime_checkable
+class Styled(Protocol):
+    """A codec that brings plain text into the way its training text was written."""
+
+    def verbatim(self) -> StoredCodec:
+        """The same codec, leaving text as it is."""
+
+
+def verbatim(codecs: Codecs) -> Codecs:
+    """Codecs that read every text as it is written."""
+    return {name: codec.verbatim() if isinstance(codec, Styled) else codec for name, codec in codecs.items()}
 
 
 class CodecsFile:

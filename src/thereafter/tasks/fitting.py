@@ -27,6 +27,7 @@ from thereafter.training.fit import fit as train
 from thereafter.training.layering import check_layered
 from thereafter.training.loop import Loop
 from thereafter.training.neural import device_for, precision_for
+from thereafter.training.options import TextSettings
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.starting import TABLE
 
@@ -61,6 +62,12 @@ def settle(task: AnyTask, options: Table, body: Body | None = None) -> tuple[obj
             model[name] = value
         elif name in known and table in ("", "training"):
             training[name] = value
+        elif name in toml.field_names(TextSettings) and table in ("", "text"):
+            switch = "--keep-markup" if name == "markup" else f"--{name.replace('_', '-')}"
+            raise OptionError(
+                f"the task {task.name!r} has no option {spelled!r} ({switch}), which is for the running text of a "
+                "language model; the examples of a task are read as they stand; try leaving it out"
+            )
         else:
             raise OptionError(f"the task {task.name!r} has no option {spelled!r}; {nearest(name, sorted(own | known))}")
     for name, idle in _IDLE.items():

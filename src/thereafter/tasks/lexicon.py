@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import ClassVar
 
@@ -45,6 +46,7 @@ class Lexicon:
         self.opened = opened
         self.counts = dict(counts or {})
         self.reading = reading
+        self.as_written = False
         self._ids = {form: number for number, form in enumerate(self.forms)}
         if len(self._ids) != len(self.forms):
             raise FormatError("a lexicon holds a form twice; try training again")
@@ -64,9 +66,23 @@ class Lexicon:
     def __len__(self) -> int:
         return len(self.forms)
 
-    @cached_property
+    def verbatim(self) -> Lexicon:
+        """The same forms, for texts that are read as they are written, whatever the training texts were."""
+        same = copy(self)
+        same.as_written = True
+        return same
+
+    def form(self, word: str) -> str:
+        """What a word is called here: in lower case, or as the language model calls it."""
+        return word.lower() if self.reading is None else self.reading.form(word, self)
+
+    @property
     def style(self) -> WritingStyle | None:
-        """How the text was written that the words are from, where it was pre-tokenised."""
+        """How the text was written that the words are from, where it was pre-tokenised; a `reading` has its own."""
+        return None if self.as_written or self.reading is not None else self._style
+
+    @cached_property
+    def _style(self) -> WritingStyle | None:
         style = style_of_forms(self.forms)
         return style if style is not None and (style.clitics or style.stripped) else None
 

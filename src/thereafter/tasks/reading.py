@@ -1,17 +1,20 @@
 """How the words of a task are read where its network begins with a language model: as that model reads them.
 
 A `word` model takes what stands between spaces; a piece that it does not know is cut into words and marks, so that the
-"film." of plain text is "film" and ".". A `prose` model takes its own pieces, words with the space before them.
+"film." of plain text is "film" and ".". A `prose` model takes its own pieces, words with the space before them. Plain
+text is brought into the way the text of the language model was written first: training, scores and predictions alike.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Container
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import lru_cache
 
 from thereafter.config import Table
 from thereafter.errors import FormatError
+from thereafter.text.pretokenised import WritingStyle
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.prose import ProseTokenizer
 
@@ -20,11 +23,12 @@ READINGS = ("word", "prose")
 WORDS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[^\w\s]+|_+")
 """Words with their apostrophes, numbers and marks."""
 _NOTHING = "<unk>"
+_REMEMBERED = 1 << 17  # texts that come again every epoch
 
 
 @dataclass(frozen=True)
 class WordReading:
-    """The tokenizer of a language model, and how it normalises text.
+    """The tokenizer of a language model, how it normalises text, and how the text it learned from was written.
 
     >>> WordReading("word", lower=True).cut("It was n't Good.", {"it", "was", "n't"})
     ['it', 'was', "n't", 'good', '.']
@@ -35,10 +39,13 @@ class WordReading:
     tokens: str
     lower: bool = False
     letters_only: bool = False
+    style: WritingStyle | None = None
 
-    def cut(self, text: str, known: Container[str]) -> list[str]:
-        """The words of a text, at least one: an empty text is an unknown word."""
+    def cut(self, text: str, known: Container[str], *, as_written: bool = False) -> list[str]:
+        """The words of a text, at least one: an empty text is an unknown word. `as_written`: not by the style."""
         text = self._normalise(text)
+        if self.style is not None and not as_written:
+            text = _rewrite(self.style, text)
         if self.tokens == "word":
             pieces = text.split()
             words = [word for piece in pieces for word in ([piece] if piece in known else WORDS.findall(piece))]
@@ -62,11 +69,23 @@ class WordReading:
 
     def to_json(self) -> Table:
         """What `from_json` reads."""
-        return asdict(self)
+        stored: Table = {"tokens": self.tokens, "lower": self.lower, "letters_only": self.letters_only}
+        return stored | ({} if self.style is None else {"style": self.style.to_table()})
 
     @classmethod
     def from_json(cls, stored: object) -> WordReading:
         match stored:
-            case {"tokens": str(tokens), "lower": bool(lower), "letters_only": bool(letters)} if tokens in READINGS:
-                return cls(tokens, lower, letters)
+            case {"tokens": str(tokens), "lower": bool(lower), "letters_only": bool(letters), **others} if (
+                tokens in READINGS
+            ):
+                style = others.get("style")
+                if style is None:
+                    return cls(tokens, lower, letters)
+                if isinstance(style, dict):
+                    return cls(tokens, lower, letters, WritingStyle.from_table(style))
         raise FormatError("how a lexicon of this run reads words is damaged; try training again")
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _rewrite(style: WritingStyle, text: str) -> str:
+    return style.rewritten(text)

@@ -8,6 +8,7 @@ the one it did meet.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -25,7 +26,11 @@ _DASHES = {"—": ("—", "--", "–", "-"), "–": ("–", "--", "-"), "--": ("
 
 def habits_of(words: Lexicon) -> Habits:
     """How the corpus of a tagger cuts words; where its words do not say, as Universal Dependencies has English."""
-    counts = words.counts or dict.fromkeys(words.forms, 1)
+    if words.as_written:
+        return ENGLISH
+    counts = Counter[str]()  # without the space that a language model may have before a word
+    for form, count in (words.counts or dict.fromkeys(words.forms, 1)).items():
+        counts[form.strip()] += count
     hyphenated = sum(count for form, count in counts.items() if "-" in form and _HYPHENATED.fullmatch(form))
     clitics = ENGLISH.clitics
     if "n't" not in counts and any(map(_NEGATED.fullmatch, counts)):
@@ -40,12 +45,12 @@ def reader_of(words: Lexicon, letters: Lexicon) -> Callable[[WrittenSentence], W
     remembered: dict[tuple[str, bool], str] = {}
 
     def form(word: str, opening: bool) -> str:
-        if word.lower() in words:
+        if words.as_written or words.form(word) in words:
             return word
         marks = (_OPENING if opening else _CLOSING).get(word, ()) + _DASHES.get(word, ())
         bare = word.strip("_*") or word  # underscores and stars are the italics of plain text
         for candidate in (*marks, bare, bare.translate(_TYPED)):
-            if candidate.lower() in words:
+            if words.form(candidate) in words:
                 return candidate
         return bare.translate(_TYPED) if any(letter not in letters for letter in bare) else bare
 

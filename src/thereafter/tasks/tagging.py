@@ -50,6 +50,7 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"layers": ("", "step")}
     stack = "body"
     numbered = "sentence"
+    cuts_words = True
 
     def read(self, files: Sequence[Path]) -> list[TaggedSentence]:
         return [sentence for path in files for sentence in read_tagged(path)]
@@ -145,13 +146,14 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
 
     def cut(
         self, chunks: Iterable[str], codecs: TagCodecs, *, pretokenised: bool = False
-    ) -> Iterator[tuple[str, TaggedSentence]]:
+    ) -> Iterator[tuple[int, str, TaggedSentence]]:
         """Sentences, cut into words as the corpus of the tagger cuts them."""
         cutting = "a line is a sentence, with spaces between its words" if pretokenised else _CUTTING
         progress.note(f"words: {cutting}")
         habits, read = habits_of(codecs["words"]), reader_of(codecs["words"], codecs["letters"])
-        for sentence in split_text(chunks, pretokenised=pretokenised, habits=habits):
-            yield sentence.text, read(sentence)
+        sentences = split_text(chunks, pretokenised=pretokenised, habits=habits)
+        for number, sentence in enumerate(sentences, start=1):
+            yield number, sentence.text, read(sentence)
 
     def tabulate(
         self,
@@ -211,10 +213,7 @@ def _require_words(sentence: Sentence) -> Sentence:
 
 def _forms(one: TaggedSentence, codecs: TagCodecs) -> list[str]:
     """The words of a sentence as they are numbered: without their case, or as a language model reads them."""
-    lexicon = codecs["words"]
-    if lexicon.reading is None:
-        return [word.lower() for word in one.words]
-    return [lexicon.reading.form(word, lexicon) for word in one.words]
+    return [codecs["words"].form(word) for word in one.words]
 
 
 TAGGING = Tagging()

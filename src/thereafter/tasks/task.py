@@ -81,6 +81,8 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     """For a trace: the recurrent layers, each with the prefix of its arrays and the axis of its steps."""
     numbered: ClassVar[str] = "number"
     """The column of a table of predictions that counts the examples."""
+    cuts_words: ClassVar[bool] = False
+    """Whether `cut` takes a text apart into words, so that it makes a difference whether it is `pretokenised`."""
 
     def configured(self, settings: S) -> Self:
         """The task as these settings want it."""
@@ -146,14 +148,15 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         """An answer as people write it, where the training examples were written otherwise."""
         return answer
 
-    def cut(self, chunks: Iterable[str], codecs: C, *, pretokenised: bool = False) -> Iterator[tuple[str, E]]:
-        """The examples without answers that a text holds, each as it stands there: a line each, empty ones left out.
+    def cut(self, chunks: Iterable[str], codecs: C, *, pretokenised: bool = False) -> Iterator[tuple[int, str, E]]:
+        """The examples without answers that a text holds, each with its number and as it stands there.
 
-        `pretokenised` text is a sentence a line with spaces between its words.
+        A line each, numbered by the lines of the text; empty ones are left out. `pretokenised` text is a sentence a
+        line with spaces between its words; only a task that `cuts_words` asks.
         """
-        for line in lines_of(chunks):
+        for number, line in enumerate(lines_of(chunks), start=1):
             if line.strip():
-                yield line.strip(), self.prepare(line, codecs)
+                yield number, line.strip(), self.prepare(line, codecs)
 
     def tabulate(
         self, net: N, batch: X, texts: Sequence[str], examples: Sequence[E], codecs: C, options: Mapping[str, object]

@@ -7,6 +7,7 @@ words, one is put before the first word, so that "the" is the same form everywhe
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar
@@ -40,6 +41,7 @@ class Wording:
 
     def __init__(self, tokenizer: Tokenizer, *, lower: bool, longest: int, seen: int = 0) -> None:
         self.tokenizer, self.lower, self.longest, self.seen = tokenizer, lower, longest, seen
+        self.as_written = False
         self._known: dict[str, NDArray[np.int64]] = {}
 
     @classmethod
@@ -66,9 +68,19 @@ class Wording:
     def size(self) -> int:
         return len(self)
 
-    @cached_property
+    def verbatim(self) -> Wording:
+        """The same, for sentences that are read as they are written, whatever the training sentences were."""
+        same = copy(self)
+        same.as_written = True
+        return same
+
+    @property
     def style(self) -> WritingStyle | None:
         """How the sentences were written, where they were pre-tokenised."""
+        return None if self.as_written else self._style
+
+    @cached_property
+    def _style(self) -> WritingStyle | None:
         style = style_of_vocabulary(self.tokenizer)
         return None if style is None else replace(style, sentence_lines=False)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from thereafter import progress
 from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError, SourceError
+from thereafter.evaluation.unknown import MANY, unknown_share
 from thereafter.kinds import KINDS, listed
 from thereafter.runs import folder as files
 from thereafter.storage import open_plain
@@ -28,8 +29,6 @@ from thereafter.training.options import Sorted
 
 TABLE = "start"
 """What a configuration calls the run that its own began with."""
-LOUD = 0.1
-"""From this share of unknown words on the note is a warning."""
 _OF_TOKENS = ("tokens", "context", "min_count", "vocabulary", "lower", "letters_only")
 """The options of the text that the vocabulary, and so the weights, depend on."""
 _FREE = ("dropout", "weight_drop", "alpha", "beta")
@@ -157,6 +156,6 @@ def unknown_note(tokenizer: Tokenizer, ids: Iterable[IdArray], run: Path) -> lis
 
 def describe_unknown(unknown: int, total: int, what: str, run: Path, remedy: str) -> str:
     """A sentence; where much is unknown a warning, with what can be done."""
-    share = unknown / max(1, total)
+    share = unknown_share(unknown, total)
     note = f"{unknown:,} of {total:,} {what} ({100 * share:.1f} %) are unknown to {run}"
-    return note if share <= LOUD else f"{progress.WARNING}{note}: {remedy}"
+    return note if share <= MANY else f"{progress.WARNING}{note}: {remedy}"
