@@ -124,7 +124,12 @@ BAD: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "ragged csv": ("a.csv", 'text,label\n"a\nb",1\nc, d,1\n', {}, "line 4 of .* has 3 columns and line 1 has 2"),
     "open quote": ("a.csv", 'text,label\nx,1\n"a,1\nb,0\n', {}, "row at line 3 of .* is not csv .*unexpected end"),
     "bad quote": ("a.csv", 'text,label\n"a"b,1\n', {}, "row at line 2 of .* is not csv"),
-    "huge cell": ("a.csv", 'text,label\n"' + "a" * 200_000 + '",1\n', {}, "row at line 2 .* is not csv .*limit"),
+    "huge cell": (
+        "a.csv",
+        'text,label\n"' + "a" * ((16 << 20) + 1) + '",1\n',
+        {},
+        "row at line 2 .* is not csv .*limit",
+    ),
     "empty text": ("a.tsv", "a b\t1\n \t0\n", {}, "line 2 of .* has an empty cell for a text in column 1"),
     "empty label": ("a.csv", "text,label\na,1\nb,\n", {}, "line 3 .* an empty cell for a label in the column 'label'"),
     "missing column": (
