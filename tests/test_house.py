@@ -46,7 +46,7 @@ FLOORS = [
         "version",
         "kinds",
     },
-    {"data", "text", "cells"},
+    {"data", "text", "series", "cells"},
     {"kernels"},
     {"layers"},
     {"models", "nn"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ ASKED: dict[str, tuple[str, list[str], str]] = {
     "classify": ("labels.tsv", ["we saw the gripping film", "the film was dull at noon"], "accuracy"),
     "fill": ("sounds.txt", ["the ___ barked and the cat purred", "the dog barked and the ___ mooed"], "perplexity"),
     "translate": ("pairs.tsv", ["a b", "d c b"], "words"),
+    "forecast": ("load.csv", ["1 4 2 5 1 4 2 5 1 4 2 5", "5 1 4 2 5 1 4 2"], "mse"),
+    "classify-series": ("shapes.csv", ["0 1 2 3 4", "4 3 2 1 0"], "accuracy"),
 }
 """By task: what it is scored on, what it is asked, and the figure of its score that is recorded."""
 
@@ -55,7 +58,12 @@ def figures(model: Any, task: str | None) -> dict[str, float]:
         likeliest = {f"p({word!r})": p for word, p in model.next(NEXT, 3)}
         return {"perplexity": score.perplexity, "bits_per_byte": score.bits_per_byte, **likeliest}
     source, asked, name = ASKED[task]
-    numbers = {name: model.score(TEXTS / source).as_dict()[name]}
+    with warnings.catch_warnings():  # it is scored on what it learned from, and says so
+        warnings.filterwarnings("ignore", message="all of these rows")
+        numbers = {name: model.score(TEXTS / source).as_dict()[name]}
+    if task == "forecast":
+        means = [float(value) for one in model.predict(asked) for value in one.mean_HD[:, 0]]
+        return numbers | {f"mean {number}": mean for number, mean in enumerate(means)}
     if task == "fill":
         chances = [p for words in model.predict(asked) for _, p in words]
     else:
@@ -65,7 +73,7 @@ def figures(model: Any, task: str | None) -> dict[str, float]:
 
 def probabilities(explained: Any, task: str) -> Iterable[float]:
     """The numbers of an explanation: of the labels, of the tag of each word, of where each word of an answer looked."""
-    if task == "classify":
+    if task in ("classify", "classify-series"):
         return explained.probabilities.values()
     if task == "tag":
         return [likeliest[0][1] for likeliest in explained.likeliest]
@@ -77,6 +85,8 @@ def answers(model: Any, task: str | None) -> list[str]:
     if task is None:
         return [word for word, _ in model.next(NEXT, 3)]
     said = model.predict(ASKED[task][1])
+    if task == "forecast":
+        return [f"{len(one)} steps of {', '.join(one.targets)}" for one in said]
     return [str(one[0][0]) if task == "fill" else one if isinstance(one, str) else " ".join(one) for one in said]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from thereafter import config as toml
 from thereafter.comparing.comparison import Comparison
-from thereafter.data.files import AnySource
+from thereafter.data.files import AnySource, Files, Parts
 from thereafter.errors import OptionError
 from thereafter.evaluation.predicted import TOP
 from thereafter.evaluation.scores import Score
@@ -29,6 +29,7 @@ from thereafter.training.options import sort_options
 
 if TYPE_CHECKING:
     from thereafter.comparing.task_trials import TaskComparison
+    from thereafter.series.any_table import AnyTable
     from thereafter.task_model import TaskModel
 
 
@@ -48,27 +49,27 @@ def train(
 ) -> LanguageModel: ...
 @overload
 def train(
-    source: AnySource,
+    source: AnyTable,
     *,
     task: str,
     text: None = None,
     model: str | None = None,
     tokens: str | None = None,
     out: str | PathLike[str] | None = None,
-    valid: AnySource | None = None,
-    split: None = None,
+    valid: AnyTable | None = None,
+    split: str | None = None,
     start_from: str | PathLike[str] | None = None,
     **options: object,
 ) -> TaskModel: ...
 def train(
-    source: AnySource | None = None,
+    source: AnyTable | None = None,
     *,
     task: str | None = None,
     text: str | None = None,
     model: str | None = None,
     tokens: str | None = None,
     out: str | PathLike[str] | None = None,
-    valid: AnySource | None = None,
+    valid: AnyTable | None = None,
     split: str | None = None,
     start_from: str | PathLike[str] | None = None,
     **options: object,
@@ -91,14 +92,20 @@ def train(
     the name of a corpus; validated on its valid part, else on the last tenth. Options are the fields of the task's
     settings and of `TrainingSettings`. With `start_from` the network of `classify` and `tag` begins with the word
     vectors and the recurrent layers of a language model; `unfreeze` and `layer_decay` say how they are trained.
+    `task="forecast"` takes a table of series as a path, a data frame of pandas or polars or a numpy array; `model`
+    is a kind of forecaster, `split="70/10/20"` divides the rows by time (docs/forecasting.md).
 
     >>> lm = train(text="the cat sat on the mat\\nthe cat ate\\n", tokens="word", order=2, smoothing="mle", min_count=1)
     >>> lm.next("the", k=1)
     [('cat', 0.6666666865348816)]
     """
     if task is not None:
-        of_texts = {"text": text, "split": split}
-        return _train_task(task, source, out, valid, of_texts, model, tokens, start_from, options)
+        if text is not None:
+            raise OptionError(f"got text= with task={task!r}; text is for language models; try leaving it out")
+        named = {"model": model, "tokens": tokens, "split": split}
+        _say_replaced(out)
+        return _train_task(task, source, out, valid, named, start_from, options)
+    source, valid = _no_frame(source), _no_frame(valid)
     start = None if start_from is None else starting.read_start(Path(start_from), model)
     model = model or "ngram" if start is None else start.model
     sorted_options = sort_options(model, options)
@@ -108,6 +115,7 @@ def train(
     folder = None if out is None else Path(out)
     if folder is not None:
         files.check_free(folder)
+        _say_replaced(folder)
     with show_progress(), nullcontext() if folder is None else ownership.owning(folder):
         texts = protocol.find_texts(source, text, settings)
         validation = None if valid is None else protocol.find_texts(valid, None, settings)
@@ -119,27 +127,43 @@ def train(
     return lm
 
 
+def _say_replaced(out: str | PathLike[str] | None) -> None:
+    with show_progress():
+        if out is not None:
+            files.say_replaced(Path(out))
+
+
 def _train_task(
     task: str,
-    source: AnySource | None,
+    source: AnyTable | None,
     out: str | PathLike[str] | None,
-    valid: AnySource | None,
-    of_texts: Mapping[str, str | None],
-    model: str | None,
-    tokens: str | None,
+    valid: AnyTable | None,
+    named: Mapping[str, str | None],
     start_from: str | PathLike[str] | None,
     options: Mapping[str, object],
 ) -> TaskModel:
-    """Train a task; the options `of_texts`, which only language models have, are refused."""
+    """Train a task; `split` is refused where the task does not divide its examples itself."""
     from thereafter.task_model import train_task
+    from thereafter.tasks import TASKS
 
-    for name, value in of_texts.items():
-        if value is not None:
-            raise OptionError(f"got {name}= with task={task!r}; {name} is for language models; try leaving it out")
+    if named["split"] is not None and not TASKS.load(task).divides:
+        raise OptionError(f"got split= with task={task!r}; split is for language models; try leaving it out")
     if source is None:
         raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")
-    own = {name: value for name, value in (("model", model), ("tokens", tokens)) if value is not None}
+    own = {name: value for name, value in named.items() if value is not None}
     return train_task(task, source, {**own, **options}, valid=valid, out=out, start_from=start_from)
+
+
+def _no_frame(source: AnyTable | None) -> AnySource | None:
+    """A source of text; OptionError for a table in memory."""
+    if source is None or isinstance(source, str | PathLike | Files | Parts):
+        return source
+    if isinstance(source, Sequence):
+        return list(source)
+    raise OptionError(
+        f"the source of a language model is a {type(source).__name__}; expected a path, several paths or the name of a "
+        "corpus; try text= for text, task='forecast' for a table of numbers"
+    )
 
 
 def _validation_warnings(model: str, texts: Texts, valid: Texts) -> list[str]:
@@ -170,7 +194,7 @@ def resume(run: str | PathLike[str]) -> LanguageModel | TaskModel:
 def load(run: str | PathLike[str], tokens: str = "word", *, as_written: bool = False) -> LanguageModel | TaskModel:
     """Load a run folder or an ARPA file (`tokens` as in `read_arpa`). Nothing in it is executed.
 
-    A model of a pre-tokenised corpus brings plain text into the way that was written (docs/plain-text.md);
+    A model brings plain text into the way its own was written, pre-tokenised or with ’ for ' (docs/plain-text.md);
     `as_written=True` leaves every text as it is.
 
     Example: thereafter.load("runs/book").next("the cat sat on the")
@@ -280,8 +304,8 @@ def surprisal(
 @overload
 def compare(source: AnySource | None = None, *, task: None = None, **options: Any) -> Comparison: ...
 @overload
-def compare(source: AnySource, *, task: str, **options: Any) -> TaskComparison: ...
-def compare(source: AnySource | None = None, *, task: str | None = None, **options: Any) -> Comparison | TaskComparison:
+def compare(source: AnyTable, *, task: str, **options: Any) -> TaskComparison: ...
+def compare(source: AnyTable | None = None, *, task: str | None = None, **options: Any) -> Comparison | TaskComparison:
     """Train models on the same text with the same budget and compare them on its test part.
 
     Options (`thereafter.comparing.compare.compare` explains them): `models`, names as `train` takes them, with a
@@ -291,7 +315,8 @@ def compare(source: AnySource | None = None, *, task: str | None = None, **optio
 
     With `task` networks for that task are compared on its examples: `models` are names with the options in which they
     differ, `{"gru": {"cell": "gru"}, "lstm": {"cell": "lstm"}}`; `seeds`, `seed`, `valid`, `out` and the options of
-    `train` as above. The result has `trials`, `figures(name)` and `table()`.
+    `train` as above. The result has `trials`, `figures(name)` and `table()`. With `task="forecast"` kinds of forecaster
+    are models by themselves: `models=["naive", "linear", "gru"]`.
 
     Example: thereafter.compare("book.txt", models=["ngram", "lstm"], epochs=3).to_csv("models.csv")
     """
@@ -305,7 +330,7 @@ def compare(source: AnySource | None = None, *, task: str | None = None, **optio
     from thereafter.comparing.compare import compare as run
 
     with show_progress():
-        return run(source, **options)
+        return run(_no_frame(source), **options)
 
 
 __all__ = [

@@ -26,9 +26,25 @@ from collections.abc import Iterable
 class ThereafterError(Exception):
     """Base of all errors raised on purpose; the command line prints it as one sentence and exits with 2."""
 
+    @property
+    def in_shell(self) -> str:
+        """The sentence as the command line prints it."""
+        return str(self)
+
 
 class SourceError(ThereafterError):
-    """A source of text could not be found or read."""
+    """A source of text could not be found or read.
+
+    `hint` is what to try in Python, `shell_hint` what to try on the command line; each ends the sentence there.
+    """
+
+    def __init__(self, message: str, hint: str = "", shell_hint: str = "") -> None:
+        super().__init__(f"{message} ({hint})" if hint else message)
+        self._in_shell = f"{message} ({shell_hint})" if shell_hint else message
+
+    @property
+    def in_shell(self) -> str:
+        return self._in_shell
 
 
 class EncodingError(SourceError):

@@ -21,11 +21,26 @@ from thereafter.language_model import LanguageModel
 from thereafter.models.base import Ids
 from thereafter.terminal import show_progress
 
-__all__ = ["agreement", "gradients", "jacobians", "memory", "pair_table", "pairs", "probe", "truncation", "units"]
+__all__ = [
+    "agreement",
+    "gradients",
+    "jacobians",
+    "memory",
+    "pair_table",
+    "pairs",
+    "probe",
+    "steps_ahead",
+    "truncation",
+    "units",
+]
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from thereafter.inspection.pair_files import PairFiles
     from thereafter.inspection.pairs import PairScores
+    from thereafter.series.any_table import AnyTable
+    from thereafter.task_model import TaskModel
 
 
 def gradients(
@@ -105,8 +120,8 @@ def units(
     """
     from thereafter.inspection.properties import named
     from thereafter.inspection.units import search
-    from thereafter.text.pretokenised import in_style
     from thereafter.text.sources import resolve
+    from thereafter.text.writing import in_style
 
     about = lm.config["text"]
     texts = resolve(
@@ -117,7 +132,7 @@ def units(
         part=part,
         forming=lm.text_settings().forming,
     )
-    chosen = in_style(texts, texts.parts.get("test", next(iter(texts.parts.values()))), lm.style)
+    chosen = in_style(texts, texts.parts.get("test", next(iter(texts.parts.values()))), lm.writing)
     wanted = [named(one) if isinstance(one, str) else one for one in properties or ("quotes",)]
     options = {"about": {"text": chosen.name, "model": _kind(lm)}} | options
     with show_progress():
@@ -194,6 +209,36 @@ def agreement(
         return measure(reader, corpus.sentences(count, seed=seed, longest=longest), corpus.name)
 
 
+def steps_ahead(
+    model: TaskModel,
+    source: AnyTable | None = None,
+    steps: Sequence[int] = (1, 4, 16, 64),
+    *,
+    series: str = "",
+    part: str = "test",
+    name: str = "",
+) -> Measurement:
+    """A series as a forecaster expected it k steps ahead, fed with its own predictions, and the error by k.
+
+    Over the rows of a part of `source`, by default the table that the model was trained on; `series`: which of
+    several. `name` is what captions call the model. Arrays: `tasks.forecast_ahead.steps_ahead`.
+
+    Example: instruments.steps_ahead(model, "noisy-sine", steps=(1, 4, 16, 64)).figure("error-by-steps")
+    """
+    from thereafter.series.any_table import as_source
+    from thereafter.tasks import finding, store
+    from thereafter.tasks.forecast_ahead import forecaster_of
+    from thereafter.tasks.forecast_ahead import steps_ahead as measure
+
+    net, scales = forecaster_of(model.net, model.codecs)
+    with show_progress():
+        table = store.source_of(model.config) if source is None else as_source(source)
+        given = finding.find(model.task, table, part)
+        windows, _ = model.task.scored(given.examples, model.codecs)
+        about = {"model": name or str(model.config["forecast"]["model"]), "text": given.name, "part": part}
+        return measure(net, scales, windows, steps, series=series, about=about)
+
+
 def _excerpt(lm: LanguageModel, text: str | None, source: str | None) -> tuple[Ids, str]:
     from thereafter.inspection.excerpt import excerpt
 
@@ -202,7 +247,7 @@ def _excerpt(lm: LanguageModel, text: str | None, source: str | None) -> tuple[I
         source = lm.config["source"]["name"]
     reading = {"lower": about["lower"], "letters_only": about["letters_only"]}
     forming = lm.text_settings().forming
-    return excerpt(lm.tokenizer, text=text, source=source, style=lm.style, forming=forming, **reading)
+    return excerpt(lm.tokenizer, text=text, source=source, writing=lm.writing, forming=forming, **reading)
 
 
 def _reader(lm: LanguageModel) -> SentenceReader:

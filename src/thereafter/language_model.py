@@ -19,7 +19,7 @@ from thereafter.data.files import AnySource
 from thereafter.decoding import completion, generation, ranking
 from thereafter.decoding.completion_table import Completions
 from thereafter.decoding.generation import Generated, GenerationOptions, GenerationSettings
-from thereafter.decoding.warping import largest
+from thereafter.decoding.next_tokens import NextToken, NextTokens, rank_tokens
 from thereafter.errors import OptionError
 from thereafter.evaluation.predicted import TOP
 from thereafter.evaluation.scores import Score, score_text
@@ -33,12 +33,12 @@ from thereafter.models.base import State
 from thereafter.runs import folder as files
 from thereafter.tabular import facts_html
 from thereafter.terminal import show_progress
-from thereafter.text.pretokenised import WritingStyle, in_style
-from thereafter.text.pretokenised_finding import style_of_run
+from thereafter.text.pretokenised import WritingStyle
 from thereafter.text.pretokenised_restoring import restore_stream
 from thereafter.text.sources import Source, Texts
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.text.writing import WritingForm, in_style, writing_of_run
 from thereafter.training import mixing, protocol, roles, store
 from thereafter.training.kinds import Trained
 from thereafter.training.surprisal import read_surprisals
@@ -57,7 +57,7 @@ class LanguageModel:
         self.texts = texts
         """The text it was trained on, if that is still available."""
         self.as_written = as_written
-        """Whether texts are read as they are, even where its training text was pre-tokenised and they are not."""
+        """Whether texts are read as they are, even where its training text was written in another way."""
 
     @property
     def model(self) -> AnyModel:
@@ -84,7 +84,15 @@ class LanguageModel:
 
         None for text as people write it, and with `as_written`.
         """
-        return None if self.as_written else self._style
+        return self.writing if isinstance(self.writing, WritingStyle) else None
+
+    @property
+    def writing(self) -> WritingForm | None:
+        """The form that plain text is brought into: `style`, else the quotes and dashes of its training text.
+
+        None where its training text had several or hardly any, and with `as_written`.
+        """
+        return None if self.as_written else self._writing
 
     def score(
         self,
@@ -118,7 +126,7 @@ class LanguageModel:
                     weights=on.weights,
                     caveat=roles.caveat(self.trained, chosen, tuning),
                     form=protocol.describe_changes(chosen),
-                    written="" if chosen.rewriting is None else str(self.style),
+                    written="" if chosen.rewriting is None else str(self.writing),
                 )
 
     def surprisal(
@@ -161,11 +169,13 @@ class LanguageModel:
             raise OptionError("text= has no parts and no encoding; give part= and encoding= with a source")
         settings = self.text_settings(encoding)
         texts = protocol.find_texts(source, text, settings, part)
-        chosen = in_style(texts, protocol.part_of(texts, "test"), self.style)
+        chosen = protocol.part_of(texts, "test")
+        if source is None or source is not self.texts or self.style is not None:
+            chosen = roles.in_own_form(self.trained, texts, chosen, self.writing)
         if tune is None:
             return chosen, None
         others = protocol.find_texts(tune, None, settings)
-        return chosen, in_style(others, protocol.part_of(others, "valid"), self.style)
+        return chosen, in_style(others, protocol.part_of(others, "valid"), self.writing)
 
     def distribution(self, prompt: str = "") -> NDArray[np.float64]:
         """The probability of every token of the vocabulary after a prompt, [V]."""
@@ -173,8 +183,15 @@ class LanguageModel:
         return np.exp(logp_V)
 
     def next(self, prompt: str = "", k: int = 5) -> list[tuple[str, float]]:
-        """The k likeliest continuations as (text to append, probability), the unknown word left out."""
-        return [(self.tokenizer.piece(token), p) for token, p in self.next_ids(self.encode(prompt), k)]
+        """The k likeliest continuations as (text to append, probability), the unknown word left out.
+
+        After a space these are words without the space, with their probabilities among those that begin with one.
+        """
+        return [(one.text, one.p) for one in self.next_tokens(prompt, k)]
+
+    def next_tokens(self, prompt: str = "", k: int = 5) -> list[NextToken]:
+        """As `next`, with the token ids beside them."""
+        return self._next_tokens.after(self.model, self.normalise(prompt), k)
 
     def complete(self, prompt: str = "", k: int = 5) -> Completions:
         """The k likeliest words that begin as the last word of a prompt does: "the mon" gives monster, month, ...
@@ -189,7 +206,7 @@ class LanguageModel:
         return completion.complete(self.model, self.tokenizer, text, k, completer=self._completer)
 
     def next_ids(self, ids: NDArray[np.int32], k: int = 5) -> list[tuple[int, float]]:
-        """As `next`, with token ids instead of text."""
+        """The k likeliest tokens after token ids, with their probabilities."""
         if k < 1:
             raise OptionError(f"k is {k}; expected at least 1; try k=5")
         logp_V = np.asarray(self.model.predict(self.state_after(ids)))[0]
@@ -197,10 +214,7 @@ class LanguageModel:
 
     def likeliest(self, logp_V: NDArray[np.floating], k: int) -> list[tuple[int, float]]:
         """The k likeliest tokens with their probabilities, the unknown word left out."""
-        ranked = largest(logp_V, k + len(self._never_generated)).tolist()
-        tokens = [token for token in ranked if token not in self._never_generated][:k]
-        p_K = np.exp(logp_V[tokens].astype(np.float64)).astype(np.float32).tolist()
-        return list(zip(tokens, p_K, strict=True))
+        return rank_tokens(logp_V, k, self._never_generated)
 
     def encode(self, text: str) -> NDArray[np.int32]:
         """The token ids of a text, normalised as the training text was."""
@@ -388,15 +402,19 @@ class LanguageModel:
         """A text, normalised as the training text was, and brought into the way that was written."""
         about = self.config["text"]
         normal = Source.of_text(text, lower=about["lower"], letters_only=about["letters_only"]).text()
-        return normal if self.style is None else self.style.rewritten(normal)
+        return normal if self.writing is None else self.writing.rewritten(normal)
 
     @cached_property
     def _completer(self) -> completion.Completer:
         return completion.completer_of(self.tokenizer)
 
     @cached_property
-    def _style(self) -> WritingStyle | None:
-        return style_of_run(self.config, self.tokenizer)
+    def _writing(self) -> WritingForm | None:
+        return writing_of_run(self.config, self.tokenizer)
+
+    @cached_property
+    def _next_tokens(self) -> NextTokens:
+        return NextTokens(self.tokenizer, self._never_generated)
 
     @cached_property
     def _never_generated(self) -> list[int]:

@@ -54,25 +54,59 @@ def is_shown() -> bool:
     return not isinstance(_reporter.get(), Silent)
 
 
+def reporter() -> Reporter:
+    """What shows progress at this moment."""
+    return _reporter.get()
+
+
 @contextmanager
-def reporting(reporter: Reporter) -> Iterator[None]:
-    """Send all progress inside the block to `reporter`."""
-    token = _reporter.set(reporter)
+def reporting(chosen: Reporter) -> Iterator[None]:
+    """Send all progress inside the block to a reporter."""
+    token = _reporter.set(chosen)
     try:
         yield
     finally:
         _reporter.reset(token)
 
 
+class _Once:
+    """Shows what another reporter does, every note once."""
+
+    def __init__(self, shown: Reporter) -> None:
+        self._shown, self._notes = shown, set[str]()
+
+    def begin(self, label: str, total: float | None, unit: str) -> Advance:
+        return self._shown.begin(label, total, unit)
+
+    def end(self, label: str) -> None:
+        self._shown.end(label)
+
+    def note(self, message: str) -> None:
+        if message not in self._notes:
+            self._notes.add(message)
+            self._shown.note(message)
+
+
+@contextmanager
+def each_note_once() -> Iterator[None]:
+    """Inside the block a note is shown once, such as how a table is read that several models learn from."""
+    shown = _reporter.get()
+    if isinstance(shown, Silent):
+        yield
+        return
+    with reporting(_Once(shown)):
+        yield
+
+
 @contextmanager
 def task(label: str, total: float | None = None, unit: str = "") -> Iterator[Advance]:
     """A piece of work that may take longer than two seconds; yields the function that advances its bar."""
-    reporter = _reporter.get()
-    advance = reporter.begin(label, total, unit)
+    shown = _reporter.get()
+    advance = shown.begin(label, total, unit)
     try:
         yield advance
     finally:
-        reporter.end(label)
+        shown.end(label)
 
 
 WARNING = "warning: "

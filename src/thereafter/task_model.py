@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -15,11 +15,15 @@ from thereafter.data.files import AnySource
 from thereafter.errors import OptionError
 from thereafter.inspection.trace import Trace
 from thereafter.models.task_net import Batched, TaskNet
+from thereafter.series.any_table import AnyTable, as_source, naming
 from thereafter.tabular import facts_html
-from thereafter.tasks import TASKS, answering, baselines, finding, fitting, store, tracing
+from thereafter.tasks import answering, baselines, finding, fitting, forecast_asking, store, tracing
 from thereafter.tasks.bodies import body_of
+from thereafter.tasks.choosing import task_for
 from thereafter.tasks.codecs import Codecs, verbatim
 from thereafter.tasks.fitting import Fitted
+from thereafter.tasks.forecast_answers import ForecastTable
+from thereafter.tasks.forecast_points import PointTable
 from thereafter.tasks.predictions import PredictionTable
 from thereafter.tasks.task import AnyTask, Measured
 from thereafter.terminal import show_progress
@@ -68,7 +72,7 @@ class TaskModel:
         asked = self._asked
         answers = answering.answers(asked, self._examples(given), **options)
         answers = [self.task.restore(answer, asked.codecs) for answer in answers]
-        return answers if isinstance(given, list | tuple) else answers[0]
+        return answers[0] if self.task.is_one(given) else answers
 
     def tabulate(
         self,
@@ -93,6 +97,8 @@ class TaskModel:
         """
         settings = TextSettings(encoding=encoding, keep_licence=keep_licence, wrapped=wrapped, markup=markup)
         with show_progress():
+            if self.task.asks_files and source is not None:
+                return self._tabulate_files(source, part or "test", settings, options)
             texts = find_texts(source, text, settings, part)
             chosen = part_of(texts, "test")
             for note in form_notes(chosen):
@@ -100,6 +106,19 @@ class TaskModel:
             return answering.predictions(
                 self._asked, chosen.chunks(), Path(chosen.name).name, pretokenised=pretokenised, **options
             )
+
+    def _tabulate_files(
+        self, source: AnySource, part: str, settings: TextSettings, options: Mapping[str, object]
+    ) -> PredictionTable:
+        """Predict on examples that are read from files and not from text."""
+        if settings != TextSettings():
+            raise OptionError(
+                f"the run holds the task {self.task.name!r}, which reads tables of numbers; encodings, licences and "
+                "markup are for text; try leaving them out"
+            )
+        files = finding.files_of(self.task, source, part)
+        questions = self.task.ask(files.files, self.codecs)
+        return answering.tabulated(self._asked, questions, Path(files.name).name, **options)
 
     def tag(
         self,
@@ -127,6 +146,26 @@ class TaskModel:
             markup=markup,
         )
 
+    def forecast(
+        self, source: AnyTable, *, horizon: int | None = None, samples: int = 0, seed: int = 0
+    ) -> ForecastTable:
+        """What comes after the last value of every series of a table: a path, a data frame or an array.
+
+        `horizon`: steps ahead, by default those of the run; beyond them a forecaster reads its own predictions.
+        `samples`: futures drawn for each series, by `seed`. The result has `to_csv`, `to_pandas`, and a forecast by the
+        name of each series.
+        """
+        table = as_source(source)
+        with show_progress(), naming(table):
+            return forecast_asking.forecast_table(self._fitted, table, horizon=horizon, samples=samples, seed=seed)
+
+    def surprises(self, source: AnyTable) -> PointTable:
+        """-log p of each point of a table under a forecaster, one step ahead, in nats: `most_unusual` lists the
+        largest, `to_csv` writes a row a point. Points before the first whole window are left out."""
+        table = as_source(source)
+        with show_progress(), naming(table):
+            return forecast_asking.surprising_points(self._fitted, table)
+
     def explain(self, given: object) -> Any:
         """As `predict`, with the reasons for each answer (`tasks/explaining.py`): text to read, and figures.
 
@@ -134,32 +173,37 @@ class TaskModel:
         tagged sentence p of the likeliest tags of each word; for a translation the attention of each of its words.
         """
         explained = answering.explanations(self._asked, self._examples(given))
-        return explained if isinstance(given, list | tuple) else explained[0]
+        return explained[0] if self.task.is_one(given) else explained
 
     def trace(self, given: object) -> Trace:
         """What the network computed for one input, step by step: see `tasks/tracing.py` and `Trace`."""
         asked = self._asked
         return tracing.trace(asked, self.task.prepare(given, asked.codecs))
 
-    def score(self, source: AnySource, *, part: str = "test", **options: object) -> Measured:
+    def score(self, source: AnyTable, *, part: str = "test", **options: object) -> Measured:
         """Measure its answers on examples with answers; of a corpus, on its test part. Options as in `predict`."""
-        with show_progress():
-            test = finding.find(self.task, source, part)
+        given = as_source(source)
+        with show_progress(), naming(given):
+            test = finding.find(self.task, given, part)
             self.task.check(test.examples, self.codecs, test.name)
-            answers = answering.answers(self._asked, test.examples, **options)
-            return self.task.measure(test.examples, answers, self.codecs)
+            examples, notes = self.task.scored(test.examples, self.codecs)
+            for note in notes:
+                progress.tell(note)
+            answers = answering.answers(self._asked, examples, **options)
+            return self.task.measure(examples, answers, self.codecs)
 
-    def baselines(self, source: AnySource, *, part: str = "test", trained: bool = True) -> list[tuple[str, Measured]]:
+    def baselines(self, source: AnyTable, *, part: str = "test", trained: bool = True) -> list[tuple[str, Measured]]:
         """The scores of simple models trained on the same examples, to compare with `score`: (name, figures) each.
 
-        A hidden Markov model for tags; Naive Bayes and a convolution for labels; see `tasks/baselines.py`. Some are
-        networks, trained with the same budget; `trained=False` leaves them out.
+        A hidden Markov model for tags; Naive Bayes and a convolution for labels; the last value and least squares for
+        forecasts; see `tasks/baselines.py`. Some are trained with the same budget; `trained=False` leaves them out.
         """
         if not baselines.has_rows(self.task):
             return []
         with show_progress():
             train, valid = store.learned_from(self.task, self.config, "the training")
-            test = finding.find(self.task, source, part)
+            test = finding.find(self.task, as_source(source), part)
+            test = replace(test, examples=self.task.scored(test.examples, self.codecs)[0])
             settings = toml.build(self.task.settings, self.config[self.task.name], self.task.name)
             budget = baselines.Budget(valid, settings, store.training_of(self.config)) if trained else None
             return baselines.baseline_rows(self.task, train, test, budget)
@@ -186,27 +230,30 @@ class TaskModel:
         return replace(self._fitted, codecs=verbatim(self.codecs)) if self.as_written else self._fitted
 
     def _examples(self, given: object) -> list[object]:
-        inputs = given if isinstance(given, list | tuple) else [given]
+        inputs = [given] if self.task.is_one(given) or not isinstance(given, Iterable) else list(given)
         codecs = self._asked.codecs
         return [self.task.prepare(one, codecs) for one in inputs]
 
 
 def train_task(
     task: str,
-    source: AnySource,
+    source: AnyTable,
     options: Mapping[str, object],
     *,
-    valid: AnySource | None = None,
+    valid: AnyTable | None = None,
     out: str | PathLike[str] | None = None,
     start_from: str | PathLike[str] | None = None,
 ) -> TaskModel:
     """Train a network for a task on examples; see `api.train`."""
-    known: AnyTask = TASKS.load(task)
+    with show_progress():
+        examples = as_source(source)
+        known = task_for(task, examples)
     body = None if start_from is None else body_of(read_start(Path(start_from)))
     settings, training = fitting.settle(known, dict(options), body)
     folder = None if out is None else Path(out)
-    with show_progress():
-        return TaskModel(store.train(known, source, valid, settings, training, folder, body))
+    with show_progress(), naming(examples):
+        validation = None if valid is None else as_source(valid)
+        return TaskModel(store.train(known, examples, validation, settings, training, folder, body))
 
 
 def load_task(run: str | PathLike[str], *, as_written: bool = False) -> TaskModel:

@@ -31,11 +31,20 @@ def show_progress() -> Iterator[None]:
             yield
 
 
+def notes_in_sight() -> frozenset[str]:
+    """The notes that whoever reads the standard output has read on the same terminal already."""
+    shown = progress.reporter()
+    in_sight = sys.stdout.isatty() and sys.stderr.isatty()
+    return frozenset(shown.notes) if in_sight and isinstance(shown, TerminalReporter) else frozenset()
+
+
 class TerminalReporter:
     """Shows tasks on the standard error, so that results on the standard output can be piped."""
 
     def __init__(self) -> None:
         self._bars: dict[str, tuple[Progress, TaskID]] = {}
+        self.notes: list[str] = []
+        """All that were shown so far."""
         self._fancy = sys.stderr.isatty() and installed("rich")
 
     def begin(self, label: str, total: float | None, unit: str) -> Advance:
@@ -47,6 +56,7 @@ class TerminalReporter:
             bar.stop()
 
     def note(self, message: str) -> None:
+        self.notes.append(message)
         loud = message.startswith(WARNING)
         for bar, _ in self._bars.values():
             bar.console.print(message, style="bold yellow" if loud else "dim", highlight=False, markup=False)

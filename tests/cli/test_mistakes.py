@@ -10,6 +10,7 @@ import pytest
 
 import thereafter
 from thereafter.cli import main
+from thereafter.errors import SourceError
 
 
 @pytest.mark.parametrize("words", [["generate", "RUN", "--seed", "-1"], ["score", "a" * 5000, "x"], ["next", "a\0b"]])
@@ -30,3 +31,39 @@ def test_json_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     with pytest.raises(SystemExit):
         main()
     assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["perplexity"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "ending"),
+    [
+        (["train", "nowhere.txt"], "(text itself is piped in, with - as the source)"),
+        (["score", "RUN"], "expected one (a path or a corpus name, or --text '...')"),
+    ],
+)
+def test_the_shell_has_its_own_way_out(
+    words: list[str], ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    run = str(thereafter.train(text="a b a b").save(tmp_path / "run"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["thereafter", *(run if word == "RUN" else word for word in words)])
+    with pytest.raises(SystemExit):
+        main()
+    printed = capsys.readouterr().err
+    assert printed.endswith(f"{ending}\n")
+    assert "text=" not in printed
+
+
+def test_in_python_it_is_that_of_python():
+    with pytest.raises(SourceError, match=r"\(raw text is passed as text=\)$"):
+        thereafter.train("nowhere.txt")
+
+
+def test_a_pdf_named_txt_gets_the_advice_of_one(tmp_path: Path):
+    path = tmp_path / "book.txt"
+    path.write_bytes(b"%PDF-1.7\n\xe2\xe3\xcf\xd3 1 0 obj")
+    for options in ({}, {"encoding": "latin-1"}, {"keep_licence": True, "wrapped": True, "markup": True}):
+        with pytest.raises(SourceError, match=r"pdftotext book\.txt book-text\.txt"):
+            thereafter.train(str(path), **options)
+    lm = thereafter.train(text="a b a b")
+    with pytest.raises(SourceError, match="pdftotext"):
+        lm.score(str(path))

@@ -48,6 +48,7 @@ COMMANDS = {
     "surprisal": ["ngram", "--text", "the cat sat on the mat"],
     "data list": [],
     "inspect agreement": ["lstm", "--count", "30", "--longest", "4"],
+    "inspect ahead": ["sine", "noisy.csv", "--steps", "1,4"],
     "inspect describe": ["flow.npz"],
     "inspect dynamics": ["lstm", "--text", TEXT],
     "inspect gradients": ["lstm", "--text", TEXT, "--distance", "3", "--rows", "1"],
@@ -92,6 +93,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     thereafter.train(
         text=text_of(TASKS["remember-first"], count=200, longest=4), tokens="word", order=3, out=folder / "recall"
     )
+    noisy = "t,x\n" + "".join(f"{row},{row % 7}.5\n" for row in range(80))
+    (folder / "noisy.csv").write_text(noisy, encoding="utf-8")
+    split = {"forecast.split": "60/10/30"}
+    sine = folder / "sine"
+    thereafter.train(folder / "noisy.csv", task="forecast", model="ar", horizon=1, lookback=4, out=sine, **split)
     options = {"hidden": 8, "layers": 1, "tied": False, "tokens_budget": 2000, "seed": 0}
     thereafter.train(text=texts["lines.txt"], model="lstm", tokens="word", out=folder / "lstm", **options)
     from thereafter import instruments

@@ -8,14 +8,29 @@ from typing import Any
 import numpy as np
 import pytest
 
+from thereafter.data.channel_scaler import ChannelScaler
 from thereafter.data.codecs import CODECS, Codec, restore_codecs, store_codecs
 from thereafter.data.scaler import Scaler
 from thereafter.errors import FormatError
+from thereafter.series.frequency import Frequency
+from thereafter.series.scales import SeriesScales
+from thereafter.series.table import ColumnChoice, SeriesTable
+from thereafter.series.windows import WHOLE, WindowFrame, cut_windows
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.wording import Wording
 from thereafter.text.tokenizers import TOKENIZERS
 
 TEXT = "the cat sat .\nthe dog sat .\n" * 3
+
+
+def series_scales() -> SeriesScales:
+    """The scales of one series of six rows."""
+    rows_N, none = np.arange(6), np.empty((6, 0))
+    values_ND = np.array([[1.0], [3.0], [8.0], [2.0], [5.0], [4.0]])
+    bounds = np.array([0, 6])
+    table = SeriesTable("t", ("t",), bounds, rows_N, values_ND, ("x",), Frequency(), none, (), none, ())
+    windows = cut_windows(table, WindowFrame(lookback=2, horizon=1, season=1), "all", WHOLE)
+    return SeriesScales.fit(windows, ColumnChoice(target=("x",)))
 
 
 def codecs() -> dict[str, tuple[Codec[Any, Any], Any]]:
@@ -26,6 +41,9 @@ def codecs() -> dict[str, tuple[Codec[Any, Any], Any]]:
     made["sentences"] = (Wording.fit(TEXT.splitlines(), "word"), "the cat sat .")
     made["forms"] = (Lexicon.fit({"the": 3, "cat": 1}), ["cat", "the", "the"])
     made["labels"] = (Lexicon.fit({"yes": 2, "no": 1}, opened=False), ["no", "yes"])
+    steps = np.array([[1.0, 4.0], [3.0, 4.5], [8.0, np.nan]])
+    made["channels"] = (ChannelScaler.fit([steps], ["a", "b"]), [3.0, 4.0, -1.5, 5.0])
+    made["series"] = (series_scales(), [3.0, 8.0, -1.5])
     made["numbers"] = (Scaler.fit([1.0, 3.0, 8.0]), [3.0, 8.0, -1.5])
     return made
 

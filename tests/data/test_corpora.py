@@ -27,7 +27,9 @@ from thereafter.errors import ChecksumError, CorpusError, DownloadError, Unknown
 
 MEMORY_TASKS = ["remember-first", "count-and-fire", "balanced-brackets"]
 SENTENCES = ["agreement", "reflexives", "filler-gap"]
-BUILT_IN = [*SENTENCES, "python-docs", "python-code", *MEMORY_TASKS]
+TEXTS = [*SENTENCES, "python-docs", "python-code", *MEMORY_TASKS]
+SERIES = ["noisy-sine", "seasonal", "mackey-glass", "many-seasons", "wave-shapes"]
+BUILT_IN = [*TEXTS, *SERIES]
 CLASSIC = {
     "ptb": ["train", "valid", "test"],
     "wikitext-2": ["train", "valid", "test"],
@@ -38,6 +40,7 @@ CLASSIC = {
     "ud-english-ewt": ["train", "valid", "test"],
     "sst2": ["train", "valid", "test"],
     "eng-fra": ["pairs"],
+    "ett": ["ETTh1", "ETTm1"],
 }
 
 
@@ -96,7 +99,7 @@ def test_the_names() -> None:
         assert [file.part for file in corpora.card(name).files] == parts
     assert all(corpora.card(name).builtin for name in BUILT_IN)
     assert {name for name in corpora.names() if corpora.card(name).kind == "text"} == {
-        *BUILT_IN, "ptb", "wikitext-2", "tinyshakespeare", "time-machine", "war-and-peace"
+        *TEXTS, "ptb", "wikitext-2", "tinyshakespeare", "time-machine", "war-and-peace"
     }  # fmt: skip
 
 

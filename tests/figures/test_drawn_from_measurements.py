@@ -100,8 +100,15 @@ def measured(
         lm.surprisal(text=line.text).measurement(),
         comparisons.scores_of({"source": "book.txt", "rows": rows}),
         _bleu(),
+        _steps_ahead(),
     ]
     return {one.kind: one for one in made}
+
+
+def _steps_ahead() -> Measurement:
+    values = np.sin(np.arange(80.0))
+    options = {"horizon": 1, "order": 2, "lookback": 4, "forecast.split": "60/10/30"}
+    return instruments.steps_ahead(thereafter.train(values, task="forecast", model="ar", **options), values, (1, 3))
 
 
 def _bleu() -> Measurement:

@@ -30,7 +30,7 @@ TASK: dict[str, Any] = {**STEPS, "batch": 8, "rate": 0.03, "dropout": 0.1}
 PAIRS: dict[str, Any] = {**TASK, "epochs": 16, "layers": 1, "tokens": "word", "min_count": 1}
 SGD: dict[str, Any] = {"optimizer": "sgd", "rate": 2.0}
 NOISE = 1e-4
-COUNTED = {"tag": "accuracy", "classify": "accuracy", "translate": "words"}
+COUNTED = {"tag": "accuracy", "classify": "accuracy", "classify-series": "accuracy", "translate": "words"}
 """Figures of scores that count answers, by task."""
 
 
@@ -122,30 +122,21 @@ def train(made: Made, run: Path) -> Any:
 
     if made.task is None:
         return thereafter.train(made.source, model=made.model or "", out=run, **made.options)
-    return thereafter.fit(made.task, made.source, out=run, **made.options)
+    return thereafter.train(made.source, task=made.task, out=run, **made.options)
 
 
 @contextmanager
 def stopping(step: int | None) -> Iterator[None]:
     """Inside the block Ctrl-C is hit when a training has taken so many steps."""
-    from thereafter.training.loop import Loop
+    from stops import stopping_at
 
-    own = Loop._step
-
-    def stopped(loop: Loop) -> bool:
-        if loop.at.step == step:
-            raise KeyboardInterrupt
-        return own(loop)
-
-    Loop._step = stopped  # type: ignore[method-assign]
     try:
-        yield
+        with stopping_at(step or 0):
+            yield
     except KeyboardInterrupt:
         pass
     else:
         raise RuntimeError(f"it was over before step {step}")
-    finally:
-        Loop._step = own  # type: ignore[method-assign]
 
 
 def steady(model: Any, task: str | None, said: Callable[[], object]) -> None:
@@ -197,9 +188,9 @@ def make(name: str, made: Made, work: Path) -> dict[str, Any]:
     with stopping(made.stop):
         train(made, broken)
     store(broken, HERE / name / "halfway", texts, PLACE)
-    early = opened(broken, made.task) if (broken / "weights.safetensors").is_file() else None
+    early = opened(broken) if (broken / "weights.safetensors").is_file() else None
     expected["halfway"] = {"step": made.stop, "figures": None if early is None else figures(early, made.task)}
-    resumed(broken, made.task)
+    resumed(broken)
     if (whole / "weights.safetensors").read_bytes() != (broken / "weights.safetensors").read_bytes():
         raise RuntimeError(f"{name} has other weights where it was stopped on its way")
     return expected

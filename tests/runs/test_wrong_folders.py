@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import thereafter
+from tasks.toys import tagged
+from thereafter import progress
 from thereafter.errors import FormatError, StorageError
 
 
@@ -30,3 +32,27 @@ def test_hostile_shapes_are_a_format_error(tmp_path: Path):
         (folder / "weights.safetensors").write_bytes(body)
         with pytest.raises(FormatError):
             thereafter.load(folder)
+
+
+def test_a_finished_run_that_is_replaced_is_named(tmp_path: Path):
+    notes: list[str] = []
+
+    class Listener(progress.Silent):
+        def note(self, message: str) -> None:
+            notes.append(message)
+
+    run = tmp_path / "run"
+    with progress.reporting(Listener()):
+        thereafter.train(text="a b a b\n" * 9, order=2, out=run)
+        assert not any("replaced" in note for note in notes)
+        thereafter.train(text="a b a b\n" * 9, order=3, out=run)
+    (note,) = (note for note in notes if "replaced" in note)
+    assert note.startswith(f"{run} holds a finished run, ngram of text, written 20")
+    assert note.endswith(": it is replaced")
+    notes.clear()
+    with progress.reporting(Listener()):
+        for _ in range(2):
+            thereafter.train(tagged(tmp_path / "tags.tsv", 30), task="tag", out=run, hidden=4, epochs=1)
+    named = [note for note in notes if "replaced" in note]
+    assert [", ngram of text," in note for note in named] == [True, False]
+    assert ", tag of" in named[1]

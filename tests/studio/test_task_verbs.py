@@ -158,7 +158,10 @@ def test_the_list_says_what_there_is_and_names_lead_nowhere_else(server: Served,
     assert {one["name"]: (one["task"], one["attention"]) for one in answer["models"]} == {
         "ready:attention": ("translate", "additive"),
         "ready:no-attention": ("translate", "none"),
+        "ready:season-gru": ("forecast", ""),
+        "ready:season-lstm": ("forecast", ""),
         "ready:sentiment": ("classify", ""),
+        "ready:sine-lstm": ("forecast", ""),
         "ready:tagger": ("tag", ""),
     }
     assert answer["missing"] == []
@@ -189,7 +192,7 @@ def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
     def listed() -> Any:
         return httpx.get(f"{untrained.address}/api/tasks").json()
 
-    assert listed()["missing"] == ["translate", "tag", "classify"]
+    assert listed()["missing"] == ["translate", "tag", "classify", "forecast"]
     assert ask(untrained, "train", task="classify")["making"]["task"] == "classify"
     assert ask(untrained, "train", task="classify")["making"]["task"] == "classify"  # asked twice, made once
     busy = httpx.post(f"{untrained.address}/api/tasks/train", json={"task": "tag"})
@@ -197,7 +200,7 @@ def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
     assert "are being trained" in busy.json()["error"]
     wait_for(lambda: not listed()["making"]["task"], 120)
     assert listed()["making"]["error"] == ""
-    assert listed()["missing"] == ["translate", "tag"]
+    assert listed()["missing"] == ["translate", "tag", "forecast"]
     found = ask(untrained, "classify", model="ready:sentiment", text="the film was dull .")
     assert found["words"][1]["word"] == "film"
 

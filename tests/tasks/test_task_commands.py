@@ -61,6 +61,25 @@ def test_a_resumed_run_reports_what_an_unbroken_one_does(shell: Shell, tmp_path:
     assert shell("train", "--resume", run) == ([f"finished   {run}"], 0)
 
 
+@pytest.mark.parametrize("with_valid", [False, True])
+def test_a_training_ends_with_its_score_on_what_was_held_out(shell: Shell, tmp_path: Path, with_valid: bool):
+    source, valid = labelled(tmp_path / "texts.tsv"), labelled(tmp_path / "others.tsv", seed=5)
+    text = "".join(f"{line.split(chr(9))[0]}\n" for line in source.read_text().splitlines())
+    thereafter.train(text=text, model="lstm", tokens="word", hidden=8, layers=1, epochs=1, out=tmp_path / "lm")
+    given = ("--valid", valid) if with_valid else ()
+    for name, options in (("fresh", ("--set", "hidden=8")), ("from", ("--from", tmp_path / "lm"))):
+        run = tmp_path / name
+        lines, code = shell("train", source, "--task", "classify", "--epochs", 2, *given, *options, "--out", run)
+        assert code == 0
+        rows = source.read_text().splitlines()
+        if with_valid:
+            held_out = valid
+        else:
+            held_out = tmp_path / "last.tsv"
+            held_out.write_text("".join(f"{row}\n" for row in rows[len(rows) - round(0.1 * len(rows)) :]))
+        assert f"valid      {thereafter.load(run).score(str(held_out))}" in lines
+
+
 # ---- predict
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -81,6 +83,30 @@ def labelled(path: Path, texts: int = 300, seed: int = 1, *, rule: str = "keywor
     return path
 
 
+def labelled_series(path: Path, count: int = 60, seed: int = 1, *, shortest: int = 6, longest: int = 14) -> Path:
+    """Noisy series that rise or fall, a row each: the label first, then the values, of several lengths."""
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        slope, length = draw.choice((-1, 1)), draw.randint(shortest, longest)
+        values = [slope * step / length + draw.gauss(0, 0.2) for step in range(length)]
+        rows.append("\t".join(["up" if slope > 0 else "down", *(f"{value:.4f}" for value in values)]))
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def season(path: Path, windows: int = 40, seed: int = 1, *, lookback: int = 8, horizon: int = 2) -> Path:
+    """A noisy wave, a row a day, as long as gives so many windows."""
+    draw = random.Random(seed)
+    first = datetime.date(2024, 1, 1)
+    rows = [
+        f"{first + datetime.timedelta(row)}\t{math.sin(row * math.pi / 4) + draw.gauss(0, 0.2):.4f}"
+        for row in range(windows + lookback + horizon - 1)
+    ]
+    path.write_text("\n".join(["day\tvalue", *rows]) + "\n", encoding="utf-8")
+    return path
+
+
 ANIMALS = {"purred": "cat", "barked": "dog", "neighed": "horse", "mooed": "cow"}
 
 
@@ -138,6 +164,14 @@ TOYS: dict[str, Toy] = {
         b"a fine film\tgood\na film\n",
         r"accuracy [\d.]+ % \(\d+ of \d+\)",
     ),
+    "classify-series": Toy(
+        labelled_series,
+        {},
+        ("0.1 0.2 0.3 0.6", "0.5", "0.9, 0.7, 0.8, NaN, 0.4, 0.1, -0.2"),
+        "0.3 0.1 0.2 " * 10,
+        b"up\t1\t2\t3\t4\ndown\t1\tx\t3\t4\n",
+        r"accuracy [\d.]+ % \(\d+ of \d+\)",
+    ),
     "fill": Toy(
         sentences,
         {"embed": 8},
@@ -145,6 +179,14 @@ TOYS: dict[str, Toy] = {
         "the cat purred and " * 10 + "the ___ barked",
         b"the cat \xff purred\n",
         r"perplexity [\d.]+ over \d+ words",
+    ),
+    "forecast": Toy(
+        season,
+        {"lookback": 8, "horizon": 2, "season": 1, "split": "80/10/10"},
+        ("0.1 0.7 1 0.7 0 -0.7 -1 -0.7", "0.5", "0.9, 0.7, 0.8, 0.4, 0.1, -0.2, -0.5, -0.6, -0.4, 0.2"),
+        "0.3 0.1 0.2 " * 10,
+        b"day\tvalue\n2024-01-01\t1\n2024-01-02\tx\n2024-01-03\t2\n",
+        r"\d+ windows of 2 steps, \d+ values",
     ),
     "translate": Toy(
         reversed_pairs,

@@ -354,6 +354,7 @@ def test_comments_before_a_page_are_passed_quickly(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("a.pdf", b"%PDF-1.7\n...", "try: pdftotext a.pdf a.txt"),
+        ("a.txt", b"%PDF-1.7\n...", "try: pdftotext a.txt a-text.txt"),
         ("b.txt", b"%PDF-1.7\n...", "PDF"),
         ("c.rtf", b"{\\rtf1 hello}", "soffice"),
         ("d.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "soffice"),

@@ -76,7 +76,7 @@ def main() -> None:
         with progress.reporting(TerminalReporter()):
             app()
     except ThereafterError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {error.in_shell}\n")
         sys.exit(2)
     except OSError as error:
         if isinstance(error, BrokenPipeError):

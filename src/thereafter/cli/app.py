@@ -37,7 +37,9 @@ ArpaTokens = Annotated[
 AsWritten = Annotated[
     bool,
     typer.Option(
-        "--as-written", help="Read plain text as it is, also with a model of a pre-tokenised corpus such as ptb."
+        "--as-written",
+        help="Read plain text as it is. Default: with the marks of the model's own text, such as ’ for ', and in the "
+        "form of a pre-tokenised corpus such as ptb.",
     ),
 ]
 Encoding = Annotated[

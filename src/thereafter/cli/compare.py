@@ -11,7 +11,19 @@ import typer
 
 from thereafter.cli.app import Encoding, SourceName, app
 from thereafter.cli.tables import AsCsv, print_rows
-from thereafter.cli.train_options import KeepLicence, KeepMarkup, Wrapped
+from thereafter.cli.train_options import (
+    Calendar,
+    Horizon,
+    KeepLicence,
+    KeepMarkup,
+    Known,
+    Lookback,
+    Past,
+    Series,
+    Target,
+    Time,
+    Wrapped,
+)
 from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.kinds import listed
@@ -28,7 +40,8 @@ def compare(
         list[str] | None,
         typer.Option(
             help=f"Separated by commas: unigram, ngram-3, lstm, lstm:char ... ({listed(last='and')}). With --task, "
-            "names with options: small:hidden=32,deep:hidden=32:layers=2."
+            "names with options: small:hidden=32,deep:hidden=32:layers=2; with --task forecast kinds of forecaster "
+            "too: naive,linear,gru,gru-large:model=gru:hidden=128."
         ),
     ] = None,
     epochs: Annotated[
@@ -75,6 +88,20 @@ def compare(
     keep_licence: KeepLicence = False,
     wrapped: Wrapped = False,
     markup: KeepMarkup = False,
+    target: Target = None,
+    horizon: Horizon = None,
+    lookback: Lookback = None,
+    time: Time = None,
+    series: Series = None,
+    past: Past = None,
+    known: Known = None,
+    calendar: Calendar = False,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="Train, valid and test by time (default 70/10/20).", rich_help_panel="Series (--task forecast)"
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the training: --set lstm.hidden=200."),
@@ -93,6 +120,8 @@ def compare(
     Example: thereafter compare book.txt --models ngram,lstm --pairs 'blimp/*.jsonl' --csv
 
     Example: thereafter compare sst2 --task classify --models gru:cell=gru,lstm:cell=lstm --seeds 3
+
+    Example: thereafter compare sales.csv --task forecast --target sold --models naive,seasonal-naive,ar,linear,gru
     """
     from thereafter.comparing.compare import compare as run
     from thereafter.training.recipes import parse_settings
@@ -111,6 +140,12 @@ def compare(
         "wrapped": wrapped or None,
         "markup": markup or None,
     }
+    of_tables = {"target": target, "horizon": horizon, "lookback": lookback, "time": time, "series": series}
+    of_tables |= {"past": past, "known": known, "calendar": calendar or None, "split": split}
+    given |= of_tables if task is not None else {}
+    if task is None and any(value is not None for value in of_tables.values()):
+        name = next(name for name, value in of_tables.items() if value is not None)
+        raise OptionError(f"--{name} is for tables of series; got it without --task; try adding --task forecast")
     options = parse_settings(settings or ()) | {name: value for name, value in given.items() if value is not None}
     if as_csv and as_json:
         raise OptionError("got both --csv and --json; expected one of them")
@@ -139,24 +174,30 @@ def compare(
 def _compare_task(source: str, task: str, models: list[str], options: Table, *, as_csv: bool, as_json: bool) -> None:
     from thereafter.comparing.task_trials import compare_task
 
-    comparison = compare_task(source, task, **{**options, "models": _networks(models), "base": "runs"})
+    networks = _networks(models, bare=bool(TASKS.load(task).kinds())) or None
+    comparison = compare_task(source, task, **{**options, "models": networks, "base": "runs"})
     if as_json:
         typer.echo(comparison.to_json())
         return
     if print_rows(comparison.to_rows(), as_csv=as_csv, as_json=False):
         return
     typer.echo(comparison.table())
+    for number, sentence in enumerate(comparison.advice()):
+        typer.echo(f"{'' if number else chr(10)}{sentence}")
     typer.echo(f"saved  {comparison.folder}")
 
 
-def _networks(spelled: list[str]) -> dict[str, Table]:
-    """Networks for a task by name, each with its own options: `small:hidden=32,deep:hidden=32:layers=2`."""
+def _networks(spelled: list[str], *, bare: bool) -> dict[str, Table]:
+    """Networks for a task by name, each with its own options: `small:hidden=32,deep:hidden=32:layers=2`.
+
+    `bare`: a name alone is a kind of network.
+    """
     from thereafter.training.recipes import parse_settings
 
     networks: dict[str, Table] = {}
     for one in ",".join(spelled).split(",") if spelled else ():
         name, *own = one.strip().split(":")
-        if not name or not own or not all("=" in option for option in own) or name in networks:
+        if not name or not (own or bare) or not all("=" in option for option in own) or name in networks:
             raise OptionError(
                 f"--models got {one.strip()!r}; with --task expected NAME:OPTION=VALUE, each name once; "
                 "try --models small:hidden=32,large:hidden=128"

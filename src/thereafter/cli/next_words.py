@@ -13,6 +13,7 @@ from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.decoding.completion_table import Completions
+    from thereafter.decoding.next_tokens import NextToken
     from thereafter.language_model import LanguageModel
     from thereafter.tabular import Row
 
@@ -49,7 +50,7 @@ def next_(
     tell_written(lm, prompt)
     completions = _completions(lm, prompt, k, complete)
     alone = completions is not None and (complete or not completions.ending)
-    likeliest = [] if alone else lm.next_ids(lm.encode(prompt), k)
+    likeliest = [] if alone else lm.next_tokens(prompt, k)
     rows = _rows(lm, prompt, completions, likeliest)
     save_rows(rows, out)
     if print_rows(rows, as_csv=as_csv, as_json=as_json):
@@ -60,8 +61,8 @@ def next_(
             typer.echo(f"{one.p:.6f}  {one.word!r}  + {one.append!r}")
     if completions is not None and likeliest:
         typer.echo(f"next tokens, if {completions.typed.strip()!r} is a whole word:", err=True)
-    for token, probability in likeliest:
-        typer.echo(f"{probability:.6f}  {lm.tokenizer.piece(token)!r}")
+    for token in likeliest:
+        typer.echo(f"{token.p:.6f}  {token.text!r}")
 
 
 def _completions(lm: LanguageModel, prompt: str, k: int, wanted: bool | None) -> Completions | None:
@@ -85,14 +86,12 @@ def _describe(completions: Completions) -> str:
     return f"{text}, {1 - completions.covered:.2%} of that not covered:" if completions.covered < 1 else f"{text}:"
 
 
-def _rows(
-    lm: LanguageModel, prompt: str, completions: Completions | None, likeliest: list[tuple[int, float]]
-) -> list[Row]:
+def _rows(lm: LanguageModel, prompt: str, completions: Completions | None, likeliest: list[NextToken]) -> list[Row]:
     """One table of both lists: what each row is, how it reads, the text to append, its probability."""
     words = () if completions is None else completions.words
     rows: list[Row] = [{"kind": "word", "text": one.word, "append": one.append, "p": one.p} for one in words]
     last = prompt[-1:]
-    for token, p in likeliest:
-        append = lm.tokenizer.continuation(last, [token])[len(last) :]
-        rows.append({"kind": "token", "text": lm.tokenizer.piece(token), "append": append, "p": p})
+    for token in likeliest:
+        append = lm.tokenizer.continuation(last, [token.token])[len(last) :] if last != " " else token.text
+        rows.append({"kind": "token", "text": token.text, "append": append, "p": token.p})
     return rows

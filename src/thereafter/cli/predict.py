@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.models import OptionInfo
 
 from thereafter.cli.app import AsWritten, Encoding, app, writable
+from thereafter.cli.forecasts import figure_file, print_forecast
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.cli.train_options import KeepLicence, KeepMarkup, Wrapped
 from thereafter.config import Table
 from thereafter.errors import OptionError
+from thereafter.tabular import check_ending
 
 if TYPE_CHECKING:
     from thereafter.task_model import TaskModel
@@ -25,6 +28,11 @@ def _table_file(path: Path | None) -> Path | None:
 
         check_file(path)
     return path
+
+
+def _of_series(text: str, *names: str, metavar: str | None = None) -> OptionInfo:
+    option: OptionInfo = typer.Option(*names, help=text, metavar=metavar, rich_help_panel="Forecasts")
+    return option
 
 
 @app.command()
@@ -74,18 +82,46 @@ def predict(
         Path | None,
         typer.Option(callback=writable, help="Save a trace of the network over one text, step by step (.npz)."),
     ] = None,
+    last: Annotated[
+        str | None,
+        _of_series("Forecast what comes after the last row of each series of this table.", "--last", metavar="TABLE"),
+    ] = None,
+    horizon: Annotated[int | None, _of_series("Steps to forecast. Default: those of the run.")] = None,
+    samples: Annotated[int | None, _of_series("Futures to draw: columns sample_1, sample_2 ...")] = None,
+    seed: Annotated[int | None, _of_series("Random seed of the samples (default 0).")] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            callback=figure_file,
+            help="Draw the forecast with its bands: .html, .png or .svg.",
+            rich_help_panel="Forecasts",
+        ),
+    ] = None,
 ) -> None:
     """Predict with a model that was trained for a task.
 
     Example: thereafter predict runs/tagger "the cat sat on the mat"
 
     Example: thereafter predict runs/tagger --in book.txt --out book.conllu
+
+    Example: thereafter predict runs/sales --last sales.csv --horizon 48 --out forecast.csv --figure fan.html
     """
     from thereafter.task_model import load_task
 
     reading: Table = {"keep_licence": keep_licence, "wrapped": wrapped, "markup": markup, "encoding": encoding}
     tables = {"--in": source, "--out": out, "--pretokenised": pretokenised, "--csv": as_csv, "--json": as_json}
     tabled = any(value not in (None, False) for value in tables.values())
+    of_series: Table = {"--samples": samples, "--seed": seed, "--figure": figure}
+    if last is not None:
+        unfit: Table = {_count(texts or []): texts, "--in": source, "--pretokenised": pretokenised, "--score": score}
+        unfit |= {"--beam": beam, "--explain": explain, "--trace": trace, "--as-written": as_written}
+        _refuse(unfit, f"--last takes a table of series; try: thereafter predict {run} --last {last}")
+        if out is not None:
+            check_ending(out)
+        table = load_task(run).forecast(last, horizon=horizon, samples=samples or 0, seed=seed or 0)
+        print_forecast(table, out, figure, as_csv=as_csv, as_json=as_json)
+        return
+    _refuse(of_series, f"these are options of --last; try: thereafter predict {run} --last TABLE")
     if score is not None:
         given = {_count(texts or []): texts, "--explain": explain, "--trace": trace, **tables}
         _refuse(given, f"--score measures on examples of its own; try: thereafter predict {run} --score {score}")
@@ -95,6 +131,7 @@ def predict(
         _refuse(others, f"{what} takes texts and prints no table; try: thereafter predict {run} {what} 'a text'")
     _check_reading(reading, run, source)
     options: Table = {} if beam is None else {"beam": beam}
+    options |= {} if horizon is None else {"horizon": horizon}
     model = load_task(run, as_written=as_written)
     if score is not None:
         typer.echo(model.score(score, **options))

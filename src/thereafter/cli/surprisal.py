@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thereafter.cli.app import ArpaTokens, AsWritten, Encoding, app, load
+from thereafter.cli.forecasts import figure_file, print_points
 from thereafter.cli.score import (
     Cache,
     CacheDecay,
@@ -24,6 +25,7 @@ from thereafter.cli.score import (
     switch,
 )
 from thereafter.cli.tables import AsCsv, AsJson, print_rows, save_rows
+from thereafter.config import Table
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
 
 _SHOWN = 40  # rows that a terminal gets
-_FIGURES = (".html", ".png", ".svg")
 
 
 def _table_file(path: Path | None) -> Path | None:
@@ -40,14 +41,6 @@ def _table_file(path: Path | None) -> Path | None:
         from thereafter.tabular import check_ending
 
         check_ending(path)
-    return path
-
-
-def _figure_file(path: Path | None) -> Path | None:
-    if path is not None and path.suffix.lower() not in _FIGURES:
-        raise OptionError(
-            f"--figure is {path.name!r}; expected a name that ends in {', '.join(_FIGURES)}; try {path.stem}.html"
-        )
     return path
 
 
@@ -78,7 +71,8 @@ def surprisal(
         ),
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(callback=_figure_file, help="Write the coloured text: .html, .png or .svg.")
+        Path | None,
+        typer.Option(callback=figure_file, help="Draw the coloured text, or the points: .html, .png or .svg."),
     ] = None,
     mix: Mix = None,
     weights: Weights = None,
@@ -100,13 +94,24 @@ def surprisal(
 
     Example: thereafter surprisal runs/book other.txt --out words.csv
 
+    The run of a forecaster takes a table of series instead: -log p of every point, in nats, and which are unusual.
+
     Example: thereafter surprisal runs/ngram runs/lstm --text "the cat sat on the mat" --detail --figure cat.html
+
+    Example: thereafter surprisal runs/sales sales.csv --out points.csv
     """
     import thereafter
+    from thereafter.runs.folder import holds_task
 
     if top is not None and not detail:
         raise OptionError(f"--top is {top} and --detail is off; add --detail")
     names, source = _split(runs, text)
+    if any(holds_task(Path(name)) for name in names):
+        of_texts: Table = {"--text": text, "--part": part, "--encoding": encoding, "--detail": detail, "--mix": mix}
+        of_texts |= {"--weights": weights, "--tune": tune, "--cache": cache, "--dynamic": dynamic}
+        of_texts |= {"--by": None if by == "word" else by, "--as-written": as_written}
+        _print_points(names, source, of_texts, out, figure, as_csv=as_csv, as_json=as_json)
+        return
     models = _load(names, tokens, mix or [], weights, tune)
     for lm in models:
         lm.as_written = as_written
@@ -133,6 +138,33 @@ def surprisal(
         save_rows(table.to_rows(), out)
     if figure is not None:
         typer.echo(f"saved {table.figure().save(figure)}", err=True)
+
+
+def _print_points(
+    names: list[str],
+    source: str | None,
+    of_texts: Table,
+    out: Path | None,
+    figure: Path | None,
+    *,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """The surprise of every point of a table under a forecaster."""
+    from thereafter.tabular import check_ending
+    from thereafter.task_model import load_task
+
+    given = [name for name, value in of_texts.items() if value]
+    if len(names) > 1 or source is None or given:
+        got = f"{len(names)} runs" if len(names) > 1 else ", ".join(given)
+        raise OptionError(
+            f"{names[0]} holds a task, whose points are measured on one table; got {got}; try: thereafter surprisal "
+            f"{names[0]} data.csv"
+        )
+    if out is not None:
+        check_ending(out)
+    table = load_task(names[0]).surprises(source)
+    print_points(table, out, figure, as_csv=as_csv, as_json=as_json)
 
 
 def _split(runs: list[str], text: str | None) -> tuple[list[str], str | None]:

@@ -32,6 +32,7 @@ _ARGUMENTS = (
     "settings",
 )
 """Arguments of `thereafter.train` with a name of their own. All others are options of the text, model or training."""
+_OF_TABLES = ("target", "horizon", "lookback", "time", "series", "past", "known", "calendar")
 
 
 @app.command()
@@ -61,6 +62,14 @@ def train(
     layer_decay: opt.LayerDecay = None,
     valid: opt.Valid = None,
     split: opt.Split = None,
+    target: opt.Target = None,
+    horizon: opt.Horizon = None,
+    lookback: opt.Lookback = None,
+    time: opt.Time = None,
+    series: opt.Series = None,
+    past: opt.Past = None,
+    known: opt.Known = None,
+    calendar: opt.Calendar = False,
     order: opt.Order = None,
     smoothing: opt.Smoothing = None,
     cutoffs: opt.Cutoffs = None,
@@ -83,6 +92,8 @@ def train(
     Options you leave out are chosen from the size of the text and printed.
 
     Example: thereafter train book.txt --model lstm --minutes 5 --out runs/book
+
+    Example: thereafter train sales.csv --task forecast --target sold --horizon 24 --out runs/sales
     """
     given = {name: value for name, value in locals().items() if value is not None and value is not False}
     if resume is not None:
@@ -109,6 +120,9 @@ def _plan(path: Path | None, given: Table) -> Recipe:
     plan.start_from = str(given["start_from"]) if "start_from" in given else plan.start_from
     if task is not None:
         return _plan_of_task(plan, task, options, given)
+    for name in _OF_TABLES:
+        if name in options:
+            raise OptionError(f"--{name} is for tables of series; got it without a task; try adding --task forecast")
     if path is not None and model not in (None, plan.model):
         raise OptionError(f"--model is {model} and the recipe is for {plan.model}; leave one of them out")
     plan.model = plan.model or model or ("ngram" if plan.start_from is None else _model_of(plan.start_from))
@@ -128,12 +142,22 @@ def _plan_of_task(plan: Recipe, task: str, options: Table, given: Table) -> Reci
     """The recipe of a task; OptionError where the command line asks for a language model too."""
     if "recipe" in given and plan.task != task:
         raise OptionError(f"--task is {task} and the recipe is for {plan.task or plan.model}; leave one of them out")
+    own = _settings_of(task)
     for name in ("model", "split", "arpa"):
-        if name in given:
+        if name in given and name not in own:
             raise OptionError(f"--{name} is for language models and --task is {task}; leave one of them out")
+        options |= {name: given[name]} if name in given else {}
     plan.task = task
     plan.options = plan.options | options
     return plan
+
+
+def _settings_of(task: str) -> set[str]:
+    """The options of a task's network."""
+    from thereafter import config
+    from thereafter.tasks import TASKS
+
+    return set(config.field_names(TASKS.load(task).settings))
 
 
 def _full_names(model: str, options: Table) -> Table:

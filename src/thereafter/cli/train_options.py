@@ -22,6 +22,11 @@ def _ngram(text: str) -> OptionInfo:
     return option
 
 
+def _of_table(text: str, *names: str) -> OptionInfo:
+    option: OptionInfo = typer.Option(*names, help=text, rich_help_panel="Series (--task forecast)")
+    return option
+
+
 def _of_text(text: str, *names: str) -> OptionInfo:
     option: OptionInfo = typer.Option(*names, help=text, rich_help_panel="Text")
     return option
@@ -41,12 +46,21 @@ Task = Annotated[
 NoBaselines = Annotated[
     bool, typer.Option("--no-baselines", help="With --task: train no simple baselines for comparison.")
 ]
-Model = Annotated[str | None, typer.Option(help=f"Kind of model (default ngram): {listed()}.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Kind of model (default ngram): {listed()}. With --task forecast: naive, linear, gru ... "
+        "(docs/forecasting.md lists them)."
+    ),
+]
 Tokens = Annotated[
     str | None,
     typer.Option(help="Tokenizer: word, prose, char, byte, bpe, wordpiece or unigram. Default: what suits the source."),
 ]
-Out = Annotated[Path | None, typer.Option(help="Run folder to write. Default: a new one under runs/.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Run folder to write; a finished run in it is replaced. Default: a new one under runs/."),
+]
 Resume = Annotated[
     Path | None,
     typer.Option(
@@ -105,7 +119,8 @@ Valid = Annotated[str | None, _neural("Text to validate on. Default: the valid p
 Split = Annotated[
     str | None,
     _neural(
-        "Split off a validation set, such as 90/10. Default: the last 5 % of lines where there is no validation text."
+        "Split off a validation set, such as 90/10. Default: the last 5 % of lines where there is no validation text. "
+        "With --task forecast: train, valid and test by time, such as 70/10/20."
     ),
 ]
 
@@ -134,3 +149,14 @@ Wrapped = Annotated[bool, _of_text("Keep the line breaks of hard-wrapped prose i
 KeepMarkup = Annotated[
     bool, _of_text("Read HTML, Markdown and subtitles as they are, markup and times with them.", "--keep-markup")
 ]
+
+Target = Annotated[str | None, _of_table("The column to forecast; several with commas between them.")]
+Horizon = Annotated[int | None, _of_table("Steps that are forecast (default 24).")]
+Lookback = Annotated[int | None, _of_table("Rows that a forecast reads. Default: chosen from season and horizon.")]
+Time = Annotated[
+    str | None, _of_table("The column of the time stamps; row: rows are counted. Default: found in the table.")
+]
+Series = Annotated[str | None, _of_table("The column that names the series, for a table with many of them.")]
+Past = Annotated[str | None, _of_table("Columns that are known up to now and read beside the target.")]
+Known = Annotated[str | None, _of_table("Columns that are known ahead, such as holidays or prices.")]
+Calendar = Annotated[bool, _of_table("Read the hour, the day of the week and the like of each row.", "--calendar")]

@@ -7,41 +7,71 @@ from typing import TYPE_CHECKING
 import typer
 
 from thereafter import progress
+from thereafter.terminal import notes_in_sight
 
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
     from thereafter.data.files import AnySource
+    from thereafter.evaluation.forecast_score import ForecastScore
     from thereafter.task_model import TaskModel
+    from thereafter.tasks.task import Measured
 
 _MISTAKES = 5  # the most frequent ones that are shown
 _OFF: tuple[object, ...] = (None, (), [], 0.0, False)  # settings with these values are not shown
 
 
 def print_task(trained: TaskModel, source: AnySource, baselines: bool) -> None:
-    """The network of a task, and its scores on the validation and the test part of the source."""
+    """The network of a task, and its scores on the validation and the test part of the source.
+
+    A source without a validation part is scored on the examples that were held out of it, or given beside it.
+    """
     from thereafter.tasks import finding
+    from thereafter.tasks.fitting import Fitted
+    from thereafter.tasks.validating import validation_score
 
     last = trained.log[-1]
     seconds = f"{last['seconds_training']:.1f} s"
     typer.echo(f"task       {trained.config['task']}, {last['parameters']:,} parameters, {seconds}")
     if finding.has(trained.task, source, "valid"):
-        typer.echo(f"valid      {trained.score(source, part='valid')}")
+        typer.echo(f"valid      {_indented(trained.score(source, part='valid'))}")
+    else:
+        fitted = Fitted(trained.task, trained.net, trained.codecs, trained.config, trained.log)
+        typer.echo(f"valid      {_indented(validation_score(fitted))}")
     if finding.has(trained.task, source, "test"):
         _print_test(trained, source, baselines)
 
 
 def _print_test(trained: TaskModel, source: AnySource, baselines: bool) -> None:
     """The score on the test part, with simple baselines below it; then the most frequent mistakes."""
+    from thereafter.evaluation.forecast_score import ForecastScore
     from thereafter.tasks.task import MeasuredByClass
 
     score = trained.score(source, part="test")
     rows = [("this model", score)] + (trained.baselines(source) if baselines else [])
     width = max(len(name) for name, _ in rows)
     for row, (name, measured) in enumerate(rows):
-        typer.echo(f"{'' if row else 'test':<11}{name:<{width}}  {measured}")
+        short = measured.line() if row and isinstance(measured, ForecastScore) else measured
+        typer.echo(f"{'' if row else 'test':<11}{name:<{width}}  {_indented(short, width + 2)}")
+    if isinstance(score, ForecastScore):
+        _print_losses(score, rows[1:])
     if isinstance(score, MeasuredByClass) and (mistakes := score.confusions(_MISTAKES)):
         pairs = (f"{gold} predicted as {answer} {count:,} times" for gold, answer, count in mistakes)
         typer.echo(f"mistakes   {', '.join(pairs)}")
+
+
+def _print_losses(score: ForecastScore, baselines: list[tuple[str, Measured]]) -> None:
+    """A forecaster that is worse than a simple one is printed as such."""
+    from thereafter.evaluation.forecast_score import ForecastScore
+
+    for name, simple in baselines:
+        if isinstance(simple, ForecastScore) and simple.mse_standardised < score.mse_standardised:
+            text = f"this model loses to {name}: MSE {score.mse_standardised:.4g}, not {simple.mse_standardised:.4g}"
+            typer.secho(f"{'caution':<11}{text}", fg=typer.colors.YELLOW, bold=True)
+
+
+def _indented(measured: object, more: int = 0) -> str:
+    """A score of several lines with all of them below its first."""
+    return str(measured).replace("\n", "\n" + " " * (11 + more))
 
 
 def print_summary(lm: LanguageModel) -> None:
@@ -59,8 +89,11 @@ def print_summary(lm: LanguageModel) -> None:
         typer.echo("n-grams    " + ", ".join(f"{size:,}" for size in facts["ngrams"]))
     for order, amounts in facts.get("discounts", {}).items():
         typer.echo(f"discounts  order {order}: " + ", ".join(f"{amount:.4f}" for amount in amounts))
+    in_sight = notes_in_sight()
     for note in facts.get("notes", []):
         loud = note.startswith(progress.WARNING)
+        if note in in_sight and not loud:
+            continue
         typer.secho(f"note       {note}", fg=typer.colors.YELLOW if loud else None, bold=loud or None)
     if "parameters" in facts:
         typer.echo(f"parameters {facts['parameters']:,}")

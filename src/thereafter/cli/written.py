@@ -1,4 +1,4 @@
-"""What a command says where plain text was brought into the form of a model's corpus, and where words are unknown."""
+"""What a command says where plain text was brought into the form of a model's own text, and where words are unknown."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 def tell_written(lm: LanguageModel, *texts: str) -> None:
     """On standard error: the first text that was rewritten, in the form the model reads."""
-    if lm.style is None:
+    if lm.writing is None:
         return
-    rewritten = next((text for text in texts if lm.style.applies(text)), None)
+    rewritten = next((text for text in texts if lm.writing.applies(text)), None)
     if rewritten is not None:
         form = _short(lm.normalise(rewritten))
         typer.echo(f"read as {form!r}, as the model's own text was written (--as-written: as it is)", err=True)

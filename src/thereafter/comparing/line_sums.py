@@ -7,7 +7,7 @@ Models with other tokens agree about lines, and no token of theirs crosses the e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from thereafter.errors import FormatError
 from thereafter.inspection import arrays
+from thereafter.text.lines import lines_of
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
 
@@ -72,7 +73,7 @@ def sum_lines(tokenizer: Tokenizer, chunks: Iterable[str], log_p_T: NDArray[np.f
     """The log p of all tokens of a text, added up line by line; None where a token of this tokenizer crosses lines."""
     spelling = Spelling.from_forms(tokenizer.ordinary_forms) if tokenizer.unknown_id is not None else None
     counts: list[tuple[int, int, float]] = []
-    for line in _lines(chunks):
+    for line in lines_of(chunks, ends=True):
         pieces = list(tokenizer.measure_stream([line], whole=True))
         unknown = [form for piece in pieces for form in piece.unknown_forms]
         charged = spelling.total(unknown) if spelling is not None and unknown else 0.0
@@ -84,13 +85,3 @@ def sum_lines(tokenizer: Tokenizer, chunks: Iterable[str], log_p_T: NDArray[np.f
     nats_L = np.zeros(len(tokens_L))
     np.add.at(nats_L, line_T, -np.asarray(log_p_T, np.float64))
     return LineSums(nats_L, spelling_L, tokens_L, bytes_L)
-
-
-def _lines(chunks: Iterable[str]) -> Iterator[str]:
-    """The lines of a text that comes in pieces, each with its end."""
-    begun = ""
-    for chunk in chunks:
-        *whole, begun = (begun + chunk).split("\n")
-        yield from (f"{line}\n" for line in whole)
-    if begun:
-        yield begun

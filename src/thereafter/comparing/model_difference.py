@@ -17,9 +17,20 @@ _UNITS = {
     "exact": (_SHARE, "points of exact answers"),
     "bleu": (1.0, "BLEU"),
     "chrf": (1.0, "chrF"),
+    "mse_standardised": (1.0, "MSE in standard deviations"),
+    "mae_standardised": (1.0, "MAE in standard deviations"),
 }
 """Figures by name: what they are multiplied by to be read, and what they are then called."""
 _COARSE, _FINE = 0.1, 0.005  # widths of an interval that is said with 2 digits, with 3; a smaller one has 4
+
+
+def unit_of(figure: str) -> str:
+    """What a figure is called in a sentence.
+
+    >>> unit_of("macro_f1"), unit_of("exactness")
+    ('points of macro F1', 'exactness')
+    """
+    return _UNITS.get(figure, (1.0, figure))[1]
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,7 @@ class ModelDifference:
     @property
     def amount(self) -> str:
         """How much, in words: "0.021 bits per byte"."""
-        return f"{self.number} {_UNITS.get(self.figure, (1.0, self.figure))[1]}"
+        return f"{self.number} {unit_of(self.figure)}"
 
     @property
     def number(self) -> str:
@@ -81,7 +92,7 @@ class ModelDifference:
         return f"paired bootstrap over {self.difference.examples:,} {self.unit}{block}"
 
     def __str__(self) -> str:
-        unit = _UNITS.get(self.figure, (1.0, self.figure))[1]
+        unit = unit_of(self.figure)
         share, doubt = "", ""
         if not self.difference.clear:
             share = f"order reversed in {100 * self.difference.reversed:.0f} % of the resamples, "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
@@ -16,17 +15,20 @@ from thereafter.comparing.budget import read_seeds
 from thereafter.comparing.model_difference import ModelDifference
 from thereafter.comparing.planning import planned_folder
 from thereafter.comparing.task_differences import task_differences
+from thereafter.comparing.task_networks import Networks, choose_networks, with_test_part
+from thereafter.comparing.yardsticks import Shortfall, losses, verdict
 from thereafter.config import Table
 from thereafter.data.files import AnySource
 from thereafter.errors import OptionError
 from thereafter.evaluation.resampled import Resampled
 from thereafter.runs.folder import is_run
+from thereafter.series.any_table import AnyTable, as_source, naming
 from thereafter.storage import write_text
 from thereafter.tabular import Row, Tabular
-from thereafter.tasks import TASKS, answering, finding, fitting, store
+from thereafter.tasks import answering, finding, fitting, store
+from thereafter.tasks.choosing import task_for
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.resampling import resampled_answers
-from thereafter.tasks.task import AnyTask
 from thereafter.training.settings import TrainingSettings
 
 RUNS = "runs"
@@ -59,6 +61,11 @@ class TaskComparison(Tabular):
     trials: tuple[TaskTrial, ...]
     folder: Path | None = None
     differences: tuple[ModelDifference, ...] = ()
+    columns: tuple[str, ...] = ()
+    """The figures that the table shows; all where none are named."""
+    judged: str = ""
+    """The figure by which networks are held against those that are `solved` at once; less of it is better."""
+    solved: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -74,17 +81,31 @@ class TaskComparison(Tabular):
     def table(self) -> str:
         """A line a network: mean ± half the range over the seeds."""
         rows = {name: self.figures(name) for name in self.names}
-        keys = list(dict.fromkeys(key for figures in rows.values() for key in figures))
-        lines = [["network", "seeds", "parameters", *keys]]
+        keys = list(self.columns or dict.fromkeys(key for figures in rows.values() for key in figures))
+        lost = {one.network: f"loses to {one.simpler}" for one in self._losses()}
+        lines = [["network", "seeds", "parameters", *keys, *(["seconds", ""] if self.columns else [])]]
         for name, figures in rows.items():
             trials = [trial for trial in self.trials if trial.name == name]
             cells = [_cell(*figures[key]) if key in figures else "" for key in keys]
+            if self.columns:
+                cells += [f"{math.fsum(trial.seconds for trial in trials) / len(trials):.1f}", lost.get(name, "")]
             lines.append([name, str(len(trials)), f"{trials[0].parameters:,}", *cells])
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         texts = ["  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
         spread = ["± is half the range over the seeds."] if any("±" in text for text in texts) else []
-        sentences = [f"{one}." for one in self.differences]
+        sentences = [f"{one}." for one in self.differences if one.figure == self.judged or not self.judged]
         return "\n".join([self._title(), *texts, *spread, *([""] if sentences else []), *sentences])
+
+    def advice(self) -> list[str]:
+        """Which network is best, and which of them lose to what is solved at once; none without a figure `judged`."""
+        first = verdict(self._judged(), self.solved, self.judged) if self.judged else ""
+        return [f"{one}." for one in (first, *map(str, self._losses())) if one]
+
+    def _judged(self) -> dict[str, float]:
+        return {name: self.figures(name)[self.judged][0] for name in self.names if self.judged in self.figures(name)}
+
+    def _losses(self) -> list[Shortfall]:
+        return losses(self._judged(), self.solved, self.judged)
 
     def _title(self) -> str:
         unused = "was not used for training or for choosing weights"
@@ -97,9 +118,13 @@ class TaskComparison(Tabular):
         figures = {name: self.figures(name) for name in self.names}
         keys = list(dict.fromkeys(key for one in figures.values() for key in one))
         rows: list[Row] = []
+        lost = {one.network: one.simpler for one in self._losses()}
         for name, known in figures.items():
             trials = [trial for trial in self.trials if trial.name == name]
             row: Row = {"network": name, "seeds": len(trials), "parameters": trials[0].parameters}
+            if self.judged:
+                row["loses_to"] = lost.get(name)
+                row["seconds"] = math.fsum(trial.seconds for trial in trials) / len(trials)
             for key in keys:
                 row[key], row[f"{key}_half_range"] = known.get(key, (None, None))
             rows.append(row)
@@ -108,18 +133,19 @@ class TaskComparison(Tabular):
     def to_json(self) -> str:
         """Everything as JSON."""
         values = {name: value for name, value in asdict(self).items() if name != "folder"}
-        return json.dumps(values | {"differences": [one.as_dict() for one in self.differences]})
+        differences = [one.as_dict() for one in self.differences]
+        return json.dumps(values | {"differences": differences, "advice": self.advice()})
 
     def __str__(self) -> str:
         return self.table()
 
 
 def compare_task(
-    source: AnySource,
+    source: AnyTable,
     task: str,
     *,
-    models: Mapping[str, Table] | None = None,
-    valid: AnySource | None = None,
+    models: Networks = None,
+    valid: AnyTable | None = None,
     seeds: int | Sequence[int] | None = None,
     seed: int | None = None,
     out: str | PathLike[str] | None = None,
@@ -128,21 +154,36 @@ def compare_task(
 ) -> TaskComparison:
     """Train each network with each seed on the same examples, and measure it on the test part, else on what validates.
 
-    `models`: names with the options in which they differ; one alone, with the task's own, where none are given. `out`:
-    a folder that keeps every run; the same call again goes on where it stopped. `base`: in place of `out`, a folder in
+    `models`: names with the options in which they differ, or names alone of a task that has kinds of network; without
+    them those that the task names, or one with its own options. `out`: a folder that keeps every run; the same call
+    again goes on where it stopped. `base`: in place of `out`, a folder in
     which one is chosen by the name of the source. Other options are those of `train`, for all networks.
     """
-    known: AnyTask = TASKS.load(task)
+    source, valid = as_source(source), None if valid is None else as_source(valid)
+    with naming(source), progress.each_note_once():
+        return _compare(source, task, models, valid, read_seeds(seeds, seed), out, base, options)
+
+
+def _compare(
+    source: AnySource,
+    task: str,
+    models: Networks,
+    valid: AnySource | None,
+    seeds: Sequence[int],
+    out: str | PathLike[str] | None,
+    base: str | PathLike[str] | None,
+    options: Mapping[str, object],
+) -> TaskComparison:
+    known = task_for(task, source)
+    task = known.name
     if source == "-" or valid == "-":
         raise OptionError("the examples of a comparison are read more than once; write - (standard input) to a file")
-    wrong = [name for name in models or () if not re.fullmatch(r"[\w-][\w.-]*", name)]
-    if wrong:
-        raise OptionError(f"{wrong[0]!r} cannot be the name of a network; expected letters, digits, -, _ and dots")
-    chosen = read_seeds(seeds, seed)
+    networks = choose_networks(known, models)
+    options = with_test_part(known, source, options)
     wanted = {
         (name, number): fitting.settle(known, {**options, **own, "seed": number})
-        for name, own in (models or {task: {}}).items()
-        for number in chosen
+        for name, own in networks.items()
+        for number in seeds
     }
     first, _ = next(iter(wanted.values()))
     examples, heldout, _ = finding.train_and_valid(known.configured(first), source, valid)
@@ -172,7 +213,11 @@ def compare_task(
             trials.append(result)
             resampled.setdefault(name, []).extend([] if answers is None else [answers])
         kept = None if out is None and base is None else folder
-        comparison = TaskComparison(task, plan["source"], part, tuple(trials), kept, task_differences(resampled))
+        solved = tuple(dict.fromkeys(name for (name, _), (settings, _) in wanted.items() if known.solves(settings)))
+        differences = task_differences(resampled)
+        comparison = TaskComparison(
+            task, plan["source"], part, tuple(trials), kept, differences, known.reported, known.judged, solved
+        )
         if kept is not None:
             write_text(kept / RESULT, comparison.to_json() + "\n")
     return comparison
@@ -186,6 +231,8 @@ def _check_same(folder: Path, settings: object, training: TrainingSettings) -> N
     trained = replace(trained, device=training.device, precision=training.precision)
     if training.validate_every is None:
         trained = replace(trained, validate_every=None)
+    if (training.epochs, training.tokens_budget, training.minutes) == (None, None, None):
+        trained = replace(trained, epochs=None)
     for begun, now in ((vars(there), vars(settings)), (vars(trained), vars(training))):
         for name, value in now.items():
             if begun[name] != value:
@@ -204,6 +251,7 @@ def _measure(
         part, examples = "test", finding.find(task, source, "test").examples
     else:
         part, examples = "validation", finding.train_and_valid(task, source, valid)[1].examples
+    examples, _ = task.scored(examples, codecs)
     answers = answering.answers(fitted, examples)
     measured = task.measure(examples, answers, codecs).as_dict()
     figures = dict(_numbers(measured.items()))

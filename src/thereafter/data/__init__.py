@@ -6,7 +6,7 @@ finding    from paths to files; spool: streams that can be read only once
 opening    bytes of a file, decompressed if they are gzip
 corpora    corpora by name; catalogue: the table of them; download
 codecs     the contract of codecs, and the table of those that a run folder can contain
-scaler     numbers scaled to mean 0 and standard deviation 1
+scaler     numbers scaled to mean 0 and standard deviation 1; channel_scaler: the channels of series, each by itself
 
 Nothing here decodes characters: `text` is built on top of it, as are the examples of tasks.
 """

@@ -14,7 +14,8 @@ class CorpusFile:
     """One file of a corpus.
 
     `part` is what callers ask for ("train", "valid", "test", "text", or "train.en" where a corpus has sides); `bytes`
-    and `sha256` describe the uncompressed content; an address that ends in .gz delivers it compressed.
+    and `sha256` describe the uncompressed content; an address that ends in .gz delivers it compressed. `split` cuts the
+    rows of a series.
     """
 
     part: str
@@ -22,6 +23,7 @@ class CorpusFile:
     sha256: str
     bytes: int
     urls: tuple[str, ...] = ()
+    split: str = ""
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,10 @@ class CorpusCard:
     """A corpus as the catalogue describes it.
 
     `kind` says how its files are to be read: "text" (running text), "pairs" (sentences in several languages),
-    "tagged" (CoNLL-U) or "labelled" (a sentence and its label). `tokens` is the default tokenizer. `by_hand` says how
-    to get the files if there is no address. `independent_lines`: nothing in a line depends on another.
+    "tagged" (CoNLL-U), "labelled" (a sentence and its label), "labelled-series" or "series" (tables of times and
+    numbers). `tokens` is the default tokenizer. `by_hand` says how to get the files if there is no address.
+    `independent_lines`: nothing in a line depends on another. `split`: how the rows of a series are usually cut into
+    train, valid and test. `default_part`: the part that the name alone means, where parts are series of their own.
     """
 
     name: str
@@ -43,6 +47,12 @@ class CorpusCard:
     by_hand: str = ""
     builtin: bool = False
     independent_lines: bool = False
+    split: str = ""
+    default_part: str = ""
+
+    def split_of(self, part: str) -> str:
+        """The usual cut of the rows of a part; empty where there is none."""
+        return next((file.split for file in self.files if file.part == part and file.split), self.split)
 
     @property
     def bytes(self) -> int:
@@ -62,6 +72,7 @@ _TOLSTOY = ("timbmg/RNNLM", "e26dff5d8f4b5d07ee459f192ee2131923d7584f")
 _MULTI30K = ("multi30k/dataset", "a3d2e0d26b56f3846f66a952536ffed4e401d05a")
 _EWT = ("UniversalDependencies/UD_English-EWT", "15d613d8447b3478787d4c278730a1e48a945efb")
 _SST = ("clairett/pytorch-sentiment-classification", "457ffd83de90a9d6d472d8ffc31bbffe40a8b236")
+_ETT = ("zhouhaoyi/ETDataset", "1d16c8f4f943005d613b5bc962e9eeb06058cf07")
 
 
 def _ptb(part: str, size: int, sha256: str) -> CorpusFile:
@@ -85,6 +96,23 @@ def _ewt(part: str, stem: str, size: int, sha256: str) -> CorpusFile:
 
 def _sst(part: str, stem: str, size: int, sha256: str) -> CorpusFile:
     return CorpusFile(part, f"{stem}.tsv", sha256, size, _at(*_SST, f"data/SST2/{stem}.tsv"))
+
+
+def _ett(part: str, size: int, sha256: str, split: str) -> CorpusFile:
+    return CorpusFile(part, f"{part}.csv", sha256, size, _at(*_ETT, f"ETT-small/{part}.csv"), split)
+
+
+def _made_series(name: str, title: str, split: str = "", kind: str = "series") -> CorpusCard:
+    return CorpusCard(
+        name=name,
+        title=title,
+        tokens="-",
+        kind=kind,
+        origin="generated here from a fixed seed",
+        licence="MIT, as this package",
+        builtin=True,
+        split=split,
+    )
 
 
 def _memory_task(name: str, title: str) -> CorpusCard:
@@ -134,6 +162,15 @@ _ALL = (
     _memory_task("remember-first", "A symbol, n words of noise, and the symbol again"),
     _memory_task("count-and-fire", "n times a, n times b, and a mark that comes exactly then"),
     _memory_task("balanced-brackets", "Round and square brackets, every one closed by its own kind"),
+    _made_series("noisy-sine", "sin(0.01 t) with noise of deviation 0.2, 1,000 points", "540/60/400"),
+    _made_series("seasonal", "Two years of hours with a daily and a weekly season and a trend", "70/10/20"),
+    _made_series(
+        "mackey-glass", "A chaotic series: the equation of Mackey and Glass, delay 17, 5,000 points", "70/10/20"
+    ),
+    _made_series("many-seasons", "200 series of about 60 months with one season and levels of their own", "60/20/20"),
+    _made_series(
+        "wave-shapes", "Noisy series in three shapes to tell apart: cylinder, bell, funnel", kind="labelled-series"
+    ),
     CorpusCard(
         name="ptb",
         title="Penn Treebank, Mikolov's preprocessing, word level",
@@ -287,6 +324,29 @@ _ALL = (
         ),
         by_hand="take fra.txt out of fra-eng.zip in github.com/genimind/seq2seq at commit "
         "4f3f8eb0adde54fcc8b89394336b002e7961244c and keep its first 121453 lines (head -n 121453)",
+    ),
+    CorpusCard(
+        name="ett",
+        title="Oil temperature and load of an electricity transformer, hourly (ETTh1) and every 15 minutes (ETTm1)",
+        tokens="-",
+        kind="series",
+        origin="Electricity Transformer Temperature, Zhou et al. (2021); target OT, split 12/4/4 months",
+        licence="CC BY-ND 4.0",
+        default_part="ETTh1",
+        files=(
+            _ett(
+                "ETTh1",
+                2589657,
+                "f18de3ad269cef59bb07b5438d79bb3042d3be49bdeecf01c1cd6d29695ee066",
+                "8640/2880/2880",
+            ),
+            _ett(
+                "ETTm1",
+                10360719,
+                "6ce1759b1a18e3328421d5d75fadcb316c449fcd7cec32820c8dafda71986c9e",
+                "34560/11520/11520",
+            ),
+        ),
     ),
 )
 

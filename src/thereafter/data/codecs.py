@@ -23,6 +23,8 @@ CODECS = Registry(
         "sentences": "thereafter.tasks.wording:Wording",
         "tokenizer": "thereafter.text.tokenizers:StoredTokenizer",
         "scaler": "thereafter.data.scaler:Scaler",
+        "series": "thereafter.series.scales:SeriesScales",
+        "channels": "thereafter.data.channel_scaler:ChannelScaler",
     },
 )
 

@@ -37,6 +37,11 @@ BUILDERS = Registry(
         "remember-first": "thereafter.text.builtin:remember_first",
         "count-and-fire": "thereafter.text.builtin:count_and_fire",
         "balanced-brackets": "thereafter.text.builtin:balanced_brackets",
+        "noisy-sine": "thereafter.series.made:noisy_sine",
+        "seasonal": "thereafter.series.made:seasonal",
+        "mackey-glass": "thereafter.series.made:mackey_glass",
+        "many-seasons": "thereafter.series.made:many_seasons",
+        "wave-shapes": "thereafter.series.made:wave_shapes",
     },
 )
 

@@ -27,6 +27,8 @@ class Files:
     files: tuple[Path, ...] = ()
     column: str | None = field(default=None, kw_only=True)
     """The column of a table that is meant, by name or number; None where the whole files are."""
+    split: str = field(default="", kw_only=True)
+    """How the rows of a series are usually cut into train, valid and test, such as 8640/2880/2880."""
     spools: tuple[Spool, ...] = field(
         default=(), repr=False, compare=False, kw_only=True
     )  # temporary files, which live as long as this object
@@ -60,7 +62,7 @@ class Parts:
     detail: str = field(default="", kw_only=True)
     """One line to print beside results."""
     kind: str = field(default="text", kw_only=True)
-    """The content of the files: "text" (running text, or unknown), "pairs", "tagged", "labelled"."""
+    """The content of the files: "text" (running text, or unknown), "pairs", "tagged", "labelled", "series"."""
     corpus: Corpus | None = field(default=None, kw_only=True)
     """The corpus that these are parts of; None for the user's own files."""
 
@@ -71,7 +73,7 @@ class Parts:
         if part not in self.parts:
             raise UnknownNameError(f"part of {self.name}", part, self.parts)
         one = self.parts[part]
-        return replace(self, name=one.name, parts={"text": one}, kind="text")
+        return replace(self, name=one.name, parts={"text": one}, kind="series" if self.kind == "series" else "text")
 
 
 AnySource = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Files | Parts

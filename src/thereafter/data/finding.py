@@ -89,4 +89,6 @@ def not_found_error(got: str, corpora: list[str]) -> SourceError:
     else:
         hint = "corpora are " + ", ".join(corpora)
     kind = "a glob that matches no file" if glob.has_magic(got) else "neither a file, a folder nor the name of a corpus"
-    return SourceError(f"{shown!r} is {kind}; {hint} (raw text is passed as text=)")
+    return SourceError(
+        f"{shown!r} is {kind}; {hint}", "raw text is passed as text=", "text itself is piped in, with - as the source"
+    )

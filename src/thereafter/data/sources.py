@@ -42,6 +42,16 @@ def locate(source: AnySource, kind: FileKind, part: str | None = None) -> Parts:
     return _from_paths(paths, kind).only(part)
 
 
+def is_read_once(source: AnySource) -> bool:
+    """Whether a source is a stream, such as standard input or a pipe, of which nothing is left after a look at it."""
+    if isinstance(source, Parts | Files):
+        return False
+    paths = [source] if isinstance(source, str | os.PathLike) else source
+    return any(
+        path == "-" or (Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()) for path in paths
+    )
+
+
 def _from_paths(paths: Sequence[str | os.PathLike[str]], kind: FileKind) -> Parts:
     if not paths:
         raise SourceError("the list of paths is empty, expected at least one; raw text is passed as text=")
@@ -86,6 +96,10 @@ def _corpus(source: str, part: str | None) -> Parts | None:
 
     if suffix and part is not None and suffix != part:
         raise OptionError(f"{source!r} and part={part!r} name two different parts; give one of them")
-    corpus = corpora.locate(name)
-    parts = {key: Files(name if key == "text" else f"{name}:{key}", (path,)) for key, path in corpus.parts.items()}
-    return Parts(name, parts, detail=corpus.detail, kind=corpus.kind, corpus=corpus).only(suffix or part)
+    corpus, card = corpora.locate(name), corpora.card(name)
+    parts = {
+        key: Files(name if key == "text" else f"{name}:{key}", (path,), split=card.split_of(key))
+        for key, path in corpus.parts.items()
+    }
+    whole = Parts(name, parts, detail=corpus.detail, kind=corpus.kind, corpus=corpus)
+    return whole.only(suffix or part or card.default_part or None)

@@ -1,4 +1,4 @@
-"""Streams that can be read only once, copied to a temporary file: texts are read twice."""
+"""What can be read only once, copied to a temporary file: texts are read twice."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import os
 import sys
 import tempfile
 import weakref
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
+from thereafter.data.opening import Readable
 from thereafter.errors import SourceError, StorageError
 
 
 class Spool:
     """A copy of a stream in a temporary file that is deleted with this object."""
 
-    def __init__(self, stream: BinaryIO, name: str) -> None:
+    def __init__(self, stream: Readable, name: str, suffix: str = ".txt") -> None:
         try:
-            handle, path = tempfile.mkstemp(prefix="thereafter-", suffix=".txt")
+            handle, path = tempfile.mkstemp(prefix="thereafter-", suffix=suffix)
         except OSError as failed:
             raise _no_room(name, failed) from None
         self.path = Path(path)
@@ -45,6 +46,21 @@ class Spool:
                 return cls(stream, str(path))
         except OSError as failed:
             raise SourceError(f"{path} could not be read: {failed.strerror or failed}") from None
+
+    @classmethod
+    def of_text(cls, pieces: Iterable[str], name: str, suffix: str = ".txt") -> Spool:
+        """A text that comes in pieces, as UTF-8."""
+        return cls(_Pieces(iter(pieces)), name, suffix)
+
+
+class _Pieces:
+    """Pieces of text, read as bytes; a piece may be longer than what was asked for."""
+
+    def __init__(self, pieces: Iterator[str]) -> None:
+        self._pieces = pieces
+
+    def read(self, size: int = -1, /) -> bytes:
+        return next((piece for piece in self._pieces if piece), "").encode("utf-8", "surrogatepass")
 
 
 def spooled_stdin() -> Spool:

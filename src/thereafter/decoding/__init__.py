@@ -6,6 +6,7 @@ beam         beam search; extensions: the candidates of one of its steps, best f
 generation   continuing a prompt: settings, `generate` and its stream, on top of sampling and beam search
 sources      the same for decoders that were given sources, such as translators
 writing      tokens to text while they are generated, and stop strings
+next_tokens  the likeliest next tokens, and what to append
 completion   which words begin as the last word of a text does, in these files:
              completion_typed (where that word begins), completion_table (the answer), completion_forms (tokens that are
              words: an exact sum), completion_pieces and completion_search (tokens that spell words: best-first search)

@@ -3,7 +3,8 @@
 scores              perplexity and bits per byte of a text
 surprisal           the same by word, token, sentence or line, as a table: token_costs (nats of every token), text_units
                     (words as they are written), text_reading (both), predicted (rank, entropy, alternatives),
-                    aligning (several models), written_units (their sentences and lines), surprisal_measurement (arrays)
+                    aligning (several models; matching: two texts), written_units (their sentences and lines),
+                    surprisal_measurement (arrays)
 unknown             the share of unknown words, and when to warn of it
 switches            a cache, dynamic evaluation, the weights of a mixture: what makes a score another one
 dynamic             dynamic evaluation, with dynamic_settings
@@ -15,5 +16,6 @@ corpus_probe        the contract: questions that a corpus offers about itself; o
 dependencies        the probes of agreement, reflexives and filler-gap, which agreement measures
 remembering         the probes of the memory tasks
 tagging, classes, pairs, translation    the scores of tasks
-hmm                 a tagger to compare with
+forecast_measures   MAE, MASE, CRPS, coverage and the like of forecasts; forecast_score has all of them, by step too
+hmm, nearest        a tagger, and a classifier of series, to compare with
 """

@@ -82,6 +82,32 @@ class ResampledTags:
         return figures
 
 
+@dataclass(frozen=True, eq=False)
+class ResampledForecasts:
+    """The mean squared and the mean absolute error of forecasts, both negative, since more is better.
+
+    Statistics of a window: its squared errors, its absolute errors, how many values they are of. Windows that overlap
+    err together; `block` neighbours in a row, about a horizon, are one example then.
+    """
+
+    statistics_NS: Floats
+
+    @classmethod
+    def of(cls, actual: NDArray[np.floating], mean: NDArray[np.floating], *, block: int = 1) -> ResampledForecasts:
+        """Forecasts against what came, a window a row, of any shape behind it; NaN is missing."""
+        errors = np.asarray(actual, np.float64) - mean
+        errors_WV = errors.reshape(len(errors), -1)
+        known_WV = ~np.isnan(errors_WV)
+        sums = ((errors_WV**2).sum(1, where=known_WV), np.abs(errors_WV).sum(1, where=known_WV), known_WV.sum(1))
+        statistics_WS = np.stack(sums, axis=1).astype(np.float64)
+        return cls(np.add.reduceat(statistics_WS, np.arange(0, len(errors), max(1, block)), axis=0))
+
+    def figures(self, sums_RS: Floats) -> dict[str, Floats]:
+        squared_R, absolute_R, count_R = sums_RS.T
+        count_R = np.maximum(count_R, 1)
+        return {"mse": -squared_R / count_R, "mae": -absolute_R / count_R}
+
+
 class _Score(Protocol):
     @property
     def score(self) -> float:

@@ -51,9 +51,8 @@ class TextReading:
 
     @property
     def as_written(self) -> str:
-        """The text as it was written; as it was read where its lines have changed."""
-        changed = self.written and _lines(self.written) == _lines(self.costs.text)
-        return self.written if changed else self.costs.text
+        """The text as it was written."""
+        return self.written or self.costs.text
 
     @property
     def has_sentence_a_line(self) -> bool:
@@ -68,7 +67,7 @@ class TextReading:
             return TextUnits(self.pieces(), lines_T, np.arange(len(self.costs.ids) + 1))
         units = cut_units(self.costs.text, self.places_T, by, sentence_a_line=self.has_sentence_a_line)
         if by == "word" and self.as_written != self.costs.text:
-            return align_units([units, words_alone(self.as_written)])[0]
+            return align_units([units, words_alone(self.as_written)], shown=1)[0]
         return units
 
     def pieces(self) -> list[str]:
@@ -86,8 +85,3 @@ class TextReading:
         chosen = np.minimum.reduceat(solid, first)
         chosen = np.where(chosen < units.first_U1[1:], chosen, first)
         return np.where(first == units.first_U1[1:], len(blank_T), chosen)
-
-
-def _lines(text: str) -> int:
-    """Lines of a text; a last one counts with or without its newline."""
-    return text.removesuffix(LINE_END).count(LINE_END)

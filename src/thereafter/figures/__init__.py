@@ -26,6 +26,9 @@ What is drawn, one file for each family:
     surprisal           a text in the colours of its surprisal
     text                temperature, sparsity of n-grams
     tasks               alignments, BLEU by length, confusion matrices
+    forecasts, unusual  fan charts, unusual points of a series
+    ahead               forecasts k steps ahead, the error by k
+    series_gates        gates while a window is read; series_lines (what figures of series share)
     compared            the models of a comparison side by side
     diagrams/           architecture diagrams, read off the code
 
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from thereafter.figures.agreement import accuracy_by_congruence as accuracy_by_congruence
     from thereafter.figures.agreement import accuracy_by_distance as accuracy_by_distance
     from thereafter.figures.agreement import expectation_along as expectation_along
+    from thereafter.figures.ahead import error_by_steps as error_by_steps
+    from thereafter.figures.ahead import steps_ahead as steps_ahead
     from thereafter.figures.attention import head_maps as head_maps
     from thereafter.figures.attention import positions as positions
     from thereafter.figures.catalogue import draw as draw
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
     from thereafter.figures.dynamics import trajectory as trajectory
     from thereafter.figures.export import write as write
     from thereafter.figures.figure import Figure as Figure
+    from thereafter.figures.forecasts import forecast_fan as forecast_fan
     from thereafter.figures.gradients import gradient_decay as gradient_decay
     from thereafter.figures.gradients import gradient_depth as gradient_depth
     from thereafter.figures.gradients import jacobian_paths as jacobian_paths
@@ -72,6 +78,7 @@ if TYPE_CHECKING:
     from thereafter.figures.memory import word_class_by_layer as word_class_by_layer
     from thereafter.figures.number_unit import number_along as number_along
     from thereafter.figures.pairs import accuracy_by_group as accuracy_by_group
+    from thereafter.figures.series_gates import gates_over_series as gates_over_series
     from thereafter.figures.stability import activation_stability as activation_stability
     from thereafter.figures.stability import repeated_multiplication as repeated_multiplication
     from thereafter.figures.surprisal import coloured as coloured_words  # noqa: F401, a name of the door
@@ -89,6 +96,7 @@ if TYPE_CHECKING:
     from thereafter.figures.traces import training_curves as training_curves
     from thereafter.figures.units import coloured as coloured_units  # noqa: F401, a name of the door
     from thereafter.figures.units import ranking as unit_ranking  # noqa: F401, a name of the door
+    from thereafter.figures.unusual import unusual_points as unusual_points
 
 _DOOR = Registry(
     "figure function",
@@ -107,10 +115,13 @@ _DOOR = Registry(
         "coloured_words": "thereafter.figures.surprisal:coloured",
         "confusion": "thereafter.figures.tasks:confusion",
         "draw": "thereafter.figures.catalogue:draw",
+        "error_by_steps": "thereafter.figures.ahead:error_by_steps",
         "expectation_along": "thereafter.figures.agreement:expectation_along",
+        "forecast_fan": "thereafter.figures.forecasts:forecast_fan",
         "gate_surface": "thereafter.figures.dynamics:gate_surface",
         "gates": "thereafter.figures.traces:gates",
         "gates_by_class": "thereafter.figures.traces:gates_by_class",
+        "gates_over_series": "thereafter.figures.series_gates:gates_over_series",
         "gradient_decay": "thereafter.figures.gradients:gradient_decay",
         "gradient_depth": "thereafter.figures.gradients:gradient_depth",
         "head_maps": "thereafter.figures.attention:head_maps",
@@ -130,6 +141,7 @@ _DOOR = Registry(
         "senses": "thereafter.figures.dynamics:senses",
         "sparsity": "thereafter.figures.text:sparsity",
         "state_by_length": "thereafter.figures.growth:state_by_length",
+        "steps_ahead": "thereafter.figures.ahead:steps_ahead",
         "temperature": "thereafter.figures.text:temperature",
         "time_by_length": "thereafter.figures.growth:time_by_length",
         "timescales": "thereafter.figures.dynamics:timescales",
@@ -137,6 +149,7 @@ _DOOR = Registry(
         "trajectory": "thereafter.figures.dynamics:trajectory",
         "truncation_kept": "thereafter.figures.gradients:truncation_kept",
         "unit_ranking": "thereafter.figures.units:ranking",
+        "unusual_points": "thereafter.figures.unusual:unusual_points",
         "word_class_by_layer": "thereafter.figures.memory:word_class_by_layer",
         "write": "thereafter.figures.export:write",
     },

@@ -43,12 +43,17 @@ _PROBE = "thereafter inspect probe RUN --out FILE.npz"
 _PAIRS = "thereafter inspect pairs RUN PAIRS --out FILE.npz"
 _COMPARED = "thereafter compare agreement --seeds 3 --out DIR, then DIR"
 _COMPARISON = "thereafter compare SOURCE --out DIR, then DIR"
+_WINDOW = "model.trace(...).save(FILE.npz) of a recurrent forecaster"
+_AHEAD = "thereafter inspect ahead RUN SOURCE --out FILE.npz"
 _LIBRARY = "Measurement.save of thereafter.inspection"
 _TASKS = "measured_{} of thereafter.figures.tasks, .save(FILE.npz)"
 
 FIGURES: dict[str, FigureEntry] = {
     "training-curves": FigureEntry(
         "log", "traces:training_curves", "perplexity while training", "thereafter train SOURCE --out RUN", True
+    ),
+    "series-gates": FigureEntry(
+        "trace", "series_gates:gates_over_series", "gates of a forecaster over its window", _WINDOW, needs="past"
     ),
     "gates": FigureEntry("trace", "traces:gates", "every gate's mean over a text", _TRACE, needs="gates"),
     "attention": FigureEntry("trace", "attention:head_maps", "where each head looks", _TRACE, needs="attention"),
@@ -103,6 +108,8 @@ FIGURES: dict[str, FigureEntry] = {
     ),
     "units": FigureEntry("units", "units:coloured", "text coloured by its best unit", _UNITS),
     "unit-ranking": FigureEntry("units", "units:ranking", "how well units follow each property", _UNITS),
+    "steps-ahead": FigureEntry("steps-ahead", "ahead:steps_ahead", "a series k steps ahead", _AHEAD),
+    "error-by-steps": FigureEntry("steps-ahead", "ahead:error_by_steps", "error by steps ahead", _AHEAD, True),
     "alignment": FigureEntry("alignment", "tasks:alignment", "where a translator looks", _TASKS.format("alignment")),
     "bleu-by-length": FigureEntry(
         "bleu-by-length", "tasks:bleu_by_length", "translations by source length", _TASKS.format("bleu"), True

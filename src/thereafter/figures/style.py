@@ -17,6 +17,8 @@ CYCLE = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK, GREY)
 
 OF_ORDER = {"unigram": GREY, "bigram": "#B0B0B0"}
 """The colours of n-grams that are named by their order; a kind of model has its own in `kinds.KINDS`."""
+OF_SERIES = {"naive": GREY, "seasonal-naive": "#B0B0B0", "drift": "#7A7A3D", "ar": BLACK, "linear": "#A6761D"}
+"""The colours of forecasters without a network; "AR(4)" is an autoregression too."""
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 
 AMOUNT = "Cividis"
@@ -34,10 +36,10 @@ def colour(name: str, place: int = 0) -> str:
     >>> colour("lstm, 2 layers") == BLUE, colour("forget gate", 1) == RED
     (True, True)
     """
-    first = name.split()[0].strip(",:").lower() if name.split() else ""
+    first = name.split()[0].strip(",:").partition("(")[0].lower() if name.split() else ""
     if first in KINDS:
         return KINDS[first].colour
-    return OF_ORDER.get(first, CYCLE[place % len(CYCLE)])
+    return (OF_ORDER | OF_SERIES).get(first, CYCLE[place % len(CYCLE)])
 
 
 def canvas(x: str = "", y: str = "", *, width: int = WIDTH, height: int = HEIGHT, **layout: object) -> Plot:

@@ -18,14 +18,17 @@ from thereafter.config import Table
 from thereafter.language_model import LanguageModel, load_language_model, resume_language_model
 from thereafter.ready import models as ready
 from thereafter.ready import shipped
+from thereafter.ready import tasks as ready_tasks
 from thereafter.ready.threads import one_thread
 from thereafter.runs.folder import is_finished, is_run
+from thereafter.task_model import TaskModel, load_task, resume_task, train_task
 
 BETWEEN, BUDGET = ready.BETWEEN, ready.BUDGET
 LINES: Table = {"text.context": "line", "batching": "lines"}
 """Sentences that have nothing to do with each other: each begins with a fresh state."""
 
 _READY = {one.name: one for one in ready.READY}
+_READY_TASKS = {one.name: one for one in ready_tasks.READY_TASKS}
 _MINGRU: Table = _READY["gru"].options | {"hidden": 128, "tokens_budget": BUDGET}
 
 
@@ -39,6 +42,7 @@ class Models:
         self.folder, self.seed = folder, seed
         self.before_training: Callable[[str], None] = lambda name: None
         self._loaded: dict[str, LanguageModel] = {}
+        self._tasks: dict[str, TaskModel] = {}
 
     def sentences(self) -> dict[str, Path]:
         """Sentences whose verb agrees with a subject up to `BETWEEN` words before: train, valid and test as text."""
@@ -67,6 +71,29 @@ class Models:
                 ready.make(one, folder, **({"seed": self.seed} if one.budget else {}))
             self._loaded[name] = load_language_model(folder / name)
         return self._loaded[name]
+
+    def ready_task(self, name: str) -> TaskModel:
+        """A ready task model, unpacked; trained where its weights do not ship or another seed is asked for."""
+        if name not in self._tasks:
+            one, folder = _READY_TASKS[name], self.folder / f"ready-{self.seed}"
+            place = folder / ready_tasks.TASKS
+            texts = self.folder / "texts"
+            if not ready.is_there(one, place) and not (self.seed == 0 and shipped.unpack(one, place, texts)):
+                self.before_training(name)
+                ready_tasks.make(one, folder)
+            self._tasks[name] = load_task(place / name)
+        return self._tasks[name]
+
+    def forecaster(self, name: str, source: str | Path, **options: object) -> TaskModel:
+        """The forecaster of that name; trained with these options where it is not there yet."""
+        if name not in self._tasks:
+            run = self.folder / f"{name}-{_hash(source, 'forecast', options)}"
+            if not (is_run(run) and is_finished(run)):
+                self.before_training(name)
+            with one_thread():
+                fresh = {"seed": self.seed, "device": "cpu"} | options
+                self._tasks[name] = resume_task(run) if is_run(run) else train_task("forecast", source, fresh, out=run)
+        return self._tasks[name]
 
     def trained(self, name: str, source: str | Path, kind: str, **options: Any) -> LanguageModel:
         """The model of that name; trained with these options where it is not there yet.

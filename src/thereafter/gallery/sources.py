@@ -7,6 +7,8 @@ LECTURE = "the lecture notes “Recurrent Networks” after Justin Johnson's “
 TRANSFORMERS = "the chapter “Recurrent Networks and Transformers” after Jurafsky and Martin"
 ARTICLE = "the article “From counting word pairs to networks with memory”"
 
+SEQUENCES = "the chapter “Working with Sequences” of the book “Dive into Deep Learning”"
+
 
 def after_book(papers: str = "") -> str:
     """The book, and the papers its picture goes back to.

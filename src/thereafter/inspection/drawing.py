@@ -16,6 +16,8 @@ DRAWERS = Registry(
         "measurement": "thereafter.figures.choosing:draw_measurement",
         "trace": "thereafter.figures.choosing:draw_trace",
         "comparison": "thereafter.figures.choosing:draw_comparison",
+        "forecasts": "thereafter.figures.forecasts:draw_forecasts",
+        "points": "thereafter.figures.unusual:draw_points",
     },
 )
 """Who draws what; each takes the object, the name of a figure or None, and the options of that figure."""

@@ -208,6 +208,18 @@ KINDS: dict[str, KindOfMeasurement] = GRADIENT_KINDS | {
         },
         ("model",),
     ),
+    "steps-ahead": KindOfMeasurement(
+        "rmse",
+        {
+            "ahead": "how many steps before a row its forecast was made",
+            "time": "time of the row",
+            "actual": "value that came",
+            "predicted": "value forecast for the row, so many steps before; not a number where that is too early",
+            "rmse": "root mean squared error over the rows that every number of steps reaches",
+            "mae": "mean absolute error over them",
+            "last_value_rmse": "the same of the value that came so many steps before",
+        },
+    ),
     "comparison": KindOfMeasurement(
         "bits_per_byte",
         {

@@ -9,10 +9,9 @@ from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import Ids
-from thereafter.text.pretokenised import WritingStyle
-from thereafter.text.pretokenised_finding import style_of_run
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.text.writing import WritingForm, writing_of_run
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class SentenceReader:
     source: str = "text"
     lower: bool = False
     letters_only: bool = False
-    style: WritingStyle | None = None
+    writing: WritingForm | None = None
     """How its training text was written, where sentences are brought into that form; None reads them as they are."""
 
     @classmethod
@@ -53,7 +52,7 @@ class SentenceReader:
             Path(str(config["source"]["name"])).name,  # of a path the file is enough
             bool(text["lower"]),
             bool(text["letters_only"]),
-            None if as_written else style_of_run(config, tokenizer),
+            None if as_written else writing_of_run(config, tokenizer),
         )
 
     @property
@@ -65,7 +64,7 @@ class SentenceReader:
         """A text as the training text was prepared and written."""
         if self.lower or self.letters_only:
             text = Source.of_text(text, lower=self.lower, letters_only=self.letters_only).text()
-        return text if self.style is None else self.style.rewritten(text)
+        return text if self.writing is None else self.writing.rewritten(text)
 
     def ids(self, sentence: str) -> Ids:
         """The tokens of a sentence, the line end before it included where there is one."""

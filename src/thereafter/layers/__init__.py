@@ -7,7 +7,8 @@ stream              a stack that is stepped token by token, over the steppers of
 convert, counting   weights to and from other libraries; numbers of parameters
 bptt                backpropagation through time written out, and what autograd keeps for a backward pass
 readers, heads      the contracts: from tokens or numbers to vectors, from features to a distribution
-embedding           word vectors
+embedding, pooling  word vectors; many steps into one vector
 softmax, adaptive, gaussian, likeliest      heads over words and over numbers; the most probable words
+distributions, number_heads                 distributions over numbers element by element, and heads that give them
 transformer, positions, attention, crf      blocks of a transformer, attention of a decoder, a linear-chain CRF
 """

@@ -75,6 +75,7 @@ def in_words(scores: Mapping[str, float]) -> str:
         "perplexity": "perplexity {:.1f}",
         "bits_per_character": "{:.2f} bits a letter",
         "bleu": "BLEU {:.1f}",
+        "mase": "{:.2f} of the seasonal naive error (MASE)",
     }
     words = [form.format(scores[name]) for name, form in forms.items() if name in scores]
     return ", ".join(words) or f"{100 * scores['accuracy']:.1f} % right"

@@ -5,8 +5,9 @@
 | translate | two translators that differ in one thing: one has attention, the other has not | about 80 seconds |
 | tag | a tagger that reads words and their characters | some seconds |
 | classify | a classifier of reviews | some seconds |
+| forecast | an LSTM of the noisy sine, an LSTM and a GRU of the seasonal series | about a minute |
 
-They learn from generated examples (`examples.py`), which every machine has. Beside each lies the recipe
+They learn from generated examples (`examples.py`, `series.py`), which every machine has. Beside each lies the recipe
 it was made by, as with the other ready models (`models.py`).
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 from thereafter.config import Table
 from thereafter.ready import models
 from thereafter.ready.examples import FILES, LONGEST, SHORTEST, VERSION
+from thereafter.ready.series import series_part
 from thereafter.storage import write_text
 
 TASKS = "tasks"
@@ -58,6 +60,37 @@ _CLASSIFIER: Table = {
     "epochs": 3.0,
     "rate": 0.01,
 }
+_SINE_LSTM: Table = {
+    "model": "lstm",
+    "strategy": "recursive",
+    "horizon": 16,
+    "lookback": 64,
+    "hidden": 16,
+    "norm": "last",
+    "epochs": 30.0,
+    "rate": 0.01,
+}
+_SEASON_LSTM: Table = {
+    "model": "lstm",
+    "horizon": 24,
+    "lookback": 168,
+    "segment": 1,
+    "hidden": 24,
+    "skip": True,
+    "stride": 4,
+    "epochs": 8.0,
+    "rate": 0.004,
+}
+_SEASON_GRU: Table = {
+    "model": "gru",
+    "horizon": 24,
+    "lookback": 336,
+    "segment": 24,
+    "hidden": 16,
+    "stride": 4,
+    "epochs": 20.0,
+    "rate": 0.008,
+}
 
 
 @dataclass(frozen=True)
@@ -82,11 +115,25 @@ class ReadyTask:
         return f"{self.examples:,} generated examples, {self.options['epochs']:g} times"
 
 
+@dataclass(frozen=True)
+class ReadyForecaster(ReadyTask):
+    """A ready forecaster of one of the built-in series; its examples are rows."""
+
+    series: str = ""
+
+    @property
+    def learns(self) -> str:
+        return f"{self.examples:,} rows of {self.series}, {self.options['epochs']:g} times"
+
+
 READY_TASKS = (
     ReadyTask("no-attention", "translate", 6_000, _TRANSLATOR | {"attention": "none"}, minutes=0.7),
     ReadyTask("attention", "translate", 6_000, _TRANSLATOR | {"attention": "additive"}, minutes=0.6),
     ReadyTask("tagger", "tag", 1_500, _TAGGER, minutes=0.1),
     ReadyTask("sentiment", "classify", 2_000, _CLASSIFIER, minutes=0.1),
+    ReadyForecaster("sine-lstm", "forecast", 700, _SINE_LSTM, minutes=0.2, series="noisy-sine"),
+    ReadyForecaster("season-lstm", "forecast", 12_264, _SEASON_LSTM, minutes=0.5, series="seasonal"),
+    ReadyForecaster("season-gru", "forecast", 12_264, _SEASON_GRU, minutes=0.5, series="seasonal"),
 )
 
 
@@ -109,6 +156,8 @@ def make(one: ReadyTask, folder: Path, scale: float = 1.0) -> None:
 
 def examples(folder: Path, one: ReadyTask, part: str, scale: float = 1.0) -> Path:
     """A file of examples, written where it is not there yet: train, valid, or the test that no training has seen."""
+    if isinstance(one, ReadyForecaster):
+        return series_part(folder, one.series, part, scale)
     pattern, text_of = FILES[one.task]
     count = _SIZES.get(part) or max(_LEAST, round(scale * one.examples))
     path = folder / "texts" / f"tasks-{VERSION}-{count}" / pattern.format(part=part)

@@ -7,9 +7,11 @@ language model and a task: `tokenizer.json` has whatever turns a user's data int
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from thereafter import config as toml
+from thereafter import progress
 from thereafter.config import Table
 from thereafter.errors import FormatError, StorageError, nearest
 from thereafter.runs import ownership
@@ -53,6 +55,21 @@ def check_free(folder: Path) -> None:
             )
     except (OSError, ValueError) as error:
         raise StorageError(f"cannot use {str(folder)[:200]!r} as a run folder: {error}; try another --out") from error
+
+
+def say_replaced(folder: Path) -> None:
+    """Tell the user of a finished run that a training is going to replace; nothing where there is none."""
+    if not is_run(folder) or not is_finished(folder):
+        return
+    try:
+        config = toml.loads(read_plain(folder / CONFIG).decode("utf-8"))
+        written = datetime.fromtimestamp((folder / CONFIG).stat().st_mtime)
+    except (OSError, ValueError, FormatError):
+        return
+    source = config.get("source")
+    name = f" of {source['name']}" if isinstance(source, dict) and "name" in source else ""
+    kind = config.get("task") or config.get("model")
+    progress.note(f"{folder} holds a finished run, {kind}{name}, written {written:%Y-%m-%d %H:%M}: it is replaced")
 
 
 def _ours(name: str) -> bool:

@@ -1,15 +1,21 @@
 """Beyond the next word: tasks that learn from whole examples, on the same cells, training loop and run folders.
 
 task          the contract: reading, codecs, batches, network, answers, measure
-tagging, classifying, filling, translating      one file a task
+tagging, classifying, series_classifying, filling, translating      one file a task
+choosing      which task is meant where one name stands for several
+forecasting   the task of numbers that come next; forecast_frame, _windows, _batches, _predicting, _answers,
+              _calibrating and _scoring are its steps; forecast_asking, _points and _ahead: what a trained one says of
+              a whole table; forecast_leaks: whether a forecast saw the future
 finding       the examples of a source: parts of a corpus, files, or one file that is split
 fitting       settings of a task and its training; learning and batching give the loop its batches
 store         a trained task as a run folder: train, save, load, resume
-answering     predictions in the order of the questions; predictions: as a table, or as CoNLL-U
+answering     predictions in the order of the questions; predictions: as a table, or as CoNLL-U; validating: their
+              score on what was held out
 tag_reading   how a tagger reads text that is not of its corpus
 explaining, shown, tracing      answers with the evidence for them, and what the network did step by step
 codecs, lexicon, wording        from words, labels and sentences to numbers and back
 bodies, reading      the layers of a language model under a task, and words as that model reads them
+series_answers       answers of a classifier of series, with the evidence of each step
 baselines     simple models to compare with
 resampling    answers ready to be resampled, for the intervals of comparisons
 """
@@ -21,8 +27,10 @@ TASKS = Registry(
     {
         "tag": "thereafter.tasks.tagging:TAGGING",
         "classify": "thereafter.tasks.classifying:CLASSIFYING",
+        "classify-series": "thereafter.tasks.series_classifying:CLASSIFYING_SERIES",
         "fill": "thereafter.tasks.filling:FILLING",
         "translate": "thereafter.tasks.translating:TRANSLATING",
+        "forecast": "thereafter.tasks.forecasting:FORECASTING",
     },
 )
 

@@ -30,15 +30,23 @@ def predictions(
     fitted: Fitted, chunks: Iterable[str], name: str, *, pretokenised: bool = False, **options: object
 ) -> PredictionTable:
     """The answers to all examples of a text, as a table."""
-    task, net, codecs = fitted.task, fitted.net, fitted.codecs
-    _check_options(fitted, options)
+    task = fitted.task
     if pretokenised and not task.cuts_words:
         raise OptionError(
             f"pretokenised (--pretokenised) is for taggers, and the run holds the task {task.name!r}, which takes a "
             "line as one text; try leaving it out"
         )
+    return tabulated(fitted, task.cut(chunks, fitted.codecs, pretokenised=pretokenised), name, **options)
+
+
+def tabulated(
+    fitted: Fitted, questions: Iterable[tuple[int, str, object]], name: str, **options: object
+) -> PredictionTable:
+    """The answers to questions, each with its number and its text or name, as a table."""
+    task, net, codecs = fitted.task, fitted.net, fitted.codecs
+    _check_options(fitted, options)
     numbers, texts, examples = [], [], []
-    for number, text, example in task.cut(chunks, codecs, pretokenised=pretokenised):
+    for number, text, example in questions:
         numbers.append(number)
         texts.append(text)
         examples.append(example)

@@ -4,6 +4,8 @@
 |---|---|
 | tag | a hidden Markov model with Viterbi (`evaluation/hmm.py`) |
 | classify | Naive Bayes, a word counted once a text (`evaluation/classes.py`); convolutions and maximum (Kim 2014) |
+| classify-series | one nearest neighbour (`evaluation/nearest.py`); the most frequent label |
+| forecast | the last value; least squares on the window |
 | fill | the most frequent words, whatever stands around the blank; the same network from the left side alone |
 
 They learn from the examples that the network learned from. Those that are trained have its sizes, its seed and its
@@ -17,15 +19,22 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.evaluation.classes import NaiveBayes
 from thereafter.evaluation.hmm import HiddenMarkov
+from thereafter.evaluation.nearest import NearestNeighbour, most_frequent
+from thereafter.series.given import with_channels
+from thereafter.series.labelled_series import LabelledSeries
 from thereafter.tasks.answering import answers
 from thereafter.tasks.classifying import words_of
 from thereafter.tasks.filling import CANDIDATES, ClozeSentence, Filled
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit
+from thereafter.tasks.series_classifying import CLASSIFYING_SERIES
 from thereafter.tasks.task import AnyTask, E, Measured
 from thereafter.text.conll import TaggedSentence
 from thereafter.text.labelled import LabelledText
@@ -48,7 +57,7 @@ Row = tuple[str, Measured]
 
 def has_rows(task: AnyTask) -> bool:
     """Whether there are simple models for a task: else nothing need be read."""
-    return task.name in _COUNTED
+    return any(task.name in rows for rows in (_COUNTED, _CHOSEN, _TRAINED))
 
 
 def baseline_rows(task: AnyTask, train: Part, test: Part, budget: Budget | None = None) -> list[Row]:
@@ -58,7 +67,8 @@ def baseline_rows(task: AnyTask, train: Part, test: Part, budget: Budget | None 
     codecs = task.codecs(train.examples)
     task.check(test.examples, codecs, test.name)
     rows: list[Row] = []
-    for name, guesses in _COUNTED.get(task.name, {}).items():
+    chosen = _CHOSEN.get(task.name)
+    for name, guesses in (_COUNTED.get(task.name, {}) if chosen is None else chosen(train, test)).items():
         with progress.task(name):
             rows.append((name, task.measure(test.examples, guesses(train, test), codecs)))
     for name, changes in _TRAINED.get(task.name, {}).items():
@@ -110,12 +120,31 @@ def _most_frequent(train: Part, test: Part) -> list[Filled]:
     return scores
 
 
-_COUNTED: Mapping[str, Mapping[str, Callable[[Part, Part], Sequence[object]]]] = {
+def _series_rows(train: Part, test: Part) -> Mapping[str, Guesses]:
+    """The nearest neighbour by the distance that the lengths of the series allow, and the most frequent label."""
+    learned, asked = _of(LabelledSeries, train), _of(LabelledSeries, test)
+    scaler, labels = CLASSIFYING_SERIES.codecs(learned)["channels"], [one.label for one in learned]
+
+    def scaled(series: Sequence[LabelledSeries]) -> list[NDArray[np.float64]]:
+        return [scaler.encode(with_channels(one, scaler.names).values_TC).astype(np.float64) for one in series]
+
+    neighbour, questions = NearestNeighbour.fit(scaled(learned), labels), scaled(asked)
+    return {
+        f"nearest neighbour ({neighbour.measure_of(questions)})": lambda _, __: neighbour.predict(questions),
+        "most frequent label": lambda _, __: [most_frequent(labels)] * len(asked),
+    }
+
+
+Guesses = Callable[[Part, Part], Sequence[object]]
+_COUNTED: Mapping[str, Mapping[str, Guesses]] = {
     "tag": {"hidden Markov model": _hidden_markov},
     "classify": {"Naive Bayes": _naive_bayes},
     "fill": {"most frequent words": _most_frequent},
 }
+_CHOSEN: Mapping[str, Callable[[Part, Part], Mapping[str, Guesses]]] = {"classify-series": _series_rows}
+"""Rows that depend on the examples."""
 _TRAINED: Mapping[str, Mapping[str, Mapping[str, object]]] = {
     "classify": {"1-D convolution": {"encoder": "cnn", "pooling": "max", "sizes": (), "weight_drop": 0.0}},
     "fill": {"left side alone": {"sides": "left"}},
+    "forecast": {"last value": {"model": "naive"}, "least squares": {"model": "linear"}},
 }

@@ -12,9 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from thereafter.config import Table
-from thereafter.errors import OptionError
+from thereafter.data.files import AnySource
+from thereafter.data.sources import is_read_once, locate
+from thereafter.errors import OptionError, ThereafterError
 from thereafter.evaluation.classes import Classes, measure_classes
 from thereafter.models.classifier import ClassBatch, Classifier, ClassifierSettings
+from thereafter.series.labelled import SERIES_FILES, holds_series
 from thereafter.tasks.bodies import Body
 from thereafter.tasks.explaining import LabelExplained
 from thereafter.tasks.lexicon import Lexicon, padded
@@ -44,6 +47,20 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "step")}
     stack = "reader"
     defaults_on_body: ClassVar[Mapping[str, object]] = {"pooling": "concat"}
+
+    def name_for(self, source: AnySource) -> str:
+        """Series of numbers are for another task: a corpus of them, or files with numbers in the place of texts."""
+        try:
+            if is_read_once(source):
+                return self.name
+            given = locate(source, SERIES_FILES)
+        except (ThereafterError, OSError, ValueError):  # what is wrong with it is said when the examples are read
+            return self.name
+        if given.kind not in ("text", "labelled-series"):
+            return self.name
+        files = [path for part in given.parts.values() for path in part.files]
+        named = given.kind == "labelled-series" or (len(given.parts) == 1 and holds_series(files))
+        return "classify-series" if named else self.name
 
     def read(self, files: Sequence[Path]) -> list[LabelledText]:
         return [text for path in files for text in read_labelled(path)]

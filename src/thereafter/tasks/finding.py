@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,21 +24,30 @@ class Part:
 
     name: str
     files: tuple[Path, ...]
-    examples: list[object]
+    examples: Sequence[object]
     fingerprint: str
 
 
 def find(task: AnyTask, source: AnySource, part: str) -> Part:
     """A part of a source: of a corpus the one asked for, else all of it."""
     files = _source(task, source, part)
+    examples = _read(task, files)
+    if task.divides:
+        examples = task.part_of(examples, part, files.split)
+    return Part(files.name, files.files, examples, files.content_hash(_READING))
+
+
+def _read(task: AnyTask, files: Files) -> Sequence[object]:
     examples = task.read(files.files)
     if not examples:
         raise EmptyCorpusError(f"{files.name} holds no examples; expected at least one")
-    return Part(files.name, files.files, examples, files.content_hash(_READING))
+    return examples
 
 
 def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
     """The training examples and the validation examples, with notes on how they were chosen."""
+    if task.divides:
+        return _divided(task, source, valid)
     train = find(task, source, "train")
     if valid is not None:
         validation = find(task, valid, "valid")
@@ -45,15 +55,38 @@ def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -
         return train, validation, notes
     if has(task, source, "valid"):
         return train, find(task, source, "valid"), []
-    cut = len(train.examples) - max(1, round(HELD_OUT * len(train.examples)))
-    if cut < 1:
+    if len(train.examples) < 2:
         raise EmptyCorpusError(
             f"{train.name} has {len(train.examples)} example to train and validate on; expected at least 2"
         )
-    validation = Part(f"{train.name} (last {len(train.examples) - cut:,})", train.files, train.examples[cut:], "")
-    kept = Part(train.name, train.files, train.examples[:cut], train.fingerprint)
-    note = f"the last {len(validation.examples):,} examples of {train.name} are held out for validation"
+    learned, heldout, how = task.hold_out(train.examples, HELD_OUT)
+    validation = Part(f"{train.name} (last {len(heldout):,})", train.files, heldout, "")
+    kept = Part(train.name, train.files, learned, train.fingerprint)
+    note = f"the last {len(heldout):,} examples of {train.name}{how} are held out for validation"
     return kept, validation, [note]
+
+
+def files_of(task: AnyTask, source: AnySource, part: str) -> Files:
+    """The files of a part of a source."""
+    return _source(task, source, part)
+
+
+def _divided(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
+    """The parts of one file, read once; or all of it, where another one validates."""
+    files = _source(task, source, "train")
+    examples, fingerprint = _read(task, files), files.content_hash(_READING)
+    notes = task.notes(examples, files.split)
+    if valid is None:
+        train, validation = (
+            Part(files.name, files.files, task.part_of(examples, part, files.split), fingerprint)
+            for part in ("train", "valid")
+        )
+        return train, validation, notes
+    train = Part(files.name, files.files, task.part_of(examples, "all", files.split), fingerprint)
+    other = _source(task, valid, "valid")
+    checked = task.part_of(_read(task, other), "all", other.split)
+    validation = Part(other.name, other.files, checked, other.content_hash(_READING))
+    return train, validation, [*notes, f"validation on {validation.name}", *_validated_on_training(train, validation)]
 
 
 def _validated_on_training(train: Part, valid: Part) -> list[str]:
@@ -70,6 +103,8 @@ def _validated_on_training(train: Part, valid: Part) -> list[str]:
 def has(task: AnyTask, source: AnySource, part: str) -> bool:
     """Whether a source has a part of that name, as a corpus does."""
     given = _locate(task, source)
+    if task.divides:
+        return task.has_part(given, part)
     return part in given.parts or task.part(given, part) is not None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from thereafter.training.neural import device_for, precision_for
 from thereafter.training.options import TextSettings
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.starting import TABLE
+from thereafter.training.weights import weights_of
 
 _IDLE: Mapping[str, object] = {"batching": None, "jitter": False, "graphs": False}
 """Options of language models that have no effect on tasks, and the value that tasks use."""
@@ -137,6 +139,7 @@ def fit(
     task.check(valid.examples, codecs, valid.name)
     config: Table = {"format": FORMAT, "task": task.name, "source": dict(source), task.name: toml.as_table(settings)}
     config |= {} if body is None else {TABLE: body.start.describe()}
+    training = task.budget(training, len(train.examples))
     if training.validate_every is None:
         batches = len(Examples(task, codecs, training, train.examples).epoch(0))
         training = replace(training, validate_every=batches)
@@ -166,6 +169,8 @@ def run(
     place: Destination,
 ) -> Fitted:
     """Train with everything chosen, from a snapshot on where there is one."""
+    if task.solves(settings):
+        return _solve(task, codecs, config, examples, valid, settings, training, place)
 
     def begin(device: torch.device) -> tuple[TaskNet[Batched], Course[ExampleBatch]]:
         net = task.build(settings, codecs).to(device)
@@ -179,8 +184,42 @@ def run(
         line |= {"validation": at.best, "epochs": round(at.epoch, 3)}
         return line | {"parameters": net.parameters_count(), "seconds_training": round(at.elapsed(), 3)}
 
+    def finish(net: TaskNet[Batched]) -> None:
+        task.finish(net, valid.examples, codecs)
+
     try:
-        net = train(begin, training, place, last_line)
+        net = train(begin, training, place, last_line, finish if task.finishes else None)
     finally:
         place.journal.close()
     return Fitted(task, net, codecs, config, place.journal.lines)
+
+
+def _solve(
+    task: AnyTask,
+    codecs: Codecs,
+    config: Table,
+    examples: Part,
+    valid: Part,
+    settings: object,
+    training: TrainingSettings,
+    place: Destination,
+) -> Fitted:
+    """A network whose weights are found at once: what a training leaves behind, without its steps."""
+    began = time.perf_counter()
+    try:
+        net = task.build(settings, codecs).to(torch.device(training.device))
+        with progress.task("solving"), net.quietly():
+            task.solve(net, examples.examples, codecs)
+        if task.finishes:
+            task.finish(net, valid.examples, codecs)
+        heldout = HeldOut(net, Examples(task, codecs, training, valid.examples, shuffle=False)).measure()
+        line: Line = {"event": "trained", "examples": len(examples.examples), "steps": 0, "best_step": 0}
+        line |= {"validation": heldout, "epochs": 0.0, "parameters": net.parameters_count()}
+        if place.writer is not None:
+            place.writer.write_weights({name: one.cpu().numpy() for name, one in weights_of(net).items()}, {})
+        place.journal.write(line | {"seconds_training": round(time.perf_counter() - began, 3)})
+        if place.writer is not None:
+            place.writer.finish(place.journal)
+    finally:
+        place.journal.close()
+    return Fitted(task, net.eval(), codecs, config, place.journal.lines)

@@ -5,7 +5,7 @@ Shapes: R examples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -45,7 +45,7 @@ class Examples:
         task: AnyTask,
         codecs: Codecs,
         training: TrainingSettings,
-        examples: list[object],
+        examples: Sequence[object],
         *,
         shuffle: bool = True,
     ) -> None:

@@ -11,6 +11,7 @@ from typing import Protocol, overload
 from thereafter.errors import OptionError
 from thereafter.storage import write_text
 from thereafter.tabular import ENDINGS, Row, Tabular, check_ending, write_table
+from thereafter.tasks.series_answers import SeriesPrediction
 from thereafter.text.conllu_write import column_of, conllu_chunks
 
 CONLLU = ".conllu"
@@ -152,4 +153,6 @@ def summarise(items: Sequence[PredictedRows]) -> str:
     words = sum(len(one.words) for one in items if isinstance(one, TaggedWords))
     if words:
         return f"{words:,} words in {len(items):,} {'sentence' if len(items) == 1 else 'sentences'}"
+    if items and all(isinstance(one, SeriesPrediction) for one in items):
+        return f"{len(items):,} series"
     return f"{len(items):,} {'text' if len(items) == 1 else 'texts'}"

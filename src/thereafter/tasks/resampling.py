@@ -6,9 +6,24 @@ A task that is not in the table has figures without intervals.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from thereafter.evaluation.resampled import Resampled, ResampledClasses, ResampledTags, ResampledTranslations
+import numpy as np
+
+from thereafter.evaluation.resampled import (
+    Floats,
+    Resampled,
+    ResampledClasses,
+    ResampledForecasts,
+    ResampledTags,
+    ResampledTranslations,
+)
+from thereafter.series.labelled_series import LabelledSeries
+from thereafter.series.scales import SeriesScales
+from thereafter.series.windows import Window
 from thereafter.tasks.codecs import Codecs
+from thereafter.tasks.forecast_answers import Forecast
+from thereafter.tasks.forecast_scoring import actual_values, deviations_of
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.wording import Wording
 from thereafter.text.conll import TaggedSentence
@@ -26,7 +41,7 @@ def resampled_answers(task: str, examples: Sequence[object], answers: Answers, c
 
 def _classes(examples: Sequence[object], answers: Answers, codecs: Codecs) -> Resampled:
     labels = codecs["labels"]
-    gold = [one.label for one in examples if isinstance(one, LabelledText)]
+    gold = [one.label for one in examples if isinstance(one, LabelledText | LabelledSeries)]
     predicted = [str(answer) for answer in answers]
     names = labels.forms if isinstance(labels, Lexicon) else sorted({*gold, *predicted})
     return ResampledClasses.of(gold, predicted, names)
@@ -44,8 +59,36 @@ def _translations(examples: Sequence[object], answers: Answers, codecs: Codecs) 
     return ResampledTranslations.of(list(map(str, answers)), references, lowercase=lowercase)
 
 
-_RESAMPLED: Mapping[str, Callable[[Sequence[object], Answers, Codecs], Resampled]] = {
+@dataclass(frozen=True, eq=False)
+class _Standardised:
+    """Errors of forecasts in standard deviations of the training part of each series."""
+
+    errors: ResampledForecasts
+
+    @property
+    def statistics_NS(self) -> Floats:
+        return self.errors.statistics_NS
+
+    def figures(self, sums_RS: Floats) -> dict[str, Floats]:
+        return {f"{name}_standardised": values for name, values in self.errors.figures(sums_RS).items()}
+
+
+def _forecasts(examples: Sequence[object], answers: Answers, codecs: Codecs) -> Resampled | None:
+    """A horizon of windows that follow each other is one example: they overlap, and err together."""
+    scales = codecs["series"]
+    if not isinstance(scales, SeriesScales):
+        return None
+    windows = [one for one in examples if isinstance(one, Window)]
+    means = np.stack([one.mean_HD for one in answers if isinstance(one, Forecast)])
+    deviation_W1D = deviations_of(windows, scales)[:, None]
+    actual_WHD = actual_values(windows, means.shape[1])
+    return _Standardised(ResampledForecasts.of(actual_WHD / deviation_W1D, means / deviation_W1D, block=means.shape[1]))
+
+
+_RESAMPLED: Mapping[str, Callable[[Sequence[object], Answers, Codecs], Resampled | None]] = {
     "classify": _classes,
+    "classify-series": _classes,
     "tag": _tags,
     "translate": _translations,
+    "forecast": _forecasts,
 }

@@ -18,6 +18,7 @@ from thereafter.runs import folder as files
 from thereafter.runs import ownership, resuming, saving
 from thereafter.runs.journal import Line
 from thereafter.runs.resuming import Unfinished
+from thereafter.series.frames import IN_MEMORY
 from thereafter.tasks import TASKS, finding
 from thereafter.tasks.bodies import Body, body_of
 from thereafter.tasks.codecs import CodecsFile, read_codecs
@@ -117,6 +118,12 @@ def training_of(config: Table) -> TrainingSettings:
 def learned_from(task: AnyTask, config: Table, whose: str) -> tuple[Part, Part]:
     """The examples that a run is trained and validated on, found again."""
     source = config["source"]
+    for name, paths in ((source["name"], source.get("files")), (source.get("valid_name"), source.get("valid_files"))):
+        if name in IN_MEMORY and not all(Path(path).exists() for path in paths or ()):
+            raise SourceError(
+                f"{whose} learned from {name}, which is gone with the process that had it; try writing the table to a "
+                "file (.csv) and training on that, with another --out"
+            )
     valid_source = list(source["valid_files"]) if source.get("valid_files") else source.get("valid_name")
     train, valid, _ = finding.train_and_valid(task, source_of(config), valid_source)
     for part, key in ((train, "sha256"), (valid, "valid_sha256")):

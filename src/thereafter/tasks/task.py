@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.config import Table
-from thereafter.data.files import Files, Parts
+from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
 from thereafter.models.task_net import Batched, TaskNet
@@ -22,6 +22,7 @@ from thereafter.tasks.predictions import PlainPrediction, PredictedRows
 from thereafter.tasks.shown import Explained, Shown
 from thereafter.text.lines import lines_of
 from thereafter.text.sources import TEXT_FILES
+from thereafter.training.settings import TrainingSettings
 
 
 class Measured(Protocol):
@@ -60,7 +61,7 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
 
     name: ClassVar[str]
     kind: ClassVar[str]
-    """What a named corpus must hold: "tagged", "labelled", "pairs", "text"."""
+    """What a named corpus must hold: "tagged", "labelled", "labelled-series", "series", "pairs", "text"."""
     settings: type[S]
     """A dataclass with the settings of its network."""
     defaults: ClassVar[Mapping[str, object]] = {}
@@ -81,19 +82,66 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     """For a trace: the recurrent layers, each with the prefix of its arrays and the axis of its steps."""
     numbered: ClassVar[str] = "number"
     """The column of a table of predictions that counts the examples."""
+    divides: ClassVar[bool] = False
+    """Whether all parts are in one file, and `part_of` says which examples belong to which."""
+    finishes: ClassVar[bool] = False
+    """Whether `finish` has something to learn from the validation set once the network is trained."""
+    compared: ClassVar[Mapping[str, object]] = {}
+    """Defaults of its settings where networks are compared on the user's own files."""
+    reported: ClassVar[tuple[str, ...]] = ()
+    """The figures that the table of a comparison shows; all where none are named."""
+    judged: ClassVar[str] = ""
+    """The figure by which networks are compared with those that are solved at once; less of it is better."""
     cuts_words: ClassVar[bool] = False
     """Whether `cut` takes a text apart into words, so that it makes a difference whether it is `pretokenised`."""
+
+    asks_files: ClassVar[bool] = False
+    """Whether a source of questions is read by `ask`, as files, and not as text by `cut`."""
+
+    def name_for(self, source: AnySource) -> str:
+        """The name of the task that takes this source: its own, unless one name stands for several tasks."""
+        return self.name
 
     def configured(self, settings: S) -> Self:
         """The task as these settings want it."""
         return self
 
+    def kinds(self) -> Sequence[str]:
+        """The networks by name, where a setting `model` chooses one."""
+        return ()
+
+    def peers(self) -> Sequence[str]:
+        """Those of `kinds` that are compared where none are named."""
+        return ()
+
+    def hold_out(self, examples: Sequence[E], share: float) -> tuple[list[E], list[E], str]:
+        """The first and the last examples, where there are no others to validate on; and how the last were chosen."""
+        cut = len(examples) - max(1, round(share * len(examples)))
+        return list(examples[:cut]), list(examples[cut:]), ""
+
     def part(self, given: Parts, part: str) -> Files | None:
         """A part that is more than one text of a corpus; None where the text of that name is meant."""
         return None
 
+    def has_part(self, given: Parts, part: str) -> bool:
+        """Whether a source has a part, for a task that divides its files itself."""
+        return self.part(given, part) is not None
+
+    def part_of(self, examples: Sequence[E], part: str, split: str) -> Sequence[E]:
+        """The examples of a part, "train", "valid", "test" or "all", of a task that `divides`; `split` is that of the
+        corpus, where it has one."""
+        return examples
+
+    def notes(self, examples: Sequence[E], split: str) -> list[str]:
+        """How the examples were read, in sentences to print."""
+        return []
+
+    def scored(self, examples: Sequence[E], codecs: C) -> tuple[Sequence[E], list[str]]:
+        """Those of the examples that a score is measured on, with notes on the choice."""
+        return examples, []
+
     @abstractmethod
-    def read(self, files: Sequence[Path]) -> list[E]:
+    def read(self, files: Sequence[Path]) -> Sequence[E]:
         """The examples of a file, or of the files that make one part."""
 
     @abstractmethod
@@ -115,6 +163,22 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     @abstractmethod
     def build(self, settings: S, codecs: C) -> N:
         """The network, with fresh random weights."""
+
+    def budget(self, training: TrainingSettings, examples: int) -> TrainingSettings:
+        """How long to train on so many examples, where nothing was asked for."""
+        return training
+
+    def solves(self, settings: S) -> bool:
+        """Whether the network is solved at once, by `solve`, in place of training it in steps."""
+        return False
+
+    def solve(self, net: N, examples: Sequence[E], codecs: C) -> None:
+        """Find the weights of a network that `solves`."""
+        raise TypeError(f"the networks of {self.name!r} are trained in steps")
+
+    def finish(self, net: N, examples: Sequence[E], codecs: C) -> None:
+        """What is learned from the validation examples after the training, where the task `finishes`."""
+        return None
 
     @abstractmethod
     def lengths(self, examples: Sequence[E], codecs: C) -> NDArray[np.int64]:
@@ -147,6 +211,14 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     def restore(self, answer: A, codecs: C) -> A:
         """An answer as people write it, where the training examples were written otherwise."""
         return answer
+
+    def is_one(self, given: object) -> bool:
+        """Whether `predict` was given one input, and not a list of them."""
+        return not isinstance(given, list | tuple)
+
+    def ask(self, files: Sequence[Path], codecs: C) -> Iterable[tuple[int, str, E]]:
+        """The examples without answers that files hold, each with its number and its name; see `asks_files`."""
+        raise OptionError(f"the task {self.name!r} takes text; expected lines; try predict")
 
     def cut(self, chunks: Iterable[str], codecs: C, *, pretokenised: bool = False) -> Iterator[tuple[int, str, E]]:
         """The examples without answers that a text holds, each with its number and as it stands there.
@@ -194,8 +266,11 @@ AnyTask = Task[object, object, Batched, TaskNet[Batched], object, Codecs]
 
 
 def describe(answer: object) -> str:
-    """A label or a text as it is, tags with spaces between them, words for a blank with their probabilities."""
+    """A label or a text as it is, tags with spaces between them, words for a blank with their probabilities; an answer
+    of several lines that is no text as one."""
+    if isinstance(answer, str):
+        return answer
     if not isinstance(answer, list):
-        return str(answer)
+        return "; ".join(str(answer).split("\n"))
     parts = [part if isinstance(part, str) else f"{part[0]} {part[1]:.1%}".replace("%", " %") for part in answer]
     return (" " if all(isinstance(part, str) for part in answer) else ", ").join(parts)

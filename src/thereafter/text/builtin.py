@@ -171,7 +171,7 @@ def _from_text(name: str, text: str, what: str) -> Built:
     cut = {"train": lines[:first], "valid": lines[first:second], "test": lines[second:]}
     sha256 = hashlib.sha256(text.encode()).hexdigest()
     folder = cache_folder() / "corpora" / f"{name}-{platform.python_version()}-{sha256[:12]}"
-    parts = _keep_texts(folder, {part: "".join(f"{line}\n" for line in lines) for part, lines in cut.items()})
+    parts = keep_texts(folder, {part: "".join(f"{line}\n" for line in lines) for part, lines in cut.items()})
     made_by = f"{platform.python_implementation()} {platform.python_version()}"
     return Built(parts, f"{what} of {made_by}, {len(text.encode()):,} bytes, sha256 {sha256}")
 
@@ -181,14 +181,14 @@ def _memory_task(name: str) -> Built:
     module = import_module("thereafter.text.memory")
     texts = {part: module.text_of(module.task(name), part) for part in module.DEFAULT_LINES}
     sha256 = hashlib.sha256("".join(texts.values()).encode()).hexdigest()
-    parts = _keep_texts(cache_folder() / "corpora" / f"{name}-{sha256[:12]}", texts)
+    parts = keep_texts(cache_folder() / "corpora" / f"{name}-{sha256[:12]}", texts)
     sizes = " / ".join(format(size, ",") for size in module.DEFAULT_LINES.values())
     return Built(parts, f"generated, seed {module.DEFAULT_SEED}, {sizes} lines, sha256 {sha256}")
 
 
-def _keep_texts(folder: Path, texts: dict[str, str]) -> dict[str, Path]:
+def keep_texts(folder: Path, texts: dict[str, str], suffix: str = ".txt") -> dict[str, Path]:
     """Write these texts to the folder if they are not there, one file a part."""
-    parts = {part: folder / f"{part}.txt" for part in texts}
+    parts = {part: folder / f"{part}{suffix}" for part in texts}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for part, path in parts.items():

@@ -19,19 +19,20 @@ def read_lines(
     return lines_of(read_chunks(path, encoding=encoding, advance=advance))
 
 
-def lines_of(chunks: Iterable[str]) -> Iterator[str]:
-    """The lines of a text that comes in pieces.
+def lines_of(chunks: Iterable[str], *, ends: bool = False) -> Iterator[str]:
+    """The lines of a text that comes in pieces; with `ends` each has its newline, if it had one.
 
     >>> list(lines_of(["so lo", "ng\\nand", " thanks"]))
     ['so long', 'and thanks']
     """
+    end = "\n" if ends else ""
     unfinished: list[str] = []  # a list, so that a line of many chunks is joined only once
     for chunk in chunks:
         first, *others = chunk.split("\n")
         unfinished.append(first)
         if others:
-            yield "".join(unfinished)
-            yield from others[:-1]
+            yield "".join(unfinished) + end
+            yield from (line + end for line in others[:-1]) if ends else others[:-1]
             unfinished = [others[-1]]
     if last := "".join(unfinished):
         yield last

@@ -23,7 +23,6 @@ from thereafter.text.chunks import WORD_TAIL, recut
 from thereafter.text.pretokenised_habits import Habits
 from thereafter.text.pretokenised_restoring import restore
 from thereafter.text.pretokenised_words import CLITICS, Splitter, ends_sentence
-from thereafter.text.sources import Source, Texts
 
 SAMPLE = 1 << 16
 """The characters by which a text is taken to be in the form already."""
@@ -159,20 +158,3 @@ class WritingStyle(Habits):
     def _without(self) -> str:
         absent = [mark for mark in '.,;:!?"()' if mark not in self.marks and not (mark == '"' and self.quotes)]
         return "no marks" if len(absent) > 7 else f"without {' '.join(absent)}, other marks apart by spaces"
-
-
-def in_style(texts: Texts, source: Source, style: WritingStyle | None) -> Source:
-    """A source of these texts, rewritten into a style where it is not in it yet; named corpora stay as they are."""
-    if style is None or texts.corpus is not None:
-        return replace(source, rewriting=None)
-    beginning = ""
-    for chunk in replace(source, rewriting=None).chunks():
-        beginning += chunk
-        if len(beginning) > SAMPLE:
-            break
-    return replace(source, rewriting=style if style.applies(beginning) else None)
-
-
-def texts_in_style(texts: Texts, style: WritingStyle | None) -> Texts:
-    """Texts with every part in a style: see `in_style`."""
-    return replace(texts, parts={name: in_style(texts, part, style) for name, part in texts.parts.items()})

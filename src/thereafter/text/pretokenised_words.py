@@ -14,21 +14,21 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from thereafter.text import abbreviations
+from thereafter.text.abbreviations import forms_of
 from thereafter.text.pretokenised_habits import ENGLISH, Habits
 
-_BEFORE_NAMES = frozenset(
-    "mr mrs ms messrs dr st prof gen col lt sgt capt cmdr adm maj rev hon sen rep gov pres supt mt ft vs v".split()  # noqa: SIM905
-)
+_BEFORE_NAMES = abbreviations.TITLES | forms_of("mt ft vs v")
 """Abbreviations that something follows: their point never ends a sentence."""
-_IN_SMALL = frozenset({"etc", "al", "cf", "vs", "approx", "inc", "corp", "ltd", "eds"})
-_CAPITAL = frozenset(
-    """
-    inc corp co ltd bros jr sr est dept univ assn ave blvd rd jan feb mar apr jun jul aug sept sep oct nov dec
-    mon tue wed thu fri calif mass conn mich wash fla ill pa va cos fig figs op nos vol ed trans
-    """.split()  # noqa: SIM905
+_IN_SMALL = forms_of("etc al cf vs approx inc corp ltd eds")
+_CAPITAL = (
+    abbreviations.COMPANIES
+    | abbreviations.PLACES
+    | abbreviations.CALENDAR
+    | forms_of("sr est assn rd calif mass conn mich wash fla ill pa va cos fig figs op nos vol ed trans")
 )
 """Abbreviations in capitals only: `he was ill.` ends a sentence, `Springfield, Ill.,` does not."""
-_BEFORE_NUMBERS = frozenset({"no", "nos", "op", "fig", "vol", "p", "pp", "art", "sec", "ch", "nr"})
+_BEFORE_NUMBERS = abbreviations.NUMBERED | {"op"}
 _SHORTENED = frozenset({"'em", "'tis", "'twas", "'cause", "'til", "'till", "'bout", "'n", "n"})
 CLITICS = frozenset({"n't", "'t", "'s", "'re", "'ve", "'ll", "'d", "'m"})
 """What stands after its word as a word of its own."""

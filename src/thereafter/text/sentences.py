@@ -20,26 +20,22 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from thereafter.text import abbreviations
+from thereafter.text.abbreviations import forms_of
 
-def _forms(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
-
-
-TITLES = _forms(
-    "mr mrs ms mx dr prof rev fr st ste sr sra mme mlle mgr messrs hon capt cpt col gen lt maj sgt cpl adm cmdr gov "
-    "sen rep pres supt insp esqr vs cf e.g i.e eg viz al ca approx hrsg z.b d.h bzw ibid op n.b"
-)
+_FOLLOWED = abbreviations.TITLES | forms_of("sr vs cf e.g i.e eg viz al ca approx hrsg z.b d.h bzw ibid op n.b")
 """Abbreviations that something always follows."""
-NUMBERED = _forms("no nos nr p pp vol vols fig figs ch chap sec art par ver v bk ed eq tab pl col l ll")
+_NUMBERED = abbreviations.NUMBERED | forms_of("vols figs chap par ver v bk ed eq tab pl col l ll")
 """Abbreviations before a number; before anything else their point ends the sentence."""
-AMBIGUOUS = _forms(
-    "etc inc ltd co corp bros jr esq a.m p.m b.c a.d b.c.e u.s u.k u.s.a u.n e.u d.c ph.d m.d b.a m.a r.i.p "
-    "ave blvd dept univ"
+_AMBIGUOUS = (
+    abbreviations.COMPANIES
+    | abbreviations.PLACES
+    | forms_of("etc esq a.m p.m b.c a.d b.c.e u.s u.k u.s.a u.n e.u d.c ph.d m.d b.a m.a r.i.p")
 )
 """Abbreviations that may be the last word of a sentence."""
-CALENDAR = _forms("Jan Feb Mar Apr Jun Jul Aug Sept Sep Oct Nov Dec Mon Tue Tues Wed Thu Thurs Fri Sat Sun Mt")
+_CALENDAR = frozenset(map(str.capitalize, abbreviations.CALENDAR)) | forms_of("Tues Thurs Sat Sun Mt")
 """The same, where only a capital tells them from words."""
-STARTERS = _forms(
+STARTERS = forms_of(
     "the a an he she it we they you i this that these those there here what when where who why how but and or so if in "
     "on at for from with by as then now after before while my his her its our their your one no not yes some all "
     "however nor yet perhaps even"
@@ -61,7 +57,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _BEFORE = re.compile(r"[^\s\"'“”‘’«»()\[\]{}_*—–]*\Z")
 _SPEAKER = re.compile(rf"(?:(?:Mrs?|Miss|Ms|Dr|Sir|Lady|Lord|St)\.? )?[^\W\d_]+\s+(?:{_SPEECH})\b")
 _LONGEST = 24  # characters of an abbreviation
-_VOLUMES = _forms("vol vols bk ch chap")  # before these "I" is a number too
+_VOLUMES = forms_of("vol vols bk ch chap")  # before these "I" is a number too
 _ROMAN = re.compile(r"[IVXLCDM]+\b")
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 
@@ -166,9 +162,9 @@ def _abbreviates(text: str, begin: int, point: int, follower: str, following: st
     word = "" if before is None else before[0]
     lower = word.lower().rstrip(".")
     first = point - len(word) == begin  # the sentence has nothing before it
-    if lower in TITLES:
+    if lower in _FOLLOWED:
         return lower not in ("st", "fr", "col") or follower.isupper()
-    if lower in NUMBERED:
+    if lower in _NUMBERED:
         roman = _ROMAN.match(text, text.find(follower, point))
         if follower.isdigit() or (roman is not None and (following[:2] not in ("i", "i'", "i’") or lower in _VOLUMES)):
             return True
@@ -176,6 +172,6 @@ def _abbreviates(text: str, begin: int, point: int, follower: str, following: st
         return True  # the number of a list
     if len(word) == 1 and word.isupper() and follower.isupper():
         return following not in STARTERS  # an initial, unless it is "I" or "plan B"
-    if lower in AMBIGUOUS or word in CALENDAR or ("." in lower and all(len(part) == 1 for part in lower.split("."))):
+    if lower in _AMBIGUOUS or word in _CALENDAR or ("." in lower and all(len(part) == 1 for part in lower.split("."))):
         return following not in STARTERS and not (lower == "etc" and follower.isupper())
     return False

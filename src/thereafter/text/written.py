@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from thereafter.text.conll import TaggedSentence
+from thereafter.text.lines import lines_of
 from thereafter.text.pretokenised_habits import ENGLISH, Habits
 from thereafter.text.pretokenised_words import CLITICS, Splitter, is_abbreviation
 from thereafter.text.sentences import find_sentences
@@ -65,7 +66,7 @@ def split_text(
     [('The', 'wretch', ',', 'he', 'said', ',', 'fled', '.'), ('So', 'what', '?')]
     """
     if pretokenised:
-        for line in _lines(chunks):
+        for line in lines_of(chunks):
             if words := tuple(line.split()):
                 yield WrittenSentence(words, (), joined=(False,) * len(words))
         return
@@ -104,11 +105,3 @@ def is_set_off(runs: Sequence[str]) -> bool:
         return False
     last = runs[-1]
     return len(last) < 2 or last[-1] != "." or not last[-2].isalnum() or is_abbreviation(last)
-
-
-def _lines(chunks: Iterable[str]) -> Iterator[str]:
-    rest = ""
-    for chunk in chunks:
-        *whole, rest = (rest + chunk).split("\n")
-        yield from whole
-    yield rest

@@ -10,6 +10,8 @@ from typing import Self
 from thereafter.config import Table
 from thereafter.training.settings import TrainingSettings
 
+_TIMED = 1.0  # seconds after which a speed says something
+
 
 @dataclass
 class Counters:
@@ -86,9 +88,9 @@ class Counters:
         """The mean loss since the last line of the log; None where no step was taken since."""
         return self.nats / self.tokens if self.tokens else None
 
-    def speed(self) -> float:
-        """Targets a second."""
-        return self.seen / max(1e-9, self.elapsed())
+    def speed(self) -> float | None:
+        """Targets a second; None in the first second of this process, whose first step was not timed."""
+        return self.seen / self.elapsed() if time.monotonic() - self._began >= _TIMED else None
 
     def as_dict(self) -> Table:
         """All numbers as they are now."""

@@ -65,11 +65,12 @@ def fit(
     training: TrainingSettings,
     place: Destination,
     last_line: Callable[[M, Loop[B]], Table],
+    finish: Callable[[M], None] | None = None,
 ) -> M:
     """Train; returns the network with the best weights, in evaluation mode.
 
     `begin(device)` builds the network, with the training's own random numbers; `last_line` are the figures that the log
-    ends with.
+    ends with. `finish` is given the network with its best weights, and may change them once more.
     """
     device, writer, snapshot = torch.device(training.device), place.writer, place.snapshot
     best: dict[str, torch.Tensor] = {}
@@ -110,6 +111,12 @@ def fit(
             if writer is not None:
                 writer.stopped(loop.rescue())
             raise
+        if finish is not None:
+            if not best and writer is not None:
+                best = writer.read_weights()
+            load_weights(module, best)
+            finish(module.eval())
+            keep()
         place.journal.write({"event": "trained", **last_line(module, loop)})
         if writer is not None:
             writer.finish(place.journal)

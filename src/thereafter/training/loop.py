@@ -387,7 +387,9 @@ class Loop(Generic[B]):
         logged = (line["loss"] for line in reversed(self.journal.lines) if line.get("event") == "step")
         mean = at.mean()
         loss = next(logged, math.nan) if mean is None else mean
-        parts = [f"loss {loss:.3f}", describe(loss), f"{at.speed():,.0f} {self.learner.unit}/s", f"rate {at.rate:.2g}"]
+        speed = at.speed()
+        pace = f"{'?' if speed is None else f'{speed:,.0f}'} {self.learner.unit}/s"
+        parts = [f"loss {loss:.3f}", describe(loss), pace, f"rate {at.rate:.2g}"]
         parts.append(f"clipped {100 * at.clipped / max(1, at.steps):.0f} %")
         if at.best < math.inf:
             parts.append(f"validation {describe(at.best) or f'loss {at.best:.3f}'}")

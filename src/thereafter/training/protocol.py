@@ -22,11 +22,10 @@ from thereafter.runs.writer import RunWriter
 from thereafter.text import scripts
 from thereafter.text.batches import IdArray
 from thereafter.text.encoded import encode_source, fit_source
-from thereafter.text.pretokenised import texts_in_style
-from thereafter.text.pretokenised_finding import find_style, style_of_run
 from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.text.writing import describe_writing, describe_writing_of_run, texts_in_style, writing_of_run
 from thereafter.training import roles, starting
 from thereafter.training.kinds import MODELS, About, ModelKind, Trained, TrainingJob
 from thereafter.training.options import Sorted, TextSettings
@@ -48,7 +47,8 @@ def find_texts(source: AnySource | None, text: str | None, settings: TextSetting
         return Texts.of_text(text, lower=settings.lower, letters_only=settings.letters_only)
     if source is None or text is not None:
         got = "both" if text is not None else "neither"
-        raise SourceError(f"got {got} of a source and text=; expected one: a path or a corpus name, or text='...'")
+        one = "a path or a corpus name, or"
+        raise SourceError(f"got {got} of a source and a text; expected one", f"{one} text='...'", f"{one} --text '...'")
     texts = resolve(
         source,
         encoding=settings.encoding,
@@ -57,6 +57,10 @@ def find_texts(source: AnySource | None, text: str | None, settings: TextSetting
         part=part,
         forming=settings.forming,
     )
+    task = {"series": "forecast", "labelled-series": "classify"}.get(texts.kind)
+    if task is not None:
+        numbers = f"{texts.name} holds series of numbers, not running text; try the task that reads them"
+        raise SourceError(numbers, f"task={task!r}", f"--task {task}")
     if texts.kind != "text":
         named = ", ".join(f"{texts.name}:{name}" for name in texts.parts)
         raise SourceError(f"{texts.name} holds {texts.kind} lines, not running text; name one of its files: {named}")
@@ -112,8 +116,8 @@ def train(
     kind: ModelKind = MODELS.load(model)
     training = toml.build(TrainingSettings, options.training, "training")
     if start is not None:
-        style = style_of_run(start.trained.config, start.trained.tokenizer)
-        texts, valid = texts_in_style(texts, style), None if valid is None else texts_in_style(valid, style)
+        writing = writing_of_run(start.trained.config, start.trained.tokenizer)
+        texts, valid = texts_in_style(texts, writing), None if valid is None else texts_in_style(valid, writing)
     parts, notes = hold_out(texts, valid, split, needed=kind.trained_in_steps)
     source = part_of(parts, "train")
     notes = form_notes(source) + notes
@@ -128,7 +132,7 @@ def train(
     if start is not None:
         notes += [f"going on with the weights of {start.folder}"]
         if source.rewriting is not None:
-            notes += [f"rewritten as the text of {start.folder}: {style}"]
+            notes += [f"rewritten as the text of {start.folder}: {writing}"]
         notes += starting.unknown_note(tokenizer, [ids, validation], start.folder)
     if text.tokens is None:
         notes += _script_note(tokenizer)
@@ -137,7 +141,7 @@ def train(
         "format": FORMAT,
         "model": model,
         "source": describe_source(texts, source) | roles.describe_training(source),
-        "text": asdict(text) | {"tokens": tokenizer.name, "context": context, "style": _style(source, start)},
+        "text": asdict(text) | {"tokens": tokenizer.name, "context": context} | _writing(source, start),
         model: toml.as_table(settings),
         **({} if start is None else {starting.TABLE: start.describe()}),
     }
@@ -179,11 +183,11 @@ def run(kind: ModelKind, job: TrainingJob, config: Table, texts: Texts) -> Train
     return Trained(model, job.tokenizer, config, job.journal.lines, texts)
 
 
-def _style(source: Source, start: Start | None) -> Table:
-    """How the training text was written, as a plain table; empty for text as people write it."""
-    begun = None if start is None else start.trained
-    style = find_style(source.chunks()) if begun is None else style_of_run(begun.config, begun.tokenizer)
-    return {} if style is None else style.to_table()
+def _writing(source: Source, start: Start | None) -> Table:
+    """How the training text was written, as tables; of a run that is gone on with they are its own."""
+    if start is None:
+        return describe_writing(source)
+    return describe_writing_of_run(start.trained.config, start.trained.tokenizer)
 
 
 def _first_line(figures: Table) -> Table:

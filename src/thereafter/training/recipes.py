@@ -36,7 +36,7 @@ _WRITTEN_BY_A_RUN = (
     *_HASHES,
 )
 
-_STYLE = ("text", "style")
+_STYLE = (("text", "style"), ("text", "typography"))
 """How the text of a run was written, which is found anew in whatever text the recipe is for."""
 
 
@@ -81,7 +81,7 @@ def read_recipe(path: Path) -> Recipe:
     for table, values in tables.items():
         if table not in known:
             raise FormatError(f"{path}: a recipe for {made!r} has no {table!r}; {nearest(table, ['source', *known])}")
-        own = {name: value for name, value in _table(path, table, values).items() if (table, name) != _STYLE}
+        own = {name: value for name, value in _table(path, table, values).items() if (table, name) not in _STYLE}
         recipe.options |= {f"{table}.{name}": value for name, value in own.items()}
     return recipe
 

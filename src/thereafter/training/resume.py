@@ -18,9 +18,9 @@ from thereafter.runs.folder import TOKENIZER, is_file
 from thereafter.runs.resuming import Unfinished
 from thereafter.text.encoded import encode_source
 from thereafter.text.form import Forming
-from thereafter.text.pretokenised import WritingStyle, texts_in_style
 from thereafter.text.sources import Source, Texts
 from thereafter.text.tokenizers import load_tokenizer
+from thereafter.text.writing import stored_writing, texts_in_style
 from thereafter.training import protocol, starting, store
 from thereafter.training.counters import COUNTED
 from thereafter.training.kinds import MODELS, Trained, TrainingJob
@@ -64,8 +64,8 @@ def find_again(config: Table, folder: Path) -> Texts:
         column, forming = about.get("valid_column"), settings.forming if about.get("valid_formed") else None
         valid = _texts(str(about["valid_source"]), about.get("valid_files"), settings, forming, folder, column)
     if starting.TABLE in config:  # as the text of the run that it began with is written
-        style = WritingStyle.from_table(how["style"]) if how.get("style") else None
-        texts, valid = texts_in_style(texts, style), None if valid is None else texts_in_style(valid, style)
+        writing = stored_writing(config)
+        texts, valid = texts_in_style(texts, writing), None if valid is None else texts_in_style(valid, writing)
     parts, _ = protocol.hold_out(texts, valid, about.get("split"), needed=True)
     for part, key in (("train", "sha256"), ("valid", "valid_sha256")):
         source = protocol.part_of(parts, part)

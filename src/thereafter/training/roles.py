@@ -7,10 +7,12 @@ what is read of them, so that a copy, a compressed file or the same text given a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from thereafter import progress
 from thereafter.config import Table
-from thereafter.text.sources import Source
+from thereafter.text.sources import Source, Texts
+from thereafter.text.writing import WritingForm, in_style
 from thereafter.training.kinds import Trained
 from thereafter.training.split import SourceSlice
 
@@ -64,6 +66,13 @@ def caveat(trained: Trained, scored: Source, tune: Source | None = None) -> str:
     if tune is not None and tune.text_hash() == text:
         chosen.append("the settings of the switches")
     return f"validation score, not a test: {', '.join(chosen)} were chosen by this very text" if chosen else ""
+
+
+def in_own_form(trained: Trained, texts: Texts, source: Source, writing: WritingForm | None) -> Source:
+    """A source of these texts, written as the training text is; that text itself, a few other marks and all, stays."""
+    rewritten = in_style(texts, source, writing)
+    plain = replace(rewritten, rewriting=None)
+    return plain if rewritten.rewriting is not None and caveat(trained, plain) else rewritten
 
 
 def mixtures(trained: Trained) -> Iterator[Table]:

@@ -2,6 +2,7 @@
 
 from thereafter.cli.inspect import (
     agreement,
+    ahead,
     describe,
     dynamics,
     gradients,
@@ -13,4 +14,16 @@ from thereafter.cli.inspect import (
     units,
 )
 
-__all__ = ["agreement", "describe", "dynamics", "gradients", "jacobians", "memory", "pairs", "probe", "trace", "units"]
+__all__ = [
+    "agreement",
+    "ahead",
+    "describe",
+    "dynamics",
+    "gradients",
+    "jacobians",
+    "memory",
+    "pairs",
+    "probe",
+    "trace",
+    "units",
+]

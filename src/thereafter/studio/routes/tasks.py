@@ -136,7 +136,7 @@ async def classify(asked: SentenceAsked, visitor: TheVisitor) -> Response:
 def _tasks(studio: Studio) -> TasksAnswer:
     from thereafter.ready import tasks as ready_tasks
 
-    names: tuple[TaskName, ...] = ("translate", "tag", "classify")
+    names: tuple[TaskName, ...] = ("translate", "tag", "classify", "forecast")
     missing = [name for name in names if ready_tasks.missing(studio.making.folder, name)]
     return TasksAnswer(models=studio.tasks.cards(), making=studio.making.answer(), missing=missing)
 

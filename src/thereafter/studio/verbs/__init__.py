@@ -8,6 +8,7 @@
 - `surprisal`: what each word of a text cost several models
 - `units`: which units follow a property of the text
 - `tasks`: translations, tags, labels
+- `series`, `forecasting`: series of numbers, what forecasters expect of them
 - `comparison`, `curves`: models beside each other, and how their training went
 - `numbers`: arrays as plain lists
 """

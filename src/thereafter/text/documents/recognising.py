@@ -27,7 +27,7 @@ _HTML_HEAD = re.compile(
 )
 # what is refused: first bytes, what it is, the way out
 _REFUSED = (
-    (b"%PDF-", "a PDF file, which has places of letters instead of running text", "pdftotext {stem}.pdf {stem}.txt"),
+    (b"%PDF-", "a PDF file, which has places of letters instead of running text", "pdftotext {name} {text}"),
     (b"{\\rtf", "a file in Rich Text Format", "soffice --headless --convert-to docx {name}"),
     (
         b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
@@ -75,7 +75,8 @@ def _refuse(path: Path, head: bytes) -> None:
     for magic, what, way in _REFUSED:
         at = 60 if magic == b"BOOKMOBI" else 0
         if head[at : at + len(magic)] == magic:
-            command = way.format(name=path.name, stem=path.stem)
+            text = f"{path.stem}.txt" if path.suffix.lower() != ".txt" else f"{path.stem}-text.txt"
+            command = way.format(name=path.name, stem=path.stem, text=text)
             raise SourceError(
                 f"{path} is {what}; expected text, HTML, Markdown, EPUB, .docx or subtitles; try: {command}"
             )

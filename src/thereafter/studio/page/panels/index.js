@@ -16,6 +16,7 @@ import { panel as bottleneck } from "./bottleneck.js";
 import { panel as attention } from "./attention.js";
 import { panel as tagging } from "./tagging.js";
 import { panel as sentiment } from "./sentiment.js";
+import { panel as forecast } from "./forecast.js";
 import { panel as train } from "./train.js";
 
 export const PANELS = [
@@ -34,5 +35,6 @@ export const PANELS = [
   attention,
   tagging,
   sentiment,
+  forecast,
   train,
 ];

@@ -1,0 +1,68 @@
+"""Many steps into one vector: the last features, their mean, their maximum, or a learned weighting.
+
+    last         forward features at the end of the row, backward ones at its beginning
+    mean, max    over the steps inside the row
+    attention    sum_t a_t h_t,  a_t = softmax_t(u . tanh(A h_t + b))                              (Yang et al. 2016)
+    concat       [last, max, mean]                                                        (Howard and Ruder 2018)
+
+Shapes: B rows, T steps, H features.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+POOLINGS = ("last", "mean", "max", "attention", "concat")
+
+
+class Pooling(nn.Module):
+    """h_BTH and the lengths of the rows in, one vector [B, size] and the share of every step in it [B, T] out.
+
+    `forward_size`: how many of the features run forward; the rest run backward.
+    """
+
+    def __init__(self, kind: str, features: int, forward_size: int) -> None:
+        super().__init__()
+        self.kind, self.forward_size = kind, forward_size
+        self.size = 3 * features if kind == "concat" else features
+        self.attention = nn.Linear(features, features) if kind == "attention" else None
+        self.attended = nn.Linear(features, 1, bias=False) if kind == "attention" else None
+
+    def forward(self, h_BTH: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
+        lengths_B = lengths_B.to(h_BTH.device)
+        inside_BT = torch.arange(h_BTH.shape[1], device=h_BTH.device) < lengths_B[:, None]
+        if self.kind == "concat":
+            parts = (self._last(h_BTH, lengths_B), _maximum(h_BTH, inside_BT), self._weighted(h_BTH, inside_BT))
+            vectors, shares = zip(*parts, strict=True)
+            return torch.cat(vectors, 1), torch.stack(shares).mean(0)
+        if self.kind == "last":
+            return self._last(h_BTH, lengths_B)
+        return _maximum(h_BTH, inside_BT) if self.kind == "max" else self._weighted(h_BTH, inside_BT)
+
+    def _weighted(self, h_BTH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
+        """The sum over the steps by their weights, which are equal unless they are learned."""
+        if self.attention is not None and self.attended is not None:
+            score_BT = self.attended(torch.tanh(self.attention(h_BTH))).squeeze(-1)
+            share_BT = score_BT.masked_fill(~inside_BT, -torch.inf).softmax(-1)
+        else:
+            share_BT = inside_BT.to(h_BTH.dtype) / inside_BT.sum(1, keepdim=True)
+        return (share_BT[..., None] * h_BTH).sum(1), share_BT
+
+    def _last(self, h_BTH: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
+        rows_B = torch.arange(len(h_BTH), device=h_BTH.device)
+        size, both = h_BTH.shape[2], h_BTH.shape[2] > self.forward_size
+        v_BH = h_BTH[rows_B, lengths_B - 1, : self.forward_size]
+        share_BT = torch.zeros_like(h_BTH[..., 0])
+        share_BT[rows_B, lengths_B - 1] = self.forward_size / size
+        if both:
+            v_BH = torch.cat((v_BH, h_BTH[:, 0, self.forward_size :]), 1)
+            share_BT[:, 0] = share_BT[:, 0] + (1 - self.forward_size / size)
+        return v_BH, share_BT
+
+
+def _maximum(h_BTH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
+    """The maximum of each feature over a row, and the share of the features that come from each step."""
+    v_BH, place_BH = h_BTH.masked_fill(~inside_BT[..., None], -torch.inf).max(1)
+    given_BT = torch.zeros_like(h_BTH[..., 0]).scatter_add_(1, place_BH, torch.ones_like(v_BH))
+    return v_BH, given_BT / v_BH.shape[1]

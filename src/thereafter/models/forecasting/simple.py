@@ -1,0 +1,73 @@
+"""Forecasters without weights of their own: what every other one has to beat.
+
+    naive            y_{t+h} = y_t
+    seasonal naive   y_{t+h} = y_{t+h-s}, s the season
+    drift            y_{t+h} = y_t + h (y_t - y_1) / (t - 1), over the window
+
+Their spread is that of their errors on the training windows, step by step.
+
+Shapes: B windows, L rows, H steps, D targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from thereafter.layers.distributions import Distribution, Normal
+from thereafter.models.forecasting.batch import WindowBatch
+from thereafter.models.forecasting.forecaster import Batches, Forecaster, WindowFacts
+from thereafter.models.forecasting.settings import ForecastSettings
+
+_LEAST = 1e-4  # of the series' deviation: the spread of a forecast that was never wrong
+
+
+class Simple(Forecaster):
+    """One of `settings.SIMPLE`; `spread_HD` is the standard deviation of its errors."""
+
+    spread_HD: Tensor
+
+    def __init__(self, settings: ForecastSettings, facts: WindowFacts) -> None:
+        super().__init__(facts)
+        self.kind = settings.model
+        self.register_buffer("spread_HD", torch.ones(facts.horizon, facts.targets))
+
+    def expect(self, batch: WindowBatch) -> Distribution:
+        mean_BHD = self._mean(batch)
+        return Normal(mean_BHD, self.spread_HD[: batch.horizon].expand_as(mean_BHD))
+
+    def costs(self, batch: WindowBatch) -> Tensor:
+        return -self.expect(batch).log_prob(batch.answers()[0])
+
+    @torch.no_grad()
+    def solve(self, batches: Batches, series: Sequence[Tensor]) -> None:
+        squares_HD, count_HD = torch.zeros_like(self.spread_HD), torch.zeros_like(self.spread_HD)
+        for batch in batches():
+            future_BHD, seen_BHD = batch.answers()
+            squares_HD += ((future_BHD - self._mean(batch)) * seen_BHD).square().sum(0)
+            count_HD += seen_BHD.sum(0)
+        self.spread_HD.copy_((squares_HD / count_HD.clamp_min(1)).sqrt().clamp_min(_LEAST))
+
+    def _mean(self, batch: WindowBatch) -> Tensor:
+        last_BD, steps = batch.last(), batch.horizon
+        last_BHD = last_BD[:, None].expand(-1, steps, -1)
+        if self.kind == "naive":
+            return last_BHD
+        rows = batch.past_BLD.shape[1]
+        if self.kind == "seasonal-naive":
+            season = min(self.facts.season, rows)
+            at_H = rows - season + torch.arange(steps, device=last_BD.device) % season
+            return torch.where(batch.seen_BLD[:, at_H], batch.past_BLD[:, at_H], last_BHD)
+        places_L = torch.arange(rows, device=last_BD.device)[:, None]
+        first_BD = torch.where(batch.seen_BLD, places_L, rows - 1).amin(1)
+        end_BD = torch.where(batch.seen_BLD, places_L, 0).amax(1)
+        begin_BD = batch.past_BLD.gather(1, first_BD[:, None])[:, 0]
+        slope_BD = (last_BD - begin_BD) / (end_BD - first_BD).clamp_min(1)
+        ahead_H = torch.arange(1, steps + 1, device=last_BD.device)
+        return last_BHD + ahead_H[:, None] * slope_BD[:, None]
+
+    @property
+    def device(self) -> torch.device:
+        return self.spread_HD.device

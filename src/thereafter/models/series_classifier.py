@@ -1,0 +1,190 @@
+"""One label for a whole series of numbers: read by recurrent layers or by convolutions, and pooled into one vector.
+
+    x_t = [z_t, seen_t]                    scaled values, 0 where one is missing, and which of them are seen
+    h_t = [forward, backward](x)_t         or  h = relu(norm(convolutions of widths 3, 7, 15 over x)), layer by layer
+    v   = pooled over t (`layers/pooling.py`)
+    p(label | series) = softmax(W v + b)
+
+`seen` is read only where the training series have gaps. `evidence` says which steps support a label: the gradient of
+its score in the values of each step, times these (Simonyan, Vedaldi and Zisserman 2014).
+
+Shapes: B rows, T steps, C channels, I numbers of a step, H features, K labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from thereafter.errors import OptionError
+from thereafter.layers.pooling import POOLINGS, Pooling
+from thereafter.layers.recurrent import Recurrent
+from thereafter.models.forecasting.settings import cells
+from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.models.task_net import TaskNet
+
+CONVOLUTION = "conv"
+_WIDTHS = (3, 7, 15)
+
+
+def encoders() -> tuple[str, ...]:
+    """What can read a series."""
+    return (*cells(), CONVOLUTION)
+
+
+@dataclass(frozen=True)
+class SeriesClassifierSettings:
+    """`encoder`: a recurrent kind such as "gru", or "conv"; `hidden` units a direction (a width of the convolutions),
+    `layers`; `bidirectional`: recurrent layers read in both directions. `pooling`: "last", "mean", "max",
+    "attention" or "concat". `dropout`: between layers and on the pooled vector.
+
+    Columns of a table, where they are not recognised: `label`, `series`, `time`; `channels`, with commas between."""
+
+    encoder: str = "gru"
+    hidden: int = 64
+    layers: int = 1
+    bidirectional: bool = True
+    pooling: str = "max"
+    dropout: float = 0.2
+    label: str = ""
+    series: str = ""
+    time: str = ""
+    channels: str = ""
+
+    def __post_init__(self) -> None:
+        check_choice("encoder", self.encoder, encoders())
+        check_choice("pooling", self.pooling, POOLINGS)
+        check_size("hidden", self.hidden)
+        check_size("layers", self.layers)
+        check_share("dropout", self.dropout)
+        if self.encoder == CONVOLUTION and self.pooling == "last":
+            raise OptionError(
+                f"pooling is 'last' and encoder is {CONVOLUTION!r}, whose last features see only the last steps; "
+                "expected mean, max or attention; try pooling=max"
+            )
+
+
+@dataclass(frozen=True)
+class SeriesBatch:
+    """Rows of steps, scaled; values that are missing are 0 and False in `seen`. `labels_B` is None where asked for."""
+
+    values_BTC: Tensor
+    seen_BTC: Tensor
+    lengths_B: Tensor
+    labels_B: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.values_BTC)
+
+    def to(self, device: torch.device) -> SeriesBatch:
+        """The same on another device; lengths stay where the host can read them."""
+        labels_B = None if self.labels_B is None else self.labels_B.to(device)
+        return replace(
+            self, values_BTC=self.values_BTC.to(device), seen_BTC=self.seen_BTC.to(device), labels_B=labels_B
+        )
+
+
+class SeriesClassifier(TaskNet[SeriesBatch]):
+    """See the module's equations."""
+
+    def __init__(self, settings: SeriesClassifierSettings, *, channels: int, labels: int, gaps: bool) -> None:
+        super().__init__()
+        if labels < 2:
+            raise OptionError(f"the classifier has {labels} label to choose from; expected at least 2")
+        self.settings, self.gaps = settings, gaps
+        inputs = 2 * channels if gaps else channels
+        if settings.encoder == CONVOLUTION:
+            self.reader: nn.Module = _StepConvolutions(settings, inputs)
+            width = forward = settings.hidden * len(_WIDTHS)
+        else:
+            self.reader = _recurrent(settings, inputs)
+            forward = settings.hidden
+            width = 2 * forward if settings.bidirectional else forward
+        self.pooling = Pooling(settings.pooling, width, forward)
+        self.head = nn.Linear(self.pooling.size, labels)
+
+    def nats(self, batch: SeriesBatch) -> Tensor:
+        if batch.labels_B is None:
+            raise OptionError("a batch without labels has no loss; expected labels")
+        return F.cross_entropy(self.scores(batch).float(), batch.labels_B, reduction="sum")
+
+    def scores(self, batch: SeriesBatch, values_BTC: Tensor | None = None) -> Tensor:
+        """The score of each label, [B, K]; `values_BTC`: the values, where the caller has others."""
+        return self.scores_with_weights(batch, values_BTC)[0]
+
+    def scores_with_weights(self, batch: SeriesBatch, values_BTC: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The scores [B, K], and the share of every step in the pooled vector, [B, T]."""
+        x_BTI = batch.values_BTC if values_BTC is None else values_BTC
+        if self.gaps:
+            x_BTI = torch.cat((x_BTI, batch.seen_BTC.to(x_BTI.dtype)), 2)
+        if isinstance(self.reader, Recurrent):
+            h_BTH, _ = self.reader(x_BTI, lengths=batch.lengths_B)
+        else:
+            inside_BT = torch.arange(x_BTI.shape[1], device=x_BTI.device) < batch.lengths_B.to(x_BTI.device)[:, None]
+            h_BTH = self.reader(x_BTI, inside_BT)
+        v_BH, weights_BT = self.pooling(h_BTH, batch.lengths_B)
+        z_BK: Tensor = self.head(F.dropout(v_BH, self.settings.dropout, self.training))
+        return z_BK, weights_BT
+
+    def decide(self, batch: SeriesBatch) -> Tensor:
+        """The probability of every label, [B, K]."""
+        return self.decide_with_weights(batch)[0]
+
+    def decide_with_weights(self, batch: SeriesBatch) -> tuple[Tensor, Tensor]:
+        """The probability of every label [B, K], and the share of every step in the pooled vector, [B, T]."""
+        with self.quietly():
+            z_BK, weights_BT = self.scores_with_weights(batch)
+            return z_BK.float().softmax(-1), weights_BT
+
+    def evidence(self, batch: SeriesBatch, labels_B: Tensor) -> Tensor:
+        """How much each step supports a label, [B, T]: the gradient of its score times the values."""
+        with self.evaluating(), torch.enable_grad():
+            x_BTC = batch.values_BTC.detach().clone().requires_grad_()
+            score = self.scores(batch, x_BTC).gather(1, labels_B[:, None]).sum()
+            (slope_BTC,) = torch.autograd.grad(score, x_BTC)
+        return (slope_BTC * x_BTC.detach()).sum(-1)
+
+
+class _StepConvolutions(nn.Module):
+    """Layers of convolutions of several widths side by side, [B, T, widths H]; nothing is read beyond a row's end."""
+
+    def __init__(self, settings: SeriesClassifierSettings, inputs: int) -> None:
+        super().__init__()
+        size, self.dropout = settings.hidden * len(_WIDTHS), settings.dropout
+        self.layers = nn.ModuleList(
+            nn.ModuleList(nn.Conv1d(size if layer else inputs, settings.hidden, width) for width in _WIDTHS)
+            for layer in range(settings.layers)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(size) for _ in range(settings.layers))
+
+    def forward(self, x_BTI: Tensor, inside_BT: Tensor) -> Tensor:
+        h_BTH = x_BTI
+        for number, (convolutions, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
+            if number:
+                h_BTH = F.dropout(h_BTH, self.dropout, self.training)
+            h_BHT = (h_BTH * inside_BT[..., None]).transpose(1, 2)
+            pieces = [
+                convolution(F.pad(h_BHT, ((width - 1) // 2, width // 2)))
+                for width, convolution in zip(_WIDTHS, _listed(convolutions), strict=True)
+            ]
+            h_BTH = torch.relu(norm(torch.cat(pieces, 1).transpose(1, 2)))
+        return h_BTH
+
+
+def _listed(modules: nn.Module) -> list[nn.Module]:
+    return list(modules.children())
+
+
+def _recurrent(settings: SeriesClassifierSettings, inputs: int) -> Recurrent:
+    return Recurrent(
+        cells()[settings.encoder],
+        inputs,
+        settings.hidden,
+        settings.layers,
+        batch_first=True,
+        bidirectional=settings.bidirectional,
+        dropout=settings.dropout if settings.layers > 1 else 0.0,
+    )

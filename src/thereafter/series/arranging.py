@@ -1,0 +1,207 @@
+"""Rows of a file as series: which row belongs to which series, in order of time, on a grid without gaps.
+
+Shapes: N rows of all series together, S series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import FormatError
+from thereafter.series.choosing import ChosenColumns
+from thereafter.series.columns import TableLayout
+from thereafter.series.gathering import GatheredRows
+from thereafter.series.spacing import Spacing, UnevenStep, spacing_of
+from thereafter.series.times import DAY, StampReading
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Row `row_N[n]` of the files is row n of the series, the rows bounds_S1[s] to bounds_S1[s + 1] of series s."""
+
+    names: tuple[str, ...]
+    row_N: NDArray[np.int64]
+    bounds_S1: NDArray[np.int64]
+    time_N: NDArray[np.int64]
+    spacing: Spacing
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gaps(self) -> int:
+        """The rows of the grid that are missing in the files."""
+        filled = np.diff(self.bounds_S1) > 0
+        return int((self.spacing.place_N[self.bounds_S1[1:][filled] - 1] + 1).sum()) - len(self.time_N)
+
+
+def arrange(gathered: GatheredRows, layout: TableLayout, columns: ChosenColumns) -> Arrangement:
+    """The series of the rows; FormatError where times are mixed, ambiguous, unsorted, repeated or uneven."""
+    _check_zones(gathered, layout, columns)
+    if not gathered.readings:
+        codes, names = _groups(gathered, by_label=columns.series is not None)
+        row, bounds = _by_series(codes, len(names))
+        time = np.arange(len(row)) - np.repeat(bounds[:-1], np.diff(bounds))
+        spacing = spacing_of(time, bounds, counted=True)
+        if isinstance(spacing, UnevenStep):
+            raise AssertionError("counted rows are one apart")
+        return Arrangement(names, row, bounds, time, spacing)
+    tries = [_arrange_by(reading, gathered, layout, columns) for reading in gathered.readings]
+    good = [one for one in tries if isinstance(one, Arrangement)]
+    if len(good) > 1 and (good[0].time_N == good[1].time_N).all():  # 01/01/2016, 01/01/2017
+        return replace(good[0], notes=())
+    good = [one for one in good if one.gaps == min(other.gaps for other in good)]
+    if len(good) > 1:
+        raise _ambiguous(gathered, layout, columns)
+    if good:
+        return good[0]
+    errors = [one for one in tries if isinstance(one, FormatError)]
+    raise errors[0]
+
+
+def _arrange_by(
+    reading: StampReading, gathered: GatheredRows, layout: TableLayout, columns: ChosenColumns
+) -> Arrangement | FormatError:
+    """The series by one reading of the times, or what is wrong with it."""
+    name = "" if columns.time is None else layout.names[columns.time]
+    if reading.bad >= 0:
+        return FormatError(
+            f"{gathered.place(reading.bad)} has a date in the column {name!r} that no calendar has, whether the day or "
+            "the month comes first; expected all dates in one order; try dates such as 2016-07-01"
+        )
+    notes = [f"in {name!r} the {reading.way.replace(' first', '')} comes first"] if reading.way else []
+    counted = gathered.form == "count"
+    arranged = _in_order(reading.time_N, gathered, by_label=columns.series is not None)
+    if isinstance(arranged, _Misplaced) and columns.perhaps_series is not None and gathered.code_N is not None:
+        by_label = _in_order(reading.time_N, gathered, by_label=True)
+        if not isinstance(by_label, _Misplaced) and 2 * len(by_label.names) <= gathered.rows:
+            notes.append(
+                f"times repeat: the column {layout.names[columns.perhaps_series]!r} names the series "
+                f"({len(by_label.names):,} of them)"
+            )
+            arranged = by_label
+    if isinstance(arranged, _Misplaced):
+        return _order_error(arranged, gathered, layout, columns)
+    spacing = spacing_of(arranged.time_N, arranged.bounds_S1, counted=counted)
+    if isinstance(spacing, UnevenStep):
+        return _uneven_error(spacing, gathered, arranged, counted=counted)
+    return Arrangement(arranged.names, arranged.row_N, arranged.bounds_S1, arranged.time_N, spacing, tuple(notes))
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    names: tuple[str, ...]
+    row_N: NDArray[np.int64]
+    bounds_S1: NDArray[np.int64]
+    time_N: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Misplaced:
+    """A row whose time does not come after that of the row before in its series."""
+
+    row: int
+    series: str
+    repeated: bool
+
+
+def _in_order(time_N: NDArray[np.int64], gathered: GatheredRows, *, by_label: bool) -> _Ordered | _Misplaced:
+    codes, names = _groups(gathered, by_label=by_label)
+    row, bounds = _by_series(codes, len(names))
+    times = time_N[row]
+    falls = np.flatnonzero(np.diff(times) <= 0) + 1
+    falls = falls[~np.isin(falls, bounds)]
+    if not len(falls):
+        return _Ordered(names, row, bounds, times)
+    fall = int(falls[0])
+    series = int(np.searchsorted(bounds, fall, side="right")) - 1
+    same = times[bounds[series] : fall] == times[fall]
+    return _Misplaced(int(row[fall]), names[series], bool(same.any()))
+
+
+def _groups(gathered: GatheredRows, *, by_label: bool) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The number of each row's series, by the column that names it or by its file, and the names."""
+    if by_label and gathered.code_N is not None:
+        return gathered.code_N, gathered.labels
+    counts = np.diff(gathered.begin_F1)
+    names = (gathered.name,) if len(counts) == 1 else _stems(gathered.paths)
+    return np.repeat(np.arange(len(counts)), counts), names
+
+
+def _by_series(code_N: NDArray[np.int64], series: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows series by series, in the order of the file, and where each series begins."""
+    counts = np.bincount(code_N, minlength=series)
+    row = np.arange(len(code_N)) if (np.diff(code_N) >= 0).all() else np.argsort(code_N, kind="stable")
+    return row, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _stems(paths: Sequence[Path]) -> tuple[str, ...]:
+    stems = [Path(path.name.removesuffix(".gz")).stem for path in paths]
+    return tuple(stems) if len(set(stems)) == len(stems) else tuple(map(str, paths))
+
+
+def _check_zones(gathered: GatheredRows, layout: TableLayout, columns: ChosenColumns) -> None:
+    if len(gathered.zones) < 2:
+        return
+    (zone, row), (other, other_row), *_ = sorted(gathered.zones.items(), key=lambda one: one[1])
+    raise FormatError(
+        f"the times of {layout.names[columns.time or 0]!r} are in several time zones: {gathered.place(row)} has "
+        f"{zone or 'none'} and {gathered.place(other_row)} has {other or 'none'}; expected the same in every row; try "
+        "writing all of them in UTC"
+    )
+
+
+def _ambiguous(gathered: GatheredRows, layout: TableLayout, columns: ChosenColumns) -> FormatError:
+    column = columns.time or 0
+    return FormatError(
+        f"the dates of {layout.names[column]!r}, such as {layout.sample[column][0].strip()!r}, may have the day or the "
+        f"month first: both make a regular series ({gathered.place(0)}); expected dates that leave no doubt; try "
+        "writing them as 2016-07-01"
+    )
+
+
+def _order_error(
+    misplaced: _Misplaced, gathered: GatheredRows, layout: TableLayout, columns: ChosenColumns
+) -> FormatError:
+    where, of_series = gathered.place(misplaced.row), ""
+    if columns.series is not None:
+        of_series = f" of the series {misplaced.series[:40]!r}"
+    if misplaced.repeated:
+        others = [name for k, name in enumerate(layout.names) if _may_name_series(layout, columns, k)]
+        way = "try leaving out one of the rows"
+        if columns.series is None and others:
+            way += f", or --series {others[0]} (series={others[0]!r}) if that column names several series"
+        return FormatError(f"{where} has a time{of_series} that an earlier row has; expected each time once; {way}")
+    way = "try sorting the table by time"
+    if columns.perhaps_series is not None:
+        name = layout.names[columns.perhaps_series]
+        way += f", or --series {name} (series={name!r}) if that column names several series"
+    return FormatError(f"{where} has a time{of_series} before that of the row above it; expected rising times; {way}")
+
+
+def _may_name_series(layout: TableLayout, columns: ChosenColumns, column: int) -> bool:
+    """Whether a column has the same few values again and again, and is nothing else."""
+    cells = layout.sample[column]
+    taken = {columns.time, *columns.targets, *columns.past, *columns.known}
+    return column not in taken and 1 < len(set(cells)) <= max(2, len(cells) // 2)
+
+
+def _uneven_error(step: UnevenStep, gathered: GatheredRows, arranged: _Ordered, *, counted: bool) -> FormatError:
+    where = gathered.place(int(arranged.row_N[step.row]))
+    got, usual = (f"{step.step:,}", f"{step.usual:,}") if counted else (_span(step.step), _span(step.usual))
+    return FormatError(
+        f"{where} comes {got} after the row before it, and most rows are {usual} apart; expected times at equal "
+        "distances, with some rows missing at most; try resampling the table (pandas: "
+        "df.resample('1h').mean()), or --time row (time='row'), which counts the rows"
+    )
+
+
+def _span(seconds: int) -> str:
+    """A length of time in its largest whole unit."""
+    for name, length in (("day", DAY), ("hour", 3600), ("minute", 60)):
+        if seconds % length == 0:
+            return f"{seconds // length:,} {name}{'' if seconds == length else 's'}"
+    return f"{seconds:,} second{'' if seconds == 1 else 's'}"

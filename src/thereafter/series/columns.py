@@ -1,0 +1,156 @@
+"""Tables as columns of cells: CSV by commas, semicolons, tabs or bars, plain or gzip, in blocks of rows.
+
+A table may be larger than memory: a block is all that is ever in it. The first rows say how the table is written.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import FormatError, SourceError
+from thereafter.series.cells import has_decimal_comma, is_missing, number_of
+from thereafter.series.times import is_stamp
+from thereafter.text.encodings import guess_encoding
+from thereafter.text.lines import place, read_lines
+
+_BLOCK = 20_000  # rows
+_SAMPLE = 1_000  # rows by which columns are recognised
+_SEPARATORS = "\t;,|"
+_LONGEST_LINE_LOOKED_AT = 1 << 16
+
+
+@dataclass(frozen=True)
+class CellBlock:
+    """Some rows of a table: their line numbers, and their cells by column."""
+
+    line_N: NDArray[np.int64]
+    columns: list[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """How a table is written, and its first rows by column."""
+
+    path: Path
+    separator: str
+    names: tuple[str, ...]
+    has_header: bool
+    decimal_comma: bool
+    encoding: str | None
+    sample: tuple[tuple[str, ...], ...]
+    first_line: int
+
+    @property
+    def width(self) -> int:
+        return len(self.names)
+
+
+def table_layout(path: Path, named: Sequence[str] = ()) -> TableLayout:
+    """Look at the first rows of a table; a first row that has one of the `named` columns is its header."""
+    encoding = guess_encoding(path)
+    separator = _separator(path, encoding)
+    lines, rows = next(_row_blocks(path, separator, encoding, _SAMPLE, None), ([], []))
+    if not rows:
+        raise SourceError(
+            f"{os.fspath(path)} has no rows; expected a table of times and numbers; is it the right file?"
+        )
+    _check_width(path, lines, rows, len(rows[0]))
+    comma = separator == ";" and any(has_decimal_comma(cell) for row in rows for cell in row)
+    first = [cell.strip() for cell in rows[0]]
+    header = not set(first).isdisjoint(named) or _is_header(rows, decimal_comma=comma)
+    names = first if header else [str(k + 1) for k in range(len(first))]
+    body = rows[1:] if header else rows
+    if not body:
+        raise SourceError(f"{os.fspath(path)} has a line of names and no rows; expected a table of times and numbers")
+    return TableLayout(path, separator, tuple(names), header, comma, encoding, tuple(zip(*body, strict=True)), lines[0])
+
+
+def table_blocks(layout: TableLayout, advance: Callable[[float], None] | None = None) -> Iterator[CellBlock]:
+    """The rows of a table without its header, block by block; every row has as many cells as the first."""
+    is_first = layout.has_header
+    for lines, rows in _row_blocks(layout.path, layout.separator, layout.encoding, _BLOCK, advance):
+        _check_width(layout.path, lines, rows, layout.width)
+        begin, is_first = (1 if is_first else 0), False
+        if len(rows) > begin:
+            yield CellBlock(np.array(lines[begin:], np.int64), list(zip(*rows[begin:], strict=True)))
+
+
+def _row_blocks(
+    path: Path, separator: str, encoding: str | None, size: int, advance: Callable[[float], None] | None
+) -> Iterator[tuple[list[int], list[list[str]]]]:
+    """Rows with their line numbers; rows without any content are left out."""
+    text = (line + "\n" for line in read_lines(path, encoding=encoding, advance=advance))
+    # strict: a quote that is never closed would otherwise swallow the rest of the file
+    reader = csv.reader(text, delimiter=separator, strict=True)
+    while True:
+        begin = reader.line_num + 1
+        try:
+            rows = list(islice(reader, size))
+        except csv.Error as fault:
+            raise FormatError(
+                f"{place(path, reader.line_num)} is not a row of a table ({fault}); expected cells between "
+                f'{_name(separator)}; try: close its quotes, or write "" for a quote inside a text'
+            ) from None
+        if not rows:
+            return
+        if reader.line_num - begin + 1 == len(rows):
+            lines = list(range(begin, begin + len(rows)))
+        else:  # line ends inside cells
+            lines = []
+            for row in rows:
+                lines.append(begin)
+                begin += 1 + sum(cell.count("\n") for cell in row)
+        if not all(map(any, rows)):
+            kept = [any(row) or row == [""] for row in rows]  # "" alone is the missing value of a single column
+            lines, rows = list(compress(lines, kept)), list(compress(rows, kept))
+        if rows:
+            yield lines, rows
+
+
+def _check_width(path: Path, lines: list[int], rows: list[list[str]], width: int) -> None:
+    if set(map(len, rows)) == {width}:
+        return
+    line, row = next((line, row) for line, row in zip(lines, rows, strict=True) if len(row) != width)
+    raise FormatError(
+        f"{place(path, line)} has {len(row)} cells and the first row has {width}; expected the same number in every "
+        "row; is there a separator inside a text, or a note below the table?"
+    )
+
+
+def _separator(path: Path, encoding: str | None) -> str:
+    """The first of tab, semicolon, comma and bar that stands in each of the first lines equally often, or at all."""
+    lines = [line for line in islice(read_lines(path, encoding=encoding), 50) if line.strip()]
+    if not lines or max(map(len, lines)) > _LONGEST_LINE_LOOKED_AT:
+        return "," if not lines or "," in lines[0] else "\t"
+    counts = {separator: [line.count(separator) for line in lines] for separator in _SEPARATORS}
+    even = [separator for separator in _SEPARATORS if counts[separator][0] and len(set(counts[separator])) == 1]
+    some = [separator for separator in _SEPARATORS if counts[separator][0]]
+    return (even or some or [","])[0]
+
+
+def _name(separator: str) -> str:
+    return {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}[separator]
+
+
+def _is_header(rows: list[list[str]], *, decimal_comma: bool) -> bool:
+    """Whether the first row names the columns: none of its cells is a number or a time, unlike those below."""
+
+    def is_value(cell: str) -> bool:
+        return is_stamp(cell) or number_of(cell, decimal_comma=decimal_comma) is not None
+
+    first = rows[0]
+    if any(is_value(cell) and not is_missing(cell) for cell in first):
+        return False
+    for column, name in enumerate(first):
+        below = [row[column] for row in rows[1:] if not is_missing(row[column])]
+        if name.strip() and (not below or sum(map(is_value, below)) * 2 > len(below)):
+            return True
+    return False

@@ -1,0 +1,83 @@
+"""A series as a user hands it to `predict`: an array, a list of numbers, or a line of text.
+
+Shapes: T steps, C channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Real
+
+import numpy as np
+
+from thereafter.errors import OptionError
+from thereafter.series.cells import numbers_of
+from thereafter.series.labelled_series import LabelledSeries
+
+_EXAMPLE = "a numpy array [steps] or [steps, channels], a list of numbers, or text such as '0.1 0.2 0.3'"
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is one number of a series; None is a missing one."""
+    return value is None or (isinstance(value, Real) and not isinstance(value, bool))
+
+
+def series_of(given: object) -> LabelledSeries:
+    """A series without a label. In text, numbers have spaces or commas between them, and steps of several channels ;.
+
+    >>> series_of("1 2 3").values_TC.shape, series_of("1 2; 3 4; 5 6").values_TC.shape
+    ((3, 1), (3, 2))
+    """
+    if isinstance(given, LabelledSeries):
+        return given.asked()
+    if isinstance(given, str):
+        rows = [row.replace(",", " ").split() for row in given.split(";") if row.strip()]
+        cells = [cell for row in rows for cell in row]
+        numbers, wrong = numbers_of(cells)
+        if not rows:
+            raise OptionError(f"the series {given!r} to classify has no numbers; expected {_EXAMPLE}")
+        if wrong >= 0:
+            raise OptionError(f"the series to classify has {cells[wrong][:40]!r}; expected {_EXAMPLE}")
+        if len(set(map(len, rows))) > 1:
+            raise OptionError("the steps of the series to classify have different numbers of channels; expected one")
+        return _checked(numbers.reshape(len(rows), -1) if len(rows) > 1 else numbers[:, None])
+    try:
+        values = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise OptionError(f"a series to classify is {type(given).__name__}; expected {_EXAMPLE}") from None
+    return _checked(values)
+
+
+def with_channels(one: LabelledSeries, names: Sequence[str]) -> LabelledSeries:
+    """The series with its channels in this order; those without names of their own are taken as they come."""
+    if one.channels == tuple(names):
+        return one
+    count = len(one.channels)
+    if count == len(names) and (count == 1 or all(name.isdecimal() for name in one.channels)):
+        return replace(one, channels=tuple(names))
+    if set(names) <= set(one.channels):
+        places = [one.channels.index(name) for name in names]
+        return replace(one, values_TC=one.values_TC[:, places], channels=tuple(names))
+    series = f"the series {one.name!r}" if one.name else "the series"
+    raise OptionError(
+        f"{series} has {_channels(one.channels)}; expected {_channels(names)}, as the training series had; try a numpy "
+        "array [steps, channels], or text with ; between the steps"
+    )
+
+
+def _channels(names: Sequence[str]) -> str:
+    return f"the {'channel' if len(names) == 1 else 'channels'} {', '.join(names)}"
+
+
+def _checked(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> LabelledSeries:
+    values_TC = values[:, None] if values.ndim == 1 else values
+    if values_TC.ndim != 2 or not values_TC.size:
+        raise OptionError(
+            f"a series to classify has the shape {list(values.shape)}; expected [steps] or [steps, channels], with at "
+            "least one step; try list(array) for several series"
+        )
+    if np.isinf(values_TC).any():
+        raise OptionError("the series to classify has an infinite value; expected numbers, or NaN where one is missing")
+    names = ("value",) if values_TC.shape[1] == 1 else tuple(str(k + 1) for k in range(values_TC.shape[1]))
+    return LabelledSeries(values_TC, channels=names)

@@ -1,0 +1,231 @@
+"""Time stamps in the forms in which tables have them, as seconds since 1970.
+
+Text: 2016-07, 2016-07-01, 2016-07-01 13:00[:00[.000]] with a T or a space and with or without a zone, with / for -;
+1.7.2016, 01/07/2016, 7/1/2016 1:00 PM; 1 Jul 2016, 01-Jul-2016, July 2016, July 1, 2016; 1959Q1, 1959-Q1.
+Numbers, where a column is called after a time: years, 20160701, seconds or milliseconds since 1970, or a plain count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+DAY = 86_400
+_CLOCK = r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]0+)?)?)?\s?(?P<half>[AaPp][Mm])?"
+_ZONE = r"(?P<zone>\s?(?:Z|UTC|GMT)|\s?[+-]\d\d(?::?\d\d)?)?"
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = (
+    r"(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.ASCII | re.IGNORECASE)
+
+
+_PATTERNS = {
+    "date": _pattern(
+        rf"(?P<year>\d{{4}})(?P<between>[-/.])(?P<month>\d\d?)(?:(?P=between)(?P<day>\d\d?)(?:[ T]{_CLOCK}{_ZONE})?)?"
+    ),
+    "day first": _pattern(rf"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>\d{{4}})(?:[ T,]\s?{_CLOCK}{_ZONE})?"),
+    "day and month": _pattern(
+        rf"(?P<first>\d\d?)(?P<between>[-/])(?P<other>\d\d?)(?P=between)(?P<year>\d{{4}})(?:[ T,]\s?{_CLOCK}{_ZONE})?"
+    ),
+    "month name": _pattern(rf"(?:(?P<day>\d\d?)[-\s.]\s?)?{_MONTH}[-\s,]\s?(?P<year>\d{{4}})(?:[ T]{_CLOCK}{_ZONE})?"),
+    "month name first": _pattern(rf"{_MONTH}[-\s](?P<day>\d\d?),?[-\s]\s?(?P<year>\d{{4}})(?:[ T]{_CLOCK}{_ZONE})?"),
+    "quarter": _pattern(r"(?P<year>\d{4})[-\s]?Q(?P<quarter>[1-4])"),
+    "year": _pattern(r"(?P<year>\d{4})(?:\.0*)?"),
+    "compact": _pattern(r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?:\.0*)?"),
+    "seconds": _pattern(r"(?P<count>-?\d{9,10})(?:\.0*)?"),
+    "milliseconds": _pattern(r"(?P<count>-?\d{9,10})000(?:\.0*)?"),
+    "count": _pattern(r"(?P<count>[+-]?\d{1,17})(?:\.0*)?"),
+}
+TEXT_FORMS = ("date", "day first", "day and month", "month name", "month name first", "quarter")
+"""Forms that are times whatever their column is called."""
+NUMBER_FORMS = ("year", "compact", "seconds", "milliseconds", "count")
+"""Forms that are times only in a column that is called after a time, or that was named as the time."""
+EXAMPLES = "2016-07-01 13:00:00, 2016-07-01, 2016-07, 01/07/2016, 1959Q1 or a year"
+
+_PLAIN = re.compile(r"\d{4}-\d\d(?:-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?)?)?", re.ASCII)
+_SINCE = (1000, 2999)  # years that a table may have
+
+
+def is_stamp(cell: str) -> bool:
+    """Whether a cell is a time whatever its column is called.
+
+    >>> is_stamp("2016-07-01"), is_stamp("1.7.2016"), is_stamp("2016"), is_stamp("1.72")
+    (True, True, False, False)
+    """
+    text = cell.strip()
+    return any(_PATTERNS[form].fullmatch(text) for form in TEXT_FORMS)
+
+
+def form_of(cells: Sequence[str], forms: Sequence[str], share: float = 1.0) -> str | None:
+    """The first form that so many of the cells have.
+
+    >>> form_of(["1949-01", "1949-02"], TEXT_FORMS), form_of(["1949", "1950"], NUMBER_FORMS)
+    ('date', 'year')
+    """
+    for form in forms:
+        reader = StampReader(form)
+        good = sum(reader.parse(cell) is not None for cell in cells)
+        if cells and good >= share * len(cells):
+            return form
+    return None
+
+
+@dataclass(frozen=True)
+class StampReading:
+    """The times of a column, read in one way; `bad`: the place of a date that no calendar has, -1 if there is none."""
+
+    way: str
+    time_N: NDArray[np.int64]
+    bad: int = -1
+
+
+@dataclass
+class StampReader:
+    """Reads a column of times block by block; `zones` are the time zones in it, "" for a stamp without one."""
+
+    form: str
+    zones: dict[str, int] = field(default_factory=dict)
+    """The zones by the row in which each stands first."""
+    _blocks: list[NDArray[np.int64]] = field(default_factory=list)
+    _rows: int = 0
+
+    def add(self, cells: Sequence[str]) -> int:
+        """Read some cells; the place of the first that is no time of this form, -1 if all are."""
+        block = self._quick(cells)
+        if block is None:
+            block = np.zeros((len(cells), 4), np.int64)
+            for index, cell in enumerate(cells):
+                parsed = self.parse(cell)
+                if parsed is None:
+                    return index
+                *numbers, zone = parsed
+                self.zones.setdefault(zone, self._rows + index)
+                block[index] = numbers
+            if self.form != "day and month":
+                block = _seconds(block) if self.form not in ("seconds", "milliseconds", "count") else block[:, 0].copy()
+        else:
+            self.zones.setdefault("", self._rows)
+        self._blocks.append(block)
+        self._rows += len(cells)
+        return -1
+
+    def readings(self) -> list[StampReading]:
+        """The times of all cells, in each way in which they can be read."""
+        if self.form != "day and month":
+            return [StampReading("", np.concatenate(self._blocks) if self._blocks else np.zeros(0, np.int64))]
+        block = np.concatenate(self._blocks)
+        ways = {"day first": block[:, [0, 2, 1, 3]], "month first": block}
+        readings = [_calendar_reading(way, numbers) for way, numbers in ways.items()]
+        possible = [reading for reading in readings if reading.bad < 0]
+        return possible or [max(readings, key=lambda reading: reading.bad)]
+
+    def parse(self, cell: str) -> tuple[int, int, int, int, str] | None:
+        """Year, month, day, second of the day and zone; of a count only the first; None if a cell is no such time."""
+        match = _PATTERNS[self.form].fullmatch(cell.strip())
+        return None if match is None else _PARSERS.get(self.form, _parse_date)(match)
+
+    def _quick(self, cells: Sequence[str]) -> NDArray[np.int64] | None:
+        """The usual forms, many at once; None where that does not do."""
+        if self.form != "date" or not all(map(_PLAIN.fullmatch, cells)):
+            return None
+        try:
+            return np.array(cells, dtype="datetime64[s]").astype(np.int64)
+        except ValueError:  # a day that does not exist: which one is asked of `parse`
+            return None
+
+
+def _parse_date(match: re.Match[str]) -> tuple[int, int, int, int, str] | None:
+    parts = match.groupdict()
+    year = int(parts["year"])
+    if parts.get("quarter"):
+        month = 3 * int(parts["quarter"]) - 2
+    elif parts.get("name"):
+        month = 1 + _MONTHS.index(parts["name"][:3].lower())
+    else:
+        month = int(parts.get("month") or 1)
+    day = int(parts.get("day") or 1)
+    second = _second_of_day(parts)
+    if second is None or not _SINCE[0] <= year <= _SINCE[1] or not 1 <= month <= 12:
+        return None
+    if not 1 <= day <= days_of_month(year, month):
+        return None
+    return year, month, day, second, _zone(parts)
+
+
+def _parse_day_and_month(match: re.Match[str]) -> tuple[int, int, int, int, str] | None:
+    """Both numbers as they stand: which of them is the day is decided over the whole column."""
+    parts = match.groupdict()
+    first, other, year = int(parts["first"]), int(parts["other"]), int(parts["year"])
+    second = _second_of_day(parts)
+    if second is None or not _SINCE[0] <= year <= _SINCE[1] or not (1 <= first <= 31 and 1 <= other <= 31):
+        return None
+    if first > 12 and other > 12:
+        return None
+    return year, first, other, second, _zone(parts)
+
+
+def _parse_count(match: re.Match[str]) -> tuple[int, int, int, int, str]:
+    return int(match["count"]), 0, 0, 0, ""
+
+
+_PARSERS: dict[str, Callable[[re.Match[str]], tuple[int, int, int, int, str] | None]] = {
+    "day and month": _parse_day_and_month,
+    "seconds": _parse_count,
+    "milliseconds": _parse_count,
+    "count": _parse_count,
+}
+
+
+def _second_of_day(parts: dict[str, str | None]) -> int | None:
+    hour, half = int(parts.get("hour") or 0), (parts.get("half") or "").lower()
+    minute, second = int(parts.get("minute") or 0), int(parts.get("second") or 0)
+    if half:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if half == "pm" else 0)
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    return 3600 * hour + 60 * minute + second
+
+
+def _zone(parts: dict[str, str | None]) -> str:
+    zone = (parts.get("zone") or "").strip().upper()
+    if zone in ("Z", "UTC", "GMT", "+00", "+0000", "+00:00", "-00:00"):
+        return "UTC"
+    return f"{zone[:3]}:{zone[3:].removeprefix(':') or '00'}" if zone else ""
+
+
+def days_of_month(year: int, month: int) -> int:
+    """How many days a month has."""
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month in (4, 6, 9, 11) else 31
+
+
+def _seconds(block_N4: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Year, month, day and second of the day as seconds since 1970."""
+    month = (block_N4[:, 0] - 1970) * 12 + block_N4[:, 1] - 1
+    begin = month.astype("datetime64[M]").astype("datetime64[s]").astype(np.int64)
+    return begin + (block_N4[:, 2] - 1) * DAY + block_N4[:, 3]
+
+
+def _calendar_reading(way: str, block_N4: NDArray[np.int64]) -> StampReading:
+    """The times of these dates, if all of them exist."""
+    month = block_N4[:, 1]
+    bad = np.flatnonzero(month > 12)
+    if not len(bad):
+        begin = ((block_N4[:, 0] - 1970) * 12 + month - 1).astype("datetime64[M]")
+        days = ((begin + 1).astype("datetime64[D]") - begin.astype("datetime64[D]")).astype(np.int64)
+        bad = np.flatnonzero(block_N4[:, 2] > days)
+    if len(bad):
+        return StampReading(way, np.zeros(0, np.int64), int(bad[0]))
+    return StampReading(way, _seconds(block_N4))

@@ -1,0 +1,157 @@
+"""Windows of series: rows to read, and the rows after them to forecast. Parts are cut by time.
+
+Shapes: W windows, S series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import OptionError
+from thereafter.series.table import SeriesTable
+
+WHOLE = "100"
+"""A split that gives everything to training."""
+VALID = 0.1
+"""The last share of the rows, which validates where no split is asked for."""
+
+
+MOST_ROWS = 1_000_000
+"""That a window may read or forecast."""
+
+
+class Window(NamedTuple):
+    """The place in a table at which a forecast is made: `origin` is the first row of its series to be forecast."""
+
+    table: SeriesTable
+    series: int
+    origin: int
+
+
+@dataclass(frozen=True)
+class WindowFrame:
+    """How windows are cut: rows that are read, rows that are forecast, rows of a season, rows between windows that are
+    learned from."""
+
+    lookback: int
+    horizon: int
+    season: int = 1
+    stride: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 1 <= value <= MOST_ROWS:
+                raise OptionError(f"{name} is {value}; expected 1 to {MOST_ROWS:,}")
+
+
+@dataclass(frozen=True, eq=False)
+class Windows(Sequence[Window]):
+    """Windows of one table, in the order of series and time, made when they are asked for.
+
+    `ends_S3`: the rows of each series at which training, validation and test end.
+    """
+
+    table: SeriesTable
+    frame: WindowFrame
+    ends_S3: NDArray[np.int64]
+    series_W: NDArray[np.int32]
+    origin_W: NDArray[np.int64]
+    part: str = "all"
+
+    def __len__(self) -> int:
+        return len(self.origin_W)
+
+    @overload
+    def __getitem__(self, index: int) -> Window: ...
+    @overload
+    def __getitem__(self, index: slice) -> Windows: ...
+    def __getitem__(self, index: int | slice) -> Window | Windows:
+        if isinstance(index, slice):
+            return replace(self, series_W=self.series_W[index], origin_W=self.origin_W[index])
+        return Window(self.table, int(self.series_W[index]), int(self.origin_W[index]))
+
+    def __iter__(self) -> Iterator[Window]:
+        for series, origin in zip(self.series_W.tolist(), self.origin_W.tolist(), strict=True):
+            yield Window(self.table, series, origin)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Windows):
+            return NotImplemented
+        same = np.array_equal(self.series_W, other.series_W) and np.array_equal(self.origin_W, other.origin_W)
+        values, others = self.table.values_ND, other.table.values_ND
+        return same and (values is others or np.array_equal(values, others, equal_nan=True))
+
+    def chosen(self, keep_W: NDArray[np.bool_]) -> Windows:
+        """Some of the windows."""
+        return replace(self, series_W=self.series_W[keep_W], origin_W=self.origin_W[keep_W])
+
+    def of_part(self, part: str, split: str) -> Windows:
+        """The windows whose rows to forecast all lie in a part: "train", "valid", "test", or "all"."""
+        return cut_windows(self.table, self.frame, part, split)
+
+    def learned_rows(self, series: int) -> NDArray[np.float64]:
+        """The rows of a series that may be learned from, [T, D]."""
+        return self.table.values(series)[: int(self.ends_S3[series, 0])]
+
+
+def observed_ends(table: SeriesTable) -> NDArray[np.int64]:
+    """The row of each series after its last value."""
+    seen_N: NDArray[np.bool_] = np.logical_not(np.isnan(table.values_ND).all(1))
+    ends = [np.flatnonzero(seen_N[begin:end]) for begin, end in zip(table.bounds_S1, table.bounds_S1[1:], strict=False)]
+    return np.array([int(at[-1]) + 1 if len(at) else 0 for at in ends], np.int64)
+
+
+def split_ends(rows: int, split: str, horizon: int) -> tuple[int, int, int]:
+    """Where training, validation and test end among so many rows.
+
+    >>> split_ends(1000, "70/10/20", 24), split_ends(1000, "", 24), split_ends(100, "60/20", 5)
+    ((700, 800, 1000), (900, 1000, 1000), (75, 100, 100))
+    """
+    if not split:
+        valid = min(rows, max(round(VALID * rows), horizon))
+        return rows - valid, rows, rows
+    sizes = [_number(size, split) for size in split.split("/")]
+    if len(sizes) > 3:
+        raise OptionError(f"split is {split!r}; expected two or three parts, such as 70/10/20")
+    sizes += [0] * (3 - len(sizes))
+    total = sum(sizes)
+    if total <= 100:  # shares
+        train, valid, test = (round(rows * part / max(1, total)) for part in np.cumsum(sizes).tolist())
+        return train, valid, test
+    if total > rows:
+        raise OptionError(f"split is {split!r}, {total:,} rows in all; got {rows:,}; try shares, such as 70/10/20")
+    train, valid, test = np.cumsum(sizes).tolist()
+    return train, valid, test
+
+
+def cut_windows(table: SeriesTable, frame: WindowFrame, part: str, split: str = "") -> Windows:
+    """The windows of a part of every series.
+
+    A window may look back into earlier parts, never ahead: all rows it forecasts lie in its own part. Training windows
+    begin where a whole window can be read, or in the middle of a series that is too short for that.
+    """
+    observed_S = observed_ends(table)
+    ends_S3 = np.array([split_ends(int(rows), split, frame.horizon) for rows in observed_S], np.int64).reshape(-1, 3)
+    series, origins = [], []
+    for at in range(len(table)):
+        train, valid, test = ends_S3[at].tolist()
+        begin, end = {"train": (0, train), "valid": (train, valid), "test": (valid, test)}.get(part, (0, test))
+        if part not in ("valid", "test"):
+            begin = frame.lookback if frame.lookback + frame.horizon <= end else max(1, min(frame.lookback, end // 2))
+        origin_W = np.arange(max(begin, 1), end - frame.horizon + 1, frame.stride if part == "train" else 1)
+        origins.append(origin_W)
+        series.append(np.full(len(origin_W), at, np.int32))
+    empty = [np.empty(0, np.int64)]
+    joined = np.concatenate(origins or empty).astype(np.int64)
+    return Windows(table, frame, ends_S3, np.concatenate(series or empty).astype(np.int32), joined, part)
+
+
+def _number(size: str, split: str) -> int:
+    if not size.strip().isascii() or not size.strip().isdigit():
+        raise OptionError(f"split is {split!r}; expected whole numbers with / between them, such as 70/10/20")
+    return int(size)

@@ -1,0 +1,175 @@
+"""Quotes, apostrophes and dashes as a text has them, and other text brought into that form.
+
+A book that prints don’t has never seen don't, and to a model of it the straight apostrophe is a rare character. Where a
+training text has one form (nearly) always, plain text is brought into it; marks that may mean two things stay as they
+are, and so does a text that has the form already, byte for byte.
+
+    book = find_typography(["“I don’t know,” she said—“not I.”\\n"] * 20)
+    book.rewritten('"I don\\'t know," she said--"not I."')     # “I don’t know,” she said—“not I.”
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+
+from thereafter.config import Table
+from thereafter.errors import FormatError
+from thereafter.text.chunks import WORD_TAIL, recut
+from thereafter.text.quoting import OPENED_DASH, curl
+
+SAMPLE = 1 << 16
+"""The characters by which a text is taken to be in the form already."""
+_TYPED = 2_000  # characters that somebody may have typed: every mark of another form counts
+_MOSTLY = 10  # a longer text is in the form if it has ten marks of it for each of another
+_EVIDENCE = 20  # marks of a training text; fewer say nothing
+_NEARLY = 50  # for each mark of another form: then a training text has one form
+_CURLY_SINGLE, _CURLY_DOUBLE = "‘’", "“”„"
+_PAIRS = ("“”", "„“", "„”", "””")
+_ALLOWED = {"apostrophe": ("", "'", "’", "‘’"), "double": ("", '"', *_PAIRS), "dash": ("", "--", "—")}
+
+
+@dataclass(frozen=True)
+class Typography:
+    """The marks a text has; "" for those it has in both forms, or hardly at all. Equal ones rewrite alike."""
+
+    apostrophe: str = ""
+    """"'", "’", or "‘’" where single quotes open with ‘."""
+    double: str = ""
+    """The double quote, or the one that opens and the one that closes."""
+    dash: str = ""
+    """"--" or "—"."""
+
+    def rewrite(self, chunks: Iterable[str]) -> Iterator[str]:
+        """A text in this form, as far as its beginning is not in it already; chunks may end anywhere."""
+        head, size, rest = [], 0, iter(chunks)
+        for chunk in rest:
+            head.append(chunk)
+            size += len(chunk)
+            if size > SAMPLE:
+                break
+        beginning = "".join(head)
+        needed = self._needed(beginning)
+        whole = chain([beginning] if beginning else [], rest)
+        return map(needed._with_marks, recut(whole, WORD_TAIL)) if needed != Typography() else whole
+
+    def rewritten(self, text: str) -> str:
+        """A whole text in this form."""
+        return self._needed(text)._with_marks(text)
+
+    def applies(self, text: str) -> bool:
+        """Whether a text has marks that are to be rewritten, by its beginning."""
+        beginning = text[:SAMPLE]
+        needed = self._needed(text)
+        return needed != Typography() and needed._with_marks(beginning) != beginning
+
+    def _needed(self, text: str) -> Typography:
+        """The marks of this form that a text has mostly in another."""
+        beginning = text[:SAMPLE]
+        if beginning.isascii() and not any(mark in beginning for mark in ("'", '"', "--")):
+            return Typography()
+        counts, most = _count_marks([beginning]), 0 if len(text) <= _TYPED else 1
+        straight, curly = counts["'"], counts["’"] + counts["‘"]
+        own, other = (straight, curly) if self.apostrophe == "'" else (curly, straight)
+        apostrophe = self.apostrophe if _outweighs(other, own * most) else ""
+        straight, curly = counts['"'], sum(counts[mark] for mark in _CURLY_DOUBLE)
+        own, other = (straight, curly) if self.double == '"' else (curly, straight)
+        double = self.double if _outweighs(other, own * most) else ""
+        own, other = (counts["--"], counts["—"]) if self.dash == "--" else (counts["—"], counts["--"])
+        return Typography(apostrophe, double, self.dash if _outweighs(other, own * most) else "")
+
+    def _with_marks(self, text: str) -> str:
+        """A text, or a part of one that begins at a word, with these marks."""
+        if self.dash == "—":
+            text = OPENED_DASH.sub("—", text)
+        elif self.dash:
+            text = text.replace("—", "--")
+        straightened = {ord(mark): "'" for mark in _CURLY_SINGLE} if self.apostrophe == "'" else {}
+        straightened |= {ord(mark): '"' for mark in _CURLY_DOUBLE} if self.double == '"' else {}
+        if straightened and not text.isascii():
+            text = text.translate(straightened)
+        return curl(text, self.apostrophe.replace("'", ""), self.double.replace('"', ""))
+
+    def identity(self) -> str:
+        """All that decides what it does, for the fingerprint of a source."""
+        return "typography " + json.dumps(asdict(self), ensure_ascii=True, sort_keys=True)
+
+    def to_table(self) -> Table:
+        """A plain table, as a run's configuration keeps it; what has no form is left out."""
+        return {name: marks for name, marks in asdict(self).items() if marks}
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, object]) -> Typography:
+        """The typography of `to_table`; FormatError for anything else."""
+        for name, marks in table.items():
+            if marks not in _ALLOWED.get(name, ()):
+                raise FormatError(
+                    f"text.typography of this run has {name} = {marks!r}, which no text has; the file is damaged, or "
+                    "of a later version; try training again"
+                )
+        return replace(cls(), **{name: str(marks) for name, marks in table.items()})
+
+    def __str__(self) -> str:
+        """In words, for a user."""
+        facts = [f"apostrophes as {self.apostrophe[-1:]}"] * bool(self.apostrophe)
+        facts += [f"quotes as {' '.join(self.double)}"] * bool(self.double)
+        return ", ".join(facts + [f"dashes as {self.dash}"] * bool(self.dash))
+
+
+def find_typography(chunks: Iterable[str]) -> Typography | None:
+    """The marks of a training text, all of it; None where it has no form, or hardly any marks.
+
+    >>> find_typography(['"It\\'s", he said, "isn\\'t it?"\\n'] * 10)
+    Typography(apostrophe="'", double='"', dash='')
+    >>> find_typography(["no marks at all"]) is None
+    True
+    """
+    counts = _count_marks(chunks)
+    apostrophe = _form_of(counts["'"], "'", counts["’"] + counts["‘"], "’")
+    if apostrophe == "’" and _NEARLY * counts["‘"] > counts["’"]:
+        apostrophe = "‘’"
+    double = _form_of(counts['"'], '"', sum(counts[mark] for mark in _CURLY_DOUBLE), "curly")
+    if double == "curly":
+        double = _pair_of(counts)
+    marks = Typography(apostrophe, double, _form_of(counts["--"], "--", counts["—"], "—"))
+    return None if marks == Typography() else marks
+
+
+def typography_of_run(config: Table) -> Typography | None:
+    """The typography a run keeps in its configuration; runs of earlier versions have none."""
+    stored = config["text"].get("typography")
+    return Typography.from_table(stored) if stored else None
+
+
+def _count_marks(chunks: Iterable[str]) -> Counter[str]:
+    counts = Counter[str]()
+    for chunk in chunks:
+        counts["'"] += chunk.count("'")
+        counts['"'] += chunk.count('"')
+        if "--" in chunk:
+            counts["--"] += sum(1 for _ in OPENED_DASH.finditer(chunk))
+        if not chunk.isascii():
+            for mark in (*_CURLY_SINGLE, *_CURLY_DOUBLE, "—"):
+                counts[mark] += chunk.count(mark)
+    return counts
+
+
+def _outweighs(other: int, own: int) -> bool:
+    return other > 0 and other * _MOSTLY > own
+
+
+def _form_of(one: int, form: str, other: int, other_form: str) -> str:
+    """The form of which there is enough, and hardly any of the other."""
+    if max(one, other) < _EVIDENCE:
+        return ""
+    return form if one >= _NEARLY * other else other_form if other >= _NEARLY * one else ""
+
+
+def _pair_of(counts: Mapping[str, int]) -> str:
+    """The quotes that open and close; "" for a text that has more than one pair."""
+    rare = sum(counts[mark] for mark in _CURLY_DOUBLE) // _NEARLY
+    used = "".join(mark for mark in "„“”" if counts[mark] > rare)
+    return {"“”": "“”", "„“": "„“", "„”": "„”", "”": "””"}.get(used, "")
