@@ -3,6 +3,7 @@
 recurrent, lanes    a stack of cells in one direction or both; one lane a layer and direction
 inputs, initial     what users hand in, checked and laid out as rows; the state before the first step
 dropout, connect    dropout, weight drop, zoneout; residual and highway connections
+blocks, long_memory recurrent layers in residual blocks; fresh gates that remember for as many steps as a task has
 stream              a stack that is stepped token by token, over the steppers of `kernels.step`
 convert, counting   weights to and from other libraries; numbers of parameters
 bptt                backpropagation through time written out, and what autograd keeps for a backward pass
@@ -10,5 +11,6 @@ readers, heads      the contracts: from tokens or numbers to vectors, from featu
 embedding, pooling  word vectors; many steps into one vector
 softmax, adaptive, gaussian, likeliest      heads over words and over numbers; the most probable words
 distributions, number_heads                 distributions over numbers element by element, and heads that give them
+picture_encoder, augmenting                 convolutions over pictures, and pictures changed at random while training
 transformer, positions, attention, crf      blocks of a transformer, attention of a decoder, a linear-chain CRF
 """

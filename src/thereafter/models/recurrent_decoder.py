@@ -41,12 +41,15 @@ class RecurrentDecoder(WordDecoder):
         self._add_head(self.words)
         self._add_layers()
 
-    def _add_layers(self) -> None:
+    def _add_layers(self, *, repeated: bool = True) -> None:
+        """`repeated`: without attention c is given at every step; else the decoder has no more than its first state,
+        and f_t = tanh(W q_t)."""
         settings = self.settings
         size, attends = settings.hidden, settings.attention != "none"
-        self.decoder = recurrent_layers(settings, settings.embed + (0 if attends else size), size)
+        self.repeated = repeated and not attends
+        self.decoder = recurrent_layers(settings, settings.embed + (size if self.repeated else 0), size)
         self.attention = Attention(size, size, settings.attention) if attends else None
-        self.join = nn.Linear(2 * size, self.features)
+        self.join = nn.Linear(2 * size if attends or self.repeated else size, self.features)
 
     def prepare(self, memory: Memory) -> Tensors:
         source: Tensors = {"inside_BS": memory.inside_BS}
@@ -66,7 +69,7 @@ class RecurrentDecoder(WordDecoder):
         self, x_BTE: Tensor, source: Tensors, state: Tensors, record: Fields | None = None
     ) -> tuple[Tensor, Tensors]:
         last_BTH = source["last_h"][:, -1:].expand(-1, x_BTE.shape[1], -1)
-        if self.attention is None:
+        if self.repeated:
             x_BTE = torch.cat((x_BTE, last_BTH.to(x_BTE.dtype)), -1)
         parts = tuple(part.transpose(0, 1).contiguous() for part in state.values())
         before = parts if len(parts) > 1 else parts[0]
@@ -83,7 +86,9 @@ class RecurrentDecoder(WordDecoder):
             c_BTH, a_BTS = self.attention(q_BTH, source["h_BSH"], source["keys"], source["inside_BS"])
             if record is not None:
                 record["attention"] = (("step", "source"), in_source_order(a_BTS, source))
-        f_BTF = torch.tanh(self.join(torch.cat((c_BTH.to(q_BTH.dtype), q_BTH), -1)))
+        if self.attention is not None or self.repeated:
+            q_BTH = torch.cat((c_BTH.to(q_BTH.dtype), q_BTH), -1)
+        f_BTF = torch.tanh(self.join(q_BTH))
         named = {name: part.transpose(0, 1) for name, part in zip(state, after, strict=True)}
         return locked(f_BTF, self.settings.dropout, self.training), named
 

@@ -159,12 +159,13 @@ class WordDecoder(Decoder):
         """The inputs of a known target: the start mark, then every word but the last."""
         return torch.cat((torch.full_like(target_BT[:, :1], self.start), target_BT[:, :-1]), 1)
 
-    def nats_given(self, memory: Memory, target_BT: Tensor, at_N: Tensor) -> Tensor:
+    def nats_given(self, memory: Memory, target_BT: Tensor, at_N: Tensor, row_B: Tensor | None = None) -> Tensor:
         """The sum of -log p of the targets, while training with what smoothing adds.
 
-        `at_N`: the places of the flattened targets that are no padding.
+        `at_N`: the places of the flattened targets that are no padding. `row_B`: the source of each target, where
+        sources have several; else the targets go with the sources one by one.
         """
-        source = self.prepare(memory)
+        source = self._of_targets(self.prepare(memory), row_B)
         inputs_BT = self.inputs(target_BT)
         own = self.own_share() if self.training else 0.0
         if own:
@@ -179,11 +180,15 @@ class WordDecoder(Decoder):
             nats = nats + self.settings.label_smoothing * self._above_mean(f_NF, targets_N, table)
         return nats
 
-    def scores_given(self, memory: Memory, target_BT: Tensor) -> Tensor:
-        """log p of every word at every step of known targets, [B, T, V]."""
-        source = self.prepare(memory)
+    def scores_given(self, memory: Memory, target_BT: Tensor, row_B: Tensor | None = None) -> Tensor:
+        """log p of every word at every step of known targets, [B, T, V]; `row_B` as in `nats_given`."""
+        source = self._of_targets(self.prepare(memory), row_B)
         f_BTF, _ = self.advance(self.inputs(target_BT), source, self.begin(source))
         return self.head.log_prob(f_BTF)
+
+    def _of_targets(self, source: Tensors, row_B: Tensor | None) -> Tensors:
+        """What steps need of the source of each target."""
+        return source if row_B is None else {name: part.index_select(0, row_B) for name, part in source.items()}
 
     def own_share(self) -> float:
         """The share of its own predictions among the words it reads, at this point of its training."""

@@ -1,0 +1,98 @@
+"""A small residual network of convolutions: a picture as a map of places, each a vector.
+
+    x      = relu(norm(W * x))                                 W * is a convolution of 3 x 3, the first halves the sides
+    block:   x <- relu(x' + norm(W2 * relu(norm(W1 * x))))     (He et al. 2016); x' is x, or norm(W' * x) of 1 x 1 where
+                                                               a stage begins
+    place s of the map = the vector of all channels at s
+
+A stage has twice the channels of the one before on half its sides, so three stages make 8 x 8 places of 64 x 64 pixels.
+norm: "batch" (Ioffe and Szegedy 2015; while training over the batch, else by its running means) or "group" (Wu and He
+2018; each picture by itself).
+
+Shapes: P pictures, C channels, H rows and W columns of pixels, S places, D numbers of a place.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from thereafter.errors import OptionError
+
+NORMS = ("batch", "group")
+_GROUPS = 8  # of channels, at most
+
+
+class PictureEncoder(nn.Module):
+    """Pictures [P, C, H, W] to maps [P, S, D]; see the module. `size`: D, the channels of the last stage.
+
+    >>> encoder = PictureEncoder(3, width=4, blocks=1, stages=3)
+    >>> encoder(torch.zeros(2, 3, 32, 24)).shape, encoder.grid(32, 24), encoder.size
+    (torch.Size([2, 12, 16]), (4, 3), 16)
+    """
+
+    def __init__(
+        self, channels: int, *, width: int = 32, blocks: int = 1, stages: int = 3, norm: str = "batch"
+    ) -> None:
+        super().__init__()
+        if norm not in NORMS:
+            raise OptionError(f"norm is {norm!r}; expected {' or '.join(map(repr, NORMS))}")
+        self.stages, self.size = stages, width * 2 ** (stages - 1)
+        layers: list[nn.Module] = [_Stem(channels, width, norm)]
+        before = width
+        for stage in range(stages):
+            size = width * 2**stage
+            for block in range(blocks):
+                layers.append(_Block(before, size, 2 if stage and not block else 1, norm))
+                before = size
+        self.layers = nn.Sequential(*layers)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x_PCHW: Tensor) -> Tensor:
+        map_PDHW: Tensor = self.layers(x_PCHW)
+        return map_PDHW.flatten(2).transpose(1, 2)
+
+    def grid(self, height: int, width: int) -> tuple[int, int]:
+        """Rows and columns of places for a picture of so many pixels."""
+        for _ in range(self.stages):
+            height, width = (height + 1) // 2, (width + 1) // 2
+        return height, width
+
+
+class _Stem(nn.Module):
+    """The first convolution, which halves the sides."""
+
+    def __init__(self, channels: int, size: int, norm: str) -> None:
+        super().__init__()
+        self.conv, self.norm = _convolution(channels, size, 2), _norm(norm, size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.norm(self.conv(x)))
+
+
+class _Block(nn.Module):
+    """Two convolutions with a way around them."""
+
+    def __init__(self, channels: int, size: int, stride: int, norm: str) -> None:
+        super().__init__()
+        self.conv1, self.norm1 = _convolution(channels, size, stride), _norm(norm, size)
+        self.conv2, self.norm2 = _convolution(size, size, 1), _norm(norm, size)
+        self.around: nn.Module = nn.Identity()
+        if stride > 1 or channels != size:
+            self.around = nn.Sequential(nn.Conv2d(channels, size, 1, stride, bias=False), _norm(norm, size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm2(self.conv2(torch.relu(self.norm1(self.conv1(x)))))
+        return torch.relu(self.around(x) + y)
+
+
+def _convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
+    return nn.Conv2d(channels, size, 3, stride, padding=1, bias=False)
+
+
+def _norm(kind: str, size: int) -> nn.Module:
+    return nn.BatchNorm2d(size) if kind == "batch" else nn.GroupNorm(math.gcd(size, _GROUPS), size)

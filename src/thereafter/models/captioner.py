@@ -1,0 +1,243 @@
+"""A picture into words: a network over the pixels before a recurrent decoder (`recurrent_decoder.py`).
+
+    m_s = encoder(x)_s,      h_s = W m_s,      v = mean over s of h_s        (`layers/picture_encoder.py`)
+
+What the decoder sees of it, `see`:
+
+    attention    begins with tanh(W v), and looks at all h_s again for every word      (Xu et al. 2015)
+    every        begins with tanh(W v), and reads it beside every word                 (Mao et al. 2015)
+    first        reads W v in the place of a word before all others, and no more       (Vinyals et al. 2015)
+    nothing      never sees the picture: what the captions alone make likely
+
+Features that were made elsewhere, a vector or a map of vectors for each picture, take the place of m. While training,
+`bag` times the -log p of all words of the captions under softmax(U v), a bag of words, is added to the loss: it tells
+the encoder what is in a picture before the decoder can.
+
+Shapes: P pictures, B captions, S places, D numbers of a place, L layers, H units, T steps, N targets without padding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from thereafter.errors import OptionError
+from thereafter.layers.augmenting import Augmenting
+from thereafter.layers.dropout import locked
+from thereafter.layers.picture_encoder import NORMS, PictureEncoder
+from thereafter.models.encoder import Memory
+from thereafter.models.recurrent_decoder import RecurrentDecoder
+from thereafter.models.settings import check_choice, check_positive, check_share, check_size
+from thereafter.models.task_net import TaskNet
+from thereafter.models.word_decoder import DecoderSettings, WordDecoder, check_count
+
+SEES = ("attention", "every", "first", "nothing")
+
+
+@dataclass(frozen=True)
+class CaptionerSettings(DecoderSettings):
+    """`see`: "attention", "every", "first" or "nothing": see the module. `hidden` units a layer, `layers`, `cell`, word
+    vectors of `embed` numbers, `attention`, `tied`, `dropout`, `drop_words`, `label_smoothing`, `own_words`,
+    `own_words_schedule`, `longest`: see `word_decoder`; `heads` and `feedforward` are for others.
+
+    Pictures: `size` pixels a side (0: theirs where all are alike, else 64); `width` channels of the first stage,
+    `blocks` a stage, `stages`, `norm` "batch" or "group"; `drop_picture`: dropout of the channels of the map; `bag`.
+    Changed at random while training: `flip`, `shift`, `zoom`, `colour`, `erase` (`layers/augmenting.py`). A flip turns
+    left into right: leave it out where captions say which is which.
+    Words: `min_count`, how often training captions have a word that is learned.
+    """
+
+    cell: str = "lstm"
+    embed: int = 256
+    hidden: int = 256
+    dropout: float = 0.5
+    longest: int = 60
+    see: str = "attention"
+    size: int = 0
+    width: int = 32
+    blocks: int = 1
+    stages: int = 3
+    norm: str = "batch"
+    drop_picture: float = 0.2
+    bag: float = 0.3
+    flip: bool = True
+    shift: float = 0.1
+    zoom: float = 0.1
+    colour: float = 0.1
+    erase: float = 0.3
+    min_count: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("see", self.see, SEES)
+        check_choice("norm", self.norm, NORMS)
+        check_count("size", self.size)
+        values = vars(self)
+        for name in ("width", "blocks", "stages", "min_count"):
+            check_size(name, values[name])
+        for name in ("drop_picture", "shift", "zoom", "colour", "erase"):
+            check_share(name, values[name])
+        check_positive("bag", self.bag)
+        if self.see == "attention" and self.attention == "none":
+            raise OptionError(
+                "see is 'attention' and attention is 'none'; expected a kind of attention; try see='every', or "
+                "attention='additive'"
+            )
+
+
+@dataclass(frozen=True)
+class PictureForm:
+    """What the network is given of a picture.
+
+    `kind`: "pixels" [channels, height, width] of 0 to 255, "vectors" [D] or "maps" [S, D]; `shape`: these sizes. `mean`
+    and `deviation` of the training pictures, of pixels / 255 for each channel.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class PictureBatch:
+    """Pictures as their form says, and all their captions, which are None where they are asked for.
+
+    `row_B`: the picture of each caption. `at_N`: the places of the flattened captions that are no padding.
+    """
+
+    pictures: Tensor
+    row_B: Tensor | None = None
+    target_BT: Tensor | None = None
+    at_N: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def to(self, device: torch.device) -> PictureBatch:
+        """The same on another device."""
+        moved = {name: part.to(device) for name, part in vars(self).items() if part is not None}
+        return replace(self, **moved)
+
+
+class Captioner(RecurrentDecoder, TaskNet[PictureBatch]):
+    """See the module's equations. It is its own decoder: `given(encode(batch))` predicts the words."""
+
+    settings: CaptionerSettings
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(
+        self, settings: CaptionerSettings, form: PictureForm, *, words: int, unknown: int | None = None, limit: int = 60
+    ) -> None:
+        attends = settings.see == "attention"
+        decoder = settings if attends else replace(settings, attention="none")
+        WordDecoder.__init__(self, decoder, settings.embed, unknown=unknown, limit=limit)
+        self.form = form
+        self.words = self._table(words)
+        self._add_head(self.words)
+        self._add_layers(repeated=settings.see == "every")
+        self._add_sight()
+
+    def _add_sight(self) -> None:
+        """The network over pictures, and what leads from it to the decoder."""
+        settings, form = self.settings, self.form
+        channels = len(form.mean)
+        self.register_buffer("mean", torch.tensor(form.mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("deviation", torch.tensor(form.deviation).view(-1, 1, 1), persistent=False)
+        self.pixels: PictureEncoder | None = None
+        if settings.see == "nothing":
+            return
+        read = form.shape[-1]
+        if form.kind == "pixels":
+            self.augment = Augmenting(
+                flip=settings.flip,
+                shift=settings.shift,
+                zoom=settings.zoom,
+                colour=settings.colour,
+                erase=settings.erase,
+            )
+            self.pixels = PictureEncoder(
+                channels, width=settings.width, blocks=settings.blocks, stages=settings.stages, norm=settings.norm
+            )
+            read = self.pixels.size
+        size = settings.hidden
+        self.place = nn.Linear(read, size)
+        fields = len(self.decoder.lanes[0].cell.state_sizes())
+        self.begins = nn.Linear(size, settings.embed if settings.see == "first" else fields * settings.layers * size)
+        self.bag = nn.Linear(size, self.words.words) if settings.bag else None
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of the places that attention looks at."""
+        kind, shape = self.form.kind, self.form.shape
+        if self.pixels is not None:
+            return self.pixels.grid(*shape[1:])
+        places = shape[0] if kind == "maps" else 1
+        side = math.isqrt(places)
+        return (side, side) if side * side == places else (1, places)
+
+    def map(self, batch: PictureBatch) -> Tensor:
+        """h_s of all pictures, [P, S, H]."""
+        x = batch.pictures.to(self.words.weight.dtype)
+        if self.form.kind == "pixels":
+            x = self.augment((x / 255 - self.mean) / self.deviation)
+        else:
+            x = (x - self.mean.flatten()) / self.deviation.flatten()
+            x = x if x.dim() == 3 else x[:, None]
+        m_PSD = x if self.pixels is None else self.pixels(x)
+        h_PSH: Tensor = self.place(locked(m_PSD, self.settings.drop_picture, self.training))
+        return h_PSH
+
+    def encode(self, batch: PictureBatch) -> Memory:
+        settings, pictures = self.settings, len(batch)
+        fields = list(self.decoder.lanes[0].cell.state_sizes())
+        if settings.see == "nothing":
+            zero_PSH = self.words.weight.new_zeros(pictures, 1, settings.hidden)
+            zero_PLH = zero_PSH.expand(-1, settings.layers, -1)
+            return Memory(zero_PSH, _everywhere(zero_PSH), dict.fromkeys(fields, zero_PLH))
+        h_PSH = self.map(batch)
+        begin = self.begins(h_PSH.mean(1))
+        if settings.see == "first":
+            _, state = self.decoder(begin[:, None])
+            parts = state if isinstance(state, tuple) else (state,)
+            summary = {name: part.transpose(0, 1) for name, part in zip(fields, parts, strict=True)}
+        else:
+            begun = torch.tanh(begin).view(pictures, len(fields), settings.layers, settings.hidden)
+            summary = {name: begun[:, number] for number, name in enumerate(fields)}
+        return Memory(h_PSH, _everywhere(h_PSH), summary)
+
+    def nats(self, batch: PictureBatch) -> Tensor:
+        target_BT, at_N, row_B = _captions(batch)
+        memory = self.encode(batch)
+        nats = self.nats_given(memory, target_BT, at_N, row_B)
+        if self.training and self.settings.see != "nothing" and self.bag is not None:
+            nats = nats + self.settings.bag * self._of_bag(self.bag, memory, batch)
+        return nats
+
+    def scores(self, batch: PictureBatch) -> Tensor:
+        """log p of every word at every step of the captions, [B, T, V]."""
+        target_BT, _, row_B = _captions(batch)
+        return self.scores_given(self.encode(batch), target_BT, row_B)
+
+    def _of_bag(self, bag: nn.Linear, memory: Memory, batch: PictureBatch) -> Tensor:
+        """The sum of -log p of all words of the captions, each under the one softmax of its picture."""
+        target_BT, at_N, row_B = _captions(batch)
+        logp_PV = torch.log_softmax(bag(memory.h_BSH.mean(1)).float(), -1)
+        row_N = row_B[:, None].expand_as(target_BT).flatten().index_select(0, at_N)
+        word_N = target_BT.flatten().index_select(0, at_N)
+        at = row_N * logp_PV.shape[1] + word_N
+        return -logp_PV.flatten().index_select(0, at).sum()
+
+
+def _everywhere(h_PSH: Tensor) -> Tensor:
+    return torch.ones(h_PSH.shape[:2], dtype=torch.bool, device=h_PSH.device)
+
+
+def _captions(batch: PictureBatch) -> tuple[Tensor, Tensor, Tensor]:
+    if batch.target_BT is None or batch.at_N is None or batch.row_B is None:
+        raise OptionError("a batch without captions has no loss; expected captions")
+    return batch.target_BT, batch.at_N, batch.row_B
