@@ -40,7 +40,7 @@ test-slow: $(READY)
 
 ready: $(READY)
 
-# kenlm is compiled from source: an oracle for tests and benchmarks, never a dependency
+# kenlm is compiled from source, pycocoevalcap brings 100 MB of Java: oracles for tests and benchmarks, never dependencies
 oracles: .oracles/.ready
 
 # forecasters of other programs, for benchmarks/forecasting_peers.py
@@ -77,7 +77,8 @@ $(READY): pyproject.toml constraints.txt
 
 .oracles/.ready: constraints.txt
 	$(PYTHON) -m venv .oracles
-	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt kenlm onnx onnxruntime
+	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt kenlm nltk onnx onnxruntime
+	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps pycocoevalcap
 	touch $@
 
 .peers/.ready: constraints.txt

@@ -1,0 +1,91 @@
+"""The score of captions, the best constant sentence by trying each, the nearest picture by all distances."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from thereafter.errors import EmptyCorpusError, OptionError, ShapeError
+from thereafter.evaluation.caption_measures import bleu, caption_words, cider_d
+from thereafter.evaluation.caption_score import constant_caption, measure_captions, nearest_captions
+
+WORDS = ["a", "dog", "the", "man", "red", "runs", "in", "of", "ball", "on"]
+
+
+def several(seed: int, pictures: int = 30) -> list[list[str]]:
+    draw = random.Random(seed)
+    base = [draw.choices(WORDS, k=draw.randint(3, 9)) for _ in range(5)]
+    return [
+        [
+            " ".join(draw.choice(WORDS) if draw.random() < 0.2 else word for word in draw.choice(base)).capitalize()
+            + " ."
+            for _ in range(draw.randint(1, 5))
+        ]
+        for _ in range(pictures)
+    ]
+
+
+def test_a_score_has_both_measures_and_says_what_of() -> None:
+    references = several(1)
+    answers = [one[0] for one in references[1:] + references[:1]]
+    score = measure_captions(answers, references)
+    words = [caption_words(text) for text in answers], [[caption_words(text) for text in one] for one in references]
+    assert (score.bleu_1, score.bleu_2, score.bleu_3, score.bleu_4) == bleu(*words)
+    assert score.cider_d == cider_d(*words)[0]
+    assert (score.captions, score.distinct) == (30, len({tuple(one) for one in words[0]}))
+    assert score.references == pytest.approx(np.mean([len(one) for one in references]))
+    assert score.length == pytest.approx(np.mean([len(one) for one in words[0]]))
+    assert json.loads(json.dumps(score.as_dict(), allow_nan=False))["cider_d"] == score.cider_d
+    assert f"BLEU-4 {score.bleu_4:.1f}, CIDEr-D {score.cider_d:.3f} over 30 pictures" in str(score)
+    assert "runs of letters" in str(score)
+    assert score.to_rows() == [score.as_dict()]
+
+
+def test_capitals_and_full_stops_count_nothing() -> None:
+    one = measure_captions(["A DOG runs in the ball!"], [["a dog runs in the ball ."]])
+    assert one.bleu_4 == pytest.approx(100)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_training_caption_scores_better_than_the_constant(seed: int) -> None:
+    references = several(seed)
+    words = [[caption_words(text) for text in one] for one in references]
+    scores = {text: bleu([caption_words(text)] * len(words), words)[::-1] for one in references for text in one}
+    best = constant_caption(references)
+    assert scores[best] == pytest.approx(max(scores.values()))
+    assert best == next(text for text, score in scores.items() if score == pytest.approx(max(scores.values())))
+
+
+def test_of_constants_without_four_words_in_common_the_lower_orders_decide() -> None:
+    assert constant_caption([["red"], ["a dog"], ["a man", "dog"]]) == "a dog"
+    assert constant_caption([["."]]) == "."
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_the_nearest_picture_gives_its_first_caption(dtype: type[np.generic], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thereafter.evaluation.caption_score._ROWS", 16)  # so that there are several blocks
+    rng = np.random.default_rng(3)
+    train = rng.integers(0, 256, (70, 3, 4, 4)).astype(dtype)
+    train[50] = train[20]  # of two that are alike the first counts
+    test = np.concatenate([rng.integers(0, 256, (30, 3, 4, 4)).astype(dtype), train[[50, 69]]])
+    captions = [[f"picture {row}", "another"] for row in range(70)]
+    distances = ((test[:, None].astype(np.float64) - train) ** 2).sum(axis=(2, 3, 4))
+    wanted = [f"picture {row}" for row in distances.argmin(axis=1)]
+    assert nearest_captions(train, test, captions) == wanted
+    assert wanted[-2:] == ["picture 20", "picture 69"]
+
+
+def test_pictures_that_cannot_be_compared_are_a_sentence() -> None:
+    with pytest.raises(ShapeError, match=r"\(2, 3\) and test pictures \(2, 4\)"):
+        nearest_captions(np.zeros((2, 3)), np.zeros((2, 4)), [["a"], ["b"]])
+    with pytest.raises(OptionError, match="expected as many"):
+        nearest_captions(np.zeros((2, 3)), np.zeros((2, 3)), [["a"]])
+    with pytest.raises(EmptyCorpusError):
+        nearest_captions(np.zeros((2, 3)), np.zeros((0, 3)), [["a"], ["b"]])
+    with pytest.raises(EmptyCorpusError):
+        constant_caption([])
+    with pytest.raises(OptionError, match="references of picture 0 are one string"):
+        measure_captions(["a"], ["a"])
