@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from thereafter.errors import EmptyCorpusError, OptionError, ShapeError
+from thereafter.evaluation.bootstrap import interval, resample_sums
 from thereafter.evaluation.caption_measures import bleu, caption_words, cider_d
 from thereafter.evaluation.caption_score import constant_caption, measure_captions, nearest_captions
+from thereafter.evaluation.resampled import ResampledCaptions
 
 WORDS = ["a", "dog", "the", "man", "red", "runs", "in", "of", "ball", "on"]
 
@@ -42,6 +44,23 @@ def test_a_score_has_both_measures_and_says_what_of() -> None:
     assert f"BLEU-4 {score.bleu_4:.1f}, CIDEr-D {score.cider_d:.3f} over 30 pictures" in str(score)
     assert "runs of letters" in str(score)
     assert score.to_rows() == [score.as_dict()]
+
+
+def test_captions_are_resampled_picture_by_picture() -> None:
+    references = several(2, pictures=60)
+    answers = [one[-1] for one in references[1:] + references[:1]]
+    score = measure_captions(answers, references)
+    one = ResampledCaptions.of(answers, references)
+    whole = one.figures(one.statistics_NS.sum(axis=0, keepdims=True))
+    assert list(whole) == ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "cider_d"]
+    for name, values_R in whole.items():
+        assert values_R[0] == pytest.approx(score.as_dict()[name])
+    drawn_R = np.random.default_rng(4).integers(60, size=60)  # one resample, measured as a test set of its own
+    figures = one.figures(one.statistics_NS[drawn_R].sum(axis=0, keepdims=True))
+    again = measure_captions([answers[row] for row in drawn_R], [references[row] for row in drawn_R])
+    assert figures["bleu_4"][0] == pytest.approx(again.bleu_4)
+    low, high = interval(one.figures(resample_sums(one.statistics_NS))["cider_d"])
+    assert low < score.cider_d < high
 
 
 def test_capitals_and_full_stops_count_nothing() -> None:

@@ -13,6 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.evaluation.caption_measures import bleu_of_sums, bleu_statistics, cider_of_each
+from thereafter.evaluation.caption_score import counted_texts
 from thereafter.evaluation.tagging import Tags, are_span_tags, spans_of
 from thereafter.packages import installed, require
 
@@ -106,6 +108,27 @@ class ResampledForecasts:
         squared_R, absolute_R, count_R = sums_RS.T
         count_R = np.maximum(count_R, 1)
         return {"mse": -squared_R / count_R, "mae": -absolute_R / count_R}
+
+
+@dataclass(frozen=True, eq=False)
+class ResampledCaptions:
+    """BLEU-1 to BLEU-4 and CIDEr-D of captions. Statistics of a picture: those of BLEU, its CIDEr-D, and 1.
+
+    CIDEr-D weighs k-grams by all pictures of the test set, whichever of them are drawn.
+    """
+
+    statistics_NS: Floats
+
+    @classmethod
+    def of(cls, answers: Sequence[str], references: Sequence[Sequence[str]]) -> ResampledCaptions:
+        """Captions, one a picture, against those that people wrote of it."""
+        counted, _ = counted_texts(answers, references)
+        return cls(np.column_stack([bleu_statistics(counted), cider_of_each(counted), np.ones(len(answers))]))
+
+    def figures(self, sums_RS: Floats) -> dict[str, Floats]:
+        scores_RO = bleu_of_sums(sums_RS[:, :-2])
+        bleus = {f"bleu_{n}": score_R for n, score_R in enumerate(scores_RO.T, 1)}
+        return {**bleus, "cider_d": sums_RS[:, -2] / np.maximum(sums_RS[:, -1], 1)}
 
 
 class _Score(Protocol):
