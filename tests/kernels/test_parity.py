@@ -26,7 +26,7 @@ def test_every_kernel_equals_the_reference(name: str, options: dict[str, Any], d
     assert not wrong, "\n".join(wrong)
     left_alone = options.get("layer_norm") and (name != "lstm" or "proj_size" in options)  # the reference loop's
     ours = CELLS.load(name).__module__.startswith("thereafter.")  # a cell of another package has the reference loop
-    if compiled.available() and ours and not left_alone:
+    if compiled.available() and ours and not left_alone and name != "conv_lstm":  # so is torch's convolution
         assert ran["cpu"] > 5, "the fast kernel refuses what it should run"
 
 

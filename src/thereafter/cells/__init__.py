@@ -3,6 +3,7 @@
 base                the contract: sizes, gates, weights, `project`, `recur`, `pointwise`
 options             the options of every cell, declared once, without torch
 elman, lstm, gru    the cells that text books begin with, and their variants
+conv_lstm           an LSTM whose state is a map, for frames of video
 minimal, diagonal   cells that are linear in their state, so that all steps can be computed at once
 """
 
@@ -27,6 +28,7 @@ CELLS = _Cells(
         "elman": "thereafter.cells.elman:Elman",
         "lstm": "thereafter.cells.lstm:LSTM",
         "gru": "thereafter.cells.gru:GRU",
+        "conv_lstm": "thereafter.cells.conv_lstm:ConvLSTM",
         "mingru": "thereafter.cells.minimal:MinGRU",
         "minlstm": "thereafter.cells.minimal:MinLSTM",
         "diagonal": "thereafter.cells.diagonal:Diagonal",

@@ -109,6 +109,11 @@ class Cell(ABC):
         """
         return MemoryGate("forget") if "forget" in self.gates else None
 
+    @property
+    def fan_in(self) -> int:
+        """How many numbers of the state a unit's recurrent sum reads."""
+        return self.hidden_size
+
     def state_sizes(self) -> dict[str, int]:
         """The size of each state field."""
         return dict.fromkeys(self.state_type._fields, self.hidden_size)
@@ -130,7 +135,7 @@ class Cell(ABC):
 
     def initialise(self, weights: dict[str, Tensor]) -> None:
         """Fill fresh weights in place: uniform in +-1/sqrt(H) as torch does, gains 1; cells add their own rules."""
-        bound = 1 / math.sqrt(self.hidden_size)
+        bound = 1 / math.sqrt(self.fan_in)
         with torch.no_grad():
             for name, weight in weights.items():
                 if name.startswith("norm"):

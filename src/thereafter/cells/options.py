@@ -79,6 +79,16 @@ class LSTMOptions(LSTMVariant):
     """`tried`: a value that the parity suite gives it."""
 
 
+@dataclass(frozen=True)
+class ConvLSTMOptions(LSTMOptions):
+    """All options of the convolutional LSTM: the size of its maps and of its kernel; it has no projection."""
+
+    proj_size: int = 0
+    height: int = 1
+    width: int = 1
+    kernel_size: int = 1
+
+
 def check_choices(options: CellOptions) -> None:
     """OptionError where an option is none of its choices."""
     for option in fields(options):

@@ -9,8 +9,9 @@ from thereafter.figures.diagrams.reading import TracedValue
 
 _WEIGHTS = {"weight_ih": "W", "weight_hh": "U", "weight_hr": "P"}
 _FUNCTIONS = {"sigmoid": "σ", "logsigmoid": "log σ", "layer_norm": "norm", "sqrt": "√", "neg": "−"}
+_PRODUCTS = {"linear": " ", "conv2d": " ∗ "}
 _LETTERS = {"update": "z"}  # as the literature calls it; any other gate has its first letter
-SIGNS = {"mul": "×", "add": "+", "sub": "−", "rsub": "1−", "linear": "P", "lerp": "mix"}
+SIGNS = {"mul": "×", "add": "+", "sub": "−", "rsub": "1−", "linear": "P", "conv2d": "∗", "lerp": "mix"}
 
 
 def operation_name(node: TracedValue) -> str:
@@ -64,11 +65,11 @@ def _terms(node: TracedValue, named: Mapping[TracedValue, str]) -> list[str]:
     if node.operation == "add":
         both = [term for part in node.made_of for term in _terms(part, named)]
         return [term for term in dict.fromkeys(both) if term != "b"] + ["b"] * ("b" in both)
-    if node.operation == "linear":
+    if node.operation in _PRODUCTS:
         given, weight, *bias = node.made_of
         read = _factor(given, named)
         read = f"({read})" if given.operation == "mul" and given not in named else read
-        return [f"{_factor(weight, named)} {read}", *(["b"] if bias else [])]
+        return [f"{_factor(weight, named)}{_PRODUCTS[node.operation]}{read}", *(["b"] if bias else [])]
     return [_single(node, named)]
 
 

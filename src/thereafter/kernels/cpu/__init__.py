@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter.cells.base import Cell
+from thereafter.cells.conv_lstm import ConvLSTM
 from thereafter.cells.diagonal import Diagonal
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
@@ -50,6 +51,8 @@ class Cpu:
             return "state reset runs in the reference loop"
         if not job.x_BTI.shape[1] or not job.x_BTI.shape[0]:
             return "there is nothing to do"
+        if type(cell) is ConvLSTM:
+            return "a convolutional LSTM runs in the reference loop: its product of a step is torch's convolution"
         if type(cell) not in _KNOWN:
             return f"it does not know the cell {cell.name!r}"
         if cell.layer_norm and type(cell) is not LSTM:
