@@ -46,7 +46,7 @@ FLOORS = [
         "version",
         "kinds",
     },
-    {"data", "text", "series", "cells"},
+    {"data", "text", "series", "images", "cells"},
     {"kernels"},
     {"layers"},
     {"models", "nn"},

@@ -12,6 +12,8 @@ from thereafter.data.channel_scaler import ChannelScaler
 from thereafter.data.codecs import CODECS, Codec, restore_codecs, store_codecs
 from thereafter.data.scaler import Scaler
 from thereafter.errors import FormatError
+from thereafter.images.codec import PictureCodec
+from thereafter.images.sources import picture_of
 from thereafter.series.frequency import Frequency
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice, SeriesTable
@@ -44,6 +46,8 @@ def codecs() -> dict[str, tuple[Codec[Any, Any], Any]]:
     steps = np.array([[1.0, 4.0], [3.0, 4.5], [8.0, np.nan]])
     made["channels"] = (ChannelScaler.fit([steps], ["a", "b"]), [3.0, 4.0, -1.5, 5.0])
     made["series"] = (series_scales(), [3.0, 8.0, -1.5])
+    features = picture_of(np.array([0.5, 2.0, -1.0], np.float32))
+    made["pictures"] = (PictureCodec.fit([features]), features)
     made["numbers"] = (Scaler.fit([1.0, 3.0, 8.0]), [3.0, 8.0, -1.5])
     return made
 

@@ -20,7 +20,7 @@ from thereafter.gallery import build as building
 from thereafter.gallery import models as training
 from thereafter.gallery.build import GalleryWriter, build, find_pictures
 from thereafter.gallery.models import Models
-from thereafter.gallery.picture import Picture
+from thereafter.gallery.picture import GalleryPicture
 
 runner = CliRunner()
 
@@ -36,11 +36,11 @@ def fails(models: Models) -> Figure:
 
 
 @pytest.fixture
-def pictures() -> list[Picture]:
+def pictures() -> list[GalleryPicture]:
     return [
-        Picture("one", "Elman (1990)", lambda models: drawn("another name")),
-        Picture("broken", "", fails),
-        Picture("two", "", lambda models: drawn("two")),
+        GalleryPicture("one", "Elman (1990)", lambda models: drawn("another name")),
+        GalleryPicture("broken", "", fails),
+        GalleryPicture("two", "", lambda models: drawn("two")),
     ]
 
 
@@ -63,7 +63,7 @@ def test_the_pictures_come_by_name_and_an_unknown_one_is_refused():
         find_pictures(["lstm-cel"])
 
 
-def test_one_failing_picture_does_not_lose_the_others(tmp_path: Path, pictures: list[Picture]):
+def test_one_failing_picture_does_not_lose_the_others(tmp_path: Path, pictures: list[GalleryPicture]):
     gallery = build(pictures, Models(tmp_path))
     assert list(gallery.figures) == ["one", "two"]
     assert gallery.figures["one"].name == "one"
@@ -76,7 +76,7 @@ def test_one_failing_picture_does_not_lose_the_others(tmp_path: Path, pictures: 
 
 
 def test_without_a_browser_the_page_is_written_and_a_note_says_what_is_missing(
-    tmp_path: Path, pictures: list[Picture], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pictures: list[GalleryPicture], monkeypatch: pytest.MonkeyPatch
 ):
     def missing(*given: object, **named: object) -> list[bytes]:
         raise MissingPackageError("a picture needs a browser; try: apt-get install chromium")
@@ -90,7 +90,7 @@ def test_without_a_browser_the_page_is_written_and_a_note_says_what_is_missing(
 
 
 def test_the_command_names_what_failed_and_exits_with_1(
-    tmp_path: Path, pictures: list[Picture], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pictures: list[GalleryPicture], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(building, "find_pictures", lambda only: pictures)
     done = runner.invoke(app, ["gallery", "--out", str(tmp_path), "--models", str(tmp_path / "m"), "--no-png"])
@@ -119,10 +119,14 @@ def test_what_can_be_drawn_is_written_before_a_model_is_trained(tmp_path: Path, 
         raise KeyboardInterrupt
 
     monkeypatch.setattr(training, "train", stopped)
-    first = Picture("one", "", lambda models: drawn("one"))
+    first = GalleryPicture("one", "", lambda models: drawn("one"))
     reporter = Notes()
     with progress.reporting(reporter), pytest.raises(KeyboardInterrupt):
-        build([first, Picture("two", "", needs_a_model)], Models(tmp_path / "m"), GalleryWriter(out, png=False).write)
+        build(
+            [first, GalleryPicture("two", "", needs_a_model)],
+            Models(tmp_path / "m"),
+            GalleryWriter(out, png=False).write,
+        )
     assert (out / "gallery" / "one.csv").exists()
     assert "About one" in (out / "gallery.html").read_text(encoding="utf-8")
     assert "About one" in (out / "gallery.md").read_text(encoding="utf-8")
@@ -130,7 +134,7 @@ def test_what_can_be_drawn_is_written_before_a_model_is_trained(tmp_path: Path, 
 
 
 def test_a_picture_is_drawn_once_and_the_page_has_all(
-    tmp_path: Path, pictures: list[Picture], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pictures: list[GalleryPicture], monkeypatch: pytest.MonkeyPatch
 ):
     rendered: list[list[str]] = []
 

@@ -12,7 +12,7 @@ from thereafter.gallery import claims, state_claims
 from thereafter.gallery.build import build
 from thereafter.gallery.example import IN_PLURAL, SENTENCE, SUBJECT, VERB
 from thereafter.gallery.models import Models
-from thereafter.gallery.picture import Picture
+from thereafter.gallery.picture import GalleryPicture
 from thereafter.inspection.word_classes import word_classes
 
 
@@ -144,7 +144,9 @@ def test_senses_and_paths_are_compared_as_they_lie():
 
 def test_the_caption_ends_with_what_the_numbers_say_of_the_claim(tmp_path: Any):
     shown = figure(seen_in_new_text=[1.0, 0.5])
-    built = build([Picture("one", "Elman (1990)", lambda models: shown, claims.longer_is_sparser)], Models(tmp_path))
+    built = build(
+        [GalleryPicture("one", "Elman (1990)", lambda models: shown, claims.longer_is_sparser)], Models(tmp_path)
+    )
     assert built.failed == {}
     assert built.figures["one"].caption == f"Measured. {claims.longer_is_sparser(shown)}"
 

@@ -24,6 +24,7 @@ CODECS = Registry(
         "tokenizer": "thereafter.text.tokenizers:StoredTokenizer",
         "scaler": "thereafter.data.scaler:Scaler",
         "series": "thereafter.series.scales:SeriesScales",
+        "pictures": "thereafter.images.codec:PictureCodec",
         "channels": "thereafter.data.channel_scaler:ChannelScaler",
     },
 )

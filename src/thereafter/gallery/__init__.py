@@ -1,7 +1,7 @@
 """The gallery: figures of the textbooks, drawn from small models that are trained here.
 
 build               draws all pictures and writes the page, PNGs and Markdown
-picture             Picture: name, source, how it is drawn, which claim it shows
+picture             GalleryPicture: name, source, how it is drawn, which claim it shows
 models              the models that the pictures show
 sources             the books and papers the pictures are after
 example, bank       the running sentence; a generated text with an ambiguous word

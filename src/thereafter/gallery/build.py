@@ -18,7 +18,7 @@ from thereafter.figures.figure import Figure
 from thereafter.figures.page import page
 from thereafter.figures.pictures import render
 from thereafter.gallery.models import Models
-from thereafter.gallery.picture import Picture
+from thereafter.gallery.picture import GalleryPicture
 from thereafter.storage import replacing, write_text
 
 FAMILIES = ("diagrams", "traces", "gradients", "memory", "units", "forecasting")
@@ -45,7 +45,7 @@ class Gallery:
     notes: list[str] = field(default_factory=list)
 
 
-def find_pictures(only: Sequence[str] = ()) -> list[Picture]:
+def find_pictures(only: Sequence[str] = ()) -> list[GalleryPicture]:
     """All pictures, or those of some names, in the order of the gallery."""
     every = [picture for name in FAMILIES for picture in import_module(f"thereafter.gallery.{name}").PICTURES]
     known = {picture.name for picture in every}
@@ -56,7 +56,7 @@ def find_pictures(only: Sequence[str] = ()) -> list[Picture]:
 
 
 def build(
-    pictures: Sequence[Picture], models: Models, keep: Callable[[Gallery], object] = lambda gallery: None
+    pictures: Sequence[GalleryPicture], models: Models, keep: Callable[[Gallery], object] = lambda gallery: None
 ) -> Gallery:
     """Draw every picture; one that fails is noted and does not stop the others.
 

@@ -20,7 +20,7 @@ from thereafter.figures.diagrams.networks import (
 from thereafter.figures.diagrams.paths import path_figure
 from thereafter.figures.diagrams.transformer import transformer_figure
 from thereafter.figures.diagrams.window import window_figure
-from thereafter.gallery.picture import Picture
+from thereafter.gallery.picture import GalleryPicture
 from thereafter.gallery.sources import LECTURE, after_book
 from thereafter.layers.lanes import Lane, build_lanes
 from thereafter.models.settings import (
@@ -91,12 +91,12 @@ def _context(models: Models) -> Figure:
     return context_figure(_SENTENCE, settings)
 
 
-def _stacked_rnn(layers: int) -> Picture:
+def _stacked_rnn(layers: int) -> GalleryPicture:
     def build(models: Models) -> Figure:
         settings = RnnSettings(hidden=_UNITS, layers=layers, tied=False, dropout=0.0)
         return stacked_figure("rnn", settings, _WORDS, name=f"stacked-rnn-{layers}")
 
-    return Picture(f"stacked-rnn-{layers}", LECTURE, build)
+    return GalleryPicture(f"stacked-rnn-{layers}", LECTURE, build)
 
 
 def _stacked_lstm(models: Models) -> Figure:
@@ -112,25 +112,27 @@ def _transformer(models: Models) -> Figure:
     return transformer_figure(TransformerSettings(), _WORDS)
 
 
-def _use(name: str) -> Picture:
-    return Picture(name, LECTURE, lambda models: use_figure(_elman(), name))
+def _use(name: str) -> GalleryPicture:
+    return GalleryPicture(name, LECTURE, lambda models: use_figure(_elman(), name))
 
 
-PICTURES: list[Picture] = [
-    Picture("rnn-cell", after_book("Elman (1990)"), _rnn_cell),
-    Picture("unrolled", after_book("Elman (1990)"), lambda models: unrolled_figure(_elman())),
+PICTURES: list[GalleryPicture] = [
+    GalleryPicture("rnn-cell", after_book("Elman (1990)"), _rnn_cell),
+    GalleryPicture("unrolled", after_book("Elman (1990)"), lambda models: unrolled_figure(_elman())),
     *map(_use, USES),
-    Picture("lstm-cell", after_book("Gers, Schmidhuber and Cummins (2000)"), _lstm_cell),
-    Picture("lstm-variants", "Gers and Schmidhuber (2000) and Greff et al. (2017)", _lstm_variants),
-    Picture("memory-highway", after_book("Hochreiter and Schmidhuber (1997)"), _highway),
-    Picture("gru-and-lstm", after_book("Cho et al. (2014)"), _gru_and_lstm),
-    Picture("mingru-cell", "Feng et al. (2024)", _mingru),
-    Picture("backpropagation", after_book("Werbos (1990)"), lambda models: unrolled_figure(_elman(), backward=True)),
-    Picture("context", after_book(), _context),
+    GalleryPicture("lstm-cell", after_book("Gers, Schmidhuber and Cummins (2000)"), _lstm_cell),
+    GalleryPicture("lstm-variants", "Gers and Schmidhuber (2000) and Greff et al. (2017)", _lstm_variants),
+    GalleryPicture("memory-highway", after_book("Hochreiter and Schmidhuber (1997)"), _highway),
+    GalleryPicture("gru-and-lstm", after_book("Cho et al. (2014)"), _gru_and_lstm),
+    GalleryPicture("mingru-cell", "Feng et al. (2024)", _mingru),
+    GalleryPicture(
+        "backpropagation", after_book("Werbos (1990)"), lambda models: unrolled_figure(_elman(), backward=True)
+    ),
+    GalleryPicture("context", after_book(), _context),
     _stacked_rnn(2),
     _stacked_rnn(3),
-    Picture("stacked-lstm", after_book("Graves (2013)"), _stacked_lstm),
-    Picture("bidirectional", "Schuster and Paliwal (1997)", _bidirectional),
-    Picture("window-network", "Bengio et al. (2003)", lambda models: window_figure(WindowSettings(), _WORDS)),
-    Picture("transformer-block", "Vaswani et al. (2017)", _transformer),
+    GalleryPicture("stacked-lstm", after_book("Graves (2013)"), _stacked_lstm),
+    GalleryPicture("bidirectional", "Schuster and Paliwal (1997)", _bidirectional),
+    GalleryPicture("window-network", "Bengio et al. (2003)", lambda models: window_figure(WindowSettings(), _WORDS)),
+    GalleryPicture("transformer-block", "Vaswani et al. (2017)", _transformer),
 ]

@@ -15,7 +15,7 @@ from thereafter.figures.series_gates import gates_over_series
 from thereafter.figures.unusual import unusual_points
 from thereafter.gallery import forecast_claims
 from thereafter.gallery.models import Models
-from thereafter.gallery.picture import Picture
+from thereafter.gallery.picture import GalleryPicture
 from thereafter.gallery.sources import SEQUENCES, after_book
 from thereafter.inspection.measurement import Measurement
 from thereafter.series.made import seasonal_values
@@ -125,11 +125,11 @@ def _unusual(models: Models) -> Figure:
 
 
 PICTURES = [
-    Picture("sine-ahead", SEQUENCES, _sine_ahead),
-    Picture("sine-errors", SEQUENCES, _sine_errors, forecast_claims.far_is_worse),
-    Picture("series-ahead", SEQUENCES, _real_ahead),
-    Picture("series-errors", SEQUENCES, _real_errors, forecast_claims.far_is_worse),
-    Picture("series-gates", after_book(), _gates),
-    Picture("forecast-fan", "Salinas, Flunkert, Gasthaus and Januschowski (2020)", _fan),
-    Picture("unusual-points", SEQUENCES, _unusual, forecast_claims.faults_are_marked(tuple(_FAULTS))),
+    GalleryPicture("sine-ahead", SEQUENCES, _sine_ahead),
+    GalleryPicture("sine-errors", SEQUENCES, _sine_errors, forecast_claims.far_is_worse),
+    GalleryPicture("series-ahead", SEQUENCES, _real_ahead),
+    GalleryPicture("series-errors", SEQUENCES, _real_errors, forecast_claims.far_is_worse),
+    GalleryPicture("series-gates", after_book(), _gates),
+    GalleryPicture("forecast-fan", "Salinas, Flunkert, Gasthaus and Januschowski (2020)", _fan),
+    GalleryPicture("unusual-points", SEQUENCES, _unusual, forecast_claims.faults_are_marked(tuple(_FAULTS))),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from thereafter.gallery.picture import Picture
+from thereafter.gallery.picture import GalleryPicture
 from thereafter.gallery.sources import ARTICLE, LECTURE, TRANSFORMERS, after_book
 
 if TYPE_CHECKING:
@@ -155,16 +155,16 @@ def _state(models: Models) -> Figure:
 
 
 PICTURES = [
-    Picture("gradient-decay", after_book("Bengio, Simard and Frasconi (1994)"), _decay),
-    Picture("gradient-rnn-lstm", after_book("Hochreiter and Schmidhuber (1997)"), _rnn_against_lstm),
-    Picture("gradient-depth", after_book(), _depth),
-    Picture("truncated-bptt", after_book("Williams and Peng (1990)"), _truncation),
-    Picture("jacobian-paths", LECTURE, _paths),
-    Picture("jacobian-spectrum", f"Pascanu, Mikolov and Bengio (2013) and {LECTURE}", _spectrum),
-    Picture("activation-stability", LECTURE, _activations),
-    Picture("repeated-multiplication", ARTICLE, _eigenvalues),
-    Picture("bptt-memory", ARTICLE, _bptt_memory),
-    Picture("time-by-length", TRANSFORMERS, _time),
-    Picture("memory-by-length", TRANSFORMERS, _memory),
-    Picture("state-by-length", TRANSFORMERS, _state),
+    GalleryPicture("gradient-decay", after_book("Bengio, Simard and Frasconi (1994)"), _decay),
+    GalleryPicture("gradient-rnn-lstm", after_book("Hochreiter and Schmidhuber (1997)"), _rnn_against_lstm),
+    GalleryPicture("gradient-depth", after_book(), _depth),
+    GalleryPicture("truncated-bptt", after_book("Williams and Peng (1990)"), _truncation),
+    GalleryPicture("jacobian-paths", LECTURE, _paths),
+    GalleryPicture("jacobian-spectrum", f"Pascanu, Mikolov and Bengio (2013) and {LECTURE}", _spectrum),
+    GalleryPicture("activation-stability", LECTURE, _activations),
+    GalleryPicture("repeated-multiplication", ARTICLE, _eigenvalues),
+    GalleryPicture("bptt-memory", ARTICLE, _bptt_memory),
+    GalleryPicture("time-by-length", TRANSFORMERS, _time),
+    GalleryPicture("memory-by-length", TRANSFORMERS, _memory),
+    GalleryPicture("state-by-length", TRANSFORMERS, _state),
 ]

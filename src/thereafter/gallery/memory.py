@@ -12,7 +12,7 @@ from thereafter.figures.memory import accuracy_by_n, information_decay, word_cla
 from thereafter.gallery import claims
 from thereafter.gallery.example import BEFORE_VERB, VERB
 from thereafter.gallery.models import BETWEEN, BUDGET, LINES, Models
-from thereafter.gallery.picture import Picture
+from thereafter.gallery.picture import GalleryPicture
 from thereafter.gallery.sources import LECTURE, after_book
 from thereafter.inspection.agreement import agreement
 from thereafter.inspection.expectation import expectation
@@ -200,15 +200,21 @@ def _relu(models: Models) -> Figure:
     )
 
 
-PICTURES: list[Picture] = [
-    Picture("information-decay", after_book(), _information_decay, claims.rnn_forgets),
-    Picture("agreement-by-distance", after_book(LINZEN), _by_distance, claims.distance_hurts_rnn),
-    Picture("agreement-by-congruence", LINZEN, _by_congruence, claims.attractors_mislead),
-    Picture("was-or-were", after_book(), _was_or_were, claims.verb_is_expected),
-    Picture("word-class-by-layer", after_book("Hewitt and Liang (2019)"), _word_class, claims.lower_layers_know),
-    Picture("memory-remember-first", "Hochreiter and Schmidhuber (1997)", _remember, claims.gated_remember_longer),
-    Picture("memory-count-and-fire", "Hochreiter and Schmidhuber (1997)", _count, claims.gated_remember_longer),
-    Picture("memory-balanced-brackets", "Hochreiter and Schmidhuber (1997)", _brackets, claims.gated_remember_longer),
-    Picture("memory-by-truncation", after_book("Williams and Peng (1990)"), _truncation, claims.truncation_hurts),
-    Picture("memory-relu-tanh", LECTURE, _relu, claims.clipping_saves_relu),
+PICTURES: list[GalleryPicture] = [
+    GalleryPicture("information-decay", after_book(), _information_decay, claims.rnn_forgets),
+    GalleryPicture("agreement-by-distance", after_book(LINZEN), _by_distance, claims.distance_hurts_rnn),
+    GalleryPicture("agreement-by-congruence", LINZEN, _by_congruence, claims.attractors_mislead),
+    GalleryPicture("was-or-were", after_book(), _was_or_were, claims.verb_is_expected),
+    GalleryPicture("word-class-by-layer", after_book("Hewitt and Liang (2019)"), _word_class, claims.lower_layers_know),
+    GalleryPicture(
+        "memory-remember-first", "Hochreiter and Schmidhuber (1997)", _remember, claims.gated_remember_longer
+    ),
+    GalleryPicture("memory-count-and-fire", "Hochreiter and Schmidhuber (1997)", _count, claims.gated_remember_longer),
+    GalleryPicture(
+        "memory-balanced-brackets", "Hochreiter and Schmidhuber (1997)", _brackets, claims.gated_remember_longer
+    ),
+    GalleryPicture(
+        "memory-by-truncation", after_book("Williams and Peng (1990)"), _truncation, claims.truncation_hurts
+    ),
+    GalleryPicture("memory-relu-tanh", LECTURE, _relu, claims.clipping_saves_relu),
 ]

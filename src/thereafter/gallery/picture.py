@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Picture:
+class GalleryPicture:
     """`source`: whose picture or claim it is after, such as "Elman (1990)". `build` may train a model by asking for it.
 
     `claim` reads off the figure's numbers whether what the source claims shows in them, as a sentence for the caption.

@@ -17,7 +17,7 @@ from thereafter.figures.number_unit import number_along
 from thereafter.gallery import bank, claims, state_claims
 from thereafter.gallery.example import IN_PLURAL, SENTENCE, SUBJECT, VERB
 from thereafter.gallery.models import BETWEEN, Models
-from thereafter.gallery.picture import Picture
+from thereafter.gallery.picture import GalleryPicture
 from thereafter.gallery.sources import ARTICLE, LECTURE, after_book
 from thereafter.inspection import dynamics as measure
 from thereafter.inspection.measurement import Measurement
@@ -209,22 +209,24 @@ def _class(word: str) -> str:
 
 
 PICTURES = [
-    Picture("static-contextual", after_book(), _senses, state_claims.senses_apart),
-    Picture("hidden-trajectory", after_book("Elman (1990)"), _hidden),
-    Picture("gate-surface", after_book(), _gate_surface),
-    Picture("gates-agreement", after_book("Lakretz et al. (2019)"), _number, state_claims.number_kept),
-    Picture("gates-running-example", after_book(), _running, state_claims.mean_gates),
-    Picture("cell-trajectory", after_book(), _cell),
-    Picture("gates-by-class", after_book(), _classes, state_claims.gates_of_classes),
-    Picture("parameter-counts", after_book(), _counts, claims.gru_is_smaller),
-    Picture("training-curves", after_book(), _curves, claims.fast_then_slow),
-    Picture("prediction-surface", after_book(), _prediction),
-    Picture(
+    GalleryPicture("static-contextual", after_book(), _senses, state_claims.senses_apart),
+    GalleryPicture("hidden-trajectory", after_book("Elman (1990)"), _hidden),
+    GalleryPicture("gate-surface", after_book(), _gate_surface),
+    GalleryPicture("gates-agreement", after_book("Lakretz et al. (2019)"), _number, state_claims.number_kept),
+    GalleryPicture("gates-running-example", after_book(), _running, state_claims.mean_gates),
+    GalleryPicture("cell-trajectory", after_book(), _cell),
+    GalleryPicture("gates-by-class", after_book(), _classes, state_claims.gates_of_classes),
+    GalleryPicture("parameter-counts", after_book(), _counts, claims.gru_is_smaller),
+    GalleryPicture("training-curves", after_book(), _curves, claims.fast_then_slow),
+    GalleryPicture("prediction-surface", after_book(), _prediction),
+    GalleryPicture(
         "gate-saturation", after_book("Karpathy, Johnson and Li (2015)"), _saturation, state_claims.more_open_than_shut
     ),
-    Picture("timescales", f"Tallec and Ollivier (2018) and {LECTURE}", _timescales, state_claims.some_remember_long),
-    Picture("attention-heads", "Vaswani et al. (2017)", _attention, state_claims.heads_look_back(VERB, SUBJECT)),
-    Picture("positional-encodings", "Vaswani et al. (2017)", _positions, state_claims.near_positions_alike),
-    Picture("temperature", ARTICLE, _temperature, claims.low_temperature_sharpens),
-    Picture("ngram-sparsity", ARTICLE, _sparsity, claims.longer_is_sparser),
+    GalleryPicture(
+        "timescales", f"Tallec and Ollivier (2018) and {LECTURE}", _timescales, state_claims.some_remember_long
+    ),
+    GalleryPicture("attention-heads", "Vaswani et al. (2017)", _attention, state_claims.heads_look_back(VERB, SUBJECT)),
+    GalleryPicture("positional-encodings", "Vaswani et al. (2017)", _positions, state_claims.near_positions_alike),
+    GalleryPicture("temperature", ARTICLE, _temperature, claims.low_temperature_sharpens),
+    GalleryPicture("ngram-sparsity", ARTICLE, _sparsity, claims.longer_is_sparser),
 ]

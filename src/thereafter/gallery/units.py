@@ -9,7 +9,7 @@ from thereafter.figures import units
 from thereafter.figures.figure import Figure
 from thereafter.gallery.claims import units_follow_text
 from thereafter.gallery.models import Models
-from thereafter.gallery.picture import Picture
+from thereafter.gallery.picture import GalleryPicture
 from thereafter.inspection.measurement import Measurement
 from thereafter.ready.models import LETTER_UNITS
 from thereafter.ready.units import FOLLOWED, search_letters
@@ -28,15 +28,15 @@ def _ranking(models: Models) -> Figure:
     return units.ranking(_search(models))
 
 
-def _follows(name: str, picture: str) -> Picture:
+def _follows(name: str, picture: str) -> GalleryPicture:
     def build(models: Models) -> Figure:
         return replace(units.coloured(_search(models), name), name=picture)
 
-    return Picture(picture, KARPATHY, build)
+    return GalleryPicture(picture, KARPATHY, build)
 
 
 PICTURES = [
-    Picture("unit-ranking", KARPATHY, _ranking, units_follow_text),
+    GalleryPicture("unit-ranking", KARPATHY, _ranking, units_follow_text),
     _follows("quotes-or-comment", "unit-quotes-or-comment"),
     _follows("quotes", "unit-quotes"),
     _follows("line-position", "unit-line-position"),

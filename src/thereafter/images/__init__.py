@@ -1,0 +1,14 @@
+"""Pictures: read one at a time from whatever contains them, fitted to one size, kept decoded.
+
+picture       one picture, not decoded yet, and the contract of what contains several
+sources       what a path, or what a user hands over, means as pictures
+picture_files files of pictures; archives: those in a zip; stacked: arrays of equal pictures, or of their features
+idx, arrays   stacked pictures out of idx files (MNIST) and out of .npy and .npz
+decoding      PNG, JPEG and others as pixels, by Pillow
+mapped        large arrays in a temporary file
+fitting_in    cropped, resized, grey or coloured
+codec         the pictures of a task as arrays of one shape; kept: decoded once
+lookup        pictures by name, with or without folder and ending
+captioned     pictures with captions; caption_files: the files that captions stand in
+labelled_pictures   pictures with a label each
+"""

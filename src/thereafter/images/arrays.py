@@ -1,0 +1,162 @@
+"""Pictures in .npy and .npz files of numpy. Nothing is unpickled; headers are compared with the files first.
+
+A .npy is mapped. An array of an .npz is a member of a zip archive: it is unpacked into a temporary file and mapped.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.errors import FormatError, SourceError
+from thereafter.images.archives import check_member, members_of
+from thereafter.images.mapped import MappedArray
+from thereafter.images.picture import PictureKind
+from thereafter.images.stacked import StackedPictures
+
+PIXEL_NAMES = ("pixels", "images", "pictures", "frames", "x", "x_train", "x_test")
+FEATURE_NAMES = ("features", "vectors", "maps")
+NAME_NAMES = ("names", "files", "filenames", "ids")
+_MOST = 1 << 40
+_BLOCK = 1 << 20
+_HEAD = 1 << 14
+
+
+def open_npy(path: Path) -> StackedPictures:
+    """The pictures or features of a .npy."""
+    try:
+        with open(path, "rb") as file:
+            shape, _, dtype = _header(file, str(path))
+            begin = file.tell()
+        if begin + math.prod(shape) * dtype.itemsize > path.stat().st_size:
+            raise _cut_short(str(path), shape, dtype, path.stat().st_size)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError as failed:
+        raise SourceError(f"{path} could not be read: {failed.strerror or failed}") from None
+    return StackedPictures(str(path), array)
+
+
+class NamedPictures(StackedPictures):
+    """Stacked pictures with names of their own."""
+
+    def __init__(self, name: str, array: NDArray[np.generic], kind: PictureKind | None, names: list[str]) -> None:
+        super().__init__(name, array, kind)
+        if len(names) != len(self):
+            raise FormatError(f"{name} has {len(names):,} names for {len(self):,} pictures; expected one each")
+        self._names = names
+
+    def names(self) -> list[str]:
+        return self._names
+
+
+def open_npz(path: Path) -> StackedPictures:
+    """The pictures or features of an .npz: the array called pixels, images, x, features ..., or the only large one.
+
+    Names of the pictures are in an array of strings called `names` or `files`, where there is one.
+    """
+    arrays = npz_arrays(path)
+    key = _pictures_key(path, arrays)
+    kind: PictureKind | None = "pixels" if key.lower() in PIXEL_NAMES else None
+    where = f"{key} in {path}"
+    array = npz_array(path, arrays[key])
+    if kind is None or (array.dtype.kind == "f" and array.ndim == 2):
+        kind = None
+    names_key = next((one for one in arrays if one.lower() in NAME_NAMES), None)
+    if names_key is None:
+        return StackedPictures(where, array, kind)
+    return NamedPictures(where, array, kind, npz_strings(path, arrays[names_key]))
+
+
+def npz_arrays(path: Path) -> dict[str, zipfile.ZipInfo]:
+    """The arrays of an .npz by name."""
+    return {one.filename.removesuffix(".npy"): one for one in members_of(path) if one.filename.endswith(".npy")}
+
+
+def npz_strings(path: Path, member: zipfile.ZipInfo) -> list[str]:
+    """An array of labels or names, as strings."""
+    values = npz_array(path, member)
+    if values.ndim != 1 or values.dtype.kind not in "USiub":
+        raise FormatError(
+            f"{member.filename} in {path} has the type {values.dtype} and the shape {list(values.shape)}; expected "
+            "strings or whole numbers, one for each picture"
+        )
+    if values.dtype.kind == "S":
+        return [bytes(one).decode("utf-8", "replace") for one in values.tolist()]
+    return [str(one) for one in values.tolist()]
+
+
+def npz_array(path: Path, member: zipfile.ZipInfo) -> NDArray[np.generic]:
+    """An array of an .npz, mapped from a temporary file."""
+    where = f"{member.filename} in {path}"
+    check_member(path, member, _MOST)
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(member) as file:
+            head = io.BytesIO(file.read(_HEAD))
+            shape, fortran, dtype = _header(head, where)
+            rest = head.read()
+            size = math.prod(shape) * dtype.itemsize
+            if head.tell() - len(rest) + size > member.file_size:
+                raise _cut_short(where, shape, dtype, member.file_size)
+            mapped = MappedArray((max(1, size),), np.uint8, f"the numbers of {where}")
+            mapped.write_bytes(0, _blocks(rest, file, size))
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError) as failed:
+        raise SourceError(f"{where} is damaged ({failed}); fetch it again") from None
+    array = mapped.array[:size].view(dtype)
+    return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
+
+
+def _pictures_key(path: Path, arrays: dict[str, zipfile.ZipInfo]) -> str:
+    for known in (*PIXEL_NAMES, *FEATURE_NAMES):
+        for key in arrays:
+            if key.lower() == known:
+                return key
+    if len(arrays) == 1:
+        return next(iter(arrays))
+    listed = ", ".join(arrays) or "none"
+    raise FormatError(
+        f"{path} has the arrays {listed}; expected one called pixels (or images, x), or features; try "
+        "np.savez_compressed(file, pixels=..., labels=...)"
+    )
+
+
+def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    """Shape, order of axes and type of a .npy."""
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+    except (ValueError, EOFError, SyntaxError, TypeError) as broken:
+        raise FormatError(
+            f"{name} is no array of numpy, or a damaged one ({str(broken)[:100]}); save it again"
+        ) from None
+    if dtype.hasobject:
+        raise FormatError(
+            f"{name} holds Python objects (dtype object), which are never unpickled here; expected numbers; try "
+            "np.save(file, np.stack(pictures))"
+        )
+    if any(size < 0 for size in shape):
+        raise FormatError(f"{name} says its shape is {list(shape)}; it is damaged; save it again")
+    return shape, fortran, dtype
+
+
+def _cut_short(name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], size: int) -> FormatError:
+    return FormatError(
+        f"{name} promises an array {list(shape)} of {dtype} and has {size:,} bytes; it is cut short; save it again"
+    )
+
+
+def _blocks(first: bytes, file: IO[bytes], size: int) -> Iterator[bytes]:
+    """At most so many bytes: those that were read already, then those of the file."""
+    yield first[:size]
+    size -= len(first)
+    while size > 0 and (block := file.read(min(size, _BLOCK))):
+        size -= len(block)
+        yield block

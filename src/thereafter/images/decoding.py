@@ -1,0 +1,151 @@
+"""Files of pictures as pixels, by Pillow. What a header promises is checked before memory is taken.
+
+Formats are a fixed list: Pillow would hand others to programs of the machine. Shapes: H rows, W columns, C channels.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import BinaryIO, Protocol, Self, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter import packages
+from thereafter.errors import SourceError
+
+PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".jpe", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
+MOST_PIXELS = 64_000_000
+"""A picture of more is refused before it is decoded: a file of a kilobyte can promise terabytes."""
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")
+_GREY = ("1", "L", "LA", "La", "I", "F")
+_TURNED = (5, 6, 7, 8)  # of the EXIF tag: height and width change places
+_ORIENTATION = 0x0112
+_BROKEN = (OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, struct.error, OverflowError)
+"""What the readers of Pillow raise on damaged files; they agree on none."""
+_opening = threading.Lock()  # filters of warnings belong to the whole process
+
+
+class PillowImage(Protocol):
+    """What is asked of an image of Pillow."""
+
+    mode: str
+    info: Mapping[str | tuple[int, int], object]
+
+    @property
+    def size(self) -> tuple[int, int]: ...
+
+    def getexif(self) -> Mapping[int, object]: ...
+
+    def convert(self, mode: str) -> Self: ...
+
+
+def pillow(module: str = "PIL.Image") -> ModuleType:
+    """A module of Pillow, or how to install it."""
+    return packages.require(module, "reading files of pictures", install="thereafter[pictures]")
+
+
+def decode(content: BinaryIO, name: str) -> NDArray[np.uint8]:
+    """The pixels [H, W, C] of a picture: C is 1 where the file is grey; what is transparent is over white.
+
+    Photographs are turned as their camera says (EXIF). Of several frames the first is meant.
+    """
+    with _opened(content, name) as image:
+        turned = pillow("PIL.ImageOps").exif_transpose(image)
+        return pixels_of(turned)
+
+
+def shape_of_file(content: BinaryIO, name: str) -> tuple[int, int, int]:
+    """The shape of `decode`, by the first bytes of the file."""
+    with _opened(content, name) as image:
+        width, height = image.size
+        if image.getexif().get(_ORIENTATION) in _TURNED:
+            width, height = height, width
+        return height, width, 1 if _is_grey(image.mode) else 3
+
+
+def pixels_of(image: PillowImage) -> NDArray[np.uint8]:
+    """The pixels [H, W, C] of an image of Pillow."""
+    library = pillow()
+    grey = _is_grey(image.mode)
+    if image.mode in ("I", "F") or image.mode.startswith("I;16"):  # 16 bits a pixel, or numbers of unknown range
+        return _deep(np.asarray(image))
+    if "A" in image.mode or "a" in image.mode or "transparency" in image.info:
+        white = library.new("RGBA", image.size, (255, 255, 255, 255))
+        white.alpha_composite(image.convert("RGBA"))
+        image = white
+    pixels: NDArray[np.uint8] = np.asarray(image.convert("L" if grey else "RGB"), np.uint8)
+    return pixels[:, :, None] if pixels.ndim == 2 else pixels
+
+
+def is_image(given: object) -> TypeGuard[PillowImage]:
+    """Whether something is an image of Pillow; Pillow is not imported to find out."""
+    return any(one.__module__.partition(".")[0] == "PIL" and one.__name__ == "Image" for one in type(given).__mro__)
+
+
+def _is_grey(mode: str) -> bool:
+    return mode in _GREY or mode.startswith("I;16")
+
+
+def _deep(pixels_HW: NDArray[np.generic]) -> NDArray[np.uint8]:
+    """16 bits a pixel as 8."""
+    numbers = np.nan_to_num(np.asarray(pixels_HW, np.float64))
+    top = 65535.0 if numbers.max(initial=0.0) > 255.0 else 255.0
+    return np.clip(np.rint(numbers * (255.0 / top)), 0, 255).astype(np.uint8)[:, :, None]
+
+
+@contextmanager
+def _opened(content: BinaryIO, name: str) -> Iterator[PillowImage]:
+    """An image whose header was read, and its errors as sentences."""
+    library = pillow()
+    try:
+        with _opening, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # remarks on metadata
+            warnings.simplefilter("error", library.DecompressionBombWarning)
+            image = library.open(content, formats=_FORMATS)
+        with image:
+            width, height = image.size
+            if width * height > MOST_PIXELS:
+                raise _too_large(name, f"{width:,} x {height:,} pixels")
+            yield image
+    except (library.DecompressionBombWarning, library.DecompressionBombError):
+        raise _too_large(name, "more than Pillow agrees to decode") from None
+    except library.UnidentifiedImageError:
+        raise SourceError(_no_picture(content, name)) from None
+    except MemoryError:
+        raise SourceError(f"{name} is too large for the memory of this machine; try a smaller copy of it") from None
+    except _BROKEN as broken:
+        raise SourceError(
+            f"{name} is damaged or cut short ({str(broken)[:120]}); fetch it again, or leave it out"
+        ) from None
+
+
+def _too_large(name: str, size: str) -> SourceError:
+    return SourceError(
+        f"{name} promises {size}; expected at most {MOST_PIXELS // 1_000_000} million; is it damaged, or try a smaller "
+        "copy of it"
+    )
+
+
+def _no_picture(content: BinaryIO, name: str) -> str:
+    expected = "expected a PNG, JPEG, BMP, GIF, WebP, PPM or TIFF file"
+    try:
+        content.seek(0)
+        head = content.read(64)
+    except (OSError, ValueError):
+        head = b""
+    if not head:
+        return f"{name} is empty; {expected}"
+    text = all(32 <= byte < 127 or byte in (9, 10, 13) for byte in head)
+    return f"{name} is {'text, not' if text else 'not'} a picture, whatever its name says; {expected}"
+
+
+def decode_bytes(content: bytes, name: str) -> NDArray[np.uint8]:
+    """`decode` of bytes in memory."""
+    return decode(io.BytesIO(content), name)

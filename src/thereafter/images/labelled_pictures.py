@@ -1,0 +1,141 @@
+"""Pictures with a label each, in four forms that are told apart by their files:
+
+idx       images and labels, as MNIST is published: `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` (or .gz)
+folders   LABEL/name.png, as files or in a .zip
+arrays    an .npz with pixels (or images, x) and labels (or y)
+table     pictures, and a .csv or .tsv with the columns image and label
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from thereafter.data.finding import FileKind
+from thereafter.errors import EmptyCorpusError, FormatError
+from thereafter.images.arrays import npz_arrays, npz_strings
+from thereafter.images.captioned import all_pictures
+from thereafter.images.decoding import PICTURE_ENDINGS
+from thereafter.images.idx import IDX_ENDINGS, idx_shape, read_idx_labels
+from thereafter.images.label_tables import LABEL_TABLES, read_label_table
+from thereafter.images.lookup import PicturesByName
+from thereafter.images.picture import Picture, PictureSource, pictures_of
+from thereafter.images.sources import open_pictures
+
+LABELLED_FILES = FileKind("pictures", ((*PICTURE_ENDINGS, ".zip", ".npz", *LABEL_TABLES), IDX_ENDINGS))
+"""The pictures of a folder and the tables of their labels."""
+LABEL_ARRAYS = ("labels", "label", "y", "targets", "classes", "y_train", "y_test")
+
+
+@dataclass(frozen=True)
+class LabelledPicture:
+    """A picture and its class; `label` is empty where it is asked for."""
+
+    picture: Picture
+    label: str = ""
+
+
+def read_labelled_pictures(files: Sequence[Path]) -> Sequence[LabelledPicture]:
+    """All pictures of these files with their labels."""
+    shapes = {path: shape for path in files if (shape := _idx_shape(path)) is not None}
+    if shapes:
+        return _of_idx(files, shapes)
+    npz = [path for path in files if path.name.lower().endswith(".npz")]
+    if npz:
+        return [one for path in npz for one in _of_arrays(path)]
+    tables = [path for path in files if _is_table(path)]
+    pictures = all_pictures([path for path in files if not _is_table(path)])
+    if not pictures:
+        raise EmptyCorpusError("there are no pictures; expected idx files, LABEL/name.png, or an .npz with labels")
+    return _of_table(tables, pictures) if tables else _of_folders(pictures)
+
+
+def holds_labelled_pictures(files: Sequence[Path]) -> bool:
+    """Whether files hold pictures with labels, by their endings and first bytes."""
+    endings = (*PICTURE_ENDINGS, ".zip", ".npz")
+    return any(path.name.lower().endswith(endings) or _idx_shape(path) is not None for path in files)
+
+
+def require_known_picture_labels(pictures: Iterable[LabelledPicture], known: Collection[str], name: str) -> None:
+    """FormatError for the first label that is not among those of the training data."""
+    for one in pictures:
+        if one.label not in known:
+            raise FormatError(
+                f"the picture {one.picture.name!r} of {name} has the label {one.label!r}, which the training data "
+                f"never has; expected one of {', '.join(sorted(known))}"
+            )
+
+
+def _idx_shape(path: Path) -> tuple[int, ...] | None:
+    return idx_shape(path) if path.name.removesuffix(".gz").endswith(IDX_ENDINGS) or not path.suffix else None
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(LABEL_TABLES)
+
+
+def _of_idx(files: Sequence[Path], shapes: dict[Path, tuple[int, ...]]) -> list[LabelledPicture]:
+    """Images and labels by the beginning of their names: train-images..., train-labels..."""
+    images = [path for path in files if len(shapes.get(path, ())) > 2]
+    labels = [path for path in files if len(shapes.get(path, ())) == 1]
+    if len(images) == len(labels) == 1:
+        pairs = list(zip(images, labels, strict=True))
+    else:
+        by_stem = {_stem(path, "labels"): path for path in labels}
+        pairs = [(path, by_stem[_stem(path, "images")]) for path in images if _stem(path, "images") in by_stem]
+    if not pairs or len(pairs) < max(len(images), len(labels)):
+        named = ", ".join(path.name for path in (*images, *labels))
+        raise FormatError(
+            f"the idx files {named} are {len(images)} of images and {len(labels)} of labels; expected one of labels "
+            "for each of images, such as train-images-idx3-ubyte and train-labels-idx1-ubyte"
+        )
+    return [one for image, label in pairs for one in _joined(open_pictures(image), read_idx_labels(label), str(label))]
+
+
+def _stem(path: Path, word: str) -> str:
+    return path.name.partition(word)[0]
+
+
+def _of_arrays(path: Path) -> list[LabelledPicture]:
+    arrays = npz_arrays(path)
+    key = next((key for known in LABEL_ARRAYS for key in arrays if key.lower() == known), None)
+    if key is None:
+        raise FormatError(
+            f"{path} has the arrays {', '.join(arrays) or 'none'}; expected one called labels; try "
+            "np.savez_compressed(file, pixels=..., labels=...)"
+        )
+    return _joined(open_pictures(path), npz_strings(path, arrays[key]), f"{key} in {path}")
+
+
+def _joined(source: PictureSource, labels: Sequence[str], where: str) -> list[LabelledPicture]:
+    if len(labels) != len(source):
+        raise FormatError(
+            f"{where} has {len(labels):,} labels and {source.name} has {len(source):,} pictures; expected as many"
+        )
+    return [LabelledPicture(picture, label) for picture, label in zip(pictures_of(source), labels, strict=True)]
+
+
+def _of_table(tables: Sequence[Path], pictures: Sequence[Picture]) -> list[LabelledPicture]:
+    by_name = PicturesByName(pictures)
+    examples = []
+    for table in tables:
+        for name, label, where in read_label_table(table):
+            picture = by_name.find(name)
+            if picture is None:
+                raise FormatError(f"{where} names {name!r}, and there is no such picture; expected its file beside it")
+            examples.append(LabelledPicture(picture, label))
+    return examples
+
+
+def _of_folders(pictures: Sequence[Picture]) -> list[LabelledPicture]:
+    """The label is the name of the folder a picture is in."""
+    examples = [LabelledPicture(picture, picture.name.rpartition("/")[0].rpartition("/")[2]) for picture in pictures]
+    if len({one.label for one in examples}) < 2:
+        first = examples[0]
+        raise FormatError(
+            f"all {len(examples):,} pictures are in one folder ({first.picture.source.name}), so they have no labels; "
+            "expected a folder for each label (cats/1.png, dogs/2.png), or a labels.csv with the columns image and "
+            "label"
+        )
+    return examples

@@ -1,0 +1,61 @@
+"""One picture that is not decoded yet, and the contract of what contains several.
+
+Shapes: H rows of pixels, W columns, C channels (1 grey, 3 red green blue); of features made elsewhere S places, D
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+PictureKind = Literal["pixels", "vectors", "maps"]
+"""Pixels, or features that another program made of them: a vector a picture, or a map of places with a vector each."""
+
+
+class PictureSource(Protocol):
+    """A folder, an archive, an array: pictures by their number, decoded one at a time, when they are asked for."""
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+
+    @property
+    def kind(self) -> PictureKind: ...
+
+    def __len__(self) -> int: ...
+
+    def names(self) -> Sequence[str]:
+        """Names of files; "0", "1", ... of arrays."""
+
+    def shape(self, row: int) -> tuple[int, ...]:
+        """The shape of `read(row)`; of files by their first bytes alone."""
+
+    def read(self, row: int) -> NDArray[np.generic]:
+        """Pixels uint8 [H, W, C], a vector float32 [D] or a map float32 [S, D]."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of a source. Two are equal if they are the same row of the same source."""
+
+    source: PictureSource
+    row: int
+    name: str = field(default="", compare=False)
+
+    def read(self) -> NDArray[np.generic]:
+        """Pixels uint8 [H, W, C], a vector float32 [D] or a map float32 [S, D]."""
+        return self.source.read(self.row)
+
+    def shape(self) -> tuple[int, ...]:
+        """The shape of `read`, without decoding the pixels."""
+        return self.source.shape(self.row)
+
+
+def pictures_of(source: PictureSource) -> list[Picture]:
+    """All pictures of a source."""
+    return [Picture(source, row, name) for row, name in enumerate(source.names())]
