@@ -19,7 +19,7 @@ import thereafter
 from thereafter.data.channel_scaler import ChannelScaler
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.layers.pooling import POOLINGS, Pooling
-from thereafter.models.series_classifier import encoders
+from thereafter.models.series_settings import encoders
 from thereafter.tasks.choosing import task_for
 from thereafter.tasks.series_classifying import CLASSIFYING_SERIES
 

@@ -1,14 +1,17 @@
 """Linear recurrences h_t = a_t h_{t-1} + b_t for all t at once, by an associative scan.
 
 Pairs compose: first (a, b), then (a', b') is (a' a, a' b + b'). Doubling the reach of each position log2(T) times gives
-every prefix (Hillis and Steele 1986; Blelloch 1990). The gradient is the same recurrence run backward:
+every prefix (Hillis and Steele 1986; Blelloch 1990). Long rows are cut into about sqrt(T) pieces that run side by side,
+and the state at the end of each is carried into the next: three passes over the numbers in place of log2(T).
+The gradient is the same recurrence run backward:
     g_t = dL/dh_t + a_{t+1} g_{t+1},   dL/db_t = g_t,   dL/da_t = g_t h_{t-1}
 
-Shapes: B rows, T steps, H units.
+Shapes: B rows, T steps, H units, P pieces of S steps.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -17,6 +20,8 @@ from torch import Tensor
 from thereafter.cells.base import Record
 from thereafter.kernels.functions import apply_one
 from thereafter.kernels.jobs import Job, Unrolled
+
+_LONG = 256  # steps above which pieces are faster than doubling; rows of usual texts are shorter
 
 
 class Parallel:
@@ -66,7 +71,7 @@ def linear_scan(a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor) -> Tensor:
 class _LinearScan(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor) -> Tensor:
-        h_BTH = _doubling(a_BTH, b_BTH, h_BH)
+        h_BTH = (_by_pieces if a_BTH.shape[1] > _LONG else _doubling)(a_BTH, b_BTH, h_BH)
         ctx.save_for_backward(a_BTH, h_BTH, h_BH)
         return h_BTH
 
@@ -95,6 +100,30 @@ def _doubling(a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor) -> Tensor:
             a_BTH = torch.cat([a_BTH[:, :reach], a_BTH[:, reach:] * a_BTH[:, :-reach]], dim=1)
         reach *= 2
     return b_BTH
+
+
+def _by_pieces(a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor) -> Tensor:
+    rows, steps, units = b_BTH.shape
+    kind = torch.promote_types(torch.promote_types(a_BTH.dtype, b_BTH.dtype), h_BH.dtype)  # under autocast they differ
+    a_BTH, b_BTH = a_BTH.to(kind), b_BTH.to(kind)
+    pieces = math.isqrt(steps - 1) + 1
+    size = -(-steps // pieces)
+    if pieces * size > steps:  # steps that leave the state as it is
+        rest = (rows, pieces * size - steps, units)
+        a_BTH, b_BTH = torch.cat([a_BTH, a_BTH.new_ones(rest)], 1), torch.cat([b_BTH, b_BTH.new_zeros(rest)], 1)
+    a_BPSH, b_BPSH = (x.reshape(rows, pieces, size, units) for x in (a_BTH, b_BTH))
+    # within each piece: its states from 0, and what is left of a state before it
+    h_BPSH, kept_BPSH = torch.empty_like(b_BPSH), torch.empty_like(b_BPSH)
+    h_BPSH[:, :, 0], kept_BPSH[:, :, 0] = b_BPSH[:, :, 0], a_BPSH[:, :, 0]
+    for step in range(1, size):
+        torch.addcmul(b_BPSH[:, :, step], a_BPSH[:, :, step], h_BPSH[:, :, step - 1], out=h_BPSH[:, :, step])
+        torch.mul(a_BPSH[:, :, step], kept_BPSH[:, :, step - 1], out=kept_BPSH[:, :, step])
+    before_BPH = torch.empty_like(h_BPSH[:, :, 0])
+    before_BPH[:, 0] = h_BH
+    for piece in range(1, pieces):
+        last, kept = h_BPSH[:, piece - 1, -1], kept_BPSH[:, piece - 1, -1]
+        torch.addcmul(last, kept, before_BPH[:, piece - 1], out=before_BPH[:, piece])
+    return h_BPSH.addcmul_(kept_BPSH, before_BPH.unsqueeze(2)).flatten(1, 2)[:, :steps]
 
 
 PARALLEL = Parallel()

@@ -1,7 +1,8 @@
 """One label for a whole series of numbers: read by recurrent layers or by convolutions, and pooled into one vector.
 
     x_t = [z_t, seen_t]                    scaled values, 0 where one is missing, and which of them are seen
-    h_t = [forward, backward](x)_t         or  h = relu(norm(convolutions of widths 3, 7, 15 over x)), layer by layer
+    h_t = [forward, backward](x)_t         or  h = relu(norm(convolutions of widths 3, 7, 15 over x)), layer by layer,
+                                           or  recurrent layers in residual blocks (`layers/blocks.py`)
     v   = pooled over t (`layers/pooling.py`)
     p(label | series) = softmax(W v + b)
 
@@ -20,51 +21,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
-from thereafter.layers.pooling import POOLINGS, Pooling
+from thereafter.layers.blocks import RecurrentBlocks
+from thereafter.layers.long_memory import lengthen_memory
+from thereafter.layers.pooling import Pooling
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.forecasting.settings import cells
-from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.models.series_settings import CONVOLUTION, ReaderSettings
 from thereafter.models.task_net import TaskNet
 
-CONVOLUTION = "conv"
 _WIDTHS = (3, 7, 15)
-
-
-def encoders() -> tuple[str, ...]:
-    """What can read a series."""
-    return (*cells(), CONVOLUTION)
-
-
-@dataclass(frozen=True)
-class SeriesClassifierSettings:
-    """`encoder`: a recurrent kind such as "gru", or "conv"; `hidden` units a direction (a width of the convolutions),
-    `layers`; `bidirectional`: recurrent layers read in both directions. `pooling`: "last", "mean", "max",
-    "attention" or "concat". `dropout`: between layers and on the pooled vector.
-
-    Columns of a table, where they are not recognised: `label`, `series`, `time`; `channels`, with commas between."""
-
-    encoder: str = "gru"
-    hidden: int = 64
-    layers: int = 1
-    bidirectional: bool = True
-    pooling: str = "max"
-    dropout: float = 0.2
-    label: str = ""
-    series: str = ""
-    time: str = ""
-    channels: str = ""
-
-    def __post_init__(self) -> None:
-        check_choice("encoder", self.encoder, encoders())
-        check_choice("pooling", self.pooling, POOLINGS)
-        check_size("hidden", self.hidden)
-        check_size("layers", self.layers)
-        check_share("dropout", self.dropout)
-        if self.encoder == CONVOLUTION and self.pooling == "last":
-            raise OptionError(
-                f"pooling is 'last' and encoder is {CONVOLUTION!r}, whose last features see only the last steps; "
-                "expected mean, max or attention; try pooling=max"
-            )
 
 
 @dataclass(frozen=True)
@@ -90,7 +55,7 @@ class SeriesBatch:
 class SeriesClassifier(TaskNet[SeriesBatch]):
     """See the module's equations."""
 
-    def __init__(self, settings: SeriesClassifierSettings, *, channels: int, labels: int, gaps: bool) -> None:
+    def __init__(self, settings: ReaderSettings, *, channels: int, labels: int, gaps: bool) -> None:
         super().__init__()
         if labels < 2:
             raise OptionError(f"the classifier has {labels} label to choose from; expected at least 2")
@@ -100,9 +65,13 @@ class SeriesClassifier(TaskNet[SeriesBatch]):
             self.reader: nn.Module = _StepConvolutions(settings, inputs)
             width = forward = settings.hidden * len(_WIDTHS)
         else:
-            self.reader = _recurrent(settings, inputs)
+            self.reader = (_blocks if settings.stack == "residual" else _recurrent)(settings, inputs)
             forward = settings.hidden
             width = 2 * forward if settings.bidirectional else forward
+        if settings.memory:
+            for one in self.reader.modules():
+                if isinstance(one, Recurrent):
+                    lengthen_memory(one, settings.memory)
         self.pooling = Pooling(settings.pooling, width, forward)
         self.head = nn.Linear(self.pooling.size, labels)
 
@@ -122,6 +91,8 @@ class SeriesClassifier(TaskNet[SeriesBatch]):
             x_BTI = torch.cat((x_BTI, batch.seen_BTC.to(x_BTI.dtype)), 2)
         if isinstance(self.reader, Recurrent):
             h_BTH, _ = self.reader(x_BTI, lengths=batch.lengths_B)
+        elif isinstance(self.reader, RecurrentBlocks):
+            h_BTH = self.reader(x_BTI, batch.lengths_B)
         else:
             inside_BT = torch.arange(x_BTI.shape[1], device=x_BTI.device) < batch.lengths_B.to(x_BTI.device)[:, None]
             h_BTH = self.reader(x_BTI, inside_BT)
@@ -141,17 +112,21 @@ class SeriesClassifier(TaskNet[SeriesBatch]):
 
     def evidence(self, batch: SeriesBatch, labels_B: Tensor) -> Tensor:
         """How much each step supports a label, [B, T]: the gradient of its score times the values."""
+        return self.evidence_by_value(batch, labels_B).sum(-1)
+
+    def evidence_by_value(self, batch: SeriesBatch, labels_B: Tensor) -> Tensor:
+        """The same value by value, [B, T, C]."""
         with self.evaluating(), torch.enable_grad():
             x_BTC = batch.values_BTC.detach().clone().requires_grad_()
             score = self.scores(batch, x_BTC).gather(1, labels_B[:, None]).sum()
             (slope_BTC,) = torch.autograd.grad(score, x_BTC)
-        return (slope_BTC * x_BTC.detach()).sum(-1)
+        return slope_BTC * x_BTC.detach()
 
 
 class _StepConvolutions(nn.Module):
     """Layers of convolutions of several widths side by side, [B, T, widths H]; nothing is read beyond a row's end."""
 
-    def __init__(self, settings: SeriesClassifierSettings, inputs: int) -> None:
+    def __init__(self, settings: ReaderSettings, inputs: int) -> None:
         super().__init__()
         size, self.dropout = settings.hidden * len(_WIDTHS), settings.dropout
         self.layers = nn.ModuleList(
@@ -178,7 +153,19 @@ def _listed(modules: nn.Module) -> list[nn.Module]:
     return list(modules.children())
 
 
-def _recurrent(settings: SeriesClassifierSettings, inputs: int) -> Recurrent:
+def _blocks(settings: ReaderSettings, inputs: int) -> RecurrentBlocks:
+    return RecurrentBlocks(
+        cells()[settings.encoder],
+        inputs,
+        settings.hidden,
+        settings.layers,
+        bidirectional=settings.bidirectional,
+        feed=settings.feed,
+        dropout=settings.dropout,
+    )
+
+
+def _recurrent(settings: ReaderSettings, inputs: int) -> Recurrent:
     return Recurrent(
         cells()[settings.encoder],
         inputs,

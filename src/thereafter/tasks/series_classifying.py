@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from thereafter.data.channel_scaler import ChannelScaler
 from thereafter.data.finding import FileKind
 from thereafter.evaluation.classes import Classes, measure_classes
-from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier, SeriesClassifierSettings
+from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier
+from thereafter.models.series_settings import SeriesClassifierSettings
 from thereafter.series.given import is_number, series_of, with_channels
 from thereafter.series.label_columns import LabelColumns
 from thereafter.series.labelled import (
