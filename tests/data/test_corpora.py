@@ -29,7 +29,8 @@ MEMORY_TASKS = ["remember-first", "count-and-fire", "balanced-brackets"]
 SENTENCES = ["agreement", "reflexives", "filler-gap"]
 TEXTS = [*SENTENCES, "python-docs", "python-code", *MEMORY_TASKS]
 SERIES = ["noisy-sine", "seasonal", "mackey-glass", "many-seasons", "wave-shapes"]
-BUILT_IN = [*TEXTS, *SERIES]
+CLIPS = ["moving-glyph", "moving-glyphs", "moving-digit", "moving-digits"]
+BUILT_IN = [*TEXTS, *SERIES, *CLIPS]
 CLASSIC = {
     "ptb": ["train", "valid", "test"],
     "wikitext-2": ["train", "valid", "test"],

@@ -32,9 +32,10 @@ class CorpusCard:
 
     `kind` says how its files are to be read: "text" (running text), "pairs" (sentences in several languages),
     "tagged" (CoNLL-U), "labelled" (a sentence and its label), "labelled-series" or "series" (tables of times and
-    numbers). `tokens` is the default tokenizer. `by_hand` says how to get the files if there is no address.
-    `independent_lines`: nothing in a line depends on another. `split`: how the rows of a series are usually cut into
-    train, valid and test. `default_part`: the part that the name alone means, where parts are series of their own.
+    numbers), "clips" (pictures in the order of time). `tokens` is the default tokenizer. `by_hand` says how to get the
+    files if there is no address. `independent_lines`: nothing in a line depends on another. `split`: how the rows of a
+    series are usually cut into train, valid and test. `default_part`: the part that the name alone means, where parts
+    are series of their own.
     """
 
     name: str
@@ -115,6 +116,18 @@ def _made_series(name: str, title: str, split: str = "", kind: str = "series") -
     )
 
 
+def _made_clips(name: str, title: str, digits: str) -> CorpusCard:
+    return CorpusCard(
+        name=name,
+        title=title,
+        tokens="-",
+        kind="clips",
+        origin=f"generated here from a fixed seed, with {digits}",
+        licence="MIT, as this package" if "drawn" in digits else "that of the digits (the corpus mnist)",
+        builtin=True,
+    )
+
+
 def _memory_task(name: str, title: str) -> CorpusCard:
     return CorpusCard(
         name=name,
@@ -171,6 +184,10 @@ _ALL = (
     _made_series(
         "wave-shapes", "Noisy series in three shapes to tell apart: cylinder, bell, funnel", kind="labelled-series"
     ),
+    _made_clips("moving-glyph", "One drawn digit that moves in 16 directions and bounces, 10 frames", "drawn digits"),
+    _made_clips("moving-glyphs", "Two drawn digits that move at any angle and bounce, 20 frames", "drawn digits"),
+    _made_clips("moving-digit", "One digit of MNIST that moves in 16 directions and bounces, 10 frames", "MNIST"),
+    _made_clips("moving-digits", "Two digits of MNIST that move at any angle and bounce, 20 frames", "MNIST"),
     CorpusCard(
         name="ptb",
         title="Penn Treebank, Mikolov's preprocessing, word level",

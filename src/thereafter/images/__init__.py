@@ -11,4 +11,10 @@ codec         the pictures of a task as arrays of one shape; kept: decoded once
 lookup        pictures by name, with or without folder and ending
 captioned     pictures with captions; caption_files: the files that captions stand in
 labelled_pictures   pictures with a label each
+
+clip          pictures in the order of time, rendered or decoded when they are asked for; a batch of them at once
+clips         clips of arrays, rules and folders of pictures (folder_clips): `read_clips`
+moving        digits that move and bounce; moving_rule: their rule as a file; pools: where the digits come from
+glyphs        digits drawn by rule; strokes: how they are written; draws: random numbers by their place
+made_pictures clips and pictures that are made here, each a corpus by name
 """

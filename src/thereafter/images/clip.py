@@ -1,0 +1,158 @@
+"""Clips: pictures in the order of time, rendered or decoded when they are asked for.
+
+Shapes: B clips, T frames, H rows of pixels, W columns; a pixel is 0 (black) to 255 (white).
+
+`read_many(clips)` reads a batch at once, which is many times faster than one by one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from thereafter.errors import FormatError
+from thereafter.images.stacked import as_bytes
+
+_LUMA = np.array([0.299, 0.587, 0.114])
+
+Labels = tuple[tuple[str, str], ...]
+"""What is known of a clip: the name of a column and the label in it, as in (("digit", "7"), ("direction", "E"))."""
+
+
+class ClipSource(Protocol):
+    """What contains clips, by their number."""
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+
+    def shape(self, row: int) -> tuple[int, int, int]:
+        """T, H and W of a clip, without reading it."""
+
+    def read_many(self, rows: ArrayLike) -> NDArray[np.uint8]:
+        """The frames of several clips, [B, T, H, W]; shorter ones end in black."""
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A clip of a source, not read yet. Two are equal if they are the same row of the same source."""
+
+    source: ClipSource
+    row: int
+    labels: Labels = field(default=(), compare=False)
+    name: str = field(default="", compare=False)
+
+    @property
+    def frames(self) -> NDArray[np.uint8]:
+        """The frames, [T, H, W], read anew each time."""
+        return self.read()
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """T, H and W, without reading the clip."""
+        return self.source.shape(self.row)
+
+    def read(self) -> NDArray[np.uint8]:
+        """The frames, [T, H, W]."""
+        return np.asarray(self.source.read_many([self.row])[0], np.uint8)
+
+    def asked(self) -> Clip:
+        """The same without its labels."""
+        return replace(self, labels=())
+
+
+class Clips(Sequence[Clip], ABC):
+    """Clips of one source in order; `columns` are their labels: a name, and as many labels as there are clips."""
+
+    name: str
+    columns: Mapping[str, Sequence[str]]
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def shape(self, row: int) -> tuple[int, int, int]:
+        """T, H and W of a clip, without reading it."""
+
+    @abstractmethod
+    def read_many(self, rows: ArrayLike) -> NDArray[np.uint8]:
+        """The frames of several clips, [B, T, H, W]; shorter ones end in black."""
+
+    def clip_name(self, row: int) -> str:
+        """What a table of predictions calls a clip."""
+        return str(row)
+
+    @overload
+    def __getitem__(self, at: int) -> Clip: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Clip]: ...
+    def __getitem__(self, at: int | slice) -> Clip | list[Clip]:
+        if isinstance(at, slice):
+            return [self[row] for row in range(*at.indices(len(self)))]
+        row = at + len(self) if at < 0 else at
+        if not 0 <= row < len(self):
+            raise IndexError(f"clip {at} of {len(self)}")
+        labels = tuple((name, column[row]) for name, column in self.columns.items())
+        return Clip(self, row, labels, self.clip_name(row))
+
+
+class ArrayClips(Clips):
+    """Clips of one array [N, T, H, W], of bytes or of floats from 0 to 1, or with a last axis of 1 or 3 colours. It may
+    be mapped from a file: clips are read when they are asked for."""
+
+    def __init__(
+        self, frames: NDArray[np.generic], columns: Mapping[str, Sequence[str]] | None = None, name: str = "an array"
+    ) -> None:
+        self.name = name
+        self.columns = columns or {}
+        self._frames = frames
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def shape(self, row: int) -> tuple[int, int, int]:
+        frames, height, width = self._frames.shape[1:4]
+        return frames, height, width
+
+    def read_many(self, rows: ArrayLike) -> NDArray[np.uint8]:
+        frames = as_bytes(self._frames[np.asarray(rows, np.int64)], self.name)
+        return grey(frames) if frames.ndim == 5 else frames
+
+
+def read_many(clips: Sequence[Clip]) -> NDArray[np.uint8]:
+    """The frames of a batch of clips, uint8 [B, T, H, W]; shorter ones end in black.
+
+    Clips of one source, as in a training, are read by one call of it.
+    """
+    rows: dict[ClipSource, list[int]] = {}
+    for place, clip in enumerate(clips):
+        rows.setdefault(clip.source, []).append(place)
+    if len(rows) == 1:
+        return clips[0].source.read_many([clip.row for clip in clips])
+    shapes = {clip.shape[1:]: clip for clip in clips}
+    if len(shapes) != 1:
+        one, other, *_ = (f"{size[0]} x {size[1]} in {clip.source.name}" for size, clip in shapes.items())
+        raise FormatError(f"clips have frames of {one} and of {other}; expected one size; try scaling them beforehand")
+    most = max(clip.shape[0] for clip in clips)
+    frames_BTHW = np.zeros((len(clips), most, *next(iter(shapes))), np.uint8)
+    for source, places in rows.items():
+        part_BTHW = source.read_many([clips[place].row for place in places])
+        frames_BTHW[places, : part_BTHW.shape[1]] = part_BTHW
+    return frames_BTHW
+
+
+def lengths_of(clips: Sequence[Clip]) -> NDArray[np.int64]:
+    """The frames that each clip has, [B]."""
+    return np.array([clip.shape[0] for clip in clips], np.int64)
+
+
+def grey(pixels_C: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Pixels [..., 1] or [..., 3] without their last axis; colours by their luma (ITU-R BT.601)."""
+    if pixels_C.shape[-1] == 1:
+        return np.asarray(pixels_C[..., 0], np.uint8)
+    return np.asarray(np.rint(pixels_C @ _LUMA), np.uint8)

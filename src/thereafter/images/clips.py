@@ -1,0 +1,142 @@
+"""Clips of files: arrays of frames, folders of pictures, and the rules of moving digits.
+
+.json            a rule of moving digits
+.npz             an array of frames [N, T, H, W]; every other array of N entries is a column of labels
+.npy             frames alone, [N, T, H, W]; one clip [T, H, W]
+CLIP/*.png       a folder a clip, its frames in the order of their names (2 before 10)
+LABEL/CLIP/*.png the same with labels, where there are at least two of them
+
+Pixels are uint8, or floats from 0 to 1; coloured frames (a last axis of 3) become grey.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.data.finding import FileKind, find_files
+from thereafter.errors import EmptyCorpusError, FormatError, SourceError
+from thereafter.images.arrays import npz_array, npz_arrays, npz_strings
+from thereafter.images.clip import ArrayClips, Clip, Clips, lengths_of, read_many
+from thereafter.images.decoding import PICTURE_ENDINGS
+from thereafter.images.folder_clips import FolderClips
+from thereafter.images.moving import MovingClips
+from thereafter.images.moving_rule import read_rule
+
+__all__ = ["CLIP_FILES", "Clip", "Clips", "clip_of", "lengths_of", "read_clips", "read_many"]
+
+CLIP_FILES = FileKind("clips", ((".npz", ".npy"), (".json",), PICTURE_ENDINGS))
+_FRAMES = ("frames", "clips", "videos", "x")
+_PUBLISHED = (20, 10_000, 64, 64)  # of mnist_test_seq.npy (Srivastava et al. 2015): time comes first
+
+
+def read_clips(files: Sequence[Path], notes: list[str] | None = None) -> Sequence[Clip]:
+    """The clips of one array or rule, of several, or of the pictures of a folder; `notes` takes what to print."""
+    notes = [] if notes is None else notes
+    pictures = [path for path in files if path.name.lower().endswith(PICTURE_ENDINGS)]
+    if pictures and len(pictures) < len(files):
+        other = next(path for path in files if path not in set(pictures))
+        raise SourceError(
+            f"{other} is no picture, {pictures[0]} is one; expected clips of one kind; try them one by one"
+        )
+    if pictures:
+        return FolderClips(pictures, notes)
+    parts = [_of_file(path, notes) for path in files]
+    if not parts:
+        raise EmptyCorpusError("no files of clips; expected .npz, .npy, .json or folders of pictures")
+    return parts[0] if len(parts) == 1 else [clip for part in parts for clip in part]
+
+
+def _of_file(path: Path, notes: list[str]) -> Clips:
+    ending = path.suffix.lower()
+    if ending == ".json":
+        return MovingClips(read_rule(path), str(path))
+    if ending == ".npz":
+        return _of_npz(path, notes)
+    if ending == ".npy":
+        return array_clips(_mapped(path), {}, str(path), notes)
+    raise SourceError(
+        f"{path} is no file of clips; expected .npz or .npy with frames [clips, frames, height, width], a .json rule "
+        "of moving digits, or a folder with a folder of pictures for each clip"
+    )
+
+
+def clip_of(given: object) -> Clip:
+    """What a user hands over as one clip: frames [T, H, W] as an array, a clip, a file or a folder of pictures."""
+    if isinstance(given, Clip):
+        return given
+    if isinstance(given, np.ndarray):
+        if given.ndim not in (3, 4) or (given.ndim == 4 and given.shape[3] not in (1, 3)):
+            raise FormatError(f"a clip has the shape {list(given.shape)}; expected frames [frames, height, width]")
+        return array_clips(given[None], {}, "the clip", [])[0]
+    if not isinstance(given, str | os.PathLike):
+        raise FormatError(f"a clip is {type(given).__name__}; expected an array [frames, height, width] or a path")
+    clips = read_clips(find_files(given, CLIP_FILES) or [Path(given)])
+    if len(clips) != 1:
+        raise FormatError(f"{os.fspath(given)} has {len(clips):,} clips; expected one")
+    return clips[0]
+
+
+def array_clips(
+    array: NDArray[np.generic], columns: Mapping[str, Sequence[str]], name: str, notes: list[str]
+) -> ArrayClips:
+    """Clips of an array [N, T, H, W], with a last axis of 1 or 3 colours or without, and of one clip [T, H, W]."""
+    if array.dtype.kind not in "biuf":
+        raise FormatError(f"{name} has the type {array.dtype}; expected uint8, or floats from 0 to 1")
+    if array.shape == _PUBLISHED:
+        notes.append(f"{name} has the shape {list(array.shape)}: read as 10,000 clips of 20 frames")
+        array = np.swapaxes(array, 0, 1)
+    if array.ndim == 3:
+        array = array[None]
+    if array.ndim not in (4, 5) or (array.ndim == 5 and array.shape[4] not in (1, 3)):
+        raise FormatError(
+            f"{name} has the shape {list(array.shape)}; expected frames [clips, frames, height, width], as uint8 or "
+            "floats from 0 to 1"
+        )
+    if 0 in array.shape:
+        raise EmptyCorpusError(
+            f"{name} has the shape {list(array.shape)}: nothing is in it; expected at least one clip"
+        )
+    return ArrayClips(array, columns, name)
+
+
+def _of_npz(path: Path, notes: list[str]) -> ArrayClips:
+    members = npz_arrays(path)
+    key = next((key for known in _FRAMES for key in members if key.lower() == known), None)
+    if key is None and len(members) == 1:
+        key = next(iter(members))
+    if key is None:
+        raise FormatError(
+            f"{path} has the arrays {', '.join(members) or 'none'}; expected one called frames; try "
+            "np.savez_compressed(file, frames=..., label=...)"
+        )
+    frames = npz_array(path, members[key])
+    columns: dict[str, Sequence[str]] = {}
+    for other, member in members.items():
+        if other == key:
+            continue
+        column = npz_strings(path, member)
+        if len(column) != len(frames):
+            raise FormatError(
+                f"{other} in {path} has {len(column):,} entries and {key} has {len(frames):,} clips; expected a label "
+                "for each; try leaving it out"
+            )
+        columns[other] = column
+    return array_clips(frames, columns, f"{key} in {path}", notes)
+
+
+def _mapped(path: Path) -> NDArray[np.generic]:
+    """The array of a .npy; a mapped file takes no memory, and a header that promises more than it has is an error."""
+    try:
+        mapped: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError as failed:
+        raise SourceError(f"{path} could not be read: {failed.strerror or failed}") from None
+    except (ValueError, EOFError, SyntaxError, TypeError, OverflowError):  # numpy's own words advise to unpickle it
+        raise FormatError(
+            f"{path} is no array of numbers, or it is cut short; expected np.save(file, frames) of uint8 or floats"
+        ) from None
+    return mapped
