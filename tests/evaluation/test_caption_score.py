@@ -13,6 +13,10 @@ from thereafter.evaluation.bootstrap import interval, resample_sums
 from thereafter.evaluation.caption_measures import bleu, caption_words, cider_d
 from thereafter.evaluation.caption_score import constant_caption, measure_captions, nearest_captions
 from thereafter.evaluation.resampled import ResampledCaptions
+from thereafter.images.captioned import CaptionedPicture
+from thereafter.images.picture import Picture
+from thereafter.images.stacked import StackedPictures
+from thereafter.tasks.resampling import resampled_answers
 
 WORDS = ["a", "dog", "the", "man", "red", "runs", "in", "of", "ball", "on"]
 
@@ -61,6 +65,17 @@ def test_captions_are_resampled_picture_by_picture() -> None:
     assert figures["bleu_4"][0] == pytest.approx(again.bleu_4)
     low, high = interval(one.figures(resample_sums(one.statistics_NS))["cider_d"])
     assert low < score.cider_d < high
+
+
+def test_the_task_of_captions_has_intervals() -> None:
+    references, pixels = several(5), StackedPictures("made", np.zeros((30, 2, 2), np.uint8))
+    examples = [
+        CaptionedPicture(Picture(pixels, row, str(row)), tuple(captions)) for row, captions in enumerate(references)
+    ]
+    answers = [one[0] for one in references]
+    resampled = resampled_answers("caption", examples, answers, {})
+    assert resampled is not None
+    assert np.array_equal(resampled.statistics_NS, ResampledCaptions.of(answers, references).statistics_NS)
 
 
 def test_capitals_and_full_stops_count_nothing() -> None:

@@ -13,11 +13,13 @@ import numpy as np
 from thereafter.evaluation.resampled import (
     Floats,
     Resampled,
+    ResampledCaptions,
     ResampledClasses,
     ResampledForecasts,
     ResampledTags,
     ResampledTranslations,
 )
+from thereafter.images.captioned import CaptionedPicture
 from thereafter.series.labelled_series import LabelledSeries
 from thereafter.series.scales import SeriesScales
 from thereafter.series.windows import Window
@@ -59,6 +61,11 @@ def _translations(examples: Sequence[object], answers: Answers, codecs: Codecs) 
     return ResampledTranslations.of(list(map(str, answers)), references, lowercase=lowercase)
 
 
+def _captions(examples: Sequence[object], answers: Answers, codecs: Codecs) -> Resampled:
+    references = [one.captions for one in examples if isinstance(one, CaptionedPicture)]
+    return ResampledCaptions.of(list(map(str, answers)), references)
+
+
 @dataclass(frozen=True, eq=False)
 class _Standardised:
     """Errors of forecasts in standard deviations of the training part of each series."""
@@ -91,4 +98,5 @@ _RESAMPLED: Mapping[str, Callable[[Sequence[object], Answers, Codecs], Resampled
     "tag": _tags,
     "translate": _translations,
     "forecast": _forecasts,
+    "caption": _captions,
 }
