@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from itertools import product
 from pathlib import Path
 
+from stand_in_pictures import captioned_file, digits_file
 from thereafter.data.catalogue import CARDS, CorpusCard, CorpusFile
 
 SYLLABLES = ("ba", "do", "ki", "lu", "me", "sto", "tra")
@@ -25,7 +26,7 @@ NUMBER = {word: n for n, word in enumerate(WORDS)}
 RANKS = [1 / rank for rank in range(1, len(WORDS) + 1)]
 TAGS = {1: "DET", 2: "NOUN", 3: "VERB"}  # by the number of syllables
 SIDES = {"en": "", "de": "en", "fr": "é"}  # what a word of the other language ends in
-PACKED = ("wikitext-2", "multi30k", "ud-english-ewt", "eng-fra")
+PACKED = ("wikitext-2", "multi30k", "ud-english-ewt", "eng-fra", "mnist")
 """Those that are kept as .gz, as their originals are."""
 LINES = {"train": 1_000, "text": 400, "pairs": 400}
 
@@ -117,6 +118,10 @@ MINUTES = {"ETTh1": 60, "ETTm1": 15}
 """Between the rows of tables of numbers, by part."""
 
 
+PICTURES: dict[str, Callable[[str], bytes]] = {"mnist": digits_file, "flickr8k": captioned_file}
+"""Files of pictures, by part."""
+
+
 def write_corpora(folder: Path) -> dict[str, CorpusCard]:
     """Write a stand-in of every corpus that is not built in, and give the cards that describe them."""
     return {name: _written(folder / name, card) for name, card in CARDS.items() if not card.builtin}
@@ -130,6 +135,8 @@ def _written(folder: Path, card: CorpusCard) -> CorpusCard:
         draw = random.Random(f"{card.name} {part}")
         if part in MINUTES:
             content = transformer(draw, MINUTES[part]).encode()
+        elif card.name in PICTURES:
+            content = PICTURES[card.name](file.part)
         else:
             content = "".join(ENTRIES[card.name](draw, file.part) for _ in range(LINES.get(part, 200))).encode()
         if card.name in PACKED:

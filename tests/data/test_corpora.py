@@ -42,6 +42,8 @@ CLASSIC = {
     "sst2": ["train", "valid", "test"],
     "eng-fra": ["pairs"],
     "ett": ["ETTh1", "ETTm1"],
+    "mnist": ["train", "train.labels", "test", "test.labels"],
+    "flickr8k": ["captions", "pictures", "train.names", "valid.names", "test.names"],
 }
 
 

@@ -21,13 +21,20 @@ def data_list(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
 
     cards = {name: corpora.card(name) for name in corpora.names()}
     rows: list[Row] = [
-        {"name": name, "tokens": card.tokens, "title": card.title, "status": corpora.status(name)}
+        {
+            "name": name,
+            "kind": card.kind,
+            "tokens": card.tokens,
+            "title": card.title,
+            "status": corpora.status(name),
+        }
         for name, card in cards.items()
     ]
     if print_rows(rows, as_csv=as_csv, as_json=as_json):
         return
     for row in rows:
-        typer.echo(f"{row['name']:<16} {row['tokens']:<6} {row['title']}\n{'':<24}{row['status']}")
+        read_as = row["kind"] if row["tokens"] == "-" else row["tokens"]
+        typer.echo(f"{row['name']:<16} {read_as:<15} {row['title']}\n{'':<33}{row['status']}")
 
 
 @data_app.command(name="get")

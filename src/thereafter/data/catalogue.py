@@ -32,10 +32,10 @@ class CorpusCard:
 
     `kind` says how its files are to be read: "text" (running text), "pairs" (sentences in several languages),
     "tagged" (CoNLL-U), "labelled" (a sentence and its label), "labelled-series" or "series" (tables of times and
-    numbers), "clips" (pictures in the order of time). `tokens` is the default tokenizer. `by_hand` says how to get the
-    files if there is no address. `independent_lines`: nothing in a line depends on another. `split`: how the rows of a
-    series are usually cut into train, valid and test. `default_part`: the part that the name alone means, where parts
-    are series of their own.
+    numbers), "pictures" (with labels), "captioned" (pictures with captions), "clips" (pictures in the order of time).
+    `tokens` is the default tokenizer. `by_hand` says how to get the files if there is no address. `independent_lines`:
+    nothing in a line depends on another. `split`: how the rows of a series are usually cut into train, valid and test.
+    `default_part`: the part that the name alone means, where parts are series of their own.
     """
 
     name: str
@@ -73,6 +73,8 @@ _TOLSTOY = ("timbmg/RNNLM", "e26dff5d8f4b5d07ee459f192ee2131923d7584f")
 _MULTI30K = ("multi30k/dataset", "a3d2e0d26b56f3846f66a952536ffed4e401d05a")
 _EWT = ("UniversalDependencies/UD_English-EWT", "15d613d8447b3478787d4c278730a1e48a945efb")
 _SST = ("clairett/pytorch-sentiment-classification", "457ffd83de90a9d6d472d8ffc31bbffe40a8b236")
+_MNIST = ("fgnt/mnist", "ae608a02b796c9ee908c082585a5f006fe05258e")
+_FLICKR8K = ("prakhar-dhakar/Image-Captioning", "5ab3142167da9315c4287173ed24a643a0425ab8")
 _ETT = ("zhouhaoyi/ETDataset", "1d16c8f4f943005d613b5bc962e9eeb06058cf07")
 
 
@@ -101,6 +103,14 @@ def _sst(part: str, stem: str, size: int, sha256: str) -> CorpusFile:
 
 def _ett(part: str, size: int, sha256: str, split: str) -> CorpusFile:
     return CorpusFile(part, f"{part}.csv", sha256, size, _at(*_ETT, f"ETT-small/{part}.csv"), split)
+
+
+def _mnist(part: str, filename: str, size: int, sha256: str) -> CorpusFile:
+    return CorpusFile(part, filename, sha256, size, _at(*_MNIST, f"{filename}.gz"))
+
+
+def _flickr8k(part: str, filename: str, size: int, sha256: str) -> CorpusFile:
+    return CorpusFile(part, filename, sha256, size, _at(*_FLICKR8K, filename))
 
 
 def _made_series(name: str, title: str, split: str = "", kind: str = "series") -> CorpusCard:
@@ -364,6 +374,83 @@ _ALL = (
                 "34560/11520/11520",
             ),
         ),
+    ),
+    CorpusCard(
+        name="mnist",
+        title="Handwritten digits, 28 x 28 grey pixels, 60,000 to learn from and 10,000 to test on",
+        tokens="-",
+        kind="pictures",
+        origin="LeCun, Cortes and Burges (1998), idx files",
+        licence="none stated there; commonly given as CC BY-SA 3.0",
+        files=(
+            _mnist(
+                "train",
+                "train-images-idx3-ubyte",
+                47040016,
+                "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            ),
+            _mnist(
+                "train.labels",
+                "train-labels-idx1-ubyte",
+                60008,
+                "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            ),
+            _mnist(
+                "test",
+                "t10k-images-idx3-ubyte",
+                7840016,
+                "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            ),
+            _mnist(
+                "test.labels",
+                "t10k-labels-idx1-ubyte",
+                10008,
+                "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+            ),
+        ),
+    ),
+    CorpusCard(
+        name="flickr8k",
+        title="8,091 photographs, 64 x 64 pixels, with five captions each",
+        tokens="-",
+        kind="captioned",
+        origin="Hodosh, Young and Hockenmaier (2013); photographs cut to squares and made smaller",
+        licence="non-commercial research and education; the photographs belong to their authors: do not publish them",
+        files=(
+            _flickr8k(
+                "captions",
+                "Flickr8k.token.txt",
+                3395229,
+                "9b8608b02da9040581f1e3d4c8738db1fb6f63314342100432adc3962f77d71a",
+            ),
+            CorpusFile(
+                "pictures",
+                "images_64x64.zip",
+                "dd6131e1ef7927d63856e4708440f2a50fdf0563e3bf3397ae70e648a8a0030f",
+                16381309,
+            ),
+            _flickr8k(
+                "train.names",
+                "Flickr_8k.trainImages.txt",
+                154678,
+                "e330ddd5156a4c2d2e2b67bc587e70e588f2d132bd8a10dc54dcb71e58115d8e",
+            ),
+            _flickr8k(
+                "valid.names",
+                "Flickr_8k.devImages.txt",
+                25801,
+                "18ba829f47f6df1cb830bf7f0506e2ddf333818925299babbd1bbcaf50fdc504",
+            ),
+            _flickr8k(
+                "test.names",
+                "Flickr_8k.testImages.txt",
+                25775,
+                "c0924146c131458ceba45da59670fe9520eadce1e5cafffa16a817672a9b1f17",
+            ),
+        ),
+        by_hand="with your own copy of Flickr8k, train on a folder that contains the photographs, Flickr8k.token.txt "
+        "and Flickr_8k.trainImages.txt; the photographs may not be published, so images_64x64.zip has no address: if you "
+        "have this very file, compare its sha256",
     ),
 )
 

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from thereafter.data.corpora import Corpus
 
 
+_JOINED = ("pictures", "captioned")
+"""Kinds of corpora of which a part is several files."""
+_KEPT = ("series", "clips")
+"""Kinds of which one file is of the same kind."""
+
+
 @dataclass(frozen=True)
 class Files:
     """Files that are read one after the other, any number of times."""
@@ -62,18 +68,33 @@ class Parts:
     detail: str = field(default="", kw_only=True)
     """One line to print beside results."""
     kind: str = field(default="text", kw_only=True)
-    """The content of the files: "text" (running text, or unknown), "pairs", "tagged", "labelled", "series"."""
+    """The content of the files, as `CorpusCard.kind` names it; "text" is running text, or unknown."""
     corpus: Corpus | None = field(default=None, kw_only=True)
     """The corpus that these are parts of; None for the user's own files."""
 
     def only(self, part: str | None) -> Self:
-        """One part alone (all of them for None); UnknownNameError if there is no such part."""
+        """One part alone (all of them for None); UnknownNameError if there is no such part.
+
+        Of pictures a part is several files: `mnist:test` is "test" and "test.labels", `flickr8k:test` is "test.names"
+        and what all parts share.
+        """
         if part is None:
             return self
+        if self.kind in _JOINED and (joined := self._joined(part)) is not None:
+            return replace(self, name=joined.name, parts={"text": joined})
         if part not in self.parts:
-            raise UnknownNameError(f"part of {self.name}", part, self.parts)
+            known = {name.partition(".")[0] if self.kind in _JOINED else name: None for name in self.parts}
+            raise UnknownNameError(f"part of {self.name}", part, known)
         one = self.parts[part]
-        return replace(self, name=one.name, parts={"text": one}, kind="series" if self.kind == "series" else "text")
+        return replace(self, name=one.name, parts={"text": one}, kind=self.kind if self.kind in _KEPT else "text")
+
+    def _joined(self, part: str) -> Files | None:
+        """The files whose names begin with that of a part, and those that belong to no part; None if it is no such."""
+        stems = {name.partition(".")[0] for name in self.parts if "." in name}
+        if part not in stems:
+            return None
+        own = [name for name in self.parts if name.partition(".")[0] in ({part} | (set(self.parts) - stems))]
+        return Files(f"{self.name}:{part}", tuple(path for name in own for path in self.parts[name].files))
 
 
 AnySource = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Files | Parts

@@ -41,6 +41,16 @@ LEAST_TOKENS = 16
 """Fewer training tokens teach a neural model nothing."""
 
 
+_NO_TEXT = {
+    "series": ("series of numbers", "forecast"),
+    "labelled-series": ("series of numbers", "classify"),
+    "pictures": ("pictures with labels", "classify"),
+    "captioned": ("pictures with captions", "caption"),
+    "clips": ("clips of moving pictures", "video"),
+}
+"""What corpora without running text hold, and the task that reads it."""
+
+
 def find_texts(source: AnySource | None, text: str | None, settings: TextSettings, part: str | None = None) -> Texts:
     """The text that `source` or `text` means; one of the two must be given."""
     if text is not None and source is None:
@@ -57,10 +67,10 @@ def find_texts(source: AnySource | None, text: str | None, settings: TextSetting
         part=part,
         forming=settings.forming,
     )
-    task = {"series": "forecast", "labelled-series": "classify"}.get(texts.kind)
-    if task is not None:
-        numbers = f"{texts.name} holds series of numbers, not running text; try the task that reads them"
-        raise SourceError(numbers, f"task={task!r}", f"--task {task}")
+    if texts.kind in _NO_TEXT:
+        content, task = _NO_TEXT[texts.kind]
+        others = f"{texts.name} holds {content}, not running text; try the task that reads them"
+        raise SourceError(others, f"task={task!r}", f"--task {task}")
     if texts.kind != "text":
         named = ", ".join(f"{texts.name}:{name}" for name in texts.parts)
         raise SourceError(f"{texts.name} holds {texts.kind} lines, not running text; name one of its files: {named}")
