@@ -449,8 +449,8 @@ _ALL = (
             ),
         ),
         by_hand="with your own copy of Flickr8k, train on a folder that contains the photographs, Flickr8k.token.txt "
-        "and Flickr_8k.trainImages.txt; the photographs may not be published, so images_64x64.zip has no address: if you "
-        "have this very file, compare its sha256",
+        "and Flickr_8k.trainImages.txt; the photographs may not be published, so images_64x64.zip has no address: if "
+        "you have this very file, compare its sha256",
     ),
 )
 
