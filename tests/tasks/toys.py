@@ -15,6 +15,7 @@ import torch
 
 import thereafter
 from stops import stopping_at
+from tasks import toy_captions
 from thereafter.runs import checkpoint
 from thereafter.training.counters import COUNTED
 
@@ -179,6 +180,14 @@ TOYS: dict[str, Toy] = {
         "the cat purred and " * 10 + "the ___ barked",
         b"the cat \xff purred\n",
         r"perplexity [\d.]+ over \d+ words",
+    ),
+    "caption": Toy(
+        toy_captions.captioned,
+        {"embed": 8, "width": 4, "stages": 2, "min_count": 1, "flip": False},
+        tuple(str(toy_captions.SAVED / f"{name}.png") for name in toy_captions.QUESTIONS[:3]),
+        str(toy_captions.SAVED / f"{toy_captions.QUESTIONS[3]}.png"),
+        b"image\tcaption\n1.png\n",
+        r"BLEU-4 [\d.]+, CIDEr-D [\d.]+ over \d+ pictures",
     ),
     "forecast": Toy(
         season,

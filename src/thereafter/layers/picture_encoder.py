@@ -17,12 +17,14 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
 
 NORMS = ("batch", "group")
 _GROUPS = 8  # of channels, at most
+_FORGETS, _EPSILON = 0.1, 1e-5
 
 
 class PictureEncoder(nn.Module):
@@ -90,9 +92,29 @@ class _Block(nn.Module):
         return torch.relu(self.around(x) + y)
 
 
+class BatchNorm(nn.Module):
+    """y = g (x - m) / sqrt(v + e) + b, by channel: m and v of the batch while training, else their running means.
+
+    As `nn.BatchNorm2d`, without its count of batches, which is no weight.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(size)), nn.Parameter(torch.zeros(size))
+        self.register_buffer("running_mean", torch.zeros(size))
+        self.register_buffer("running_var", torch.ones(size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean, variance = self.running_mean, self.running_var
+        return F.batch_norm(x, mean, variance, self.weight, self.bias, self.training, _FORGETS, _EPSILON)
+
+
 def _convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
     return nn.Conv2d(channels, size, 3, stride, padding=1, bias=False)
 
 
 def _norm(kind: str, size: int) -> nn.Module:
-    return nn.BatchNorm2d(size) if kind == "batch" else nn.GroupNorm(math.gcd(size, _GROUPS), size)
+    return BatchNorm(size) if kind == "batch" else nn.GroupNorm(math.gcd(size, _GROUPS), size)

@@ -1,7 +1,7 @@
 """Beyond the next word: tasks that learn from whole examples, on the same cells, training loop and run folders.
 
 task          the contract: reading, codecs, batches, network, answers, measure
-tagging, classifying, series_classifying, filling, translating      one file a task
+tagging, classifying, series_classifying, filling, translating, captioning      one file a task
 choosing      which task is meant where one name stands for several
 forecasting   the task of numbers that come next; forecast_frame, _windows, _batches, _predicting, _answers,
               _calibrating and _scoring are its steps; forecast_asking, _points and _ahead: what a trained one says of
@@ -15,7 +15,8 @@ tag_reading   how a tagger reads text that is not of its corpus
 explaining, shown, tracing      answers with the evidence for them, and what the network did step by step
 codecs, lexicon, wording        from words, labels and sentences to numbers and back
 bodies, reading      the layers of a language model under a task, and words as that model reads them
-series_answers       answers of a classifier of series, with the evidence of each step
+series_answers       answers of a classifier of series, with the evidence of each step; caption_answers: of a captioner
+caption_examples     files, words and random draws of a captioner's examples
 baselines     simple models to compare with
 resampling    answers ready to be resampled, for the intervals of comparisons
 """
@@ -30,6 +31,7 @@ TASKS = Registry(
         "classify-series": "thereafter.tasks.series_classifying:CLASSIFYING_SERIES",
         "fill": "thereafter.tasks.filling:FILLING",
         "translate": "thereafter.tasks.translating:TRANSLATING",
+        "caption": "thereafter.tasks.captioning:CAPTIONING",
         "forecast": "thereafter.tasks.forecasting:FORECASTING",
     },
 )
