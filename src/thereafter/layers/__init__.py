@@ -12,5 +12,6 @@ embedding, pooling  word vectors; many steps into one vector
 softmax, adaptive, gaussian, likeliest      heads over words and over numbers; the most probable words
 distributions, number_heads                 distributions over numbers element by element, and heads that give them
 picture_encoder, augmenting                 convolutions over pictures, and pictures changed at random while training
+frame_encoder                               frames of video: bytes to floats, patches, convolutions
 transformer, positions, attention, crf      blocks of a transformer, attention of a decoder, a linear-chain CRF
 """

@@ -1,0 +1,166 @@
+"""The labels of a clip: convolutions read each frame, recurrent layers read frame after frame.
+
+    e_t = relu(W_e flat(convolutions(frame_t)) + b)        or the map itself, where the cell is a convolutional LSTM
+    h_t = cell(e_t, h_{t-1})
+    p_c(label | frames 1 to t) = softmax(W_c h_t + b_c)    for every column c of labels
+
+The answer is the belief after the last frame. While training the loss of a clip is the mean over its frames
+(`learn="every"`), so that beliefs are meant at every frame, or that of the last alone. What is measured is the last.
+
+Shapes: B clips, T frames, H rows of pixels, W columns, C columns of labels, L labels of one, U features of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from thereafter.errors import OptionError
+from thereafter.layers.frame_encoder import FrameEncoder, as_floats
+from thereafter.layers.recurrent import Recurrent
+from thereafter.models.forecasting.settings import cells
+from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.models.task_net import TaskNet
+
+CONV_LSTM = "conv-lstm"
+SEES = ("all", "last")
+LEARN = ("every", "last")
+
+
+def clip_cells() -> dict[str, str]:
+    """What can read the frames of a clip one after the other, each with the name of its cell."""
+    return cells() | {CONV_LSTM: "conv_lstm"}
+
+
+@dataclass(frozen=True)
+class ClipClassifierSettings:
+    """`cell`: a recurrent kind such as "lstm", or "conv-lstm", whose memory is a map; `hidden` units (channels of a
+    conv-lstm), `layers`. `width`: channels of the first convolutions; `stages`: how often they halve the frames (0:
+    until about 4 x 4 places are left). `kernel`: of a conv-lstm. `dropout`: on what each layer and the heads read.
+    `sees`: "all" frames, or "last": every belief is one about the last frame alone. `learn`: from the belief after
+    "every" frame, or after the "last"."""
+
+    cell: str = "lstm"
+    hidden: int = 256
+    layers: int = 1
+    width: int = 32
+    stages: int = 0
+    kernel: int = 3
+    dropout: float = 0.1
+    sees: str = "all"
+    learn: str = "every"
+
+    def __post_init__(self) -> None:
+        check_choice("cell", self.cell, tuple(clip_cells()))
+        check_choice("sees", self.sees, SEES)
+        check_choice("learn", self.learn, LEARN)
+        for name in ("hidden", "layers", "width", "kernel"):
+            check_size(name, vars(self)[name])
+        if not 0 <= self.stages <= 8:
+            raise OptionError(f"stages is {self.stages}; expected 1 to 8, or 0 to choose it")
+        if self.kernel % 2 == 0:
+            raise OptionError(f"kernel is {self.kernel}; expected an odd number, such as 3 or 5")
+        check_share("dropout", self.dropout)
+
+
+@dataclass(frozen=True)
+class ClipBatch:
+    """Frames as bytes, black beyond a clip's end; `labels_BC` is None where they are asked for."""
+
+    frames_BTHW: Tensor
+    lengths_B: Tensor
+    labels_BC: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.frames_BTHW)
+
+    def to(self, device: torch.device) -> ClipBatch:
+        """The same on another device; lengths stay where the host can read them."""
+        labels_BC = None if self.labels_BC is None else self.labels_BC.to(device)
+        return replace(self, frames_BTHW=self.frames_BTHW.to(device), labels_BC=labels_BC)
+
+
+class ClipClassifier(TaskNet[ClipBatch]):
+    """See the module's equations. `labels`: how many each column has."""
+
+    def __init__(self, settings: ClipClassifierSettings, *, height: int, width: int, labels: Sequence[int]) -> None:
+        super().__init__()
+        if not labels or min(labels) < 2:
+            raise OptionError(
+                f"the columns have {', '.join(map(str, labels)) or 'no'} labels; expected at least 2 in each"
+            )
+        self.settings = settings
+        self.frames = FrameEncoder(height, width, channels=settings.width, stages=settings.stages)
+        channels, rows, columns = self.frames.shape
+        places = rows * columns
+        self.squeeze: nn.Linear | None = None
+        units, inputs, options = settings.hidden, settings.hidden, {}
+        if settings.cell == CONV_LSTM:
+            units, inputs = settings.hidden * places, channels * places
+            options = {"height": rows, "width": columns, "kernel_size": settings.kernel}
+        else:
+            self.squeeze = nn.Linear(channels * places, inputs)
+        self.reader = Recurrent(
+            clip_cells()[settings.cell],
+            inputs,
+            units,
+            settings.layers,
+            batch_first=True,
+            dropout=settings.dropout if settings.layers > 1 else 0.0,
+            cell_options=options,
+        )
+        self.heads = nn.ModuleList(nn.Linear(units, count) for count in labels)
+
+    def nats(self, batch: ClipBatch) -> Tensor:
+        if batch.labels_BC is None:
+            raise OptionError("a batch without labels has no loss; expected labels")
+        steps, lengths_B = batch.frames_BTHW.shape[1], batch.lengths_B
+        time_T = torch.arange(steps)
+        share_BT = (time_T == lengths_B[:, None] - 1).float()
+        if self.training and self.settings.learn == "every":
+            share_BT = (time_T < lengths_B[:, None]) / lengths_B[:, None].float()
+        share_BT = share_BT.to(batch.frames_BTHW.device)
+        total = share_BT.new_zeros(())
+        for column, z_BTL in enumerate(self.scores(batch)):
+            labels_BT = batch.labels_BC[:, column, None].expand(-1, steps)
+            nats_BT = F.cross_entropy(z_BTL.float().transpose(1, 2), labels_BT, reduction="none")
+            total = total + (share_BT * nats_BT).sum()
+        return total
+
+    def scores(self, batch: ClipBatch) -> list[Tensor]:
+        """The score of every label after every frame, [B, T, L] for each column."""
+        features_BTU = F.dropout(self._features(batch), self.settings.dropout, self.training)
+        return [head(features_BTU) for head in self.heads]
+
+    def _features(self, batch: ClipBatch) -> Tensor:
+        """h of every frame."""
+        rows, steps = batch.frames_BTHW.shape[:2]
+        like = next(self.parameters())
+        maps = self.frames(as_floats(batch.frames_BTHW, like).flatten(0, 1))
+        if self.squeeze is None:
+            x_BTI = maps.reshape(rows, steps, -1)
+        else:
+            x_BTI = torch.relu(self.squeeze(maps.flatten(1))).view(rows, steps, -1)
+        x_BTI = F.dropout(x_BTI, self.settings.dropout, self.training)
+        ragged = bool((batch.lengths_B < steps).any())
+        alone_BT = None
+        if self.settings.sees == "last":
+            alone_BT = torch.ones(rows, steps, dtype=torch.bool, device=x_BTI.device)  # nothing is remembered
+        h_BTU: Tensor = self.reader(x_BTI, lengths=batch.lengths_B if ragged else None, reset=alone_BT)[0]
+        return h_BTU
+
+    def beliefs(self, batch: ClipBatch) -> list[Tensor]:
+        """The probability of every label after every frame, [B, T, L] for each column; beyond a clip's end that of its
+        last frame."""
+        with self.quietly():
+            time_BT = torch.arange(batch.frames_BTHW.shape[1]).minimum(batch.lengths_B[:, None] - 1)
+            at_BT1 = time_BT.unsqueeze(-1).to(batch.frames_BTHW.device)
+            return [z.float().gather(1, at_BT1.expand(-1, -1, z.shape[2])).softmax(-1) for z in self.scores(batch)]
+
+    def decide(self, batch: ClipBatch) -> list[Tensor]:
+        """The probability of every label of each column, [B, L]: the belief after the last frame."""
+        return [belief_BTL[:, -1] for belief_BTL in self.beliefs(batch)]
