@@ -15,7 +15,7 @@ import torch
 
 import thereafter
 from stops import stopping_at
-from tasks import toy_captions
+from tasks import toy_captions, toy_pictures
 from thereafter.runs import checkpoint
 from thereafter.training.counters import COUNTED
 
@@ -171,6 +171,14 @@ TOYS: dict[str, Toy] = {
         ("0.1 0.2 0.3 0.6", "0.5", "0.9, 0.7, 0.8, NaN, 0.4, 0.1, -0.2"),
         "0.3 0.1 0.2 " * 10,
         b"up\t1\t2\t3\t4\ndown\t1\tx\t3\t4\n",
+        r"accuracy [\d.]+ % \(\d+ of \d+\)",
+    ),
+    "classify-pictures": Toy(
+        toy_pictures.labelled_pictures,
+        {},
+        tuple(str(toy_pictures.SAVED / f"{name}.png") for name in toy_pictures.QUESTIONS[:3]),
+        str(toy_pictures.SAVED / f"{toy_pictures.QUESTIONS[3]}.png"),
+        b"image\tlabel\n1.png\n",
         r"accuracy [\d.]+ % \(\d+ of \d+\)",
     ),
     "fill": Toy(

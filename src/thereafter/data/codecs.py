@@ -25,6 +25,9 @@ CODECS = Registry(
         "scaler": "thereafter.data.scaler:Scaler",
         "series": "thereafter.series.scales:SeriesScales",
         "pictures": "thereafter.images.codec:PictureCodec",
+        "pixel-order": "thereafter.images.as_series:PixelOrder",
+        "clips": "thereafter.images.clip_codec:ClipCodec",
+        "label-columns": "thereafter.tasks.column_lexicons:ColumnLexicons",
         "channels": "thereafter.data.channel_scaler:ChannelScaler",
     },
 )

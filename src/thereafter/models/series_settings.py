@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thereafter.errors import OptionError
+from thereafter.images.as_series import PERMUTATION, READINGS
 from thereafter.layers.blocks import FEEDS
 from thereafter.layers.pooling import POOLINGS
 from thereafter.models.forecasting.settings import cells
@@ -12,9 +13,6 @@ from thereafter.models.settings import check_choice, check_share, check_size
 
 CONVOLUTION = "conv"
 STACKS = ("plain", "residual")
-READINGS = ("rows", "pixels", "permuted")
-PERMUTATION = 92916
-"""The seed by which the literature permutes pixels (Wisdom et al. 2016)."""
 
 
 def encoders() -> tuple[str, ...]:

@@ -17,6 +17,7 @@ codecs, lexicon, wording        from words, labels and sentences to numbers and 
 bodies, reading      the layers of a language model under a task, and words as that model reads them
 series_answers       answers of a classifier of series, with the evidence of each step; caption_answers: of a captioner
 caption_examples     files, words and random draws of a captioner's examples
+picture_classifying  the task of pictures read step by step; picture_examples and picture_answers: its files and answers
 baselines     simple models to compare with
 resampling    answers ready to be resampled, for the intervals of comparisons
 """
@@ -29,6 +30,7 @@ TASKS = Registry(
         "tag": "thereafter.tasks.tagging:TAGGING",
         "classify": "thereafter.tasks.classifying:CLASSIFYING",
         "classify-series": "thereafter.tasks.series_classifying:CLASSIFYING_SERIES",
+        "classify-pictures": "thereafter.tasks.picture_classifying:CLASSIFYING_PICTURES",
         "fill": "thereafter.tasks.filling:FILLING",
         "translate": "thereafter.tasks.translating:TRANSLATING",
         "caption": "thereafter.tasks.captioning:CAPTIONING",

@@ -21,6 +21,7 @@ from thereafter.series.labelled import SERIES_FILES, holds_series
 from thereafter.tasks.bodies import Body
 from thereafter.tasks.explaining import LabelExplained
 from thereafter.tasks.lexicon import Lexicon, padded
+from thereafter.tasks.picture_examples import has_pictures
 from thereafter.tasks.predictions import LabelledPrediction
 from thereafter.tasks.reading import WORDS
 from thereafter.tasks.shown import Fields, Shown
@@ -49,10 +50,12 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
     defaults_on_body: ClassVar[Mapping[str, object]] = {"pooling": "concat"}
 
     def name_for(self, source: AnySource) -> str:
-        """Series of numbers are for another task: a corpus of them, or files with numbers in the place of texts."""
+        """Pictures and series of numbers are for other tasks: corpora of them, or files with such content."""
         try:
             if is_read_once(source):
                 return self.name
+            if has_pictures(source):
+                return "classify-pictures"
             given = locate(source, SERIES_FILES)
         except (ThereafterError, OSError, ValueError):  # what is wrong with it is said when the examples are read
             return self.name

@@ -129,6 +129,7 @@ def fit(
     `body`: the layers of a language model to begin with, whose settings are among `settings` (`settle`).
     """
     codecs: Codecs = task.codecs(train.examples)
+    notes = [*notes, *task.codec_notes(codecs)]
     initial: Mapping[str, torch.Tensor] = {}
     if body is not None:
         counts = task.count_words(train.examples, body)

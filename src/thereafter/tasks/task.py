@@ -148,6 +148,10 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     def codecs(self, examples: Sequence[E]) -> C:
         """What numbers the parts of an example, fitted to those that are learned from."""
 
+    def codec_notes(self, codecs: C) -> list[str]:
+        """What fitted codecs decide that should be printed, in sentences."""
+        return []
+
     def body_settings(self, body: Body) -> Table:
         """The settings of the network that the layers of a language model decide."""
         raise OptionError(f"the task {self.name!r} cannot begin with a language model; expected classify or tag")

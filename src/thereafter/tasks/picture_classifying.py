@@ -1,0 +1,206 @@
+"""The task `classify-pictures`: one label for a picture, which is read step by step as a series is.
+
+`--task classify` leads here where the source holds pictures.
+Shapes: B pictures, C channels, H rows, W columns, T steps, K numbers of a step, L labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar, TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from thereafter.data.files import Files, Parts
+from thereafter.data.finding import FileKind
+from thereafter.errors import OptionError
+from thereafter.evaluation.classes import Classes, measure_classes
+from thereafter.images.as_series import PixelOrder
+from thereafter.images.codec import PictureCodec
+from thereafter.images.labelled_pictures import LABELLED_FILES, LabelledPicture, require_known_picture_labels
+from thereafter.images.sources import picture_of
+from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier
+from thereafter.models.series_settings import PictureClassifierSettings
+from thereafter.tasks.lexicon import Lexicon
+from thereafter.tasks.picture_answers import PictureExplained, PicturePrediction
+from thereafter.tasks.picture_examples import asked_pictures_of, hold_out_pictures, labels_file, read_pictures
+from thereafter.tasks.shown import Fields, Shown
+from thereafter.tasks.task import Task
+
+_BLOCKS = 64  # that a trace looks into
+
+
+class PictureLabelCodecs(TypedDict):
+    """What numbers the parts of an example."""
+
+    pictures: PictureCodec
+    order: PixelOrder
+    labels: Lexicon
+
+
+class PictureClassifying(
+    Task[PictureClassifierSettings, LabelledPicture, SeriesBatch, SeriesClassifier, str, PictureLabelCodecs]
+):
+    """See `task.Task`. `chosen` says how pictures are read."""
+
+    name = "classify-pictures"
+    kind = "pictures"
+    settings = PictureClassifierSettings
+    defaults: ClassVar[Mapping[str, object]] = {"epochs": 10.0, "batch": 128, "rate": 2e-3, "steps": 1 << 16}
+    file_kind: ClassVar[FileKind] = LABELLED_FILES
+    reads: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "reader": ("", "step"),
+        **{f"reader.blocks.{at}.recurrent": (f"block {at}.", "step") for at in range(_BLOCKS)},
+    }
+    asks_files = True
+
+    def __init__(self, chosen: PictureClassifierSettings | None = None) -> None:
+        self.chosen = chosen or PictureClassifierSettings()
+
+    def configured(self, settings: PictureClassifierSettings) -> PictureClassifying:
+        return PictureClassifying(settings)
+
+    def part(self, given: Parts, part: str) -> Files | None:
+        """The pictures of a part, and the file of their labels where a corpus has one."""
+        files = given.parts.get(part) or given.parts.get("text")
+        labels = labels_file(given, part, files)
+        return None if files is None or labels is None else replace(files, files=(*files.files, *labels))
+
+    def read(self, files: Sequence[Path]) -> list[LabelledPicture]:
+        return read_pictures(files)
+
+    def hold_out(
+        self, examples: Sequence[LabelledPicture], share: float
+    ) -> tuple[list[LabelledPicture], list[LabelledPicture], str]:
+        """The last pictures, at most 5,000; of each label its share where the last ones have not all of them."""
+        return hold_out_pictures(examples, share)
+
+    def codecs(self, examples: Sequence[LabelledPicture]) -> PictureLabelCodecs:
+        pictures = PictureCodec.fit([one.picture for one in examples], self.chosen.size)
+        order = PixelOrder.fit(pictures, self.chosen.read, self.chosen.permutation)
+        labels = sorted({one.label for one in examples})
+        return {"pictures": pictures, "order": order, "labels": Lexicon(labels, opened=False)}
+
+    def codec_notes(self, codecs: PictureLabelCodecs) -> list[str]:
+        return [codecs["order"].describe()]
+
+    def check(self, examples: Sequence[LabelledPicture], codecs: PictureLabelCodecs, name: str) -> None:
+        """Decode all pictures, so that a damaged one is an error now."""
+        require_known_picture_labels(examples, codecs["labels"].forms, name)
+        codecs["pictures"].keep([one.picture for one in examples])
+
+    def build(self, settings: PictureClassifierSettings, codecs: PictureLabelCodecs) -> SeriesClassifier:
+        return SeriesClassifier(settings, channels=codecs["order"].numbers, labels=len(codecs["labels"]), gaps=False)
+
+    def lengths(self, examples: Sequence[LabelledPicture], codecs: PictureLabelCodecs) -> NDArray[np.int64]:
+        return np.full(len(examples), codecs["order"].steps, np.int64)
+
+    def targets(self, examples: Sequence[LabelledPicture], codecs: PictureLabelCodecs) -> int:
+        return len(examples)
+
+    def batch(self, examples: Sequence[LabelledPicture], codecs: PictureLabelCodecs) -> SeriesBatch:
+        pictures, order = codecs["pictures"], codecs["order"]
+        encoded = pictures.batch([one.picture for one in examples])
+        values = torch.from_numpy(order.encode_batch(scaled(encoded, pictures)))
+        labels = None
+        if all(one.label for one in examples):
+            labels = torch.from_numpy(codecs["labels"].encode(one.label for one in examples))
+        seen = torch.ones((), dtype=torch.bool).expand(values.shape)
+        return SeriesBatch(values, seen, torch.full((len(examples),), order.steps), labels)
+
+    def answers(self, net: SeriesClassifier, batch: SeriesBatch, codecs: PictureLabelCodecs) -> list[str]:
+        return [codecs["labels"].forms[best] for best in net.decide(batch).argmax(-1).tolist()]
+
+    def tabulate(
+        self,
+        net: SeriesClassifier,
+        batch: SeriesBatch,
+        texts: Sequence[str],
+        examples: Sequence[LabelledPicture],
+        codecs: PictureLabelCodecs,
+        options: Mapping[str, object],
+    ) -> list[PicturePrediction]:
+        """The label of every picture with the probability of all labels."""
+        names = codecs["labels"].forms
+        p_BL = net.decide(batch)
+        rows = zip(texts, p_BL.argmax(-1).tolist(), p_BL.tolist(), strict=True)
+        return [PicturePrediction(text, names[best], dict(zip(names, p_L, strict=True))) for text, best, p_L in rows]
+
+    def choices(self, codecs: PictureLabelCodecs) -> list[str]:
+        return codecs["labels"].forms
+
+    def explain_probabilities(self, net: SeriesClassifier) -> str:
+        return "probabilities are those of the softmax over all labels"
+
+    def explain(
+        self,
+        net: SeriesClassifier,
+        batch: SeriesBatch,
+        examples: Sequence[LabelledPicture],
+        codecs: PictureLabelCodecs,
+    ) -> list[PictureExplained]:
+        """The label of every picture with the probability of all labels, and how much each pixel supports it."""
+        names, order = codecs["labels"].forms, codecs["order"]
+        p_BL, weights_BT = net.decide_with_weights(batch)
+        best_B = p_BL.argmax(-1)
+        evidence_BTK = net.evidence_by_value(batch, best_B).float().cpu().numpy()
+        seen = codecs["pictures"].batch([one.picture for one in examples])
+        explained = []
+        for row in range(len(examples)):
+            p_L = p_BL[row].tolist()
+            explained.append(
+                PictureExplained(
+                    names[int(best_B[row])],
+                    {names[k]: p_L[k] for k in sorted(range(len(names)), key=lambda k: -p_L[k])},
+                    seen[row].reshape(order.channels, order.height, order.width),
+                    np.asarray(order.decode(evidence_BTK[row]), np.float32).sum(0),
+                    tuple(weights_BT[row].tolist()),
+                )
+            )
+        return explained
+
+    def shown(
+        self, net: SeriesClassifier, batch: SeriesBatch, example: LabelledPicture, codecs: PictureLabelCodecs
+    ) -> Shown:
+        (explained,) = self.explain(net, batch, [example], codecs)
+        order = codecs["order"]
+        evidence_TK = net.evidence_by_value(batch, net.decide(batch).argmax(-1))[0].float().cpu().numpy()
+        fields: Fields = {
+            "value": (("step", "channel"), np.asarray(order.encode(explained.values_CHW), np.float32)),
+            "evidence": (("step",), evidence_TK.sum(-1)),
+            "weight": (("step",), np.array(explained.weights, np.float32)),
+        }
+        about = {"answer": explained.label, "probabilities": explained.probabilities}
+        return Shown([order.name_of(step) for step in range(order.steps)], codecs["labels"].forms, fields, about)
+
+    def example(self, given: object) -> LabelledPicture:
+        """A path, an array of pixels or features, a PIL image; or a `LabelledPicture`, whose label is ignored."""
+        if isinstance(given, str) and not given.strip():
+            raise OptionError("the path of a picture is empty; expected a file such as digit.png")
+        return LabelledPicture(given.picture if isinstance(given, LabelledPicture) else picture_of(given))
+
+    def ask(self, files: Sequence[Path], codecs: PictureLabelCodecs) -> Iterator[tuple[int, str, LabelledPicture]]:
+        """The pictures of files; labels that stand in them are passed over."""
+        for number, picture in enumerate(asked_pictures_of(files), start=1):
+            yield number, picture.name, LabelledPicture(picture)
+
+    def measure(
+        self, examples: Sequence[LabelledPicture], answers: Sequence[str], codecs: PictureLabelCodecs
+    ) -> Classes:
+        return measure_classes([one.label for one in examples], answers, codecs["labels"].forms)
+
+
+def scaled(encoded: NDArray[np.generic], pictures: PictureCodec) -> NDArray[np.float32]:
+    """Encoded pictures with mean 0 and deviation 1 by channel, as measured on the training pictures."""
+    mean, deviation = np.array(pictures.mean, np.float32), np.array(pictures.deviation, np.float32)
+    if pictures.kind == "pixels":
+        mean, deviation = 255.0 * mean[:, None, None], 255.0 * deviation[:, None, None]
+    values: NDArray[np.float32] = (encoded.astype(np.float32) - mean) / deviation
+    return values
+
+
+CLASSIFYING_PICTURES = PictureClassifying()
