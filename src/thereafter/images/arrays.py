@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO
 
 import numpy as np
@@ -133,7 +134,7 @@ def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(file)
-    except (ValueError, EOFError, SyntaxError, TypeError) as broken:
+    except (ValueError, EOFError, SyntaxError, TypeError, TokenError) as broken:
         raise FormatError(
             f"{name} is no array of numpy, or a damaged one ({str(broken)[:100]}); save it again"
         ) from None

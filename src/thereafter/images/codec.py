@@ -156,11 +156,11 @@ class PictureCodec:
         mean, deviation, kind = stored.get("mean"), stored.get("deviation"), stored.get("kind")
         if kind not in ("pixels", "vectors", "maps") or not isinstance(mean, list) or not isinstance(deviation, list):
             raise FormatError(_DAMAGED)
-        if not all(isinstance(size, int) and 0 < size <= 1 << 24 for size in sizes):
+        height, width, channels = (size if isinstance(size, int) and size is not True else 0 for size in sizes)
+        if not all(0 < size <= 1 << 24 for size in (height, width, channels)):
             raise FormatError(_DAMAGED)
         numbers = [*mean, *deviation]
         sound = all(isinstance(number, float) and math.isfinite(number) for number in numbers)
-        height, width, channels = (int(str(size)) for size in sizes)
         if not sound or not len(mean) == len(deviation) == channels or min(deviation) <= 0 or channels not in (1, 3):
             raise FormatError(_DAMAGED)
         return cls(kind, height, width, channels, tuple(mean), tuple(deviation))

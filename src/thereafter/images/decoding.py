@@ -29,7 +29,7 @@ _TURNED = (5, 6, 7, 8)  # of the EXIF tag: height and width change places
 _ORIENTATION = 0x0112
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, struct.error, OverflowError)
 """What the readers of Pillow raise on damaged files; they agree on none."""
-_opening = threading.Lock()  # filters of warnings belong to the whole process
+_warnings = threading.Lock()  # their filters belong to the whole process
 
 
 class PillowImage(Protocol):
@@ -105,15 +105,14 @@ def _opened(content: BinaryIO, name: str) -> Iterator[PillowImage]:
     """An image whose header was read, and its errors as sentences."""
     library = pillow()
     try:
-        with _opening, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # remarks on metadata
+        with _warnings, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # remarks on metadata, in whatever part of the file they come up
             warnings.simplefilter("error", library.DecompressionBombWarning)
-            image = library.open(content, formats=_FORMATS)
-        with image:
-            width, height = image.size
-            if width * height > MOST_PIXELS:
-                raise _too_large(name, f"{width:,} x {height:,} pixels")
-            yield image
+            with library.open(content, formats=_FORMATS) as image:
+                width, height = image.size
+                if width * height > MOST_PIXELS:
+                    raise _too_large(name, f"{width:,} x {height:,} pixels")
+                yield image
     except (library.DecompressionBombWarning, library.DecompressionBombError):
         raise _too_large(name, "more than Pillow agrees to decode") from None
     except library.UnidentifiedImageError:

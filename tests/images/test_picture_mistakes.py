@@ -1,0 +1,200 @@
+"""Mistakes and attacks: one sentence that names the file, and no memory taken for what a header promises."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_files import drawn, idx, jpeg, png, png_of, write
+
+from thereafter.errors import EmptyCorpusError, FormatError, SourceError, ThereafterError
+from thereafter.images.codec import PictureCodec
+from thereafter.images.picture import pictures_of
+from thereafter.images.sources import open_pictures
+
+
+def test_a_folder_without_pictures(tmp_path: Path):
+    write(tmp_path / "notes.md", "none")
+    with pytest.raises(SourceError, match=r"holds no pictures \(\.png"):
+        open_pictures(tmp_path)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("notes.txt", "none")
+    with pytest.raises(EmptyCorpusError, match=r"a\.zip holds no pictures"):
+        open_pictures(tmp_path / "a.zip")
+
+
+@pytest.mark.parametrize("content", [jpeg(drawn(0, 64, 64))[:-400], png(drawn(0, 64, 64))[:-400]], ids=["jpeg", "png"])
+def test_a_file_that_is_cut_short_is_named(tmp_path: Path, content: bytes):
+    write(tmp_path / "good.png", png(drawn(0, 64, 64)))
+    write(tmp_path / "short.jpg", content)
+    pictures = pictures_of(open_pictures(tmp_path))
+    codec = PictureCodec.fit(pictures[:1])
+    with pytest.raises(SourceError, match=r"short\.jpg is damaged or cut short") as caught:
+        codec.keep(pictures)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("Dear all, this is a letter.\n", r"a\.png is text, not a picture"),
+        ("", r"a\.png is empty"),
+        (b"\xfe\xdc\xba" * 9, r"a\.png is not a picture"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "text, not a picture"),  # Pillow would start another program
+    ],
+)
+def test_what_is_no_picture_whatever_its_name(tmp_path: Path, content: bytes | str, sentence: str):
+    with pytest.raises(SourceError, match=sentence):
+        open_pictures(write(tmp_path / "a.png", content)).read(0)
+
+
+@pytest.mark.parametrize("side", [8_001, 12_000, 100_000])
+def test_a_bomb_is_refused_by_its_header(tmp_path: Path, side: int):
+    source = open_pictures(write(tmp_path / "a.png", png_of(side, side, 2, zlib.compress(b"\0" * 1000))))
+    for look in (source.read, source.shape):
+        with pytest.raises(SourceError, match=r"a\.png promises .*expected at most 64 million"):
+            look(0)
+
+
+def declaring(path: Path, size: int) -> Path:
+    """An archive whose table declares another size of its one picture."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.png", png(drawn()))
+    content = bytearray(path.read_bytes())
+    at = content.rindex(b"PK\1\2")
+    content[at + 24 : at + 28] = struct.pack("<I", size)
+    path.write_bytes(content)
+    return path
+
+
+def test_an_archive_that_declares_absurd_sizes(tmp_path: Path):
+    with pytest.raises(SourceError, match=r"a\.png in .* declares 4,000,000,000 bytes"):
+        open_pictures(declaring(tmp_path / "large.zip", 4_000_000_000))
+    source = open_pictures(declaring(tmp_path / "small.zip", 50))
+    with pytest.raises(SourceError, match=r"a\.png in .* is damaged: its size or checksum"):
+        source.read(0)
+
+
+def test_an_archive_that_is_none_damaged_or_encrypted(tmp_path: Path):
+    with pytest.raises(SourceError, match="is no zip archive"):
+        open_pictures(write(tmp_path / "a.zip", "text"))
+    path = tmp_path / "b.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.png", png(drawn()))
+    content = bytearray(path.read_bytes())
+    content[60] ^= 1
+    with pytest.raises(SourceError, match="checksum"):
+        open_pictures(write(tmp_path / "c.zip", bytes(content))).read(0)
+    content[content.rindex(b"PK\1\2") + 8] |= 1
+    with pytest.raises(SourceError, match="is encrypted"):
+        open_pictures(write(tmp_path / "d.zip", bytes(content)))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_idx_header_that_promises_more_than_there_is(tmp_path: Path, packed: bool):
+    import gzip
+
+    for sizes in ((3, 6, 8), (1 << 31, 1 << 15, 1 << 15)):
+        content = struct.pack(">4B3I", 0, 0, 8, 3, *sizes) + bytes(2 * 6 * 8)
+        path = tmp_path / ("a-idx3-ubyte" + (".gz" if packed else ""))
+        write(path, gzip.compress(content) if packed else content)
+        with pytest.raises(FormatError, match=r"a-idx3-ubyte.* promises .*fetch it again"):
+            open_pictures(path)
+
+
+def test_idx_labels_are_no_pictures_and_other_files_no_idx(tmp_path: Path):
+    with pytest.raises(FormatError, match=r"holds labels, not pictures.*images-idx3-ubyte"):
+        open_pictures(write(tmp_path / "labels-idx1-ubyte", idx(np.zeros(5, np.uint8))))
+    with pytest.raises(FormatError, match="is no idx file"):
+        open_pictures(write(tmp_path / "b-idx3-ubyte", "not an idx file at all"))
+    with pytest.raises(SourceError, match="holds no pictures, by its ending"):
+        open_pictures(write(tmp_path / "b.pdf", "not a picture at all"))
+    with pytest.raises(SourceError, match="does not exist"):
+        open_pictures(tmp_path / "none.png")
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+def test_objects_are_never_unpickled(tmp_path: Path, ending: str):
+    path = tmp_path / f"a.{ending}"
+    objects = np.array([drawn(), drawn(1, 3)], object)
+    np.save(path, objects) if ending == "npy" else np.savez(path, pixels=objects)
+    with pytest.raises(FormatError, match=r"Python objects .*never unpickled here.*np.stack"):
+        open_pictures(path)
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+def test_an_array_that_promises_more_than_there_is(tmp_path: Path, ending: str):
+    np.save(tmp_path / "a.npy", np.zeros((10, 10, 10), np.uint8))
+    content = (tmp_path / "a.npy").read_bytes().replace(b"(10, 10, 10)", b"(99999, 9, )"[:12].replace(b", )", b",9)"))
+    path = write(tmp_path / "b.npy", content)
+    if ending == "npz":
+        path = tmp_path / "b.npz"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("pixels.npy", content)
+    with pytest.raises(FormatError, match=r"promises an array \[99999, 9, 9\] of uint8"):
+        open_pictures(path)
+
+
+@pytest.mark.parametrize(
+    ("array", "sentence"),
+    [
+        (np.zeros((2, 9), np.uint8), "of whole numbers; expected pixels"),
+        (np.zeros((2, 4, 5, 7), np.uint8), r"\[2, 4, 5, 7\]; expected pixels"),
+        (np.zeros(5), r"\[5\]; expected pixels"),
+        (np.zeros((2, 3), complex), "type complex128"),
+        (np.zeros((0, 5, 5), np.uint8), "there are no pictures"),
+    ],
+)
+def test_arrays_that_are_no_pictures(tmp_path: Path, array: np.ndarray, sentence: str):
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(ThereafterError, match=sentence):
+        open_pictures(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("array", [np.full((2, 4), np.inf), np.full((2, 4, 4, 1), 7.0), np.full((2, 4, 4), 300)])
+def test_values_that_no_picture_has(tmp_path: Path, array: np.ndarray):
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(FormatError, match=r"a\.npy has (an infinite|pixels from)"):
+        open_pictures(tmp_path / "a.npy").read(0)
+
+
+def test_an_npz_without_a_name_for_its_pictures(tmp_path: Path):
+    np.savez(tmp_path / "a.npz", first=np.zeros((2, 4, 4), np.uint8), second=np.zeros(2))
+    with pytest.raises(FormatError, match="has the arrays first, second; expected one called pixels"):
+        open_pictures(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("kind", ["png", "jpeg", "gif", "webp", "tif", "zip", "npz", "npy", "idx"])
+def test_random_damage_is_an_error_of_ours_or_a_picture(tmp_path: Path, kind: str):
+    """150 files with a few bytes changed or cut: nothing but our own errors comes out."""
+    from PIL import Image
+
+    pixels = drawn(0, 12, 12)
+    path = tmp_path / f"a.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("x.png", png(pixels))
+    elif kind in ("npz", "npy"):
+        np.savez(path, pixels=pixels[None]) if kind == "npz" else np.save(path, pixels[None])
+    elif kind == "idx":
+        write(path, idx(pixels[None, :, :, 0].copy()))
+    else:
+        Image.fromarray(pixels).save(path)
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    sentences = []
+    for number in range(150):
+        content = bytearray(whole)
+        for at in rng.integers(0, len(content), 1 + number % 4):
+            content[at] = rng.integers(256)
+        damaged = write(tmp_path / f"{number}.{kind}", bytes(content[: len(content) - (number % 3) * 7]))
+        try:
+            source = open_pictures(damaged)
+            source.shape(0), source.read(0)
+        except ThereafterError as refused:
+            sentences.append(str(refused))
+    assert sentences
+    assert not any("\n" in sentence for sentence in sentences)
