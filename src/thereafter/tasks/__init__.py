@@ -16,8 +16,10 @@ explaining, shown, tracing      answers with the evidence for them, and what the
 codecs, lexicon, wording        from words, labels and sentences to numbers and back
 bodies, reading      the layers of a language model under a task, and words as that model reads them
 series_answers       answers of a classifier of series, with the evidence of each step; caption_answers: of a captioner
-caption_examples     files, words and random draws of a captioner's examples
 picture_classifying  the task of pictures read step by step; picture_examples and picture_answers: its files and answers
+caption_examples     files, words and random draws of a captioner's examples; caption_rows: what it has to beat
+video, next_frames   labels of clips, and the frames that come next; clip_examples: clips as examples, clip_answers:
+                     what is said of them, column_lexicons: several columns of labels
 baselines     simple models to compare with
 resampling    answers ready to be resampled, for the intervals of comparisons
 """
@@ -35,6 +37,8 @@ TASKS = Registry(
         "translate": "thereafter.tasks.translating:TRANSLATING",
         "caption": "thereafter.tasks.captioning:CAPTIONING",
         "forecast": "thereafter.tasks.forecasting:FORECASTING",
+        "video": "thereafter.tasks.video:VIDEO",
+        "next-frames": "thereafter.tasks.next_frames:NEXT_FRAMES",
     },
 )
 

@@ -1,0 +1,128 @@
+"""Clips as the examples of a task: read, checked, held out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from thereafter import progress
+from thereafter.data.files import AnySource
+from thereafter.data.sources import is_read_once, locate
+from thereafter.errors import FormatError, OptionError, ThereafterError
+from thereafter.images.arrays import npz_arrays
+from thereafter.images.clips import CLIP_FILES, Clip, Clips, clip_of, read_clips
+from thereafter.training.settings import TrainingSettings
+
+_EPOCHS = 20  # of a training whose length is not asked for
+
+
+def read_example_clips(files: Sequence[Path]) -> Sequence[Clip]:
+    """The clips of files, with notes on how they were read."""
+    notes: list[str] = []
+    clips = read_clips(files, notes)
+    for note in notes:
+        progress.note(note)
+    return clips
+
+
+class ClipQuestion(Clip):
+    """A clip that is asked about: it has no labels, and what comes after it is not known."""
+
+
+def asked_clip(given: object) -> ClipQuestion:
+    """What a user hands over as one clip."""
+    if isinstance(given, str) and not given.strip():
+        raise OptionError("the clip is an empty text; expected the path of a clip (.npz, .npy, a folder of pictures)")
+    clip = clip_of(given)
+    return ClipQuestion(clip.source, clip.row, (), clip.name)
+
+
+def clip_budget(training: TrainingSettings, examples: int, most: int) -> TrainingSettings:
+    """Some epochs, but no more than `most` steps, where nothing is asked for: clips made by rule are many."""
+    if (training.epochs, training.tokens_budget, training.minutes) != (None, None, None):
+        return training
+    batches = max(1, -(-examples // int(training.batch or 1)))
+    epochs = min(float(_EPOCHS), most / batches)
+    every = training.validate_every or max(1, min(batches, round(epochs * batches / _EPOCHS)))
+    return replace(training, epochs=epochs, validate_every=every)
+
+
+def source_has_labels(source: AnySource) -> bool:
+    """Whether the clips of a source have labels; True where that cannot be known yet."""
+    try:
+        if is_read_once(source):
+            return True
+        given = locate(source, CLIP_FILES)
+        files = next((part.files for name, part in given.parts.items() if name in ("train", "text")), None)
+        if given.kind not in ("text", "clips") or not files:
+            return True
+        if all(path.suffix.lower() == ".npz" for path in files):
+            return all(len(npz_arrays(path)) > 1 for path in files)
+        clips = read_clips(files)
+        return not clips or bool(clips[0].labels)
+    except (ThereafterError, OSError, ValueError):  # what is wrong with it is said when the examples are read
+        return True
+
+
+def label_columns(clips: Sequence[Clip], name: str) -> dict[str, list[str]]:
+    """The labels of clips by column; FormatError where one has none, or other columns than the first."""
+    if isinstance(clips, Clips) and clips.columns:
+        return {column: list(labels) for column, labels in clips.columns.items()}
+    columns: dict[str, list[str]] = {column: [] for column, _ in clips[0].labels}
+    for clip in clips:
+        labels = dict(clip.labels)
+        if not labels:
+            raise FormatError(
+                f"the clip {clip.name} of {name} has no label; expected one for each clip, as a second array of the "
+                ".npz or as folders LABEL/CLIP/*.png; what comes next is learned without: try --task next-frames"
+            )
+        if labels.keys() != columns.keys():
+            raise FormatError(
+                f"the clip {clip.name} of {name} has the labels {', '.join(labels)}; expected {', '.join(columns)}, as "
+                "the first one has"
+            )
+        for column, label in labels.items():
+            columns[column].append(label)
+    return columns
+
+
+def require_known_columns(clips: Sequence[Clip], known: Mapping[str, Sequence[str]], name: str) -> None:
+    """FormatError where clips have other columns than those that were learned, or a label that was never met."""
+    columns = label_columns(clips, name)
+    if columns.keys() != known.keys():
+        raise FormatError(f"{name} has the labels {', '.join(columns)}; expected {', '.join(known)}, as in training")
+    for column, labels in columns.items():
+        if strange := sorted(set(labels).difference(known[column])):
+            raise FormatError(
+                f"{name} has the {column} {strange[0]!r}, which the training clips never have; expected one of "
+                f"{', '.join(known[column][:20])}"
+            )
+
+
+def hold_out_clips(clips: Sequence[Clip], share: float) -> tuple[list[Clip], list[Clip], str]:
+    """The first and the last clips, the last of every combination of labels, so that a file that is sorted has all of
+    them on both sides; and how they were chosen. Where combinations are rare, the last clips without which every label
+    still occurs."""
+    by_labels: dict[object, list[int]] = {}
+    for at, one in enumerate(clips):
+        by_labels.setdefault(one.labels, []).append(at)
+    last = {at for places in by_labels.values() for at in places[len(places) - round(share * len(places)) :]}
+    how = ", of each label its share,"
+    if len(last) < share * len(clips) / 2:
+        last, how = _spared(clips, max(1, round(share * len(clips)))), ", without the only one of a label,"
+    learned = [one for at, one in enumerate(clips) if at not in last]
+    return learned, [clips[at] for at in sorted(last)], how
+
+
+def _spared(clips: Sequence[Clip], wanted: int) -> set[int]:
+    """The last clips that can be spared: every label they have is that of another clip too."""
+    counts = Counter(label for one in clips for label in one.labels)
+    spared: set[int] = set()
+    for at in reversed(range(len(clips))):
+        labels = clips[at].labels
+        if len(spared) < wanted and all(counts[label] > 1 for label in labels):
+            counts.subtract(labels)
+            spared.add(at)
+    return spared or {len(clips) - 1}
