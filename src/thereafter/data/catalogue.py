@@ -194,6 +194,15 @@ _ALL = (
     _made_series(
         "wave-shapes", "Noisy series in three shapes to tell apart: cylinder, bell, funnel", kind="labelled-series"
     ),
+    CorpusCard(
+        name="shapes",
+        title="Drawn pictures of one or two coloured shapes, 32 x 32, with five captions each",
+        tokens="-",
+        kind="captioned",
+        origin="generated here from a fixed seed",
+        licence="MIT, as this package",
+        builtin=True,
+    ),
     _made_clips("moving-glyph", "One drawn digit that moves in 16 directions and bounces, 10 frames", "drawn digits"),
     _made_clips("moving-glyphs", "Two drawn digits that move at any angle and bounce, 20 frames", "drawn digits"),
     _made_clips("moving-digit", "One digit of MNIST that moves in 16 directions and bounces, 10 frames", "MNIST"),

@@ -42,6 +42,7 @@ BUILDERS = Registry(
         "mackey-glass": "thereafter.series.made:mackey_glass",
         "many-seasons": "thereafter.series.made:many_seasons",
         "wave-shapes": "thereafter.series.made:wave_shapes",
+        "shapes": "thereafter.images.made_pictures:shapes",
         "moving-digit": "thereafter.images.made_pictures:moving_digit",
         "moving-digits": "thereafter.images.made_pictures:moving_digits",
         "moving-glyph": "thereafter.images.made_pictures:moving_glyph",

@@ -18,7 +18,7 @@ MOST_COLUMNS = 256
 def uniforms(seed: int, rows: ArrayLike, columns: int) -> NDArray[np.float64]:
     """Numbers in [0, 1): one row for each of `rows`, as many `columns` as are asked for.
 
-    >>> uniforms(1, [5], 3)[0, 2] == uniforms(1, [4, 5], 8)[1, 2]
+    >>> bool(uniforms(1, [5], 3)[0, 2] == uniforms(1, [4, 5], 8)[1, 2])
     True
     """
     rows_N = np.asarray(rows, np.uint64)

@@ -3,6 +3,7 @@
 moving-digit    one digit of MNIST, 10 frames of 64 x 64, one of 16 directions, 2 to 5 pixels a frame
 moving-digits   two digits of MNIST, 20 frames, any angle, 3.6 pixels a frame (Srivastava et al. 2015)
 moving-glyph, moving-glyphs     the same with digits drawn by rule, which need no MNIST
+shapes          pictures of one or two coloured shapes, 32 x 32, with five captions each
 
 The files of moving digits are their rules; clips are rendered when they are read. The last 5,000 training digits of
 MNIST move in the validation part alone.
@@ -11,10 +12,19 @@ MNIST move in the validation part alone.
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import replace
+from importlib import resources
+from pathlib import Path
 
+import numpy as np
+
+from thereafter import progress
 from thereafter.folders import cache_folder
 from thereafter.images.moving_rule import MovingRule
+from thereafter.images.shape_captions import captions_of
+from thereafter.images.shapes import draw_scene, scene_of
+from thereafter.storage import replacing
 from thereafter.text.builtin import Built, keep_texts
 
 SEED = 20_261_117
@@ -28,6 +38,8 @@ _MOVING = {
     "moving-glyph": (_ONE, _GLYPHS, {"train": 20_000, "valid": 500, "test": 1_000}),
     "moving-glyphs": (_TWO, _GLYPHS, {"train": 20_000, "valid": 500, "test": 1_000}),
 }
+_SHAPES = {"train": range(4_000), "valid": range(100_000, 100_300), "test": range(200_000, 200_500)}
+_LIST = "files.json"
 
 
 def moving_rules(name: str) -> dict[str, MovingRule]:
@@ -57,6 +69,61 @@ def moving_glyph() -> Built:
 def moving_glyphs() -> Built:
     """Two drawn digits that move and bounce."""
     return _built("moving-glyphs")
+
+
+def shapes() -> Built:
+    """Pictures of shapes with captions, drawn at the first use and after a change of how they are drawn.
+
+    A part has its pixels in an .npz and its captions in a .tsv, by the names of the pictures: `train` and
+    `train.captions`.
+    """
+    sources = [resources.files("thereafter.images") / f"{file}.py" for file in ("shapes", "shape_captions", "draws")]
+    version = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    folder = cache_folder() / "corpora" / f"shapes-{version[:12]}"
+    files = {part: f"{part}.npz" for part in _SHAPES} | {f"{part}.captions": f"{part}.captions.tsv" for part in _SHAPES}
+    hashes = _intact(folder, list(files.values()))
+    if hashes is None:
+        hashes = _drawn(folder)
+    counts = " / ".join(f"{len(numbers):,}" for numbers in _SHAPES.values())
+    whole = hashlib.sha256("".join(hashes[file] for file in sorted(hashes)).encode()).hexdigest()
+    detail = f"generated, seed {SEED}, {counts} pictures, sha256 {whole}"
+    return Built({part: folder / file for part, file in files.items()}, detail)
+
+
+def _intact(folder: Path, files: list[str]) -> dict[str, str] | None:
+    """The sha256 of the files of a folder; None if one is missing or not as it was written."""
+    try:
+        listed = json.loads((folder / _LIST).read_bytes())
+        hashes = {file: hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in files}
+    except (OSError, ValueError):
+        return None
+    return hashes if listed == hashes else None
+
+
+def _drawn(folder: Path) -> dict[str, str]:
+    """Draw all pictures and write the files; their list comes last, so that a list means a complete corpus."""
+    hashes = {}
+    with progress.task("drawing shapes", total=sum(map(len, _SHAPES.values()))) as advance:
+        for part, numbers in _SHAPES.items():
+            scenes = [scene_of(number) for number in numbers]
+            names = [f"{part}-{at:04}" for at in range(len(scenes))]
+            pixels = []
+            for scene in scenes:
+                pixels.append(draw_scene(scene))
+                advance(1)
+            lines = ["image\tcaption"]
+            lines += [
+                f"{name}\t{text}" for name, scene in zip(names, scenes, strict=True) for text in captions_of(scene)
+            ]
+            with replacing(folder / f"{part}.npz") as growing, growing.open("wb") as file:
+                np.savez_compressed(file, pixels=np.stack(pixels), names=np.array(names))
+            with replacing(folder / f"{part}.captions.tsv") as growing:
+                growing.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+            for file_name in (f"{part}.npz", f"{part}.captions.tsv"):
+                hashes[file_name] = hashlib.sha256((folder / file_name).read_bytes()).hexdigest()
+    with replacing(folder / _LIST) as growing:
+        growing.write_text(json.dumps(hashes, indent=1))
+    return hashes
 
 
 def _built(name: str) -> Built:
