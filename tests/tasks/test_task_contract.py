@@ -91,7 +91,8 @@ def same(one: object, other: object) -> bool:
 def test_its_row_says_what_it_is(case: Case) -> None:
     task = case.task
     assert task.name == case.name
-    assert task.kind in ("tagged", "labelled", "labelled-series", "series", "pairs", "captioned", "pictures", "text")
+    known = ("tagged", "labelled", "labelled-series", "series", "pairs", "captioned", "pictures", "clips", "text")
+    assert task.kind in known
     assert isinstance(task.file_kind, FileKind)
     assert task.file_kind.groups
     assert task.defaults.keys() <= {field.name for field in fields(TrainingSettings)}

@@ -15,7 +15,7 @@ import torch
 
 import thereafter
 from stops import stopping_at
-from tasks import toy_captions, toy_pictures
+from tasks import toy_captions, toy_clips, toy_pictures
 from thereafter.runs import checkpoint
 from thereafter.training.counters import COUNTED
 
@@ -204,6 +204,22 @@ TOYS: dict[str, Toy] = {
         "0.3 0.1 0.2 " * 10,
         b"day\tvalue\n2024-01-01\t1\n2024-01-02\tx\n2024-01-03\t2\n",
         r"\d+ windows of 2 steps, \d+ values",
+    ),
+    "video": Toy(
+        toy_clips.labelled_clips,
+        {"width": 4, "stages": 2},
+        toy_clips.question_files()[:3],
+        toy_clips.question_files()[3],
+        b"PK\x03\x04 no archive",
+        r"size [\d.]+ % \([\d.]+ to [\d.]+\), way [\d.]+ % .*, together [\d.]+ % .* of \d+ right",
+    ),
+    "next-frames": Toy(
+        toy_clips.bare_clips,
+        {"layers": 1, "kernel": 3, "patch": 2, "read": 4},
+        toy_clips.question_files()[:3],
+        toy_clips.question_files()[3],
+        b"PK\x03\x04 no archive",
+        r"[\d.]+ nats a frame \([\d.]+ to [\d.]+\), squared error [\d.]+; \d+ clips, 2 frames ahead",
     ),
     "translate": Toy(
         reversed_pairs,
