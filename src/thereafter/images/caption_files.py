@@ -33,7 +33,8 @@ def read_names(path: Path) -> list[str] | None:
     first = [line for line in islice(read_lines(path), _LOOKED_AT) if line.strip()]
     if not first:
         raise EmptyCorpusError(f"{path} is empty; expected captions, or the names of pictures, one a line")
-    if any("\t" in line for line in first):
+    is_table = path.name.lower().removesuffix(".gz").endswith(".csv") and "," in first[0]
+    if is_table or any("\t" in line for line in first):
         return None
     if _columns_of(first[0].split(",")) or not all(_is_name(line) for line in first):
         return None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from thereafter import progress
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError
 from thereafter.images.caption_files import CAPTION_ENDINGS, read_captions, read_names
@@ -46,8 +47,9 @@ def read_captioned(files: Sequence[Path], notes: list[str] | None = None) -> lis
             continue
         listed = read_names(path)
         if listed is None:
-            for name, caption in read_captions(path):
-                captions.setdefault(plain_name(name), []).append(caption)
+            with progress.task("reading captions"):
+                for name, caption in read_captions(path):
+                    captions.setdefault(plain_name(name), []).append(caption)
         elif any(pictures.find(name) for name in listed):
             names |= dict.fromkeys(map(plain_name, listed))
         else:
@@ -61,7 +63,7 @@ def all_pictures(files: Sequence[Path]) -> list[Picture]:
 
 
 def _pictures(files: Sequence[Path]) -> list[Picture]:
-    single = [path for path in files if is_picture_file(path)]
+    single = sorted(path for path in files if is_picture_file(path))  # in any order they are the same source
     pictures: list[Picture] = []
     if single:
         folder = single[0].parent if len({path.parent for path in single}) == 1 else _common_folder(single)
