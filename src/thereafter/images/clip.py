@@ -8,7 +8,7 @@ Shapes: B clips, T frames, H rows of pixels, W columns; a pixel is 0 (black) to 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, overload
 
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from thereafter.errors import FormatError
 from thereafter.images.stacked import as_bytes
 
+_AT_ONCE = 4096
 _LUMA = np.array([0.299, 0.587, 0.114])
 
 Labels = tuple[tuple[str, str], ...]
@@ -38,7 +39,7 @@ class ClipSource(Protocol):
         """The frames of several clips, [B, T, H, W]; shorter ones end in black."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Clip:
     """A clip of a source, not read yet. Two are equal if they are the same row of the same source."""
 
@@ -93,12 +94,27 @@ class Clips(Sequence[Clip], ABC):
     def __getitem__(self, at: slice) -> list[Clip]: ...
     def __getitem__(self, at: int | slice) -> Clip | list[Clip]:
         if isinstance(at, slice):
-            return [self[row] for row in range(*at.indices(len(self)))]
+            return self._made(range(*at.indices(len(self))))
         row = at + len(self) if at < 0 else at
         if not 0 <= row < len(self):
             raise IndexError(f"clip {at} of {len(self)}")
-        labels = tuple((name, column[row]) for name, column in self.columns.items())
-        return Clip(self, row, labels, self.clip_name(row))
+        return self._made(range(row, row + 1))[0]
+
+    def __iter__(self) -> Iterator[Clip]:
+        for begin in range(0, len(self), _AT_ONCE):
+            yield from self._made(range(begin, min(begin + _AT_ONCE, len(self))))
+
+    def _made(self, rows: range) -> list[Clip]:
+        """Clips of these rows; those with the same labels share them, so that a hundred thousand take little memory."""
+        names = tuple(self.columns)
+        known: dict[tuple[str, ...], Labels] = {}
+        made = []
+        for row in rows:
+            values = tuple(column[row] for column in self.columns.values())
+            if values not in known:
+                known[values] = tuple(zip(names, values, strict=True))
+            made.append(Clip(self, row, known[values], self.clip_name(row)))
+        return made
 
 
 class ArrayClips(Clips):
