@@ -31,6 +31,7 @@ ASKED: dict[str, tuple[str, list[str], str]] = {
     "fill": ("sounds.txt", ["the ___ barked and the cat purred", "the dog barked and the ___ mooed"], "perplexity"),
     "translate": ("pairs.tsv", ["a b", "d c b"], "words"),
     "forecast": ("load.csv", ["1 4 2 5 1 4 2 5 1 4 2 5", "5 1 4 2 5 1 4 2"], "mse"),
+    "classify-pictures": ("lit.npz", [str(TEXTS / f"lit-{half}.npy") for half in ("top", "bottom")], "accuracy"),
     "classify-series": ("shapes.csv", ["0 1 2 3 4", "4 3 2 1 0"], "accuracy"),
 }
 """By task: what it is scored on, what it is asked, and the figure of its score that is recorded."""
@@ -73,7 +74,7 @@ def figures(model: Any, task: str | None) -> dict[str, float]:
 
 def probabilities(explained: Any, task: str) -> Iterable[float]:
     """The numbers of an explanation: of the labels, of the tag of each word, of where each word of an answer looked."""
-    if task in ("classify", "classify-series"):
+    if task in ("classify", "classify-series", "classify-pictures"):
         return explained.probabilities.values()
     if task == "tag":
         return [likeliest[0][1] for likeliest in explained.likeliest]
