@@ -196,7 +196,8 @@ class TaskModel:
         """The scores of simple models trained on the same examples, to compare with `score`: (name, figures) each.
 
         A hidden Markov model for tags; Naive Bayes and a convolution for labels; the last value and least squares for
-        forecasts; see `tasks/baselines.py`. Some are trained with the same budget; `trained=False` leaves them out.
+        forecasts; one sentence, the nearest picture's caption and a blind network for captions; see
+        `tasks/baselines.py`. Some are trained with the same budget; `trained=False` leaves them out.
         """
         if not baselines.has_rows(self.task):
             return []
@@ -206,7 +207,7 @@ class TaskModel:
             test = replace(test, examples=self.task.scored(test.examples, self.codecs)[0])
             settings = toml.build(self.task.settings, self.config[self.task.name], self.task.name)
             budget = baselines.Budget(valid, settings, store.training_of(self.config)) if trained else None
-            return baselines.baseline_rows(self.task, train, test, budget)
+            return baselines.baseline_rows(self.task, train, test, budget, self._fitted)
 
     def save(self, run: str | PathLike[str]) -> Path:
         """Save as a run folder."""

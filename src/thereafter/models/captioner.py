@@ -226,7 +226,7 @@ class Captioner(RecurrentDecoder, TaskNet[PictureBatch]):
     def _of_bag(self, bag: nn.Linear, memory: Memory, batch: PictureBatch) -> Tensor:
         """The sum of -log p of all words of the captions, each under the one softmax of its picture."""
         target_BT, at_N, row_B = _captions(batch)
-        logp_PV = torch.log_softmax(bag(memory.h_BSH.mean(1)).float(), -1)
+        logp_PV = torch.log_softmax(bag(memory.h_BSH.mean(1)), -1)
         row_N = row_B[:, None].expand_as(target_BT).flatten().index_select(0, at_N)
         word_N = target_BT.flatten().index_select(0, at_N)
         at = row_N * logp_PV.shape[1] + word_N

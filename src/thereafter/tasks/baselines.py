@@ -6,6 +6,7 @@
 | classify | Naive Bayes, a word counted once a text (`evaluation/classes.py`); convolutions and maximum (Kim 2014) |
 | classify-series | one nearest neighbour (`evaluation/nearest.py`); the most frequent label |
 | forecast | the last value; least squares on the window |
+| caption | one sentence; the nearest picture's caption; the network on other pictures; a blind one (`caption_rows.py`) |
 | fill | the most frequent words, whatever stands around the blank; the same network from the left side alone |
 
 They learn from the examples that the network learned from. Those that are trained have its sizes, its seed and its
@@ -30,6 +31,7 @@ from thereafter.evaluation.nearest import NearestNeighbour, most_frequent
 from thereafter.series.given import with_channels
 from thereafter.series.labelled_series import LabelledSeries
 from thereafter.tasks.answering import answers
+from thereafter.tasks.caption_rows import caption_rows, rotated_answers
 from thereafter.tasks.classifying import words_of
 from thereafter.tasks.filling import CANDIDATES, ClozeSentence, Filled
 from thereafter.tasks.finding import Part
@@ -60,8 +62,13 @@ def has_rows(task: AnyTask) -> bool:
     return any(task.name in rows for rows in (_COUNTED, _CHOSEN, _TRAINED))
 
 
-def baseline_rows(task: AnyTask, train: Part, test: Part, budget: Budget | None = None) -> list[Row]:
-    """Names and figures of all simple models of a task, on the test part; without a budget none that is trained."""
+def baseline_rows(
+    task: AnyTask, train: Part, test: Part, budget: Budget | None = None, network: Fitted | None = None
+) -> list[Row]:
+    """Names and figures of all simple models of a task, on the test part; without a budget none that is trained.
+
+    `network`: the one they are compared with, for rows that ask it something else.
+    """
     if not has_rows(task):
         return []
     codecs = task.codecs(train.examples)
@@ -71,6 +78,9 @@ def baseline_rows(task: AnyTask, train: Part, test: Part, budget: Budget | None 
     for name, guesses in (_COUNTED.get(task.name, {}) if chosen is None else chosen(train, test)).items():
         with progress.task(name):
             rows.append((name, task.measure(test.examples, guesses(train, test), codecs)))
+    for name, ask in _ASKED.get(task.name, {}).items():
+        if network is not None:
+            rows.append((name, task.measure(test.examples, ask(network, test), network.codecs)))
     for name, changes in _TRAINED.get(task.name, {}).items():
         if budget is None or vars(budget.settings) == vars(budget.settings) | dict(changes):
             continue
@@ -141,10 +151,18 @@ _COUNTED: Mapping[str, Mapping[str, Guesses]] = {
     "classify": {"Naive Bayes": _naive_bayes},
     "fill": {"most frequent words": _most_frequent},
 }
-_CHOSEN: Mapping[str, Callable[[Part, Part], Mapping[str, Guesses]]] = {"classify-series": _series_rows}
+_CHOSEN: Mapping[str, Callable[[Part, Part], Mapping[str, Guesses]]] = {
+    "classify-series": _series_rows,
+    "caption": caption_rows,
+}
 """Rows that depend on the examples."""
+_ASKED: Mapping[str, Mapping[str, Callable[[Fitted, Part], Sequence[object]]]] = {
+    "caption": {"this model, other pictures": rotated_answers}
+}
+"""Rows of the network itself, asked something else."""
 _TRAINED: Mapping[str, Mapping[str, Mapping[str, object]]] = {
     "classify": {"1-D convolution": {"encoder": "cnn", "pooling": "max", "sizes": (), "weight_drop": 0.0}},
+    "caption": {"blind network": {"see": "nothing"}},
     "fill": {"left side alone": {"sides": "left"}},
     "forecast": {"last value": {"model": "naive"}, "least squares": {"model": "linear"}},
 }

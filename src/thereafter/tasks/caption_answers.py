@@ -85,5 +85,5 @@ class CaptionExplained:
 
 def _thirds(count: int) -> list[NDArray[np.int64]]:
     """The rows or columns of the first, middle and last third; all are in the middle where there is only one."""
-    third_N = np.minimum(3 * np.arange(count) // max(1, count), 2) if count > 2 else np.array([[1], [0, 2]][count - 1])
+    third_N = (6 * np.arange(count) + 3) // (2 * count)
     return [np.flatnonzero(third_N == number) for number in range(3)]

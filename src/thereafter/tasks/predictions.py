@@ -11,6 +11,7 @@ from typing import Protocol, overload
 from thereafter.errors import OptionError
 from thereafter.storage import write_text
 from thereafter.tabular import ENDINGS, Row, Tabular, check_ending, write_table
+from thereafter.tasks.caption_answers import CaptionPrediction
 from thereafter.tasks.series_answers import SeriesPrediction
 from thereafter.text.conllu_write import column_of, conllu_chunks
 
@@ -155,4 +156,6 @@ def summarise(items: Sequence[PredictedRows]) -> str:
         return f"{words:,} words in {len(items):,} {'sentence' if len(items) == 1 else 'sentences'}"
     if items and all(isinstance(one, SeriesPrediction) for one in items):
         return f"{len(items):,} series"
+    if items and all(isinstance(one, CaptionPrediction) for one in items):
+        return f"{len(items):,} {'picture' if len(items) == 1 else 'pictures'}"
     return f"{len(items):,} {'text' if len(items) == 1 else 'texts'}"
