@@ -13,6 +13,9 @@ from thereafter.cells.base import HCState
 from thereafter.cells.conv_lstm import ConvLSTM
 from thereafter.cells.lstm import LSTM
 from thereafter.errors import OptionError
+from thereafter.kernels.conv_lstm import conv_lstm_refuses, run_conv_lstm
+from thereafter.kernels.jobs import Job
+from thereafter.kernels.reference import REFERENCE
 from thereafter.kernels.scan import unroll
 from thereafter.layers.recurrent import Recurrent
 
@@ -159,6 +162,27 @@ def test_fresh_weights_are_drawn_for_the_size_of_the_kernel():
     assert 0.99 * bound < float(weights["weight_hh"].abs().max()) <= bound
     assert weights["bias_ih"][cell.rows("forget")].tolist() == [1.0] * 8
     assert float(weights["bias_ih"][cell.rows("output")].abs().max()) <= bound
+
+
+def torchs_gates(z_BG: Tensor, r_BG: Tensor, c_BO: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What torch computes in one kernel on a GPU (aten/src/ATen/native/cuda/RNN.cu)."""
+    assert z_BG.is_contiguous()
+    assert r_BG.is_contiguous()
+    i, f, g, o = (z_BG + r_BG).chunk(4, 1)
+    c_BO = torch.sigmoid(f) * c_BO + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c_BO), c_BO, z_BG
+
+
+def test_the_loop_of_the_gpu_equals_the_plain_one(monkeypatch: pytest.MonkeyPatch):
+    """Its kernel for the gates is on a GPU alone: a stand-in takes its place. `parity.py cuda` runs the true one."""
+    monkeypatch.setattr(torch.ops.aten, "_thnn_fused_lstm_cell", torchs_gates)
+    cell = on_maps()
+    weights, x = weights_of(cell), drawn(2, 5, INPUTS * PLACES)
+    job = Job(cell, x, cell.zero_state(2, x), weights)
+    fast, plain = run_conv_lstm(cell, job), REFERENCE.run(job)
+    torch.testing.assert_close(fast.y_BTO, plain.y_BTO, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(tuple(fast.state), tuple(plain.state), rtol=1e-12, atol=1e-12)
+    assert conv_lstm_refuses(cell, job) == "torch has the gates of an LSTM in one kernel on a GPU alone"
 
 
 @pytest.mark.usefixtures("bfloat16")

@@ -8,5 +8,6 @@ parallel            linear recurrences, all steps at once
 cpu/, loops/        the compiled kernel: what torch does around it, and the loops themselves
 step/               steppers of streams
 vendor, widening    torch's own operators, and sizes they run fast with; flatten: weights as cuDNN wants them
+conv_lstm           the convolutional LSTM on a GPU, a part of vendor
 onednn              what oneDNN lacks on this processor
 """

@@ -12,9 +12,11 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from thereafter.cells.base import Cell, HCState
+from thereafter.cells.conv_lstm import ConvLSTM
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
+from thereafter.kernels.conv_lstm import conv_lstm_refuses, run_conv_lstm
 from thereafter.kernels.functions import backends
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.onednn import enabled, keeping_switch
@@ -35,6 +37,8 @@ class Vendor:
             return "the vendor's cells refuse sequences of no steps"
         if job.lengths_B is not None and int(job.lengths_B.min()) < 1:
             return "the vendor's cells refuse rows of no steps"
+        if type(job.cell) is ConvLSTM:
+            return conv_lstm_refuses(job.cell, job)
         return differs(job.cell) or _lacks(job)
 
     def status(self) -> str:
@@ -49,6 +53,8 @@ class Vendor:
         return f"runs here: {'oneDNN' if onednn else 'ATen'} through torch, for {cells}{low}"
 
     def run(self, job: Job) -> Unrolled:
+        if type(job.cell) is ConvLSTM:
+            return run_conv_lstm(job.cell, job)
         on_gpu = job.x_BTI.device.type == "cuda"
         if not on_gpu and job.cell.output_size == job.cell.hidden_size:
             return _run(job)
