@@ -30,9 +30,8 @@ def labelled_clips(path: Path, count: int = 60, seed: int = 1) -> Path:
     draw = random.Random(seed)
     labels = [(draw.choice(list(SIZES)), draw.choice(list(WAYS))) for _ in range(count)]
     frames = np.stack([square_clip(size, way, 6, draw) for size, way in labels])
-    columns = {"size": np.array([size for size, _ in labels]), "way": np.array([way for _, way in labels])}
-    path = path.with_suffix(".npz")
-    np.savez_compressed(path, frames=frames, **columns)
+    path, sizes, ways = path.with_suffix(".npz"), *(np.array(column) for column in zip(*labels, strict=True))
+    np.savez_compressed(path, frames=frames, size=sizes, way=ways)
     return path
 
 
@@ -53,5 +52,6 @@ def save_questions() -> None:
     """Write the questions; they lie here already."""
     draw = random.Random(7)
     for name, frames in QUESTIONS.items():
-        clip = square_clip(*name.split("-"), frames, draw)
+        size, way = name.split("-")
+        clip = square_clip(size, way, frames, draw)
         np.savez_compressed(SAVED / f"{name}.npz", frames=clip[None])
