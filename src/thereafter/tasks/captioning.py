@@ -189,15 +189,15 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
         explained = []
         for row, (one, answer) in enumerate(zip(examples, decode_answers(net, memory, AnswerSettings()), strict=True)):
             fields = model.record(np.array([*answer, END]), start.select(np.array([row])))
-            said = len(answer)
-            weights_TS = fields["attention"][1][:said] if "attention" in fields else np.empty((said, 0))
+            length = len(answer)
+            weights_TS = fields["attention"][1][:length] if "attention" in fields else np.empty((length, 0))
             seen = np.moveaxis(pixels[row], 0, 2) if pictures.kind == "pixels" else np.empty((0, 0, 3))
             explained.append(
                 CaptionExplained(
                     one.picture.name,
                     words.decode(answer),
                     tuple(form.strip() for form in words.forms(answer)),
-                    tuple(np.exp(fields["log_prob"][1][:said]).tolist()),
+                    tuple(np.exp(fields["log_prob"][1][:length]).tolist()),
                     weights_TS.astype(np.float32),
                     net.grid,
                     seen.astype(np.uint8),
