@@ -101,6 +101,7 @@ def measured(
         comparisons.scores_of({"source": "book.txt", "rows": rows}),
         _bleu(),
         _steps_ahead(),
+        *_pictures(),
     ]
     return {one.kind: one for one in made}
 
@@ -109,6 +110,25 @@ def _steps_ahead() -> Measurement:
     values = np.sin(np.arange(80.0))
     options = {"horizon": 1, "order": 2, "lookback": 4, "forecast.split": "60/10/30"}
     return instruments.steps_ahead(thereafter.train(values, task="forecast", model="ar", **options), values, (1, 3))
+
+
+def _pictures() -> list[Measurement]:
+    from thereafter.evaluation.frame_measures import score_frames
+    from thereafter.tasks.caption_answers import CaptionExplained
+    from thereafter.tasks.clip_answers import ClipExplained, ClipLabels, FramesExplained, JudgedFrames, NextFrames
+
+    grey, frames = np.zeros((4, 4, 1), np.uint8), np.zeros((2, 4, 4), np.uint8)
+    looked = CaptionExplained("one", "a b", ("a", "b"), (0.5, 0.25), np.full((2, 4), 0.25, np.float32), (2, 2), grey)
+    belief = ClipExplained(ClipLabels({"digit": "1"}, {}), {"digit": ("0", "1")}, {"digit": np.eye(2)}, frames)
+    ahead = FramesExplained(frames, frames, NextFrames(frames / 255), JudgedFrames((1.0, 2.0), (0.0, 0.0), (0.0, 0.0)))
+    return [
+        figures.measured_caption(looked),
+        figures.measured_belief(belief),
+        figures.measured_frames(ahead),
+        figures.measured_nats(
+            score_frames(np.ones((3, 2)), np.ones((3, 2)), np.ones((3, 2))), model="lstm", text="clips"
+        ),
+    ]
 
 
 def _bleu() -> Measurement:

@@ -28,6 +28,8 @@ What is drawn, one file for each family:
     tasks               alignments, BLEU by length, confusion matrices
     forecasts, unusual  fan charts, unusual points of a series
     ahead               forecasts k steps ahead, the error by k
+    captioned           where a captioner looks; pixels (pictures within a plot)
+    clips               labels believed frame by frame, predicted frames, nats by step
     series_gates        gates while a window is read; series_lines (what figures of series share)
     compared            the models of a comparison side by side
     diagrams/           architecture diagrams, read off the code
@@ -53,7 +55,15 @@ if TYPE_CHECKING:
     from thereafter.figures.ahead import steps_ahead as steps_ahead
     from thereafter.figures.attention import head_maps as head_maps
     from thereafter.figures.attention import positions as positions
+    from thereafter.figures.captioned import attended_picture as attended_picture
+    from thereafter.figures.captioned import measured_caption as measured_caption
     from thereafter.figures.catalogue import draw as draw
+    from thereafter.figures.clips import belief_by_frame as belief_by_frame
+    from thereafter.figures.clips import measured_belief as measured_belief
+    from thereafter.figures.clips import measured_frames as measured_frames
+    from thereafter.figures.clips import measured_nats as measured_nats
+    from thereafter.figures.clips import nats_by_step as nats_by_step
+    from thereafter.figures.clips import predicted_frames as predicted_frames
     from thereafter.figures.compared import bits_by_model as bits_by_model
     from thereafter.figures.dynamics import gate_surface as gate_surface
     from thereafter.figures.dynamics import prediction_surface as prediction_surface
@@ -108,6 +118,8 @@ _DOOR = Registry(
         "accuracy_by_n": "thereafter.figures.memory:accuracy_by_n",
         "activation_stability": "thereafter.figures.stability:activation_stability",
         "alignment": "thereafter.figures.tasks:alignment",
+        "attended_picture": "thereafter.figures.captioned:attended_picture",
+        "belief_by_frame": "thereafter.figures.clips:belief_by_frame",
         "bits_by_model": "thereafter.figures.compared:bits_by_model",
         "bleu_by_length": "thereafter.figures.tasks:bleu_by_length",
         "bptt_memory_by_length": "thereafter.figures.growth:bptt_memory_by_length",
@@ -129,12 +141,18 @@ _DOOR = Registry(
         "jacobian_paths": "thereafter.figures.gradients:jacobian_paths",
         "jacobian_spectrum": "thereafter.figures.gradients:jacobian_spectrum",
         "measured_alignment": "thereafter.figures.tasks:measured_alignment",
+        "measured_belief": "thereafter.figures.clips:measured_belief",
         "measured_bleu": "thereafter.figures.tasks:measured_bleu",
+        "measured_caption": "thereafter.figures.captioned:measured_caption",
         "measured_confusion": "thereafter.figures.tasks:measured_confusion",
+        "measured_frames": "thereafter.figures.clips:measured_frames",
+        "measured_nats": "thereafter.figures.clips:measured_nats",
         "memory_by_length": "thereafter.figures.growth:memory_by_length",
+        "nats_by_step": "thereafter.figures.clips:nats_by_step",
         "number_along": "thereafter.figures.number_unit:number_along",
         "parameter_counts": "thereafter.figures.traces:parameter_counts",
         "positions": "thereafter.figures.attention:positions",
+        "predicted_frames": "thereafter.figures.clips:predicted_frames",
         "prediction_surface": "thereafter.figures.dynamics:prediction_surface",
         "repeated_multiplication": "thereafter.figures.stability:repeated_multiplication",
         "saturation": "thereafter.figures.dynamics:saturation",

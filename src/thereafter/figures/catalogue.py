@@ -46,6 +46,8 @@ _COMPARISON = "thereafter compare SOURCE --out DIR, then DIR"
 _WINDOW = "model.trace(...).save(FILE.npz) of a recurrent forecaster"
 _AHEAD = "thereafter inspect ahead RUN SOURCE --out FILE.npz"
 _LIBRARY = "Measurement.save of thereafter.inspection"
+_CAPTIONED = "measured_caption of thereafter.figures, .save(FILE.npz)"
+_CLIPS = "measured_{} of thereafter.figures, .save(FILE.npz)"
 _TASKS = "measured_{} of thereafter.figures.tasks, .save(FILE.npz)"
 
 FIGURES: dict[str, FigureEntry] = {
@@ -111,6 +113,18 @@ FIGURES: dict[str, FigureEntry] = {
     "steps-ahead": FigureEntry("steps-ahead", "ahead:steps_ahead", "a series k steps ahead", _AHEAD),
     "error-by-steps": FigureEntry("steps-ahead", "ahead:error_by_steps", "error by steps ahead", _AHEAD, True),
     "alignment": FigureEntry("alignment", "tasks:alignment", "where a translator looks", _TASKS.format("alignment")),
+    "attended-picture": FigureEntry(
+        "caption-attention", "captioned:attended_picture", "where a captioner looks", _CAPTIONED
+    ),
+    "belief-by-frame": FigureEntry(
+        "clip-belief", "clips:belief_by_frame", "labels of a clip, frame by frame", _CLIPS.format("belief")
+    ),
+    "predicted-frames": FigureEntry(
+        "frames-ahead", "clips:predicted_frames", "frames that come next", _CLIPS.format("frames"), True
+    ),
+    "nats-by-step": FigureEntry(
+        "frame-nats", "clips:nats_by_step", "nats a frame by frames ahead", _CLIPS.format("nats"), True
+    ),
     "bleu-by-length": FigureEntry(
         "bleu-by-length", "tasks:bleu_by_length", "translations by source length", _TASKS.format("bleu"), True
     ),

@@ -40,13 +40,19 @@ Values = NDArray[np.float64]
 
 
 def add_line(
-    plot: Plot, name: str, x: Sequence[Cell], rows: Values, place: int = 0, band: tuple[Values, Values] | None = None
+    plot: Plot,
+    name: str,
+    x: Sequence[Cell],
+    rows: Values,
+    place: int = 0,
+    band: tuple[Values, Values] | None = None,
+    tint: str = "",
 ) -> None:
     """The mean of `rows` [seed, x] as a line with marks; the band is from least to most of the seeds, or as given.
 
     The `place`-th line and its marks are smaller than those before, so that lines on top of each other are all seen.
     """
-    tint = style.colour(name, place)
+    tint = tint or style.colour(name, place)
     if len(rows) > 1 and band is None:
         band = rows.min(axis=0), rows.max(axis=0)
     if band is not None:

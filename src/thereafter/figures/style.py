@@ -6,6 +6,8 @@ same colour in every picture.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from thereafter.figures.plot import Plot
 from thereafter.kinds import KINDS
 from thereafter.packages import require
@@ -40,6 +42,15 @@ def colour(name: str, place: int = 0) -> str:
     if first in KINDS:
         return KINDS[first].colour
     return (OF_ORDER | OF_SERIES).get(first, CYCLE[place % len(CYCLE)])
+
+
+def tints(names: Sequence[str]) -> list[str]:
+    """A colour for each name: that of its kind, but where two are of one kind the next that is free."""
+    chosen: list[str] = []
+    for place, name in enumerate(names):
+        tint = colour(name, place)
+        chosen.append(next((one for one in (tint, *CYCLE) if one not in chosen), tint))
+    return chosen
 
 
 def canvas(x: str = "", y: str = "", *, width: int = WIDTH, height: int = HEIGHT, **layout: object) -> Plot:

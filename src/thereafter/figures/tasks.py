@@ -120,7 +120,7 @@ def bleu_by_length(measurements: Sequence[Measurement]) -> Figure:
     bins = {str(name): int(low) for one in measurements for name, low in zip(one["bin"], one["low"], strict=True)}
     names = sorted(bins, key=lambda name: (bins[name], name))
     plot = style.canvas("words of the source (below: sentences)", "BLEU")
-    tints = _tints(list(groups))
+    tints = style.tints(list(groups))
     table: dict[str, list[Cell]] = {head: [] for head in ("model", "words", "sentences", "BLEU", "least", "most")}
     for place, (model, trials) in enumerate(groups.items()):
         values = [_in_bin(trials, name, "bleu") for name in names]
@@ -249,15 +249,6 @@ def _room(names: Sequence[str]) -> int:
 def _visible(tokens: Sequence[str]) -> list[str]:
     """Tokens without their leading space; a token that is only a space is shown as a mark."""
     return [token.strip() or "␣" for token in tokens]
-
-
-def _tints(names: Sequence[str]) -> list[str]:
-    """A colour for each name: that of its kind, but where two are of one kind the next that is free."""
-    tints: list[str] = []
-    for place, name in enumerate(names):
-        tint = style.colour(name, place)
-        tints.append(next((one for one in (tint, *style.CYCLE) if one not in tints), tint))
-    return tints
 
 
 def _in_bin(measurements: Sequence[Measurement], name: str, array: str) -> list[float]:

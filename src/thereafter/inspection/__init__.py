@@ -2,7 +2,7 @@
 
     trace, measurement      what a model did over a text; the figures of an instrument; arrays: how both are stored
     array_tables, drawing   both as rows of a table; as pictures, which stand a floor above
-    meanings                what the arrays of each kind mean (kind_of_measurement, gradient_meanings)
+    meanings                what the arrays of each kind mean (kind_of_measurement, gradient_meanings, picture_meanings)
     applies                 which models an instrument applies to, and the copy it measures on
     sentence_reader         a trained model as instruments read sentences with it
     excerpt, text_rows      the beginning of a text; rows of it, each read from `<s>`

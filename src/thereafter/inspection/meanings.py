@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from thereafter.inspection.gradient_meanings import GRADIENT_KINDS
 from thereafter.inspection.kind_of_measurement import KindOfMeasurement
+from thereafter.inspection.picture_meanings import PICTURE_KINDS
 
 AXES = {
     "layer": "layer of the network; words: the word vectors",
@@ -55,181 +56,189 @@ _AGREEMENT = _GROUPS | {
     for count, words in (("right", "right answers, ties as half"), ("total", "sentences"))
 }
 
-KINDS: dict[str, KindOfMeasurement] = GRADIENT_KINDS | {
-    "trajectory": KindOfMeasurement(
-        "point",
-        _PLANE
-        | {
-            "point": "the state in its first principal components",
-            "stride": "how far the state moved, as a share of its mean length",
-        },
-        ("component",),
-    ),
-    "saturation": KindOfMeasurement(
-        "low",
-        {
-            "low": "share of the gate's values under 0.1",
-            "high": "share of the gate's values over 0.9",
-            "histogram": "share of the values in each bin",
-            "edge": "borders of the bins",
-            "unit_low": "share of each unit's steps under 0.1",
-            "unit_high": "share of each unit's steps over 0.9",
-        },
-    ),
-    "timescales": KindOfMeasurement("steps", {"steps": "steps until the gate alone has left 1/e of a unit's memory"}),
-    "gates-by-class": KindOfMeasurement(
-        "mean",
-        {
-            "mean": "mean of the gate after words of the class",
-            "spread": "standard deviation over words",
-            "count": "words of the class",
-        },
-    ),
-    "senses": KindOfMeasurement(
-        "point",
-        _PLANE
-        | {
-            "sense": "sense of the word",
-            "context": "beginning that ends with the word",
-            "point": "state after the word in two principal components",
-            "cosine": "cosine between the states after two contexts, their mean taken off",
-            "static": "cosine between the word's own vectors",
-            "within": "mean cosine within a sense",
-            "between": "mean cosine between senses",
-        },
-        ("component",),
-    ),
-    "gate-surface": KindOfMeasurement(
-        "met",
-        {
-            "word_part": "what the word adds to the gate's sum",
-            "state_part": "what the state before adds to it",
-            "value": "the gate over both sums",
-            "met": "both sums in the text, the word's first",
-            "gate": "the gate in the text",
-        },
-        ("part",),
-    ),
-    "prediction-surface": KindOfMeasurement(
-        "likeliest_probability",
-        _PLANE
-        | {
-            "first": "place along the first component",
-            "second": "place along the second component",
-            "probability": "probability of each word there",
-            "likeliest": "likeliest token there",
-            "likeliest_probability": "its probability",
-            "point": "where the states of the text lie",
-        },
-    ),
-    "sparsity": KindOfMeasurement(
-        "counted",
-        {
-            "counted": "different n-grams in the training text",
-            "possible": "n-grams that could be: V^n",
-            "seen": "share of the n-grams of a new text that were counted",
-        },
-    ),
-    "probe-number": KindOfMeasurement("accuracy", _PROBE | {"distance": "words after the subject"}),
-    "probe-class": KindOfMeasurement("accuracy", _PROBE | {"share": "share of the words that have the class"}),
-    "memory": KindOfMeasurement(
-        "accuracy",
-        {
-            "n": "steps to remember over",
-            "accuracy": "share of right answers, ties divided",
-            "chance": "share that guessing gets",
-            "total": "questions",
-        },
-    ),
-    "pairs": KindOfMeasurement(
-        "accuracy",
-        {
-            "group": "name of the group; all: every pair",
-            "by": "what it is a group of",
-            "accuracy": "share of pairs whose good sentence is likelier, ties as half",
-            "nats": "mean of log p(good) - log p(bad)",
-            "total": "pairs",
-            "judged": "pairs that count: their difference is no unknown word",
-            "low": "lower end of the accuracy's 95 % interval (Wilson)",
-            "high": "upper end of it",
-            "unknown": "pairs whose difference is an unknown word",
-            "same": "pairs whose sentences become the same tokens",
-        },
-    ),
-    "agreement": KindOfMeasurement("right_distance", _AGREEMENT),
-    "dependency": KindOfMeasurement("right_distance", _AGREEMENT),
-    "expectation": KindOfMeasurement(
-        "probability", {"step": "word just read", "probability": "probability of the word to come next"}, ("word",)
-    ),
-    "units": KindOfMeasurement(
-        "unit",
-        _UNIT
-        | {
-            "yes_no": "whether the property holds or not, rather than being a number",
-            "control": "best held-out value for the property moved along the text",
-            "value": "value of the best unit in a stretch of text",
-            "truth": "the property there",
-        },
-    ),
-    "number-unit": KindOfMeasurement(
-        "unit",
-        _UNIT
-        | {
-            "against": "held-out AUC after a noun of the other number",
-            "singular": "mean after a singular subject",
-            "plural": "mean after a plural subject",
-            "control": "held-out AUC of the best unit for shuffled numbers",
-        },
-    ),
-    "alignment": KindOfMeasurement(
-        "weight", {"source": "token of the source", "said": "token of the output", "weight": "attention weight"}
-    ),
-    "bleu-by-length": KindOfMeasurement(
-        "bleu",
-        {
-            "bin": "words of the source",
-            "low": "fewest words in the bin",
-            "sentences": "sentences in the bin",
-            "bleu": "corpus BLEU over them",
-        },
-    ),
-    "confusion": KindOfMeasurement("count", {"is": "right class", "given": "predicted class", "count": "how often"}),
-    "surprisal": KindOfMeasurement(
-        "bits",
-        {
-            "text": "word (or token, sentence, line) as written",
-            "line": "line it is in",
-            "bits": "-log2 p of it",
-            "spelling_bits": "what its unknown forms pay for their spelling",
-            "unknown": "unknown tokens in it",
-            "rank": "rank of its first token among all, 1 is the likeliest",
-            "entropy": "entropy of the prediction, in bits",
-            "context": "length of the model's own context",
-        },
-        ("model",),
-    ),
-    "steps-ahead": KindOfMeasurement(
-        "rmse",
-        {
-            "ahead": "how many steps before a row its forecast was made",
-            "time": "time of the row",
-            "actual": "value that came",
-            "predicted": "value forecast for the row, so many steps before; not a number where that is too early",
-            "rmse": "root mean squared error over the rows that every number of steps reaches",
-            "mae": "mean absolute error over them",
-            "last_value_rmse": "the same of the value that came so many steps before",
-        },
-    ),
-    "comparison": KindOfMeasurement(
-        "bits_per_byte",
-        {
-            "bits_per_byte": "bits per byte, mean over seeds",
-            "spread": "standard deviation over seeds; not a number with one seed",
-            "seconds": "seconds of training, of one seed",
-            "parameters": "learned numbers, or n-grams stored",
-        },
-    ),
-}
+KINDS: dict[str, KindOfMeasurement] = (
+    GRADIENT_KINDS
+    | PICTURE_KINDS
+    | {
+        "trajectory": KindOfMeasurement(
+            "point",
+            _PLANE
+            | {
+                "point": "the state in its first principal components",
+                "stride": "how far the state moved, as a share of its mean length",
+            },
+            ("component",),
+        ),
+        "saturation": KindOfMeasurement(
+            "low",
+            {
+                "low": "share of the gate's values under 0.1",
+                "high": "share of the gate's values over 0.9",
+                "histogram": "share of the values in each bin",
+                "edge": "borders of the bins",
+                "unit_low": "share of each unit's steps under 0.1",
+                "unit_high": "share of each unit's steps over 0.9",
+            },
+        ),
+        "timescales": KindOfMeasurement(
+            "steps", {"steps": "steps until the gate alone has left 1/e of a unit's memory"}
+        ),
+        "gates-by-class": KindOfMeasurement(
+            "mean",
+            {
+                "mean": "mean of the gate after words of the class",
+                "spread": "standard deviation over words",
+                "count": "words of the class",
+            },
+        ),
+        "senses": KindOfMeasurement(
+            "point",
+            _PLANE
+            | {
+                "sense": "sense of the word",
+                "context": "beginning that ends with the word",
+                "point": "state after the word in two principal components",
+                "cosine": "cosine between the states after two contexts, their mean taken off",
+                "static": "cosine between the word's own vectors",
+                "within": "mean cosine within a sense",
+                "between": "mean cosine between senses",
+            },
+            ("component",),
+        ),
+        "gate-surface": KindOfMeasurement(
+            "met",
+            {
+                "word_part": "what the word adds to the gate's sum",
+                "state_part": "what the state before adds to it",
+                "value": "the gate over both sums",
+                "met": "both sums in the text, the word's first",
+                "gate": "the gate in the text",
+            },
+            ("part",),
+        ),
+        "prediction-surface": KindOfMeasurement(
+            "likeliest_probability",
+            _PLANE
+            | {
+                "first": "place along the first component",
+                "second": "place along the second component",
+                "probability": "probability of each word there",
+                "likeliest": "likeliest token there",
+                "likeliest_probability": "its probability",
+                "point": "where the states of the text lie",
+            },
+        ),
+        "sparsity": KindOfMeasurement(
+            "counted",
+            {
+                "counted": "different n-grams in the training text",
+                "possible": "n-grams that could be: V^n",
+                "seen": "share of the n-grams of a new text that were counted",
+            },
+        ),
+        "probe-number": KindOfMeasurement("accuracy", _PROBE | {"distance": "words after the subject"}),
+        "probe-class": KindOfMeasurement("accuracy", _PROBE | {"share": "share of the words that have the class"}),
+        "memory": KindOfMeasurement(
+            "accuracy",
+            {
+                "n": "steps to remember over",
+                "accuracy": "share of right answers, ties divided",
+                "chance": "share that guessing gets",
+                "total": "questions",
+            },
+        ),
+        "pairs": KindOfMeasurement(
+            "accuracy",
+            {
+                "group": "name of the group; all: every pair",
+                "by": "what it is a group of",
+                "accuracy": "share of pairs whose good sentence is likelier, ties as half",
+                "nats": "mean of log p(good) - log p(bad)",
+                "total": "pairs",
+                "judged": "pairs that count: their difference is no unknown word",
+                "low": "lower end of the accuracy's 95 % interval (Wilson)",
+                "high": "upper end of it",
+                "unknown": "pairs whose difference is an unknown word",
+                "same": "pairs whose sentences become the same tokens",
+            },
+        ),
+        "agreement": KindOfMeasurement("right_distance", _AGREEMENT),
+        "dependency": KindOfMeasurement("right_distance", _AGREEMENT),
+        "expectation": KindOfMeasurement(
+            "probability", {"step": "word just read", "probability": "probability of the word to come next"}, ("word",)
+        ),
+        "units": KindOfMeasurement(
+            "unit",
+            _UNIT
+            | {
+                "yes_no": "whether the property holds or not, rather than being a number",
+                "control": "best held-out value for the property moved along the text",
+                "value": "value of the best unit in a stretch of text",
+                "truth": "the property there",
+            },
+        ),
+        "number-unit": KindOfMeasurement(
+            "unit",
+            _UNIT
+            | {
+                "against": "held-out AUC after a noun of the other number",
+                "singular": "mean after a singular subject",
+                "plural": "mean after a plural subject",
+                "control": "held-out AUC of the best unit for shuffled numbers",
+            },
+        ),
+        "alignment": KindOfMeasurement(
+            "weight", {"source": "token of the source", "said": "token of the output", "weight": "attention weight"}
+        ),
+        "bleu-by-length": KindOfMeasurement(
+            "bleu",
+            {
+                "bin": "words of the source",
+                "low": "fewest words in the bin",
+                "sentences": "sentences in the bin",
+                "bleu": "corpus BLEU over them",
+            },
+        ),
+        "confusion": KindOfMeasurement(
+            "count", {"is": "right class", "given": "predicted class", "count": "how often"}
+        ),
+        "surprisal": KindOfMeasurement(
+            "bits",
+            {
+                "text": "word (or token, sentence, line) as written",
+                "line": "line it is in",
+                "bits": "-log2 p of it",
+                "spelling_bits": "what its unknown forms pay for their spelling",
+                "unknown": "unknown tokens in it",
+                "rank": "rank of its first token among all, 1 is the likeliest",
+                "entropy": "entropy of the prediction, in bits",
+                "context": "length of the model's own context",
+            },
+            ("model",),
+        ),
+        "steps-ahead": KindOfMeasurement(
+            "rmse",
+            {
+                "ahead": "how many steps before a row its forecast was made",
+                "time": "time of the row",
+                "actual": "value that came",
+                "predicted": "value forecast for the row, so many steps before; not a number where that is too early",
+                "rmse": "root mean squared error over the rows that every number of steps reaches",
+                "mae": "mean absolute error over them",
+                "last_value_rmse": "the same of the value that came so many steps before",
+            },
+        ),
+        "comparison": KindOfMeasurement(
+            "bits_per_byte",
+            {
+                "bits_per_byte": "bits per byte, mean over seeds",
+                "spread": "standard deviation over seeds; not a number with one seed",
+                "seconds": "seconds of training, of one seed",
+                "parameters": "learned numbers, or n-grams stored",
+            },
+        ),
+    }
+)
 
 
 def kind_of(
