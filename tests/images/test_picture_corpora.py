@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_files import drawn, png, write
 
 import thereafter
 from thereafter.data.sources import locate
@@ -61,6 +62,13 @@ def test_a_language_model_points_to_the_task_that_reads_pictures(
     with pytest.raises(SourceError, match=f"{name} holds {content}, not running text; .*task='{task}'") as caught:
         thereafter.train(name)
     assert f"--task {task}" in caught.value.in_shell
+
+
+def test_a_language_model_takes_no_files_of_pictures(tmp_path: Path):
+    path = write(tmp_path / "a.png", png(drawn()))
+    for source in (path, str(path), [path], tmp_path / "train-images-idx3-ubyte.gz"):
+        with pytest.raises(SourceError, match=r"holds pictures, not running text; .*task='caption' or task='classify'"):
+            thereafter.train(source)
 
 
 @pytest.mark.corpus("flickr8k: 8,091 pictures with five captions each, 6,000 / 1,000 / 1,000")

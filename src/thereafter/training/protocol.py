@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import Counter
@@ -16,6 +17,8 @@ from thereafter import progress
 from thereafter.config import Table
 from thereafter.data.files import AnySource
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError
+from thereafter.images.decoding import PICTURE_ENDINGS
+from thereafter.images.idx import IDX_ENDINGS
 from thereafter.runs.folder import FORMAT
 from thereafter.runs.journal import Journal
 from thereafter.runs.writer import RunWriter
@@ -59,6 +62,7 @@ def find_texts(source: AnySource | None, text: str | None, settings: TextSetting
         got = "both" if text is not None else "neither"
         one = "a path or a corpus name, or"
         raise SourceError(f"got {got} of a source and a text; expected one", f"{one} text='...'", f"{one} --text '...'")
+    _refuse_pictures(source)
     texts = resolve(
         source,
         encoding=settings.encoding,
@@ -80,6 +84,18 @@ def find_texts(source: AnySource | None, text: str | None, settings: TextSetting
         for name, given in texts.parts.items()
     }
     return replace(texts, parts=parts)
+
+
+def _refuse_pictures(source: AnySource) -> None:
+    """A file of pictures is no text in an unusual encoding."""
+    for path in source if isinstance(source, list | tuple) else [source]:
+        name = str(path) if isinstance(path, str | os.PathLike) else ""
+        if name.lower().removesuffix(".gz").endswith((*PICTURE_ENDINGS, *IDX_ENDINGS)):
+            raise SourceError(
+                f"{name} holds pictures, not running text; try the task that reads them",
+                "task='caption' or task='classify'",
+                "--task caption or --task classify",
+            )
 
 
 def form_notes(source: Source) -> list[str]:
