@@ -208,6 +208,26 @@ def test_a_table_of_captions(run: Path, folder: Path, tmp_path: Path, shell: She
     assert lines[0].startswith("BLEU-1")
 
 
+def test_an_explained_caption_is_drawn(
+    run: Path, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines, code = shell("predict", run, RED, "--explain")
+    assert code == 0
+    assert lines[0] == str(RED)
+    assert "p 0." in lines[2] or "p 1." in lines[2]
+    assert lines[2].rstrip().endswith("%")
+    drawn = (tmp_path / "red-top-caption.html").read_text(encoding="utf-8")
+    assert lines[1] in drawn
+    _, code = shell("predict", run, RED, "--explain", "--figure", tmp_path / "mine.html")
+    assert code == 0
+    assert (tmp_path / "mine.html").exists()
+    for wrong in ((RED, "--figure", "a.html"), (RED, RED, "--explain", "--figure", "a.html")):
+        _, code = shell("predict", run, *wrong)
+        assert code == 2
+    assert not (tmp_path / "a.html").exists()
+
+
 def test_flips_are_questioned_where_captions_say_left_or_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = captioned(tmp_path / "captions.tsv", 6)
     source.write_text(source.read_text().replace("bright at the top", "bright on the left"), encoding="utf-8")

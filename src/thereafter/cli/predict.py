@@ -10,6 +10,7 @@ import typer
 from typer.models import OptionInfo
 
 from thereafter.cli.app import AsWritten, Encoding, app, writable
+from thereafter.cli.captions import check_figure, draw_captions
 from thereafter.cli.forecasts import figure_file, print_forecast
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.cli.train_options import KeepLicence, KeepMarkup, Wrapped
@@ -74,9 +75,9 @@ def predict(
     score: Annotated[
         str | None, typer.Option(help="Score the model on these examples instead: a file or a corpus.")
     ] = None,
-    beam: Annotated[int | None, typer.Option(help="Beam size of a translator (default 1).")] = None,
+    beam: Annotated[int | None, typer.Option(help="Beam size of a translator or a captioner (default 1).")] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Also print how likely each answer is, and which words support it.")
+        bool, typer.Option("--explain", help="Also print how likely each answer is, and what it goes by.")
     ] = False,
     trace: Annotated[
         Path | None,
@@ -93,7 +94,7 @@ def predict(
         Path | None,
         typer.Option(
             callback=figure_file,
-            help="Draw the forecast with its bands: .html, .png or .svg.",
+            help="Draw the forecast with its bands, or with --explain where a captioner looked: .html, .png or .svg.",
             rich_help_panel="Forecasts",
         ),
     ] = None,
@@ -104,6 +105,8 @@ def predict(
 
     Example: thereafter predict runs/tagger --in book.txt --out book.conllu
 
+    Example: thereafter predict runs/captions photo.jpg --explain --figure photo.html
+
     Example: thereafter predict runs/sales --last sales.csv --horizon 48 --out forecast.csv --figure fan.html
     """
     from thereafter.task_model import load_task
@@ -111,7 +114,7 @@ def predict(
     reading: Table = {"keep_licence": keep_licence, "wrapped": wrapped, "markup": markup, "encoding": encoding}
     tables = {"--in": source, "--out": out, "--pretokenised": pretokenised, "--csv": as_csv, "--json": as_json}
     tabled = any(value not in (None, False) for value in tables.values())
-    of_series: Table = {"--samples": samples, "--seed": seed, "--figure": figure}
+    of_series: Table = {"--samples": samples, "--seed": seed, "--figure": None if explain else figure}
     if last is not None:
         unfit: Table = {_count(texts or []): texts, "--in": source, "--pretokenised": pretokenised, "--score": score}
         unfit |= {"--beam": beam, "--explain": explain, "--trace": trace, "--as-written": as_written}
@@ -141,7 +144,7 @@ def predict(
         reading |= {"pretokenised": pretokenised}
         _print_table(model, texts, source, reading | options, out, as_csv=as_csv, as_json=as_json)
     else:
-        _print_answers(model, texts or _standard_input(), options, explain=explain)
+        _print_answers(model, texts or _standard_input(), options, explain=explain, figure=figure)
 
 
 def _refuse(given: Table, message: str) -> None:
@@ -192,18 +195,29 @@ def _print_table(
             typer.echo("\n" * (number - before - 1) + str(one))  # answer k belongs to line k
 
 
-def _print_answers(model: TaskModel, lines: list[str], options: Table, *, explain: bool) -> None:
-    """An answer a line; a blank line stays one."""
+def _print_answers(
+    model: TaskModel, lines: list[str], options: Table, *, explain: bool, figure: Path | None = None
+) -> None:
+    """An answer a line; a blank line stays one. A file of several examples has as many answers, with their numbers."""
     from thereafter.tasks.task import describe
 
-    inputs = [text for text in lines if text.strip()]
+    spelled = [model.task.spelled(text) if text.strip() else () for text in lines]
+    inputs = [one for several in spelled for one in several]
+    names = [text for text, several in zip(lines, spelled, strict=True) for _ in several]
     if explain:
-        answers = [f"{text}\n{explained}" for text, explained in zip(inputs, model.explain(inputs), strict=True)]
+        check_figure(model.task.name, names, figure)
+        explained = model.explain(inputs)
+        answers = [f"{name}\n{one}" for name, one in zip(names, explained, strict=True)]
     else:
-        answers = [describe(answer) for answer in model.predict(inputs, **options)]
+        explained, answers = [], [describe(answer) for answer in model.predict(inputs, **options)]
     remaining = iter(answers)
-    for text in lines:
-        typer.echo(next(remaining) if text.strip() else "")
+    for several in spelled:
+        if not several:
+            typer.echo("")
+        for number in range(len(several)):
+            typer.echo(f"{f'{number + 1}{chr(9)}' if len(several) > 1 else ''}{next(remaining)}")
+    if explain and model.task.name == "caption":
+        draw_captions(explained, names, figure)
 
 
 def _save_trace(model: TaskModel, run: str, texts: list[str], path: Path, *, plain: bool) -> None:

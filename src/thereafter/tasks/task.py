@@ -220,6 +220,10 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         """Whether `predict` was given one input, and not a list of them."""
         return not isinstance(given, list | tuple)
 
+    def spelled(self, text: str) -> Sequence[object]:
+        """The inputs that a word of the command line stands for: itself, or all examples of the file that it names."""
+        return [text]
+
     def ask(self, files: Sequence[Path], codecs: C) -> Iterable[tuple[int, str, E]]:
         """The examples without answers that files hold, each with its number and its name; see `asks_files`."""
         raise OptionError(f"the task {self.name!r} takes text; expected lines; try predict")
