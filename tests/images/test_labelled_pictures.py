@@ -32,10 +32,12 @@ def read(folder: Path) -> list[tuple[str, list[int]]]:
 EXPECTED = sorted((label, pixels.ravel().tolist()) for label, pixels in zip(LABELS, PIXELS_NHW, strict=True))
 
 
-def test_a_folder_for_each_label(tmp_path: Path):
+def test_a_folder_for_each_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for number, label in enumerate(LABELS):
         write(tmp_path / "deep" / label / f"{number}.png", png(PIXELS_NHW[number, :, :, None]))
     assert read(tmp_path) == EXPECTED
+    monkeypatch.chdir(tmp_path)
+    assert read(Path("deep")) == EXPECTED
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
         for number, label in enumerate(LABELS):
             archive.writestr(f"x/{label}/{number}.png", png(PIXELS_NHW[number, :, :, None]))

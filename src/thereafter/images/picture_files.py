@@ -41,7 +41,8 @@ class PictureFiles:
 
 
 def _below(file: Path, folder: Path | None) -> str:
-    return file.relative_to(folder).as_posix() if folder is not None and file.is_relative_to(folder) else file.name
+    whole, above = file.absolute(), None if folder is None else folder.absolute()
+    return whole.relative_to(above).as_posix() if above is not None and whole.is_relative_to(above) else file.name
 
 
 def _open(path: Path) -> BinaryIO:
