@@ -27,7 +27,7 @@ from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier
 from thereafter.models.series_settings import PictureClassifierSettings
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.picture_answers import PictureExplained, PicturePrediction
-from thereafter.tasks.picture_examples import asked_pictures_of, hold_out_pictures, labels_file, read_pictures
+from thereafter.tasks.picture_examples import asked_pictures_of, hold_out_pictures, read_pictures
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
 
@@ -66,9 +66,8 @@ class PictureClassifying(
 
     def part(self, given: Parts, part: str) -> Files | None:
         """The pictures of a part, and the file of their labels where a corpus has one."""
-        files = given.parts.get(part) or given.parts.get("text")
-        labels = labels_file(given, part, files)
-        return None if files is None or labels is None else replace(files, files=(*files.files, *labels))
+        files, labels = given.parts.get(part), given.parts.get(f"{part}.labels")
+        return None if files is None or labels is None else replace(files, files=(*files.files, *labels.files))
 
     def read(self, files: Sequence[Path]) -> list[LabelledPicture]:
         return read_pictures(files)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from thereafter.data.files import AnySource, Files, Parts
+from thereafter.data.files import AnySource
 from thereafter.data.finding import find_files
 from thereafter.data.sources import locate
 from thereafter.errors import EmptyCorpusError, SourceError
@@ -22,7 +22,6 @@ from thereafter.images.picture import Picture
 from thereafter.images.sources import PICTURE_FILES, holds_pictures
 
 MOST_HELD_OUT = 5_000
-_LABELS = "labels"
 
 
 def read_pictures(files: Sequence[Path]) -> list[LabelledPicture]:
@@ -50,19 +49,6 @@ def has_pictures(source: AnySource) -> bool:
     pictures = [path for path in files if holds_labelled_pictures([path])]
     # a plot beside a table of texts makes no pictures of them
     return given.kind == "text" and given.corpus is None and len(pictures) > len(files) - len(pictures)
-
-
-def labels_file(given: Parts, part: str, files: Files | None) -> tuple[Path, ...] | None:
-    """The file of the labels of a part of a corpus, `test.labels` of `test`; None where there is none."""
-    named = given.parts.get(f"{part}.{_LABELS}")
-    if named is not None:
-        return named.files
-    if given.corpus is None or files is None:
-        return None
-    # one part of a corpus was asked for by its name, as in mnist:test
-    parts = {path: name for name, path in given.corpus.parts.items()}
-    labels = [given.corpus.parts.get(f"{parts.get(path, '')}.{_LABELS}") for path in files.files]
-    return tuple(path for path in labels if path is not None) or None
 
 
 def asked_pictures_of(files: Sequence[Path]) -> list[Picture]:

@@ -1,0 +1,37 @@
+"""What a classifier of pictures has to beat: the label of the nearest training picture, and the most frequent one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from thereafter.evaluation.caption_score import nearest_captions
+from thereafter.evaluation.nearest import most_frequent
+from thereafter.images.codec import PictureCodec
+from thereafter.images.labelled_pictures import LabelledPicture
+from thereafter.tasks.finding import Part
+
+MOST_COMPARED = 10_000
+"""Training pictures that each test picture is compared with, spread evenly where there are more."""
+
+
+def picture_rows(train: Part, test: Part) -> Mapping[str, Callable[[Part, Part], Sequence[object]]]:
+    """The rows that need no network."""
+    learned, asked = _examples(train), _examples(test)
+    rows = np.unique(np.linspace(0, len(learned) - 1, min(len(learned), MOST_COMPARED)).round().astype(int))
+    compared = [learned[row] for row in rows]
+
+    def nearest(_: Part, __: Part) -> list[str]:
+        codec = PictureCodec.fit([one.picture for one in compared])
+        before, after = (codec.batch([one.picture for one in part]) for part in (compared, asked))
+        return nearest_captions(before, after, [(one.label,) for one in compared])
+
+    return {
+        f"nearest of {len(compared):,} training pictures": nearest,
+        "most frequent label": lambda _, __: [most_frequent([one.label for one in learned])] * len(asked),
+    }
+
+
+def _examples(part: Part) -> list[LabelledPicture]:
+    return [one for one in part.examples if isinstance(one, LabelledPicture)]
