@@ -32,6 +32,7 @@ ASKED: dict[str, tuple[str, list[str], str]] = {
     "translate": ("pairs.tsv", ["a b", "d c b"], "words"),
     "forecast": ("load.csv", ["1 4 2 5 1 4 2 5 1 4 2 5", "5 1 4 2 5 1 4 2"], "mse"),
     "classify-pictures": ("lit.npz", [str(TEXTS / f"lit-{half}.npy") for half in ("top", "bottom")], "accuracy"),
+    "caption": ("captioned", [str(TEXTS / f"picture-{name}.npy") for name in ("one", "other")], "bleu_1"),
     "classify-series": ("shapes.csv", ["0 1 2 3 4", "4 3 2 1 0"], "accuracy"),
 }
 """By task: what it is scored on, what it is asked, and the figure of its score that is recorded."""
