@@ -15,6 +15,7 @@ from thereafter.config import Table
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
+    from thereafter.data.files import AnySource
     from thereafter.training.recipes import Recipe
 
 _ARGUMENTS = (
@@ -142,7 +143,7 @@ def _plan_of_task(plan: Recipe, task: str, options: Table, given: Table) -> Reci
     """The recipe of a task; OptionError where the command line asks for a language model too."""
     if "recipe" in given and plan.task != task:
         raise OptionError(f"--task is {task} and the recipe is for {plan.task or plan.model}; leave one of them out")
-    own = _settings_of(task)
+    own = _settings_of(task, plan.source)
     for name in ("model", "split", "arpa"):
         if name in given and name not in own:
             raise OptionError(f"--{name} is for language models and --task is {task}; leave one of them out")
@@ -152,12 +153,13 @@ def _plan_of_task(plan: Recipe, task: str, options: Table, given: Table) -> Reci
     return plan
 
 
-def _settings_of(task: str) -> set[str]:
-    """The options of a task's network."""
+def _settings_of(task: str, source: AnySource | None) -> set[str]:
+    """The options of the network of a task, or of the one that takes this source in its place."""
     from thereafter import config
     from thereafter.tasks import TASKS
 
-    return set(config.field_names(TASKS.load(task).settings))
+    named = task if source is None else TASKS.load(task).name_for(source)
+    return set(config.field_names(TASKS.load(named).settings))
 
 
 def _full_names(model: str, options: Table) -> Table:

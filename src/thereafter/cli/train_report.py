@@ -12,9 +12,7 @@ from thereafter.terminal import notes_in_sight
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
     from thereafter.data.files import AnySource
-    from thereafter.evaluation.forecast_score import ForecastScore
     from thereafter.task_model import TaskModel
-    from thereafter.tasks.task import Measured
 
 _MISTAKES = 5  # the most frequent ones that are shown
 _OFF: tuple[object, ...] = (None, (), [], 0.0, False)  # settings with these values are not shown
@@ -44,29 +42,30 @@ def print_task(trained: TaskModel, source: AnySource, baselines: bool) -> None:
 def _print_test(trained: TaskModel, source: AnySource, baselines: bool) -> None:
     """The score on the test part, with simple baselines below it; then the most frequent mistakes."""
     from thereafter.evaluation.forecast_score import ForecastScore
+    from thereafter.evaluation.frame_measures import FrameScore
     from thereafter.tasks.task import MeasuredByClass
 
     score = trained.score(source, part="test")
     rows = [("this model", score)] + (trained.baselines(source) if baselines else [])
     width = max(len(name) for name, _ in rows)
     for row, (name, measured) in enumerate(rows):
-        short = measured.line() if row and isinstance(measured, ForecastScore) else measured
+        short = measured.line() if row and isinstance(measured, ForecastScore | FrameScore) else measured
         typer.echo(f"{'' if row else 'test':<11}{name:<{width}}  {_indented(short, width + 2)}")
-    if isinstance(score, ForecastScore):
-        _print_losses(score, rows[1:])
+    for name, measured in rows[1:]:
+        if isinstance(score, ForecastScore) and isinstance(measured, ForecastScore):
+            _print_loss(name, "MSE", score.mse_standardised, measured.mse_standardised)
+        if isinstance(score, FrameScore) and isinstance(measured, FrameScore):
+            _print_loss(name, "nats a frame", score.nats, measured.nats)
     if isinstance(score, MeasuredByClass) and (mistakes := score.confusions(_MISTAKES)):
         pairs = (f"{gold} predicted as {answer} {count:,} times" for gold, answer, count in mistakes)
         typer.echo(f"mistakes   {', '.join(pairs)}")
 
 
-def _print_losses(score: ForecastScore, baselines: list[tuple[str, Measured]]) -> None:
-    """A forecaster that is worse than a simple one is printed as such."""
-    from thereafter.evaluation.forecast_score import ForecastScore
-
-    for name, simple in baselines:
-        if isinstance(simple, ForecastScore) and simple.mse_standardised < score.mse_standardised:
-            text = f"this model loses to {name}: MSE {score.mse_standardised:.4g}, not {simple.mse_standardised:.4g}"
-            typer.secho(f"{'caution':<11}{text}", fg=typer.colors.YELLOW, bold=True)
+def _print_loss(name: str, what: str, ours: float, simple: float) -> None:
+    """A network that is worse than a simple one is printed as such."""
+    if simple < ours:
+        text = f"this model loses to {name}: {what} {ours:.4g}, not {simple:.4g}"
+        typer.secho(f"{'caution':<11}{text}", fg=typer.colors.YELLOW, bold=True)
 
 
 def _indented(measured: object, more: int = 0) -> str:

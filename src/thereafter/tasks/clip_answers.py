@@ -1,11 +1,11 @@
 """Answers about clips: their labels with what the network believed after each frame, and the frames that come next.
 
-Shapes: T frames, K frames ahead, L labels of a column, H rows, W columns.
+Shapes: N clips, T frames, K frames ahead, L labels of a column, H rows, W columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -181,6 +181,16 @@ class FramesExplained:
         for step, (nats, error) in enumerate(zip(self.judged.nats_K, self.judged.errors_K, strict=True), start=1):
             lines.append(f"  frame {len(self.read_THW) + step:>3}  {nats:8.1f} nats  squared error {error:7.1f}")
         return "\n".join(lines)
+
+
+def figures_of(answers: Sequence[object]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Nats, squared errors and least nats of judged clips, [N, K] each."""
+    judged = [one for one in answers if isinstance(one, JudgedFrames)]
+    nats_NK, errors_NK, least_NK = (
+        np.array(list(rows), np.float64)
+        for rows in zip(*((one.nats_K, one.errors_K, one.least_K) for one in judged), strict=True)
+    )
+    return nats_NK, errors_NK, least_NK
 
 
 def _percent(p: float) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from thereafter import progress
 from thereafter.data.files import AnySource
+from thereafter.data.finding import find_files
 from thereafter.data.sources import is_read_once, locate
 from thereafter.errors import FormatError, OptionError, ThereafterError
 from thereafter.images.arrays import npz_arrays
@@ -37,6 +38,13 @@ def asked_clip(given: object) -> ClipQuestion:
         raise OptionError("the clip is an empty text; expected the path of a clip (.npz, .npy, a folder of pictures)")
     clip = clip_of(given)
     return ClipQuestion(clip.source, clip.row, (), clip.name)
+
+
+def spelled_clips(path: str) -> Sequence[object]:
+    """The clips of a file or folder, where it has several; else the path itself."""
+    files = find_files(path.strip(), CLIP_FILES)
+    clips = read_example_clips(files) if files else ()
+    return clips if len(clips) > 1 else [path]
 
 
 def clip_budget(training: TrainingSettings, examples: int, most: int) -> TrainingSettings:

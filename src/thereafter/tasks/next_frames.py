@@ -24,8 +24,8 @@ from thereafter.images.clip_codec import ClipCodec, clip_shapes
 from thereafter.images.clips import CLIP_FILES, Clip, lengths_of
 from thereafter.models.frame_copier import FrameCopier
 from thereafter.models.frame_predictor import COPY, FRAME_MODELS, FrameBatch, FramePredictor, FramePredictorSettings
-from thereafter.tasks.clip_answers import FramesExplained, FramesPrediction, JudgedFrames, NextFrames
-from thereafter.tasks.clip_examples import ClipQuestion, asked_clip, clip_budget, read_example_clips
+from thereafter.tasks.clip_answers import FramesExplained, FramesPrediction, JudgedFrames, NextFrames, figures_of
+from thereafter.tasks.clip_examples import ClipQuestion, asked_clip, clip_budget, read_example_clips, spelled_clips
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
 from thereafter.training.settings import TrainingSettings
@@ -194,6 +194,9 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
         """A file or a folder of pictures with one clip, an array [T, H, W], or a `Clip`."""
         return asked_clip(given)
 
+    def spelled(self, text: str) -> Sequence[object]:
+        return spelled_clips(text)
+
     def prepare(self, given: object, codecs: FrameCodecs) -> Clip:
         clip, codec = self.example(given), codecs["clips"]
         codec.check([clip], clip.source.name)
@@ -210,16 +213,6 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
 
     def measure(self, examples: Sequence[Clip], answers: Sequence[Foreseen], codecs: FrameCodecs) -> FrameScore:
         return score_frames(*figures_of(answers))
-
-
-def figures_of(answers: Sequence[object]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Nats, squared errors and least nats of judged clips, [N, K] each."""
-    judged = [one for one in answers if isinstance(one, JudgedFrames)]
-    nats_NK, errors_NK, least_NK = (
-        np.array(list(rows), np.float64)
-        for rows in zip(*((one.nats_K, one.errors_K, one.least_K) for one in judged), strict=True)
-    )
-    return nats_NK, errors_NK, least_NK
 
 
 def _foreseen(net: FrameNet, batch: FrameBatch, ahead: int) -> list[NextFrames]:

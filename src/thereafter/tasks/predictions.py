@@ -12,6 +12,7 @@ from thereafter.errors import OptionError
 from thereafter.storage import write_text
 from thereafter.tabular import ENDINGS, Row, Tabular, check_ending, write_table
 from thereafter.tasks.caption_answers import CaptionPrediction
+from thereafter.tasks.clip_answers import ClipPrediction, FramesPrediction
 from thereafter.tasks.series_answers import SeriesPrediction
 from thereafter.text.conllu_write import column_of, conllu_chunks
 
@@ -158,4 +159,6 @@ def summarise(items: Sequence[PredictedRows]) -> str:
         return f"{len(items):,} series"
     if items and all(isinstance(one, CaptionPrediction) for one in items):
         return f"{len(items):,} {'picture' if len(items) == 1 else 'pictures'}"
+    if items and all(isinstance(one, ClipPrediction | FramesPrediction) for one in items):
+        return f"{len(items):,} {'clip' if len(items) == 1 else 'clips'}"
     return f"{len(items):,} {'text' if len(items) == 1 else 'texts'}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thereafter.evaluation.frame_measures import ResampledFrames
 from thereafter.evaluation.resampled import (
     Floats,
     Resampled,
@@ -19,11 +20,16 @@ from thereafter.evaluation.resampled import (
     ResampledTags,
     ResampledTranslations,
 )
+from thereafter.evaluation.several_labels import ResampledLabels
 from thereafter.images.captioned import CaptionedPicture
+from thereafter.images.clips import Clip
+from thereafter.images.labelled_pictures import LabelledPicture
 from thereafter.series.labelled_series import LabelledSeries
 from thereafter.series.scales import SeriesScales
 from thereafter.series.windows import Window
+from thereafter.tasks.clip_answers import ClipLabels, figures_of
 from thereafter.tasks.codecs import Codecs
+from thereafter.tasks.column_lexicons import ColumnLexicons
 from thereafter.tasks.forecast_answers import Forecast
 from thereafter.tasks.forecast_scoring import actual_values, deviations_of
 from thereafter.tasks.lexicon import Lexicon
@@ -43,7 +49,7 @@ def resampled_answers(task: str, examples: Sequence[object], answers: Answers, c
 
 def _classes(examples: Sequence[object], answers: Answers, codecs: Codecs) -> Resampled:
     labels = codecs["labels"]
-    gold = [one.label for one in examples if isinstance(one, LabelledText | LabelledSeries)]
+    gold = [one.label for one in examples if isinstance(one, LabelledText | LabelledSeries | LabelledPicture)]
     predicted = [str(answer) for answer in answers]
     names = labels.forms if isinstance(labels, Lexicon) else sorted({*gold, *predicted})
     return ResampledClasses.of(gold, predicted, names)
@@ -92,11 +98,27 @@ def _forecasts(examples: Sequence[object], answers: Answers, codecs: Codecs) -> 
     return _Standardised(ResampledForecasts.of(actual_WHD / deviation_W1D, means / deviation_W1D, block=means.shape[1]))
 
 
+def _several_labels(examples: Sequence[object], answers: Answers, codecs: Codecs) -> Resampled | None:
+    labels = codecs["labels"]
+    if not isinstance(labels, ColumnLexicons):
+        return None
+    gold = [dict(one.labels) for one in examples if isinstance(one, Clip)]
+    return ResampledLabels.of(gold, [one.labels for one in answers if isinstance(one, ClipLabels)], labels.names)
+
+
+def _frames(examples: Sequence[object], answers: Answers, codecs: Codecs) -> Resampled:
+    nats_NK, errors_NK, _ = figures_of(answers)
+    return ResampledFrames.of(nats_NK, errors_NK)
+
+
 _RESAMPLED: Mapping[str, Callable[[Sequence[object], Answers, Codecs], Resampled | None]] = {
     "classify": _classes,
     "classify-series": _classes,
+    "classify-pictures": _classes,
     "tag": _tags,
     "translate": _translations,
     "forecast": _forecasts,
     "caption": _captions,
+    "video": _several_labels,
+    "next-frames": _frames,
 }

@@ -30,6 +30,7 @@ from thereafter.tasks.clip_examples import (
     read_example_clips,
     require_known_columns,
     source_has_labels,
+    spelled_clips,
 )
 from thereafter.tasks.column_lexicons import ColumnLexicons
 from thereafter.tasks.shown import Fields, Shown
@@ -142,6 +143,9 @@ class Video(Task[ClipClassifierSettings, Clip, ClipBatch, ClipClassifier, ClipLa
     def example(self, given: object) -> Clip:
         """A file or a folder of pictures with one clip, an array [T, H, W], or a `Clip`, whose labels are ignored."""
         return asked_clip(given)
+
+    def spelled(self, text: str) -> Sequence[object]:
+        return spelled_clips(text)
 
     def prepare(self, given: object, codecs: ClipCodecs) -> Clip:
         clip = self.example(given)
