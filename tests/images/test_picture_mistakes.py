@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import struct
+import sys
 import zipfile
 import zlib
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import numpy as np
 import pytest
 from made_files import drawn, idx, jpeg, png, png_of, write
 
-from thereafter.errors import EmptyCorpusError, FormatError, SourceError, ThereafterError
+from thereafter.errors import EmptyCorpusError, FormatError, MissingPackageError, SourceError, ThereafterError
 from thereafter.images.codec import PictureCodec
 from thereafter.images.picture import pictures_of
 from thereafter.images.sources import open_pictures
@@ -198,3 +200,22 @@ def test_random_damage_is_an_error_of_ours_or_a_picture(tmp_path: Path, kind: st
             sentences.append(str(refused))
     assert sentences
     assert not any("\n" in sentence for sentence in sentences)
+
+
+def test_without_pillow_the_install_line_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    source = open_pictures(write(tmp_path / "a.png", png(drawn())))
+    for module in [name for name in sys.modules if name.partition(".")[0] == "PIL"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "meta_path", [Hidden(), *sys.meta_path])
+    with pytest.raises(
+        MissingPackageError, match=r"reading files of pictures needs .*pip install thereafter\[pictures\]"
+    ):
+        source.read(0)
+
+
+class Hidden(MetaPathFinder):
+    """Finds no Pillow."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name.partition(".")[0] == "PIL":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
