@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -303,3 +304,14 @@ def test_mistakes_are_answered_in_a_sentence(trained: thereafter.TaskModel, tmp_
     np.savez(tmp_path / "other.npz", pixels=np.zeros((2, 6, 6), np.uint8), labels=np.array(["top", "middle"]))
     with pytest.raises(FormatError, match="which the training data"):
         trained.score(tmp_path / "other.npz")
+
+
+def test_the_page_on_pixels_says_what_comes_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).resolve().parents[2] / "docs" / "pixels.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", page, re.S):
+        exec(compile(block, "docs/pixels.md", "exec"), {})  # noqa: S102, our own page
+        printed = capsys.readouterr().out.splitlines()
+        assert printed == re.findall(r"print\(.*\)  # (.+)", block)
