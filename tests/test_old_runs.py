@@ -33,6 +33,8 @@ ASKED: dict[str, tuple[str, list[str], str]] = {
     "forecast": ("load.csv", ["1 4 2 5 1 4 2 5 1 4 2 5", "5 1 4 2 5 1 4 2"], "mse"),
     "classify-pictures": ("lit.npz", [str(TEXTS / f"lit-{half}.npy") for half in ("top", "bottom")], "accuracy"),
     "caption": ("captioned", [str(TEXTS / f"picture-{name}.npy") for name in ("one", "other")], "bleu_1"),
+    "video": ("squares.npz", [str(TEXTS / f"square-{size}.npy") for size in ("small", "large")], "size"),
+    "next-frames": ("going.npz", [str(TEXTS / f"square-{size}.npy") for size in ("small", "large")], "nats"),
     "classify-series": ("shapes.csv", ["0 1 2 3 4", "4 3 2 1 0"], "accuracy"),
 }
 """By task: what it is scored on, what it is asked, and the figure of its score that is recorded."""
@@ -66,6 +68,9 @@ def figures(model: Any, task: str | None) -> dict[str, float]:
     if task == "forecast":
         means = [float(value) for one in model.predict(asked) for value in one.mean_HD[:, 0]]
         return numbers | {f"mean {number}": mean for number, mean in enumerate(means)}
+    if task == "next-frames":
+        lit = [float(value) for one in model.predict(asked) for value in one.frames_KHW.sum((1, 2))]
+        return numbers | {f"lit {number}": value for number, value in enumerate(lit)}
     if task == "fill":
         chances = [p for words in model.predict(asked) for _, p in words]
     else:
@@ -77,6 +82,8 @@ def probabilities(explained: Any, task: str) -> Iterable[float]:
     """The numbers of an explanation: of the labels, of the tag of each word, of where each word of an answer looked."""
     if task in ("classify", "classify-series", "classify-pictures"):
         return explained.probabilities.values()
+    if task == "video":
+        return [p for known in explained.answer.probabilities.values() for p in known.values()]
     if task == "tag":
         return [likeliest[0][1] for likeliest in explained.likeliest]
     return explained.weights.max(axis=1)
@@ -87,6 +94,10 @@ def answers(model: Any, task: str | None) -> list[str]:
     if task is None:
         return [word for word, _ in model.next(NEXT, 3)]
     said = model.predict(ASKED[task][1])
+    if task == "video":
+        return [" ".join(one.labels.values()) for one in said]
+    if task == "next-frames":
+        return [f"{len(one)} frames" for one in said]
     if task == "forecast":
         return [f"{len(one)} steps of {', '.join(one.targets)}" for one in said]
     return [str(one[0][0]) if task == "fill" else one if isinstance(one, str) else " ".join(one) for one in said]
