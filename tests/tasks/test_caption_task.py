@@ -228,6 +228,28 @@ def test_an_explained_caption_is_drawn(
     assert not (tmp_path / "a.html").exists()
 
 
+def test_a_score_of_captions_has_rows_beside_it(run: Path, folder: Path, shell: Shell) -> None:
+    lines, code = shell("score", run, folder / "captions.tsv")
+    assert code == 0
+    assert [line.partition("  ")[0] for line in lines[2:]] == [
+        "one sentence for all",
+        "nearest picture (pixels)",
+        "this model, other pictures",
+    ]
+    assert all("CIDEr-D" in line for line in lines[2:])
+    lines, _ = shell("score", run, folder / "captions.tsv", "--json")
+    assert json.loads(lines[0])["cider_d"] > 0
+    assert len(lines) == 1
+
+
+def test_ways_of_seeing_are_compared_by_name(folder: Path, tmp_path: Path) -> None:
+    options = SMALL | {"epochs": 1, "batch": 16}
+    compared = thereafter.compare(
+        folder, task="caption", models=["every", "nothing"], out=tmp_path / "compared", **options
+    )
+    assert [row["network"] for row in compared.to_rows()] == ["every", "nothing"]
+
+
 def test_flips_are_questioned_where_captions_say_left_or_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = captioned(tmp_path / "captions.tsv", 6)
     source.write_text(source.read_text().replace("bright at the top", "bright on the left"), encoding="utf-8")

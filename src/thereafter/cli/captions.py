@@ -1,4 +1,4 @@
-"""What `thereafter predict --explain` draws of a captioner: the picture, word by word, bright where it looked."""
+"""What the commands show of a captioner: for each word where it looked, and the captions that it has to beat."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from thereafter.errors import MissingPackageError, OptionError
+from thereafter.errors import MissingPackageError, OptionError, SourceError
 
 if TYPE_CHECKING:
+    from thereafter.task_model import TaskModel
     from thereafter.tasks.shown import Explained
 
 _ENDING = "-caption.html"
@@ -50,3 +51,18 @@ def draw_captions(explained: Sequence[Explained], pictures: Sequence[str], figur
                 raise
             typer.echo(f"not drawn: {missing}", err=True)
             return
+
+
+def print_beside(model: TaskModel, source: str, part: str) -> None:
+    """Below a score: one sentence for all, the nearest picture's caption, and the network's captions of other
+    pictures; nothing but a note where what it learned from is gone."""
+    from thereafter.evaluation.caption_score import CaptionScore
+
+    try:
+        rows = model.baselines(source, part=part, trained=False)
+    except SourceError as gone:
+        typer.echo(f"no rows beside it: {gone}", err=True)
+        return
+    width = max(len(name) for name, _ in rows)
+    for name, measured in rows:
+        typer.echo(f"{name:<{width}}  {measured.line() if isinstance(measured, CaptionScore) else measured}")

@@ -10,6 +10,7 @@ import typer
 from typer.models import OptionInfo
 
 from thereafter.cli.app import ArpaTokens, AsWritten, Encoding, Run, app, load
+from thereafter.cli.captions import print_beside
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.config import Table
 from thereafter.errors import OptionError
@@ -140,6 +141,8 @@ def _score_task(run: str, source: str | None, part: str | None, of_texts: Table,
         print_rows(result.to_rows() if isinstance(result, Tabular) else [plain], as_csv=True, as_json=False)
     else:
         typer.echo(json.dumps(finite(result.as_dict()), allow_nan=False) if as_json else result)
+        if model.task.name == "caption" and not as_json:
+            print_beside(model, source, part or "test")
 
 
 def _print_json(result: Score) -> None:

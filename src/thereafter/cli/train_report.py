@@ -41,6 +41,7 @@ def print_task(trained: TaskModel, source: AnySource, baselines: bool) -> None:
 
 def _print_test(trained: TaskModel, source: AnySource, baselines: bool) -> None:
     """The score on the test part, with simple baselines below it; then the most frequent mistakes."""
+    from thereafter.evaluation.caption_score import CaptionScore
     from thereafter.evaluation.forecast_score import ForecastScore
     from thereafter.evaluation.frame_measures import FrameScore
     from thereafter.tasks.task import MeasuredByClass
@@ -49,21 +50,23 @@ def _print_test(trained: TaskModel, source: AnySource, baselines: bool) -> None:
     rows = [("this model", score)] + (trained.baselines(source) if baselines else [])
     width = max(len(name) for name, _ in rows)
     for row, (name, measured) in enumerate(rows):
-        short = measured.line() if row and isinstance(measured, ForecastScore | FrameScore) else measured
+        short = measured.line() if row and isinstance(measured, ForecastScore | FrameScore | CaptionScore) else measured
         typer.echo(f"{'' if row else 'test':<11}{name:<{width}}  {_indented(short, width + 2)}")
     for name, measured in rows[1:]:
         if isinstance(score, ForecastScore) and isinstance(measured, ForecastScore):
             _print_loss(name, "MSE", score.mse_standardised, measured.mse_standardised)
         if isinstance(score, FrameScore) and isinstance(measured, FrameScore):
             _print_loss(name, "nats a frame", score.nats, measured.nats)
+        if isinstance(score, CaptionScore) and isinstance(measured, CaptionScore):
+            _print_loss(name, "CIDEr-D", score.cider_d, measured.cider_d, more=True)
     if isinstance(score, MeasuredByClass) and (mistakes := score.confusions(_MISTAKES)):
         pairs = (f"{gold} predicted as {answer} {count:,} times" for gold, answer, count in mistakes)
         typer.echo(f"mistakes   {', '.join(pairs)}")
 
 
-def _print_loss(name: str, what: str, ours: float, simple: float) -> None:
-    """A network that is worse than a simple one is printed as such."""
-    if simple < ours:
+def _print_loss(name: str, what: str, ours: float, simple: float, *, more: bool = False) -> None:
+    """A network that is worse than a simple one is printed as such; `more` of a figure may be what is better."""
+    if simple > ours if more else simple < ours:
         text = f"this model loses to {name}: {what} {ours:.4g}, not {simple:.4g}"
         typer.secho(f"{'caution':<11}{text}", fg=typer.colors.YELLOW, bold=True)
 

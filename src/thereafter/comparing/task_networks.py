@@ -23,8 +23,8 @@ def choose_networks(task: AnyTask, models: Networks) -> dict[str, Table]:
     for name, own in named.items():
         if not re.fullmatch(r"[\w-][\w.-]*", name):
             raise OptionError(f"{name!r} cannot be the name of a network; expected letters, digits, -, _ and dots")
-        if name in task.kinds() and "model" not in {option.rpartition(".")[2] for option in own}:
-            named[name] = {"model": name, **own}
+        if name in task.kinds() and task.chooses not in {option.rpartition(".")[2] for option in own}:
+            named[name] = {task.chooses: name, **own}
         elif not own and task.kinds():
             raise UnknownNameError(f"network of the task {task.name!r}", name, task.kinds())
         elif not own and not isinstance(models, Mapping):

@@ -28,7 +28,7 @@ from thereafter.images.captioned import CAPTIONED_FILES, CaptionedPicture, read_
 from thereafter.images.codec import PictureCodec
 from thereafter.images.sources import picture_of
 from thereafter.inspection.trace import record
-from thereafter.models.captioner import Captioner, CaptionerSettings, PictureBatch, PictureForm
+from thereafter.models.captioner import SEES, Captioner, CaptionerSettings, PictureBatch, PictureForm
 from thereafter.models.word_decoder import END
 from thereafter.tasks.caption_answers import CaptionExplained, CaptionPrediction
 from thereafter.tasks.caption_examples import asked_pictures, generators, normal_caption, with_pictures
@@ -60,6 +60,7 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
     file_kind: ClassVar[FileKind] = CAPTIONED_FILES
     asks_files = True
     reported: ClassVar[tuple[str, ...]] = ("bleu_1", "bleu_4", "cider_d")
+    chooses = "see"
 
     def __init__(self, chosen: CaptionerSettings | None = None) -> None:
         self.chosen = chosen or CaptionerSettings()
@@ -67,6 +68,12 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
 
     def configured(self, settings: CaptionerSettings) -> Captioning:
         return Captioning(settings)
+
+    def kinds(self) -> Sequence[str]:
+        return SEES
+
+    def peers(self) -> Sequence[str]:
+        return SEES
 
     def part(self, given: Parts, part: str) -> Files | None:
         """The files of one part, such as its names, and those that all parts share: captions and pictures."""

@@ -90,6 +90,8 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     """Defaults of its settings where networks are compared on the user's own files."""
     reported: ClassVar[tuple[str, ...]] = ()
     """The figures that the table of a comparison shows; all where none are named."""
+    chooses: ClassVar[str] = "model"
+    """The setting that chooses one of `kinds`."""
     judged: ClassVar[str] = ""
     """The figure by which networks are compared with those that are solved at once; less of it is better."""
     cuts_words: ClassVar[bool] = False
@@ -107,7 +109,7 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         return self
 
     def kinds(self) -> Sequence[str]:
-        """The networks by name, where a setting `model` chooses one."""
+        """The networks by name, where the setting `chooses` chooses one."""
         return ()
 
     def peers(self) -> Sequence[str]:
