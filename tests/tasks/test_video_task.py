@@ -1,0 +1,241 @@
+"""The tasks over clips: which of them a source is for, what they refuse, what stands beside them."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from toys import Shell
+
+import thereafter
+from tasks.toy_clips import WAYS, bare_clips, labelled_clips, question_files, square_clip
+from thereafter.comparing.task_trials import compare_task
+from thereafter.errors import FormatError, OptionError
+from thereafter.evaluation.frame_measures import CopyCounts, copied, frame_nats
+from thereafter.images.clip_codec import ClipCodec
+from thereafter.images.clips import clip_of, read_clips
+from thereafter.models.frame_copier import FrameCopier
+from thereafter.models.frame_predictor import FrameBatch
+from thereafter.tasks.choosing import task_for
+from thereafter.tasks.clip_answers import NextFrames
+from thereafter.tasks.clip_examples import hold_out_clips
+from thereafter.tasks.column_lexicons import ColumnLexicons
+from thereafter.tasks.next_frames import NEXT_FRAMES
+from thereafter.tasks.video import VIDEO
+from thereafter.training.settings import TrainingSettings
+
+SMALL: dict[str, Any] = {"hidden": 8, "epochs": 2, "batch": 8, "rate": 0.01, "seed": 1}
+LABELS: dict[str, Any] = SMALL | {"width": 4, "stages": 2}
+FRAMES: dict[str, Any] = SMALL | {"layers": 1, "kernel": 3, "patch": 2}
+
+
+# ---- which task
+
+
+def test_clips_without_labels_are_for_next_frames(tmp_path: Path) -> None:
+    with_labels, without = labelled_clips(tmp_path / "a"), bare_clips(tmp_path / "b")
+    assert task_for("video", with_labels).name == "video"
+    assert task_for("video", without).name == "next-frames"
+    assert task_for("video", "moving-glyph").name == "video"
+    assert task_for("video", "moving-glyphs").name == "next-frames"
+    assert task_for("video", tmp_path / "not-there.npz").name == "video"  # reading it says what is wrong
+    np.save(tmp_path / "c.npy", np.zeros((3, 4, 8, 8), np.uint8))
+    assert task_for("video", tmp_path / "c.npy").name == "next-frames"
+
+
+# ---- labels of clips
+
+
+def test_a_square_is_told_by_its_size(tmp_path: Path) -> None:
+    options = LABELS | {"width": 8, "hidden": 16, "rate": 0.02, "epochs": 8}
+    model: Any = thereafter.train(labelled_clips(tmp_path / "squares", 100), task="video", **options)
+    score = model.score(labelled_clips(tmp_path / "others", 60, seed=2))
+    assert score.as_dict()["size"] > 0.9
+    clip = square_clip("large", "E", 6, random.Random(3))
+    answer = model.predict(clip)
+    assert answer.labels["size"] == "large"
+    assert answer == model.predict([clip])[0] == model.predict(clip.astype(np.float32) / 255)
+    for spread in answer.probabilities.values():
+        assert sum(spread.values()) == pytest.approx(1.0, abs=1e-5)
+    explained = model.explain(clip)
+    assert explained.beliefs["way"].shape == (6, len(WAYS))
+    np.testing.assert_allclose(
+        explained.beliefs["size"][-1], [answer.probabilities["size"][name] for name in ("large", "small")], rtol=1e-5
+    )
+    assert len(str(explained).splitlines()) == 7
+    assert len(json.loads(json.dumps(explained.as_dict()))["frames"]) == 6
+    recorded = model.trace(clip)
+    assert recorded["frames"].shape == (6, 12, 12)
+    assert recorded["belief.way"].shape == (6, len(WAYS))
+    assert recorded["l0.forget"].shape == (6, 16)
+
+
+def test_clips_of_other_sizes_and_labels_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    model: Any = thereafter.train(labelled_clips(tmp_path / "squares", 40), task="video", **LABELS)
+    with pytest.raises(FormatError, match=r"has frames of 9 x 7 pixels; expected 12 x 12"):
+        model.predict(np.zeros((3, 9, 7), np.uint8))
+    with pytest.raises(FormatError, match=r"bare.npz has no label; expected one"):
+        model.score(bare_clips(tmp_path / "bare", 5))
+    frames = np.zeros((2, 6, 12, 12), np.uint8)
+    np.savez(tmp_path / "odd.npz", frames=frames, size=np.array(["small", "huge"]), way=np.array(["E", "W"]))
+    with pytest.raises(FormatError, match="has the size 'huge', which the training clips never have"):
+        model.score(tmp_path / "odd.npz")
+    np.savez(tmp_path / "less.npz", frames=frames, size=np.array(["small", "large"]))
+    with pytest.raises(FormatError, match=r"has the labels size; expected size, way"):
+        model.score(tmp_path / "less.npz")
+    with pytest.raises(OptionError, match="expected the path of a clip"):
+        model.predict(" ")
+
+
+def test_what_is_held_out_leaves_every_label_to_learn_from(tmp_path: Path) -> None:
+    for count in (12, 40, 400):
+        clips = read_clips([labelled_clips(tmp_path / "squares", count)])
+        learned, heldout, _ = hold_out_clips(clips, 0.1)
+        assert len(learned) + len(heldout) == count
+        assert 1 <= len(heldout) <= 0.15 * count + 1
+        assert {label for one in heldout for label in one.labels} <= {label for one in learned for label in one.labels}
+
+
+# ---- the frames that come next
+
+
+def test_copying_is_what_the_measures_say(tmp_path: Path) -> None:
+    source = bare_clips(tmp_path / "squares", 50)
+    model: Any = thereafter.train(source, task="next-frames", model="copy", read=4)
+    clips = read_clips([source])
+    frames = np.stack([clip.read() for clip in clips])
+    learned, heldout = frames[:45], frames[45:]
+    counts = CopyCounts(2)
+    counts.add(learned[:, 3], learned[:, 4:])
+    np.testing.assert_allclose(model.net.smoothing_K, counts.smoothing(), rtol=1e-5)
+    expected = frame_nats(heldout[:, 4:], copied(heldout[:, 3], counts.smoothing()))
+    np.savez(tmp_path / "heldout.npz", frames=heldout)
+    score = model.score(tmp_path / "heldout.npz")
+    assert score.nats == pytest.approx(expected.mean(), rel=1e-4)
+    assert [step.nats for step in score.steps] == pytest.approx(expected.mean(0).tolist(), rel=1e-4)
+    np.testing.assert_allclose(
+        model.predict(heldout[0]).frames_KHW, copied(heldout[:1, -1], counts.smoothing())[0], atol=1e-5
+    )
+
+
+def test_a_copy_goes_on_beyond_its_last_step() -> None:
+    net = FrameCopier(2)
+    batch = FrameBatch(torch.zeros(1, 3, 4, 4, dtype=torch.uint8))
+    assert net.logits(batch, 5).shape == (1, 5, 4, 4)
+    with pytest.raises(OptionError, match="has no loss"):
+        net.nats(batch)
+
+
+def test_frames_ahead_are_predicted_saved_and_read_again(tmp_path: Path) -> None:
+    model: Any = thereafter.train(bare_clips(tmp_path / "squares", 40), task="video", **FRAMES)
+    assert (model.codecs["clips"].read, model.codecs["clips"].ahead) == (3, 3)
+    path = question_files()[0]
+    answer = model.predict(path, ahead=5)
+    assert isinstance(answer, NextFrames)
+    assert answer.frames_KHW.shape == (5, 12, 12)
+    assert ((answer.frames_KHW >= 0) & (answer.frames_KHW <= 1)).all()
+    saved = answer.save(tmp_path / "next.npz")
+    np.testing.assert_array_equal(clip_of(saved).read(), answer.pixels_KHW)
+    with pytest.raises(OptionError, match=r"expected .npz"):
+        answer.save(tmp_path / "next.png")
+    with pytest.raises(OptionError, match="ahead is -1"):
+        model.predict(path, ahead=-1)
+    with pytest.raises(OptionError, match="has 2 frames; expected at least 3, which the run reads"):
+        model.predict(np.zeros((2, 12, 12), np.uint8))
+    explained = model.explain(question_files()[3])
+    assert (len(explained.read_THW), len(explained.came_KHW)) == (3, 3)
+    assert len(json.loads(json.dumps(explained.as_dict()))["steps"]) == 3
+    recorded = model.trace(path)
+    assert recorded["next"].shape == (3, 12, 12)
+    rows = answer.rows()
+    lit = answer.frames_KHW[0].astype(float)
+    assert rows[0]["row"] == pytest.approx((lit.sum(1) @ np.arange(12)) / lit.sum(), abs=0.3)
+
+
+def test_lengths_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    source = bare_clips(tmp_path / "squares", 10)
+    with pytest.raises(OptionError, match="the shortest clip has 6 frames, and 5 are to be read and 3 predicted"):
+        thereafter.train(source, task="next-frames", read=5, ahead=3, **FRAMES)
+    model: Any = thereafter.train(source, task="next-frames", read=2, ahead=4, **FRAMES)
+    np.savez(tmp_path / "short.npz", frames=np.zeros((2, 5, 12, 12), np.uint8))
+    with pytest.raises(FormatError, match="has 5 frames; expected at least 6: 2 that are read and 4 after them"):
+        model.score(tmp_path / "short.npz")
+
+
+# ---- beside them
+
+
+def test_baselines_stand_beside_clips(tmp_path: Path) -> None:
+    others = labelled_clips(tmp_path / "others", 30, seed=2)
+    rows = dict(thereafter.train(labelled_clips(tmp_path / "a", 40), task="video", **LABELS).baselines(others))
+    assert list(rows) == ["most frequent labels", "last frame alone"]
+    assert rows["most frequent labels"].as_dict()["size"] < 0.8
+    frames = bare_clips(tmp_path / "b", 40)
+    ahead = dict(thereafter.train(frames, task="next-frames", **FRAMES).baselines(frames))
+    assert list(ahead) == ["last frame again", "dense LSTM of that size"]
+    copied_rows = thereafter.train(frames, task="next-frames", model="copy").baselines(frames)
+    assert copied_rows == []
+
+
+def test_networks_over_clips_are_compared_with_intervals(tmp_path: Path) -> None:
+    options = FRAMES | {"epochs": 1}
+    del options["seed"]
+    comparison = compare_task(bare_clips(tmp_path / "b", 250), "video", models=["copy", "conv-lstm"], **options)
+    assert comparison.task == "next-frames"
+    assert comparison.solved == ("copy",)
+    assert {one.figure for one in comparison.differences} == {"nats", "squared_error"}
+    assert comparison.advice()
+    labels = {name: value for name, value in LABELS.items() if name != "seed"} | {"epochs": 1}
+    models = {"all": {"sees": "all"}, "last": {"sees": "last"}}
+    comparison = compare_task(labelled_clips(tmp_path / "a", 250), "video", models=models, **labels)
+    assert {one.figure for one in comparison.differences} == {"size", "way", "together"}
+
+
+def test_the_command_line_answers_for_every_clip_of_a_file(tmp_path: Path, shell: Shell) -> None:
+    run, source = tmp_path / "run", labelled_clips(tmp_path / "squares", 40)
+    thereafter.train(source, task="video", out=run, **LABELS)
+    several = labelled_clips(tmp_path / "several", 3, seed=4)
+    lines, code = shell("predict", run, several)
+    assert code == 0
+    assert [line.split("\t")[0] for line in lines] == ["1", "2", "3"]
+    assert all("size " in line and "way " in line for line in lines)
+    alone, _ = shell("predict", run, question_files()[0])
+    assert alone[0].startswith("size ")
+    table, _ = shell("predict", run, "--in", several, "--csv")
+    assert "number,clip,size,p_size,way,p_way" in table
+
+
+def test_the_command_line_takes_the_options_of_the_task_that_is_meant(tmp_path: Path, shell: Shell) -> None:
+    run, source = tmp_path / "run", bare_clips(tmp_path / "squares", 20)
+    lines, code = shell("train", source, "--task", "video", "--model", "copy", "--out", run)
+    assert code == 0
+    assert any(line.startswith("task       next-frames, 0 parameters") for line in lines)
+
+
+# ---- codecs and budgets
+
+
+def test_budgets_of_many_clips_are_steps() -> None:
+    asked = TrainingSettings(batch=64)
+    many, few = VIDEO.budget(asked, 200_000), NEXT_FRAMES.budget(asked, 640)
+    assert many.epochs == pytest.approx(4_000 / 3_125)
+    assert few.epochs == 20
+    assert VIDEO.budget(TrainingSettings(batch=64, epochs=3.0), 200_000).epochs == 3.0
+    assert many.validate_every is not None
+    assert many.validate_every < 4_000
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [{}, {"height": 0, "width": 4, "read": 0, "ahead": 0}, {"height": "8", "width": 8, "read": 1, "ahead": 1}],
+)
+def test_damaged_codecs_of_clips_are_refused(damaged: dict[str, object]) -> None:
+    with pytest.raises(FormatError, match="are damaged"):
+        ClipCodec.from_json(damaged)
+    with pytest.raises(FormatError, match="are damaged"):
+        ColumnLexicons.from_json({"columns": damaged})
