@@ -161,6 +161,7 @@ def test_the_list_says_what_there_is_and_names_lead_nowhere_else(server: Served,
         "ready:season-gru": ("forecast", ""),
         "ready:season-lstm": ("forecast", ""),
         "ready:sentiment": ("classify", ""),
+        "ready:shapes-captioner": ("caption", "additive"),
         "ready:sine-lstm": ("forecast", ""),
         "ready:tagger": ("tag", ""),
     }
@@ -192,7 +193,7 @@ def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
     def listed() -> Any:
         return httpx.get(f"{untrained.address}/api/tasks").json()
 
-    assert listed()["missing"] == ["translate", "tag", "classify", "forecast"]
+    assert listed()["missing"] == ["translate", "tag", "classify", "forecast", "caption"]
     assert ask(untrained, "train", task="classify")["making"]["task"] == "classify"
     assert ask(untrained, "train", task="classify")["making"]["task"] == "classify"  # asked twice, made once
     busy = httpx.post(f"{untrained.address}/api/tasks/train", json={"task": "tag"})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thereafter.config import Table
+from thereafter.evaluation.several_labels import TOGETHER
 from thereafter.ready.models import SENTENCES_NAME, Ready, sentences
 from thereafter.ready.tasks import TASKS, ReadyTask, examples
 from thereafter.ready.units import HAVE_UNITS, LETTERS_TEXT, search_letters, search_number
@@ -75,9 +76,13 @@ def in_words(scores: Mapping[str, float]) -> str:
         "perplexity": "perplexity {:.1f}",
         "bits_per_character": "{:.2f} bits a letter",
         "bleu": "BLEU {:.1f}",
+        "bleu_4": "BLEU-4 {:.1f}",
+        "cider_d": "CIDEr-D {:.2f}",
         "mase": "{:.2f} of the seasonal naive error (MASE)",
     }
     words = [form.format(scores[name]) for name, form in forms.items() if name in scores]
+    if TOGETHER in scores:
+        words += [f"{name} {100 * share:.1f} % right" for name, share in scores.items() if name != TOGETHER]
     return ", ".join(words) or f"{100 * scores['accuracy']:.1f} % right"
 
 

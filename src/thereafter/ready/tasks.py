@@ -6,9 +6,10 @@
 | tag | a tagger that reads words and their characters | some seconds |
 | classify | a classifier of reviews | some seconds |
 | forecast | an LSTM of the noisy sine, an LSTM and a GRU of the seasonal series | about a minute |
+| caption | a captioner of drawn shapes | about 90 seconds |
 
-They learn from generated examples (`examples.py`, `series.py`), which every machine has. Beside each lies the recipe
-it was made by, as with the other ready models (`models.py`).
+They learn from generated examples (`examples.py`, `series.py`, `pictures.py`), which every machine has. Beside each
+lies the recipe it was made by, as with the other ready models (`models.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from thereafter.config import Table
 from thereafter.ready import models
 from thereafter.ready.examples import FILES, LONGEST, SHORTEST, VERSION
+from thereafter.ready.pictures import SHAPES, SHAPES_CAPTIONER, picture_part
 from thereafter.ready.series import series_part
 from thereafter.storage import write_text
 
@@ -126,6 +128,18 @@ class ReadyForecaster(ReadyTask):
         return f"{self.examples:,} rows of {self.series}, {self.options['epochs']:g} times"
 
 
+@dataclass(frozen=True)
+class ReadyPictures(ReadyTask):
+    """A ready model of pictures or clips that are drawn here; `things` is what its examples are called."""
+
+    corpus: str = ""
+    things: str = field(default="pictures", repr=False)
+
+    @property
+    def learns(self) -> str:
+        return f"{self.examples:,} {self.things} of {self.corpus}, {self.options['epochs']:g} times"
+
+
 READY_TASKS = (
     ReadyTask("no-attention", "translate", 6_000, _TRANSLATOR | {"attention": "none"}, minutes=0.4),
     ReadyTask("attention", "translate", 6_000, _TRANSLATOR | {"attention": "additive"}, minutes=0.4),
@@ -134,6 +148,7 @@ READY_TASKS = (
     ReadyForecaster("sine-lstm", "forecast", 700, _SINE_LSTM, minutes=0.2, series="noisy-sine"),
     ReadyForecaster("season-lstm", "forecast", 12_264, _SEASON_LSTM, minutes=0.5, series="seasonal"),
     ReadyForecaster("season-gru", "forecast", 12_264, _SEASON_GRU, minutes=0.5, series="seasonal"),
+    ReadyPictures("shapes-captioner", "caption", 4_000, SHAPES_CAPTIONER, minutes=1.5, corpus=SHAPES),
 )
 
 
@@ -158,6 +173,8 @@ def examples(folder: Path, one: ReadyTask, part: str, scale: float = 1.0) -> Pat
     """A file of examples, written where it is not there yet: train, valid, or the test that no training has seen."""
     if isinstance(one, ReadyForecaster):
         return series_part(folder, one.series, part, scale)
+    if isinstance(one, ReadyPictures):
+        return picture_part(folder, one.corpus, part, one.examples, scale)
     pattern, text_of = FILES[one.task]
     count = _SIZES.get(part) or max(_LEAST, round(scale * one.examples))
     path = folder / "texts" / f"tasks-{VERSION}-{count}" / pattern.format(part=part)

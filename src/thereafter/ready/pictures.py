@@ -1,0 +1,80 @@
+"""What the ready models of pictures and clips learn from, and how: the built-in corpora that are drawn here.
+
+A part of `shapes` is a folder with its pixels (.npz) and its captions (.tsv); one of moving digits is a rule (.json).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from thereafter.config import Table
+from thereafter.storage import replacing, write_text
+
+SHAPES, GLYPH, GLYPHS = "shapes", "moving-glyph", "moving-glyphs"
+SHAPES_CAPTIONER: Table = {
+    "embed": 16,
+    "hidden": 32,
+    "width": 6,
+    "stages": 3,
+    "see": "attention",
+    "tied": False,
+    "min_count": 1,
+    "flip": False,
+    "shift": 0.0,
+    "zoom": 0.0,
+    "colour": 0.0,
+    "erase": 0.0,
+    "dropout": 0.0,
+    "drop_picture": 0.0,
+    "batch": 16,
+    "epochs": 10.0,
+    "rate": 0.01,
+}
+MOVING_GLYPH: Table = {"width": 4, "hidden": 28, "dropout": 0.0, "batch": 32, "epochs": 3.0, "rate": 0.005}
+_LEAST = {SHAPES: 120, GLYPH: 200, GLYPHS: 100}  # examples, however short the training is
+
+
+def picture_part(folder: Path, corpus: str, part: str, examples: int, scale: float = 1.0) -> Path:
+    """The file of a part, written where it is not there yet; `scale` takes fewer examples to train on, for tests.
+
+    Of `shapes` it is the captions; their pictures lie beside them.
+    """
+    short = f"-{scale:g}" if scale < 1 else ""
+    count = max(_LEAST[corpus], round(scale * examples)) if part == "train" else 0
+    place = folder / "texts" / f"pictures{short}" / corpus
+    return _shapes(place / part, part, count) if corpus == SHAPES else _moving(place, corpus, part, count)
+
+
+def _shapes(place: Path, part: str, count: int) -> Path:
+    """Captions and pictures of a part; of so many pictures, 0: all."""
+    import numpy as np
+
+    from thereafter.data import corpora
+
+    captions = place / "captions.tsv"
+    if not captions.exists():
+        parts = corpora.locate(SHAPES).parts
+        with np.load(parts[part], allow_pickle=False) as arrays:
+            pixels, names = arrays["pixels"], arrays["names"]
+        wanted = names[: count or len(names)]
+        header, *lines = parts[f"{part}.captions"].read_text(encoding="utf-8").splitlines()
+        known = set(wanted.tolist())
+        place.mkdir(parents=True, exist_ok=True)
+        with replacing(place / "pictures.npz") as growing, growing.open("wb") as file:
+            np.savez_compressed(file, pixels=pixels[: len(wanted)], names=wanted)
+        chosen = [line for line in lines if line.partition("\t")[0] in known]
+        write_text(captions, "\n".join([header, *chosen]) + "\n")
+    return captions
+
+
+def _moving(place: Path, corpus: str, part: str, count: int) -> Path:
+    """The rule of a part; with so many clips, 0: all."""
+    from dataclasses import replace
+
+    from thereafter.images.made_pictures import moving_rules
+
+    rule = moving_rules(corpus)[part]
+    path = place / f"{part}.json"
+    if not path.exists():
+        write_text(path, (replace(rule, count=count) if count else rule).to_json())
+    return path

@@ -1,0 +1,44 @@
+"""What the ready models of pictures learn from is the built-in corpora, the whole or a short part of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from thereafter.data import corpora
+from thereafter.images.captioned import read_captioned
+from thereafter.images.clips import read_clips
+from thereafter.images.made_pictures import moving_rules
+from thereafter.ready import scores
+from thereafter.ready.pictures import GLYPH, SHAPES, picture_part
+from thereafter.tasks.caption_examples import with_pictures
+
+
+def test_a_short_part_of_shapes_is_the_beginning_of_the_whole(tmp_path: Path) -> None:
+    part = picture_part(tmp_path, SHAPES, "train", 4_000, scale=0.001)
+    short = read_captioned(with_pictures([part]))
+    assert len(short) == 120
+    with np.load(corpora.locate(SHAPES).parts["train"]) as arrays:
+        for at in (0, 119):
+            np.testing.assert_array_equal(short[at].picture.read(), arrays["pixels"][at])
+            assert short[at].picture.name == arrays["names"][at]
+    assert {len(one.captions) for one in short} == {5}
+    whole = read_captioned(with_pictures([picture_part(tmp_path, SHAPES, "valid", 4_000)]))
+    assert len(whole) == 300
+    assert not {one.picture.name for one in whole} & {one.picture.name for one in short}
+
+
+def test_moving_digits_follow_the_rule_of_their_corpus(tmp_path: Path) -> None:
+    clips = read_clips([picture_part(tmp_path, GLYPH, "train", 20_000, scale=0.001)])
+    assert len(clips) == 200
+    whole = read_clips([picture_part(tmp_path, GLYPH, "train", 20_000)])
+    assert len(whole) == 20_000
+    np.testing.assert_array_equal(clips[7].read(), whole[7].read())
+    assert len(read_clips([picture_part(tmp_path, GLYPH, "test", 20_000)])) == moving_rules(GLYPH)["test"].count
+
+
+def test_scores_of_pictures_are_said_in_words() -> None:
+    assert scores.in_words({"bleu_1": 90.0, "bleu_4": 80.25, "cider_d": 5.5}) == "BLEU-4 80.2, CIDEr-D 5.50"
+    labels = {"digit": 0.975, "direction": 0.5, "together": 0.49}
+    assert scores.in_words(labels) == "digit 97.5 % right, direction 50.0 % right"
