@@ -4,7 +4,7 @@ recurrent, lanes    a stack of cells in one direction or both; one lane a layer 
 inputs, initial     what users hand in, checked and laid out as rows; the state before the first step
 dropout, connect    dropout, weight drop, zoneout; residual and highway connections
 blocks, long_memory recurrent layers in residual blocks; fresh gates that remember for as many steps as a task has
-stream              a stack that is stepped token by token, over the steppers of `kernels.step`
+stream, one_step    a stack that is stepped token by token, over the steppers of `kernels.step`; one with gradients
 convert, counting   weights to and from other libraries; numbers of parameters
 bptt                backpropagation through time written out, and what autograd keeps for a backward pass
 readers, heads      the contracts: from tokens or numbers to vectors, from features to a distribution
