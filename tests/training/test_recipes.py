@@ -23,6 +23,13 @@ LANGUAGE_MODELS = [path for path in RECIPES if read_recipe(path).task is None]
 TASKS = [path for path in RECIPES if read_recipe(path).task is not None]
 CRUMB = 3_000  # characters
 EXAMPLES = 40
+HEAVY: dict[str | None, dict[str, Any]] = {
+    "video": {"video.width": 8, "video.hidden": 32},
+    "next-frames": {"next-frames.hidden": 8, "next-frames.layers": 1},
+}
+"""Sizes of networks that would take minutes for these few steps."""
+TWINS = {"moving-digit": "moving-glyph", "moving-digits": "moving-glyphs"}
+"""Corpora that need all of MNIST, and what is drawn in their place."""
 
 
 @pytest.fixture(scope="module", params=["stand-in", pytest.param("classic", marks=pytest.mark.slow)])
@@ -92,8 +99,10 @@ def test_a_task_takes_real_steps(path: Path, corpora_folder: Path):
     if "training.precision" in recipe.options:
         recipe.options["training.precision"] = "float32"  # this machine may be slow in any other
     given = recipe.options | {"training.epochs": 2, "training.log_every": 1, "training.batch": 8}
+    given |= HEAVY.get(recipe.task, {})
     task, settings, training = settled(str(recipe.task), given)
-    train, valid, notes = finding.train_and_valid(task, recipe.source, None)
+    examples = TWINS.get(str(recipe.source), recipe.source)
+    train, valid, notes = finding.train_and_valid(task, examples, None)
     crumbs = [replace(part, examples=part.examples[:EXAMPLES]) for part in (train, valid)]
     source = {"name": recipe.source, "sha256": train.fingerprint}
     known = [one for one in crumbs[1].examples if fits(task, crumbs[0], one)]
