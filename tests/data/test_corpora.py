@@ -29,7 +29,7 @@ MEMORY_TASKS = ["remember-first", "count-and-fire", "balanced-brackets"]
 SENTENCES = ["agreement", "reflexives", "filler-gap"]
 TEXTS = [*SENTENCES, "python-docs", "python-code", *MEMORY_TASKS]
 SERIES = ["noisy-sine", "seasonal", "mackey-glass", "many-seasons", "wave-shapes"]
-CLIPS = ["moving-glyph", "moving-glyphs", "moving-digit", "moving-digits"]
+CLIPS = ["cluttered-glyphs", "cluttered-digits", "moving-glyph", "moving-glyphs", "moving-digit", "moving-digits"]
 BUILT_IN = [*TEXTS, *SERIES, "shapes", *CLIPS]
 CLASSIC = {
     "ptb": ["train", "valid", "test"],

@@ -126,12 +126,12 @@ def _made_series(name: str, title: str, split: str = "", kind: str = "series") -
     )
 
 
-def _made_clips(name: str, title: str, digits: str) -> CorpusCard:
+def _made_clips(name: str, title: str, digits: str, kind: str = "clips") -> CorpusCard:
     return CorpusCard(
         name=name,
         title=title,
         tokens="-",
-        kind="clips",
+        kind=kind,
         origin=f"generated here from a fixed seed, with {digits}",
         licence="MIT, as this package" if "drawn" in digits else "that of the digits (the corpus mnist)",
         builtin=True,
@@ -203,6 +203,8 @@ _ALL = (
         licence="MIT, as this package",
         builtin=True,
     ),
+    _made_clips("cluttered-glyphs", "A drawn digit among pieces of others, 60 x 60", "drawn digits", "pictures"),
+    _made_clips("cluttered-digits", "A digit of MNIST among pieces of others, 60 x 60", "MNIST", "pictures"),
     _made_clips("moving-glyph", "One drawn digit that moves in 16 directions and bounces, 10 frames", "drawn digits"),
     _made_clips("moving-glyphs", "Two drawn digits that move at any angle and bounce, 20 frames", "drawn digits"),
     _made_clips("moving-digit", "One digit of MNIST that moves in 16 directions and bounces, 10 frames", "MNIST"),

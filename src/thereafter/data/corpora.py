@@ -43,6 +43,8 @@ BUILDERS = Registry(
         "many-seasons": "thereafter.series.made:many_seasons",
         "wave-shapes": "thereafter.series.made:wave_shapes",
         "shapes": "thereafter.images.made_pictures:shapes",
+        "cluttered-digits": "thereafter.images.made_pictures:cluttered_digits",
+        "cluttered-glyphs": "thereafter.images.made_pictures:cluttered_glyphs",
         "moving-digit": "thereafter.images.made_pictures:moving_digit",
         "moving-digits": "thereafter.images.made_pictures:moving_digits",
         "moving-glyph": "thereafter.images.made_pictures:moving_glyph",

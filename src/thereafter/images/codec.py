@@ -20,8 +20,7 @@ from thereafter.images.fitting_in import fit_in
 from thereafter.images.given_pictures import GivenPicture, given_array
 from thereafter.images.kept import kept_pictures
 from thereafter.images.measuring import common_kind, described, feature_shape, moments, named, pixel_shape
-from thereafter.images.picture import Picture, PictureKind, PictureSource
-from thereafter.images.stacked import StackedPictures
+from thereafter.images.picture import Picture, PictureKind, PictureSource, StackingSource
 
 MOST_SIZE = 4096
 _MEASURED = 2_000  # pictures, for mean and deviation
@@ -122,7 +121,7 @@ class PictureCodec:
 
     def _rows(self, source: PictureSource, pictures: Sequence[Picture]) -> NDArray[np.generic]:
         rows = [picture.row for picture in pictures]
-        if isinstance(source, StackedPictures) and source.kind == self.kind and self._fits(source):
+        if isinstance(source, StackingSource) and source.kind == self.kind and self._fits(source):
             values = source.stack(rows)
             return np.moveaxis(values, 3, 1) if self.kind == "pixels" else values
         if len(source) == 1:  # a question, not what is learned from
@@ -131,7 +130,7 @@ class PictureCodec:
         kept = kept_pictures(source, self.shape, self.dtype)
         return kept.take(rows, lambda row: self.encode(by_row[row]))
 
-    def _fits(self, source: StackedPictures) -> bool:
+    def _fits(self, source: StackingSource) -> bool:
         wanted = (self.height, self.width, self.channels) if self.kind == "pixels" else self.shape
         return source.shape(0) == wanted
 

@@ -1,9 +1,10 @@
-"""Pictures with a label each, in four forms that are told apart by their files:
+"""Pictures with a label each, in five forms that are told apart by their files:
 
 idx       images and labels, as MNIST is published: `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` (or .gz)
 folders   LABEL/name.png, as files or in a .zip
 arrays    an .npz with pixels (or images, x) and labels (or y)
 table     pictures, and a .csv or .tsv with the columns image and label
+rule      a .json by which digits are put among pieces of others
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.images.arrays import npz_arrays, npz_strings
 from thereafter.images.captioned import all_pictures
+from thereafter.images.cluttered import ClutteredPictures, is_clutter_rule
 from thereafter.images.decoding import PICTURE_ENDINGS
 from thereafter.images.idx import IDX_ENDINGS, idx_shape, read_idx_labels
 from thereafter.images.label_tables import LABEL_TABLES, read_label_table
@@ -23,7 +25,7 @@ from thereafter.images.lookup import PicturesByName
 from thereafter.images.picture import Picture, PictureSource, pictures_of
 from thereafter.images.sources import open_pictures
 
-LABELLED_FILES = FileKind("pictures", ((*PICTURE_ENDINGS, ".zip", ".npz", *LABEL_TABLES), IDX_ENDINGS))
+LABELLED_FILES = FileKind("pictures", ((*PICTURE_ENDINGS, ".zip", ".npz", *LABEL_TABLES), IDX_ENDINGS, (".json",)))
 """The pictures of a folder and the tables of their labels."""
 LABEL_ARRAYS = ("labels", "label", "y", "targets", "classes", "y_train", "y_test")
 
@@ -41,6 +43,9 @@ def read_labelled_pictures(files: Sequence[Path]) -> Sequence[LabelledPicture]:
     shapes = {path: shape for path in files if (shape := _idx_shape(path)) is not None}
     if shapes:
         return _of_idx(files, shapes)
+    rules = [path for path in files if path.suffix.lower() == ".json"]
+    if rules:
+        return [one for path in rules for one in _of_rule(path)]
     npz = [path for path in files if path.name.lower().endswith(".npz")]
     if npz:
         return [one for path in npz for one in _of_arrays(path)]
@@ -54,7 +59,9 @@ def read_labelled_pictures(files: Sequence[Path]) -> Sequence[LabelledPicture]:
 def holds_labelled_pictures(files: Sequence[Path]) -> bool:
     """Whether files hold pictures with labels, by their endings and first bytes."""
     endings = (*PICTURE_ENDINGS, ".zip", ".npz")
-    return any(path.name.lower().endswith(endings) or _idx_shape(path) is not None for path in files)
+    return any(
+        path.name.lower().endswith(endings) or _idx_shape(path) is not None or is_clutter_rule(path) for path in files
+    )
 
 
 def require_known_picture_labels(pictures: Iterable[LabelledPicture], known: Collection[str], name: str) -> None:
@@ -106,6 +113,11 @@ def _of_arrays(path: Path) -> list[LabelledPicture]:
             "np.savez_compressed(file, pixels=..., labels=...)"
         )
     return _joined(open_pictures(path), npz_strings(path, arrays[key]), f"{key} in {path}")
+
+
+def _of_rule(path: Path) -> list[LabelledPicture]:
+    source = open_pictures(path)
+    return _joined(source, source.labels(), str(path)) if isinstance(source, ClutteredPictures) else []
 
 
 def _joined(source: PictureSource, labels: Sequence[str], where: str) -> list[LabelledPicture]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,14 @@ class PictureSource(Protocol):
 
     def read(self, row: int) -> NDArray[np.generic]:
         """Pixels uint8 [H, W, C], a vector float32 [D] or a map float32 [S, D]."""
+
+
+@runtime_checkable
+class StackingSource(PictureSource, Protocol):
+    """Pictures of one shape, of which several are read at once."""
+
+    def stack(self, rows: Sequence[int]) -> NDArray[np.generic]:
+        """uint8 [B, H, W, C], float32 [B, D] or [B, S, D]."""
 
 
 @dataclass(frozen=True)

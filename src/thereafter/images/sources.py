@@ -17,6 +17,7 @@ from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError
 from thereafter.images.archives import ZipPictures
 from thereafter.images.arrays import open_npy, open_npz
+from thereafter.images.cluttered import is_clutter_rule, open_cluttered
 from thereafter.images.decoding import PICTURE_ENDINGS, is_image, pixels_of
 from thereafter.images.given_pictures import given_array
 from thereafter.images.idx import IDX_ENDINGS, idx_shape, open_idx
@@ -77,7 +78,7 @@ def holds_pictures(path: Path) -> bool:
     name = path.name.lower()
     if name.endswith((*PICTURE_ENDINGS, ".zip", ".npz", ".npy")):
         return True
-    return name.removesuffix(".gz").endswith(IDX_ENDINGS) or _is_idx(path)
+    return name.removesuffix(".gz").endswith(IDX_ENDINGS) or _is_idx(path) or is_clutter_rule(path)
 
 
 def _is_idx(path: Path) -> bool:
@@ -92,6 +93,8 @@ def _opened(path: Path) -> PictureSource:
         return open_npz(path)
     if name.endswith(".zip"):
         return ZipPictures(path)
+    if name.endswith(".json"):
+        return open_cluttered(path)
     if name.removesuffix(".gz").endswith(IDX_ENDINGS) or idx_shape(path) is not None:
         return open_idx(path)
     raise SourceError(f"{path} holds no pictures, by its ending; expected {_EXPECTED}")

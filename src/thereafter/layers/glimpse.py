@@ -1,0 +1,63 @@
+"""A sensor that sees a small part of a picture sharply and the wider surroundings coarsely (Mnih et al. 2014).
+
+    patch_k(l) = mean over squares of 2^k x 2^k pixels of the g 2^k x g 2^k pixels around l,    k = 0 .. K - 1
+
+l = (x, y) lies in [-1, 1]^2: (-1, -1) is the upper left corner of the picture, (1, 1) the lower right one. What lies
+outside the picture is 0. Corners of windows are whole pixels, so a place has no gradient: only pixels have.
+
+Shapes: B pictures, R glimpses, C channels, H rows, W columns, K scales, g rows and columns of a patch.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class GlimpseSensor(nn.Module):
+    """`patch`: g; `scales`: K. A glimpse has `scales` patches of every channel.
+
+    >>> sensor = GlimpseSensor(2, scales=2)
+    >>> framed = sensor.frame(torch.arange(16).view(1, 1, 4, 4))
+    >>> sensor(framed, torch.zeros(1, 2)).tolist()
+    [[[[[5.0, 6.0], [9.0, 10.0]]], [[[2.5, 4.5], [10.5, 12.5]]]]]
+    """
+
+    def __init__(self, patch: int, scales: int = 1) -> None:
+        super().__init__()
+        self.patch, self.scales = patch, scales
+
+    @property
+    def margin(self) -> int:
+        """The pixels of black that `frame` puts round a picture: no window reaches beyond."""
+        return (self.patch << (self.scales - 1)) // 2 + 1
+
+    def frame(self, pixels_BCHW: Tensor) -> Tensor:
+        """Pictures with black round them, in the type they have; once for all glimpses of them."""
+        return F.pad(pixels_BCHW, (self.margin,) * 4)
+
+    def forward(self, framed_BCHW: Tensor, places_R2: Tensor, which_R: Tensor | None = None) -> Tensor:
+        """Glimpses [R, K, C, g, g], floats on the scale of the pixels; `which_R`: of which pictures, each by default.
+
+        One gather for each scale, whatever the number of pictures.
+        """
+        if which_R is None:
+            which_R = torch.arange(len(places_R2), device=places_R2.device)
+        patches = []
+        height, width = framed_BCHW.shape[2:]
+        for scale in range(self.scales):
+            column_Rw, row_Rw = (
+                self._window(places_R2[:, 0], width, scale),
+                self._window(places_R2[:, 1], height, scale),
+            )
+            seen_RwwC = framed_BCHW.permute(0, 2, 3, 1)[which_R[:, None, None], row_Rw[:, :, None], column_Rw[:, None]]
+            seen_RCww = seen_RwwC.permute(0, 3, 1, 2).to(places_R2.dtype)
+            patches.append(F.avg_pool2d(seen_RCww, 2**scale) if scale else seen_RCww)
+        return torch.stack(patches, 1)
+
+    def _window(self, place_R: Tensor, framed: int, scale: int) -> Tensor:
+        """The columns (or rows) of a framed picture that each window covers, int64 [R, w]."""
+        pixels, side = framed - 2 * self.margin, self.patch << scale
+        first_R = torch.floor((place_R.clamp(-1, 1) + 1) / 2 * pixels - side / 2 + 0.5).long()
+        return first_R[:, None] + torch.arange(self.margin, self.margin + side, device=place_R.device)
