@@ -185,6 +185,10 @@ def test_bad_files_are_refused_in_a_sentence(name: str, tmp_path: Path):
 def test_a_bad_npz_is_refused_in_a_sentence(tmp_path: Path):
     with pytest.raises(FormatError, match=r"label.* 3 entries .* 6 clips"):
         read_clips([saved(tmp_path, frames=FRAMES, label=np.arange(3))])
+    with pytest.raises(FormatError, match=r"the shape \[\]; expected frames"):
+        read_clips([saved(tmp_path, frames=np.array(3), label=np.arange(3))])
+    with pytest.raises(FormatError, match=r"label.* entries .* 1 clips"):  # one clip, and a label for every frame
+        read_clips([saved(tmp_path, frames=FRAMES[0], label=np.zeros(len(FRAMES[0]), int))])
     with pytest.raises(FormatError, match="arrays a, b; expected one called frames"):
         read_clips([saved(tmp_path, a=FRAMES, b=FRAMES)])
     with pytest.raises(FormatError, match="strings or whole numbers"):

@@ -81,6 +81,39 @@ def test_an_archive_that_declares_absurd_sizes(tmp_path: Path):
         source.read(0)
 
 
+@pytest.mark.parametrize(("packed", "offset"), [(1 << 40, 0), (10, (1 << 63) + 1)])
+def test_a_member_beyond_the_end_of_its_archive(tmp_path: Path, packed: int, offset: int):
+    """zip64: the table declares sizes of 64 bits, for which nothing may be reserved."""
+    for name in (b"a.png", b"pixels.npy"):
+        sizes = struct.pack("<HHQQQ", 1, 24, 10, packed, offset)
+        before = struct.pack("<4s5H3I2H", b"PK\3\4", 45, 0, 0, 0, 0, zlib.crc32(b"x" * 10), 10, 10, len(name), 0)
+        before += name + b"x" * 10
+        table = b"PK\1\2" + struct.pack(
+            "<6H3I5H2I",
+            45,
+            45,
+            0,
+            0,
+            0,
+            0,
+            zlib.crc32(b"x" * 10),
+            0xFFFFFFFF,
+            0xFFFFFFFF,
+            len(name),
+            len(sizes),
+            0,
+            0,
+            0,
+            0,
+            0xFFFFFFFF,
+        )
+        table += name + sizes
+        end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 1, 1, len(table), len(before), 0)
+        path = write(tmp_path / ("a.zip" if name == b"a.png" else "a.npz"), before + table + end)
+        with pytest.raises(SourceError, match="beyond the end of the archive"):
+            open_pictures(path)
+
+
 def test_an_archive_that_is_none_damaged_or_encrypted(tmp_path: Path):
     with pytest.raises(SourceError, match="is no zip archive"):
         open_pictures(write(tmp_path / "a.zip", "text"))
@@ -155,6 +188,13 @@ def test_arrays_that_are_no_pictures(tmp_path: Path, array: np.ndarray, sentence
     np.save(tmp_path / "a.npy", array)
     with pytest.raises(ThereafterError, match=sentence):
         open_pictures(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("array", [np.full((2, 4, 4), "a"), np.zeros((2, 4, 4), complex), np.zeros((2, 4, 4), "V4")])
+def test_an_npz_whose_pixels_are_no_numbers(tmp_path: Path, array: np.ndarray):
+    np.savez(tmp_path / "a.npz", pixels=array)
+    with pytest.raises(FormatError, match=r"pixels in .*a\.npz has the type .*; expected pixels"):
+        open_pictures(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("array", [np.full((2, 4), np.inf), np.full((2, 4, 4, 1), 7.0), np.full((2, 4, 4), 300)])

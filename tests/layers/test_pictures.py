@@ -59,6 +59,14 @@ def changed(x: Tensor, seed: int = 0, **options: Any) -> Any:
     return Augmenting(**options).train()(x)
 
 
+def test_a_last_batch_of_one_small_picture_can_be_trained_on() -> None:
+    encoder = PictureEncoder(1, width=2, stages=3).train()  # 4 x 4 pixels become one place
+    before = {name: buffer.clone() for name, buffer in encoder.named_buffers() if name.startswith("layers.3")}
+    encoder(torch.randn(1, 1, 4, 4)).sum().backward()
+    assert before
+    assert all(torch.equal(dict(encoder.named_buffers())[name], was) for name, was in before.items())
+
+
 def test_pictures_stay_as_they_are_outside_of_training() -> None:
     x = torch.randn(4, 3, 6, 6)
     assert torch.equal(Augmenting(flip=True, shift=0.3, zoom=0.3, colour=0.5, erase=0.9).eval()(x), x)

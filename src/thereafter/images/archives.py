@@ -83,6 +83,8 @@ def check_member(path: Path, member: zipfile.ZipInfo, most: int) -> None:
         raise SourceError(f"{where} is encrypted; try unpacking the archive first")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise SourceError(f"{where} is packed in an unusual way; expected plain zip; try unpacking the archive first")
+    if member.header_offset + member.compress_size > path.stat().st_size:
+        raise SourceError(f"{where} lies beyond the end of the archive, by its table; it is damaged; fetch it again")
     possible = _RATIO * member.compress_size if member.compress_type == zipfile.ZIP_DEFLATED else member.compress_size
     if member.file_size > min(most, possible):
         raise SourceError(

@@ -114,19 +114,20 @@ def _of_npz(path: Path, notes: list[str]) -> ArrayClips:
             f"{path} has the arrays {', '.join(members) or 'none'}; expected one called frames; try "
             "np.savez_compressed(file, frames=..., label=...)"
         )
-    frames = npz_array(path, members[key])
+    frames, where = npz_array(path, members[key]), f"{key} in {path}"
+    count = len(array_clips(frames, {}, where, []))
     columns: dict[str, Sequence[str]] = {}
     for other, member in members.items():
         if other == key:
             continue
         column = npz_strings(path, member)
-        if len(column) != len(frames):
+        if len(column) != count:
             raise FormatError(
-                f"{other} in {path} has {len(column):,} entries and {key} has {len(frames):,} clips; expected a label "
+                f"{other} in {path} has {len(column):,} entries and {key} has {count:,} clips; expected a label "
                 "for each; try leaving it out"
             )
         columns[other] = column
-    return array_clips(frames, columns, f"{key} in {path}", notes)
+    return array_clips(frames, columns, where, notes)
 
 
 def _mapped(path: Path) -> NDArray[np.generic]:

@@ -27,7 +27,8 @@ class StackedPictures:
 
     def __init__(self, name: str, array: NDArray[np.generic], kind: PictureKind | None = None) -> None:
         self.name = name
-        self.kind: PictureKind = kind or kind_of(array, name)
+        usual = kind_of(array, name)  # which refuses what is neither pixels nor features
+        self.kind: PictureKind = kind or usual
         self._array = _arranged(array, self.kind, name)
 
     def __len__(self) -> int:

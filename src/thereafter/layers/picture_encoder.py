@@ -95,7 +95,8 @@ class _Block(nn.Module):
 class BatchNorm(nn.Module):
     """y = g (x - m) / sqrt(v + e) + b, by channel: m and v of the batch while training, else their running means.
 
-    As `nn.BatchNorm2d`, without its count of batches, which is no weight.
+    As `nn.BatchNorm2d`, without its count of batches, which is no weight; one picture with one place has no variance,
+    and is normalised as outside of training.
     """
 
     running_mean: Tensor
@@ -109,7 +110,8 @@ class BatchNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         mean, variance = self.running_mean, self.running_var
-        return F.batch_norm(x, mean, variance, self.weight, self.bias, self.training, _FORGETS, _EPSILON)
+        learns = self.training and x.numel() > x.shape[1]
+        return F.batch_norm(x, mean, variance, self.weight, self.bias, learns, _FORGETS, _EPSILON)
 
 
 def _convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
