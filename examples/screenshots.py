@@ -47,7 +47,7 @@ def trained(page: Any) -> None:
 
 
 ACTS: dict[str, Callable[[Any], None]] = {"generator": generated} | dict.fromkeys(
-    ("bottleneck", "attention", "tagging", "sentiment", "forecast"), trained
+    ("bottleneck", "attention", "tagging", "sentiment", "forecast", "captions", "moving"), trained
 )
 """What is done in a panel before it is taken."""
 

@@ -51,12 +51,12 @@ def pillow(module: str = "PIL.Image") -> ModuleType:
     return packages.require(module, "reading files of pictures", install="thereafter[pictures]")
 
 
-def decode(content: BinaryIO, name: str) -> NDArray[np.uint8]:
+def decode(content: BinaryIO, name: str, most: int = MOST_PIXELS) -> NDArray[np.uint8]:
     """The pixels [H, W, C] of a picture: C is 1 where the file is grey; what is transparent is over white.
 
-    Photographs are turned as their camera says (EXIF). Of several frames the first is meant.
+    Photographs are turned as their camera says (EXIF). Of several frames the first is meant. `most` pixels are decoded.
     """
-    with _opened(content, name) as image:
+    with _opened(content, name, most) as image:
         turned = pillow("PIL.ImageOps").exif_transpose(image)
         return pixels_of(turned)
 
@@ -101,7 +101,7 @@ def _deep(pixels_HW: NDArray[np.generic]) -> NDArray[np.uint8]:
 
 
 @contextmanager
-def _opened(content: BinaryIO, name: str) -> Iterator[PillowImage]:
+def _opened(content: BinaryIO, name: str, most: int = MOST_PIXELS) -> Iterator[PillowImage]:
     """An image whose header was read, and its errors as sentences."""
     library = pillow()
     try:
@@ -110,11 +110,11 @@ def _opened(content: BinaryIO, name: str) -> Iterator[PillowImage]:
             warnings.simplefilter("error", library.DecompressionBombWarning)
             with library.open(content, formats=_FORMATS) as image:
                 width, height = image.size
-                if width * height > MOST_PIXELS:
-                    raise _too_large(name, f"{width:,} x {height:,} pixels")
+                if width * height > most:
+                    raise _too_large(name, f"{width:,} x {height:,} pixels", most)
                 yield image
     except (library.DecompressionBombWarning, library.DecompressionBombError):
-        raise _too_large(name, "more than Pillow agrees to decode") from None
+        raise _too_large(name, "more than Pillow agrees to decode", most) from None
     except library.UnidentifiedImageError:
         raise SourceError(_no_picture(content, name)) from None
     except MemoryError:
@@ -125,9 +125,9 @@ def _opened(content: BinaryIO, name: str) -> Iterator[PillowImage]:
         ) from None
 
 
-def _too_large(name: str, size: str) -> SourceError:
+def _too_large(name: str, size: str, most: int) -> SourceError:
     return SourceError(
-        f"{name} promises {size}; expected at most {MOST_PIXELS // 1_000_000} million; is it damaged, or try a smaller "
+        f"{name} promises {size}; expected at most {most // 1_000_000} million; is it damaged, or try a smaller "
         "copy of it"
     )
 
@@ -145,6 +145,6 @@ def _no_picture(content: BinaryIO, name: str) -> str:
     return f"{name} is {'text, not' if text else 'not'} a picture, whatever its name says; {expected}"
 
 
-def decode_bytes(content: bytes, name: str) -> NDArray[np.uint8]:
+def decode_bytes(content: bytes, name: str, most: int = MOST_PIXELS) -> NDArray[np.uint8]:
     """`decode` of bytes in memory."""
-    return decode(io.BytesIO(content), name)
+    return decode(io.BytesIO(content), name, most)

@@ -29,8 +29,8 @@ from thereafter.studio.routes.prediction import questions_of
 from thereafter.studio.studio import Studio
 
 PAGE = Path(__file__).parent / "page"
-LARGER_BODIES = {"/api/train": 10_000_000}
-"""Bytes of a body by path, where that is more than elsewhere: a text to train on."""
+LARGER_BODIES = {"/api/train": 10_000_000, "/api/tasks/caption": 2_800_000}
+"""Bytes of a body by path, where that is more than elsewhere: a text to train on, a picture in base64."""
 _STATUS = {NotThereError: 404, BusyError: 409, StartingError: 503, EndingError: 503}
 _ABOUT = "The verbs of the studio. Each is a plain function of the library; errors are sentences."
 

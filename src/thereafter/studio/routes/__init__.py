@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from thereafter.studio.routes import (
     backprop,
+    captioning,
     comparison,
     counting,
     eigenvalue,
@@ -19,6 +20,7 @@ from thereafter.studio.routes import (
     forecasting,
     generation,
     models,
+    moving,
     prediction,
     ready,
     stepping,
@@ -43,6 +45,8 @@ ROUTERS = (
     comparison.router,
     tasks.router,
     forecasting.router,
+    captioning.router,
+    moving.router,
     ready.router,
     training.router,
     backprop.router,

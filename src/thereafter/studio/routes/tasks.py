@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from fastapi import Response
 from pydantic import Field
@@ -136,8 +136,7 @@ async def classify(asked: SentenceAsked, visitor: TheVisitor) -> Response:
 def _tasks(studio: Studio) -> TasksAnswer:
     from thereafter.ready import tasks as ready_tasks
 
-    names: tuple[TaskName, ...] = ("translate", "tag", "classify", "forecast")
-    missing = [name for name in names if ready_tasks.missing(studio.making.folder, name)]
+    missing = [name for name in get_args(TaskName) if ready_tasks.missing(studio.making.folder, name)]
     return TasksAnswer(models=studio.tasks.cards(), making=studio.making.answer(), missing=missing)
 
 

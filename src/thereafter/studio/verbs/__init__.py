@@ -9,6 +9,8 @@
 - `units`: which units follow a property of the text
 - `tasks`: translations, tags, labels
 - `series`, `forecasting`: series of numbers, what forecasters expect of them
+- `pictures`, `captioning`: pictures, and their captions word by word
+- `clips`, `moving`: clips of moving digits, beliefs after every frame, the frames that come next
 - `comparison`, `curves`: models beside each other, and how their training went
 - `numbers`: arrays as plain lists
 """

@@ -17,6 +17,8 @@ import { panel as attention } from "./attention.js";
 import { panel as tagging } from "./tagging.js";
 import { panel as sentiment } from "./sentiment.js";
 import { panel as forecast } from "./forecast.js";
+import { panel as captions } from "./captions.js";
+import { panel as moving } from "./moving.js";
 import { panel as train } from "./train.js";
 
 export const PANELS = [
@@ -36,5 +38,7 @@ export const PANELS = [
   tagging,
   sentiment,
   forecast,
+  captions,
+  moving,
   train,
 ];

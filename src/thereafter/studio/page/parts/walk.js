@@ -37,12 +37,13 @@ export function isGated(model) {
 /**
  * Buttons that walk from step to step, and the arrow keys: { node, go, set, stop, leave, next, at }. `moved(at, from)`
  * is called for every move; `set(at, last)` says where one is and how far one can go. `leave` when the panel goes.
+ * `unit` and `whole` are what is walked through: words of a sentence, frames of a clip.
  */
-export function player(moved, { first = 0, wait = 1000 } = {}) {
+export function player(moved, { first = 0, wait = 1000, unit = "word", whole = "sentence" } = {}) {
   let at = first,
     last = first,
     timer = 0;
-  const next = button("Next word", () => walk(at + 1), { class: "main" });
+  const next = button(`Next ${unit}`, () => walk(at + 1), { class: "main" });
   const back = button("Back", () => walk(at - 1));
   const again = button("Start again", () => walk(first));
   const play = button("Play", () => (timer ? stop() : begin()));
@@ -52,7 +53,7 @@ export function player(moved, { first = 0, wait = 1000 } = {}) {
     {
       class: "row middle",
       role: "group",
-      "aria-label": "Walk through the sentence",
+      "aria-label": `Walk through the ${whole}`,
       style:
         "gap:.4rem; position:sticky; top:0; z-index:2; padding:.5rem 0; margin-bottom:.5rem; background:var(--ground)",
     },

@@ -1,0 +1,286 @@
+// Moving digits: a clip frame by frame, what a network believes after each, and the frames that come next.
+import { BELIEF_STYLE, beliefCard } from "../parts/beliefs.js";
+import { button, choice, slider } from "../parts/controls.js";
+import { calm, el, errors } from "../parts/dom.js";
+import { drawingPad } from "../parts/drawing.js";
+import { FORESEEN_STYLE, foreseenFrames } from "../parts/foreseen.js";
+import { percent } from "../parts/numbers.js";
+import { paint, shown, unpack } from "../parts/pixels.js";
+import { taskChoice, taskModels } from "../parts/tasks.js";
+import { markCurrent, player, wholeNumber } from "../parts/walk.js";
+
+export const panel = {
+  id: "moving",
+  title: "Moving digits",
+  see: "One frame shows the digit but not where it goes: watch the belief in a direction come with the second.",
+  about:
+    "A network reads a clip frame by frame and says after each which digit moves and where it began to go. " +
+    "Press Next frame, or the right arrow key, roll the dice for another clip, or draw a digit and send it off.",
+  mount,
+};
+
+const SOURCES = { made: "a written digit", drawn: "your own drawing", "held-out": "held out by this run" };
+const DIRECTIONS = "E ENE NE NNE N NNW NW WNW W WSW SW SSW S SSE SE ESE".split(" ");
+const WORDS = { E: "right", NE: "up and right", N: "up", NW: "up and left", W: "left", S: "down" };
+const WORDS_DOWN = { SW: "down and left", SE: "down and right" };
+const MOST = 1000; // clips that are made
+const MOST_FRAMES = 1000;
+const LARGE = 480,
+  SMALL = 128; // pixels of the canvases, twice what is seen
+const WRITTEN = 2000; // written digits to begin a drawing with
+const ABOUT = "A small network is trained on clips of written digits that move; it is kept for the next time.";
+const ABOUT_NEXT = "A small network that expects the frames that come next can be trained here; it is kept.";
+const HINT =
+  "A network of the frames that come next joins the page with its run: " +
+  "thereafter train moving-glyphs --task next-frames --out runs/next-frames";
+const STYLE = `${BELIEF_STYLE}${FORESEEN_STYLE}
+.moving canvas { image-rendering: pixelated; }
+.moving .film { display: flex; gap: .35rem; margin: 0 0 .9rem; padding: .15rem; list-style: none; overflow-x: auto; }
+.moving .film button { padding: .2rem .2rem 0; line-height: 1.4; background: none; display: block; }
+.moving .film canvas { display: block; width: 4.1rem; height: auto; border-radius: .2rem; }
+.moving .film small { color: var(--soft); }
+.moving .film .later canvas { opacity: .45; }
+.moving .film button[aria-current] { border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent); }
+.moving .film button[aria-current] small { color: var(--text); font-weight: 700; }
+.moving .three { display: grid; grid-template-columns: 14rem repeat(2, minmax(0, 1fr)); gap: 1rem; align-items: start; }
+.moving .frame { width: 100%; height: auto; border-radius: .4rem; display: block; border: 1px solid var(--line); }
+.moving .own { display: flex; flex-wrap: wrap; gap: .8rem 1.2rem; align-items: start; margin: 0 0 .9rem; }
+.moving .pad { width: 11rem; height: 11rem; border-radius: .4rem; border: 1px solid var(--line); cursor: crosshair;
+  touch-action: none; }
+.moving .own .side { display: flex; flex-wrap: wrap; gap: .7rem; align-items: end; max-width: 26rem; }
+@media (max-width: 1050px) { .moving .three { grid-template-columns: minmax(0, 1fr); }
+  .moving .frame { max-width: 16rem; } }`;
+
+function mount(place, context) {
+  let answer = null,
+    frames = [],
+    film = [], // buttons, one for each frame
+    cards = [],
+    models = [],
+    last = MOST - 1; // the number of the last clip of this source
+  let number = Math.max(0, wholeNumber(context.get("number"), 0));
+  const ask = context.api.latest();
+  const askNext = context.api.latest();
+  const failed = errors();
+  const failedNext = errors();
+  const later = calm(request, 120);
+  const pick = taskChoice("Network", context.get("model"), changeModel);
+  const foresees = taskChoice("Network", context.get("next"), requestNext);
+  const source = choice("Clip", Object.entries(SOURCES), context.get("source", "made"), changeSource);
+  const dice = button("Another clip", roll, { class: "main" });
+  const pad = drawingPad("Your digit, drawn with the mouse or a finger", request);
+  pad.write(context.get("ink"));
+  const begin = choice("Begin with", [["", "–"], ..."0123456789".split("").map((one) => [one, one])], "", write);
+  const ways = DIRECTIONS.map((name, at) => {
+    const words = WORDS[name] ?? WORDS_DOWN[name];
+    return [String(at), words ? `${name} (${words})` : name];
+  });
+  const direction = choice("It goes", ways, context.get("direction", "1"), request);
+  const speed = slider(
+    "Speed",
+    { min: 1, max: 6, step: 0.5, value: context.get("speed", "3"), say: (pixels) => `${pixels} pixels a frame` },
+    later,
+  );
+  const drawing = el(
+    "div",
+    { class: "own", hidden: true },
+    pad.node,
+    el(
+      "div",
+      { class: "side" },
+      begin.node,
+      button("Clear", () => {
+        pad.clear();
+        begin.select.value = "";
+        request();
+      }),
+      direction.node,
+      speed.node,
+      el(
+        "p",
+        { class: "note", style: "margin:0" },
+        "Draw a digit into the black square; it is read at the end of a stroke.",
+      ),
+    ),
+  );
+  const walk = player(showFrame, { first: 1, wait: 450, unit: "frame", whole: "clip" });
+  const strip = el("ol", { class: "film", id: "film", "aria-label": "The frames", tabindex: "0" });
+  const frame = el("canvas", { class: "frame", role: "img", "aria-label": "The frame", width: 1, height: 1 });
+  const status = el("p", { role: "status", id: "moving-status", style: "margin:0 0 .6rem" });
+  const three = el("div", { class: "three", id: "picture" });
+  const body = el("div", {}, walk.node, strip, status, three);
+  const next = foreseenFrames();
+  const nextCard = el(
+    "section",
+    { class: "card", hidden: true, style: "margin-top:1rem" },
+    el("h3", {}, "The frames that come next"),
+    el("div", { class: "row" }, foresees.node),
+    failedNext.node,
+    next.node,
+  );
+  const whole = el(
+    "div",
+    { class: "moving", hidden: true },
+    el("div", { class: "row", style: "margin-bottom:.7rem" }, dice, source.node, pick.node),
+    drawing,
+    failed.node,
+    body,
+    nextCard,
+  );
+  const making = taskModels(context, {
+    task: "video",
+    offer: "Train the network (about four minutes)",
+    about: ABOUT,
+    changed: offer,
+  });
+  const makingNext = taskModels(context, {
+    task: "next-frames",
+    offer: "Train the network of the next frames (about two minutes)",
+    about: ABOUT_NEXT,
+    changed: (all) => {
+      foresees.fill(all);
+      hint.hidden = true;
+      nextCard.hidden = body.hidden;
+      requestNext();
+    },
+  });
+  const hint = el("p", { class: "note", style: "margin-top:1rem" }, HINT);
+  place.append(el("style", {}, STYLE), making.node, whole, makingNext.node, hint);
+
+  function offer(all) {
+    models = all;
+    pick.fill(all);
+    whole.hidden = false;
+    changeModel();
+  }
+
+  /** A run that learned from other clips than moving digits opens on those that it held out. */
+  function changeModel() {
+    const model = models.find((each) => each.name === pick.value);
+    const ready = pick.value.startsWith("ready:");
+    source.select.querySelector("[value=held-out]").disabled = ready;
+    if (ready && source.value === "held-out") source.select.value = "made";
+    if (!ready && !context.get("source") && !model.source.startsWith("moving-")) source.select.value = "held-out";
+    changeSource();
+  }
+
+  function changeSource() {
+    drawing.hidden = source.value !== "drawn";
+    dice.hidden = source.value === "drawn";
+    request();
+  }
+
+  function roll() {
+    const before = number;
+    number = Math.floor(Math.random() * (last + 1));
+    if (number === before) number = (number + 1) % (last + 1);
+    request();
+  }
+
+  /** A written digit as the beginning of a drawing, another one each time. */
+  async function write(figure) {
+    if (figure === "") return;
+    const some = 10 * Math.floor((Math.random() * WRITTEN) / 10) + Number(figure);
+    try {
+      pad.write((await context.api.get(`/api/tasks/video/digit?number=${some}`)).ink);
+      request();
+    } catch (error) {
+      failed.say(context.api.sentence(error));
+    }
+  }
+
+  function asked(model) {
+    if (source.value !== "drawn") return { model, source: source.value, number };
+    return { model, source: "drawn", ink: pad.ink, direction: Number(direction.value), speed: speed.value };
+  }
+
+  async function request() {
+    later.cancel();
+    walk.stop();
+    const drawn = source.value === "drawn";
+    context.set({
+      model: pick.value.startsWith("ready:") ? null : pick.value,
+      source: source.value === "made" ? null : source.value,
+      number: drawn ? null : number,
+      ink: drawn ? pad.ink : null,
+      direction: drawn ? direction.value : null,
+      speed: drawn ? speed.value : null,
+    });
+    body.hidden = drawn && !pad.ink;
+    nextCard.hidden = body.hidden || !foresees.value;
+    failed.say("");
+    if (body.hidden) return;
+    requestNext();
+    try {
+      const now = await ask("/api/tasks/video", asked(pick.value));
+      if (!place.isConnected) return;
+      answer = now;
+      if (!drawn) last = answer.count - 1;
+      draw();
+    } catch (error) {
+      failed.say(context.api.sentence(error));
+    }
+  }
+
+  async function requestNext() {
+    if (nextCard.hidden || !foresees.value || whole.hidden) return;
+    context.set({ next: foresees.value.startsWith("ready:") ? null : foresees.value });
+    try {
+      const now = await askNext("/api/tasks/next-frames", asked(foresees.value));
+      if (!place.isConnected) return;
+      failedNext.say("");
+      await next.draw(now);
+    } catch (error) {
+      failedNext.say(context.api.sentence(error));
+    }
+  }
+
+  function draw() {
+    frames = unpack(answer.frames);
+    film = frames.map((one, at) =>
+      el(
+        "button",
+        { type: "button", onclick: () => walk.go(at + 1), "data-frame": at + 1, "aria-label": `Frame ${at + 1}` },
+        shown(one, SMALL),
+        el("small", { "aria-hidden": "true" }, at + 1),
+      ),
+    );
+    strip.replaceChildren(...film.map((one) => el("li", {}, one)));
+    if (cards.length !== answer.beliefs.length) cards = answer.beliefs.map(() => beliefCard());
+    three.replaceChildren(frame, ...cards.map((one) => one.node));
+    walk.set(wholeNumber(context.get("frame"), frames.length), Math.min(MOST_FRAMES, frames.length));
+    showFrame(walk.at);
+  }
+
+  function showFrame(at) {
+    if (!answer) return;
+    context.set({ frame: at === frames.length ? null : at });
+    film.forEach((one, i) => {
+      one.classList.toggle("later", i >= at);
+      markCurrent(one, i + 1 === at);
+    });
+    paint(frame, frames[at - 1], LARGE);
+    const best = answer.beliefs.map((one) => {
+      const chances = one.belief[at - 1];
+      const p = Math.max(...chances);
+      return `${one.column} ${one.labels[chances.indexOf(p)]}, ${percent(Number(p.toFixed(3)))}`;
+    });
+    const truth = answer.beliefs.filter((one) => one.true !== null).map((one) => `${one.column} ${one.true}`);
+    status.textContent =
+      `After frame ${at} of ${frames.length} of ${answer.name} it believes: ${best.join("; ")}.` +
+      (truth.length ? ` True: ${truth.join(", ")}.` : "");
+    frame.setAttribute("aria-label", `Frame ${at} of ${answer.name}`);
+    answer.beliefs.forEach((one, i) => {
+      cards[i].draw(one, at);
+      cards[i].lines(one, at).catch((error) => failed.say(context.api.sentence(error)));
+    });
+    context.announce(status.textContent);
+  }
+
+  return () => {
+    later.cancel();
+    walk.leave();
+    making.leave();
+    makingNext.leave();
+  };
+}
