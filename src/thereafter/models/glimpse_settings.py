@@ -1,0 +1,84 @@
+"""The options of a network that looks at small parts of a picture, and its batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from thereafter.errors import OptionError
+from thereafter.models.forecasting.settings import cells
+from thereafter.models.settings import check_choice, check_positive, check_share, check_size
+
+WHOLE = "all"
+PLACES = ("learned", "random", "centre", WHOLE)
+LEARN = ("every", "last")
+
+
+@dataclass(frozen=True)
+class GlimpserSettings:
+    """`places`: where to look: "learned"; "random", drawn anew while training and once for each picture else;
+    "centre", always; or "all": convolutions that see the whole picture, with as many parameters. `glimpses` of `patch`
+    x `patch` pixels at `scales` scales, each twice as wide as the one before. `cell`, `hidden` units; `read`: units for
+    what is seen, and as many for where. `size`: of the pictures (0: as they are).
+
+    While training: `deviation` of places from their mean, the picture being 2 wide; `samples`: paths of glimpses drawn
+    for a picture; `reward_weight`: of the loss of places. `learn`: from the belief after "every" glimpse, or after the
+    "last". `dropout`: on what the beliefs are made of."""
+
+    places: str = "learned"
+    glimpses: int = 6
+    patch: int = 8
+    scales: int = 1
+    cell: str = "lstm"
+    hidden: int = 256
+    read: int = 128
+    size: int = 0
+    deviation: float = 0.2
+    samples: int = 1
+    reward_weight: float = 1.0
+    learn: str = "every"
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_choice("places", self.places, PLACES)
+        check_choice("cell", self.cell, tuple(cells()))
+        check_choice("learn", self.learn, LEARN)
+        for name in ("glimpses", "patch", "scales", "hidden", "read", "samples"):
+            check_size(name, vars(self)[name])
+        if self.scales > 6 or self.patch > 256:
+            raise OptionError(
+                f"patch is {self.patch} and scales is {self.scales}; expected at most 256 pixels and 6 scales; the "
+                f"widest window has {self.patch} x 2^{self.scales - 1} pixels on a side"
+            )
+        if not 0.0 < self.deviation <= 2.0:
+            raise OptionError(f"deviation is {self.deviation!r}; expected above 0, at most 2; try 0.2")
+        check_positive("reward_weight", self.reward_weight)
+        check_share("dropout", self.dropout)
+
+
+@dataclass(frozen=True)
+class PixelBatch:
+    """Pictures as bytes; `labels_B` is None where they are asked for."""
+
+    pixels_BCHW: Tensor
+    labels_B: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.pixels_BCHW)
+
+    def to(self, device: torch.device) -> PixelBatch:
+        """The same on another device."""
+        labels_B = None if self.labels_B is None else self.labels_B.to(device)
+        return replace(self, pixels_BCHW=self.pixels_BCHW.to(device), labels_B=labels_B)
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was seen where, and what was believed then; T glimpses. `inputs_BTU`: what the recurrent layer read."""
+
+    places_BT2: Tensor
+    patches_BTKCgg: Tensor
+    beliefs_BTL: Tensor
+    inputs_BTU: Tensor
