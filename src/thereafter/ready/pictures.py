@@ -10,7 +10,7 @@ from pathlib import Path
 from thereafter.config import Table
 from thereafter.storage import replacing, write_text
 
-SHAPES, GLYPH, GLYPHS = "shapes", "moving-glyph", "moving-glyphs"
+SHAPES, GLYPH = "shapes", "moving-glyph"
 SHAPES_CAPTIONER: Table = {
     "embed": 16,
     "hidden": 32,
@@ -31,7 +31,8 @@ SHAPES_CAPTIONER: Table = {
     "rate": 0.01,
 }
 MOVING_GLYPH: Table = {"width": 4, "hidden": 28, "dropout": 0.0, "batch": 32, "epochs": 3.0, "rate": 0.005}
-_LEAST = {SHAPES: 120, GLYPH: 200, GLYPHS: 100}  # examples, however short the training is
+NEXT_GLYPHS: Table = {"hidden": 8, "kernel": 3, "layers": 1, "batch": 16, "epochs": 1.0, "rate": 0.01}
+_LEAST = {SHAPES: 120, GLYPH: 200}  # examples, however short the training is
 
 
 def picture_part(folder: Path, corpus: str, part: str, examples: int, scale: float = 1.0) -> Path:
