@@ -208,6 +208,9 @@ def test_the_command_line_answers_for_every_clip_of_a_file(tmp_path: Path, shell
     assert alone[0].startswith("size ")
     table, _ = shell("predict", run, "--in", several, "--csv")
     assert "number,clip,size,p_size,way,p_way" in table
+    named, code = shell("predict", run, several, question_files()[0], "--csv")
+    assert code == 0
+    assert [line.split(",")[0] for line in named if line[0].isdigit()] == ["1", "1", "1", "2"]
 
 
 def test_the_command_line_takes_the_options_of_the_task_that_is_meant(tmp_path: Path, shell: Shell) -> None:

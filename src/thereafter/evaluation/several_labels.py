@@ -50,7 +50,7 @@ class SeveralLabels(Tabular):
         """The 95 % interval of a share of `shares`."""
         right, total = self.shares[name]
         low, high = wilson(right / total, total)
-        return float(low), float(high)
+        return max(0.0, float(low)), min(1.0, float(high))
 
     def confusions(self, most: int = 10) -> list[tuple[str, str, int]]:
         """The most frequent mistakes over all columns: the right label, the predicted one, how often."""

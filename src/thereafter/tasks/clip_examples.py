@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from thereafter.data.sources import is_read_once, locate
 from thereafter.errors import FormatError, OptionError, ThereafterError
 from thereafter.images.arrays import npz_arrays
 from thereafter.images.clips import CLIP_FILES, Clip, Clips, clip_of, read_clips
+from thereafter.text.lines import lines_of
 from thereafter.training.settings import TrainingSettings
 
 _EPOCHS = 20  # of a training whose length is not asked for
@@ -45,6 +46,13 @@ def spelled_clips(path: str) -> Sequence[object]:
     files = find_files(path.strip(), CLIP_FILES)
     clips = read_example_clips(files) if files else ()
     return clips if len(clips) > 1 else [path]
+
+
+def cut_clips(chunks: Iterable[str]) -> Iterator[tuple[int, str, object]]:
+    """The clips that the lines of a text name, each with the number of its line and its name."""
+    for number, line in enumerate(lines_of(chunks), start=1):
+        for one in spelled_clips(line) if line.strip() else ():
+            yield number, one.name if isinstance(one, Clip) else line.strip(), one
 
 
 def clip_budget(training: TrainingSettings, examples: int, most: int) -> TrainingSettings:

@@ -7,7 +7,7 @@ Shapes: B clips, T frames that are read, K frames ahead, H rows, W columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Self, TypedDict
@@ -25,7 +25,14 @@ from thereafter.images.clips import CLIP_FILES, Clip, lengths_of
 from thereafter.models.frame_copier import FrameCopier
 from thereafter.models.frame_predictor import COPY, FRAME_MODELS, FrameBatch, FramePredictor, FramePredictorSettings
 from thereafter.tasks.clip_answers import FramesExplained, FramesPrediction, JudgedFrames, NextFrames, figures_of
-from thereafter.tasks.clip_examples import ClipQuestion, asked_clip, clip_budget, read_example_clips, spelled_clips
+from thereafter.tasks.clip_examples import (
+    ClipQuestion,
+    asked_clip,
+    clip_budget,
+    cut_clips,
+    read_example_clips,
+    spelled_clips,
+)
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
 from thereafter.training.settings import TrainingSettings
@@ -206,6 +213,12 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
                 f"{codec.read}, which the run reads"
             )
         return clip
+
+    def cut(
+        self, chunks: Iterable[str], codecs: FrameCodecs, *, pretokenised: bool = False
+    ) -> Iterator[tuple[int, str, Clip]]:
+        for number, name, one in cut_clips(chunks):
+            yield number, name, self.prepare(one, codecs)
 
     def ask(self, files: Sequence[Path], codecs: FrameCodecs) -> Iterator[tuple[int, str, Clip]]:
         for number, one in enumerate(read_example_clips(files), start=1):

@@ -6,7 +6,7 @@ A clip has one label or several, a column each, and every column has a softmax o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, TypedDict
 
@@ -25,6 +25,7 @@ from thereafter.tasks.clip_answers import ClipExplained, ClipLabels, ClipPredict
 from thereafter.tasks.clip_examples import (
     asked_clip,
     clip_budget,
+    cut_clips,
     hold_out_clips,
     label_columns,
     read_example_clips,
@@ -151,6 +152,12 @@ class Video(Task[ClipClassifierSettings, Clip, ClipBatch, ClipClassifier, ClipLa
         clip = self.example(given)
         codecs["clips"].check([clip], clip.source.name)
         return clip
+
+    def cut(
+        self, chunks: Iterable[str], codecs: ClipCodecs, *, pretokenised: bool = False
+    ) -> Iterator[tuple[int, str, Clip]]:
+        for number, name, one in cut_clips(chunks):
+            yield number, name, self.prepare(one, codecs)
 
     def ask(self, files: Sequence[Path], codecs: ClipCodecs) -> Iterator[tuple[int, str, Clip]]:
         """The clips of files; labels that stand in them are passed over."""
