@@ -40,5 +40,6 @@ def test_moving_digits_follow_the_rule_of_their_corpus(tmp_path: Path) -> None:
 
 def test_scores_of_pictures_are_said_in_words() -> None:
     assert scores.in_words({"bleu_1": 90.0, "bleu_4": 80.25, "cider_d": 5.5}) == "BLEU-4 80.2, CIDEr-D 5.50"
+    assert scores.in_words({"nats": 283.5, "squared_error": 69.0, "least": 41.0}) == "284 nats a frame"
     labels = {"digit": 0.975, "direction": 0.5, "together": 0.49}
     assert scores.in_words(labels) == "digit 97.5 % right, direction 50.0 % right"

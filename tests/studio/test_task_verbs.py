@@ -158,6 +158,7 @@ def test_the_list_says_what_there_is_and_names_lead_nowhere_else(server: Served,
     assert {one["name"]: (one["task"], one["attention"]) for one in answer["models"]} == {
         "ready:attention": ("translate", "additive"),
         "ready:moving-glyph": ("video", ""),
+        "ready:next-glyphs": ("next-frames", ""),
         "ready:no-attention": ("translate", "none"),
         "ready:season-gru": ("forecast", ""),
         "ready:season-lstm": ("forecast", ""),
@@ -194,7 +195,7 @@ def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
     def listed() -> Any:
         return httpx.get(f"{untrained.address}/api/tasks").json()
 
-    assert listed()["missing"] == ["translate", "tag", "classify", "forecast", "caption", "video"]
+    assert listed()["missing"] == ["translate", "tag", "classify", "forecast", "caption", "video", "next-frames"]
     assert ask(untrained, "train", task="classify")["making"]["task"] == "classify"
     assert ask(untrained, "train", task="classify")["making"]["task"] == "classify"  # asked twice, made once
     busy = httpx.post(f"{untrained.address}/api/tasks/train", json={"task": "tag"})

@@ -8,6 +8,7 @@
 | forecast | an LSTM of the noisy sine, an LSTM and a GRU of the seasonal series | about a minute |
 | caption | a captioner of drawn shapes | about 90 seconds |
 | video | a network that sees which drawn digit moves, and where | about 4 minutes |
+| next-frames | a convolutional LSTM that draws the next frames of a moving digit | about 2 minutes |
 
 They learn from generated examples (`examples.py`, `series.py`, `pictures.py`), which every machine has. Beside each
 lies the recipe it was made by, as with the other ready models (`models.py`).
@@ -22,7 +23,7 @@ from pathlib import Path
 from thereafter.config import Table
 from thereafter.ready import models
 from thereafter.ready.examples import FILES, LONGEST, SHORTEST, VERSION
-from thereafter.ready.pictures import GLYPH, MOVING_GLYPH, SHAPES, SHAPES_CAPTIONER, picture_part
+from thereafter.ready.pictures import GLYPH, MOVING_GLYPH, NEXT_GLYPHS, SHAPES, SHAPES_CAPTIONER, picture_part
 from thereafter.ready.series import series_part
 from thereafter.storage import write_text
 
@@ -151,6 +152,7 @@ READY_TASKS = (
     ReadyForecaster("season-gru", "forecast", 12_264, _SEASON_GRU, minutes=0.5, series="seasonal"),
     ReadyPictures("shapes-captioner", "caption", 4_000, SHAPES_CAPTIONER, minutes=1.5, corpus=SHAPES),
     ReadyPictures("moving-glyph", "video", 20_000, MOVING_GLYPH, minutes=4, corpus=GLYPH, things="clips"),
+    ReadyPictures("next-glyphs", "next-frames", 20_000, NEXT_GLYPHS, minutes=2, corpus=GLYPH, things="clips"),
 )
 
 
