@@ -5,6 +5,6 @@ picture             GalleryPicture: name, source, how it is drawn, which claim i
 models              the models that the pictures show
 sources             the books and papers the pictures are after
 example, bank       the running sentence; a generated text with an ambiguous word
-diagrams, traces, gradients, memory, units, forecasting     the pictures, a file for each family
-claims, state_claims, forecast_claims       whether a claim of a source shows in the numbers
+diagrams, traces, gradients, memory, units, forecasting, vision     the pictures, a file for each family
+claims, state_claims, forecast_claims, vision_claims       whether a claim of a source shows in the numbers
 """

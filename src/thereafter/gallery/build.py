@@ -21,13 +21,13 @@ from thereafter.gallery.models import Models
 from thereafter.gallery.picture import GalleryPicture
 from thereafter.storage import replacing, write_text
 
-FAMILIES = ("diagrams", "traces", "gradients", "memory", "units", "forecasting")
+FAMILIES = ("diagrams", "traces", "gradients", "memory", "units", "forecasting", "vision")
 """The modules of this room that have `PICTURES`, in the order they are shown."""
 TITLE = "Gallery"
 LEAD = (
     "Every picture is drawn by thereafter gallery from small models, some of which came with the package and some of "
-    "which it trains, on sentences and series it makes and on Python's own code. A caption says what was "
-    "measured, also where a book draws something else."
+    "which it trains, on sentences, series, pictures and clips it makes and on Python's own code. A caption says what "
+    "was measured, also where a book draws something else."
 )
 PNG_SCALE = 1.0
 """Small files: the page has the same plots at any size."""

@@ -1,0 +1,119 @@
+"""Pictures of pictures and clips: where a captioner looks, what is believed of a moving digit frame by frame, and the
+frames that are expected next.
+
+Shapes: N clips, T frames that are read, K frames ahead, H rows, W columns.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.data import corpora
+from thereafter.evaluation.frame_measures import (
+    CopyCounts,
+    Floats,
+    copied,
+    frame_errors,
+    frame_nats,
+    least_nats,
+    score_frames,
+)
+from thereafter.figures.captioned import attended_picture
+from thereafter.figures.clips import (
+    belief_by_frame,
+    measured_belief,
+    measured_frames,
+    measured_nats,
+    nats_by_step,
+    predicted_frames,
+)
+from thereafter.figures.figure import Figure
+from thereafter.gallery import vision_claims
+from thereafter.gallery.models import Models
+from thereafter.gallery.picture import GalleryPicture
+from thereafter.images.made_pictures import moving_rules
+from thereafter.images.moving import MovingClips
+from thereafter.images.picture import pictures_of
+from thereafter.images.sources import open_pictures
+from thereafter.tasks.caption_answers import CaptionExplained
+from thereafter.tasks.clip_answers import ClipExplained, FramesExplained, JudgedFrames, NextFrames
+
+SHAPES, GLYPH = "shapes", "moving-glyph"
+NETWORK, COPYING = "conv-lstm", "copying"
+_PICTURE, _CLIP = 13, 3  # of the test parts
+_AHEAD = 5
+_COUNTED = 300  # clips of either part
+
+
+def _attended(models: Models) -> Figure:
+    picture = pictures_of(open_pictures(corpora.locate(SHAPES).parts["test"]))[_PICTURE]
+    explained = models.ready_task("shapes-captioner").explain(picture)
+    assert isinstance(explained, CaptionExplained)
+    return attended_picture(explained, model="an LSTM of 32 units over drawn shapes")
+
+
+def _clips(part: str) -> MovingClips:
+    return MovingClips(moving_rules(GLYPH)[part])
+
+
+def _belief(models: Models) -> Figure:
+    clip = _clips("test")[_CLIP]
+    explained = models.ready_task(GLYPH).explain(clip)
+    assert isinstance(explained, ClipExplained)
+    text = f"a clip of {GLYPH} that no training has seen"
+    return belief_by_frame(measured_belief(explained, model="An LSTM of 28 units", text=text, truth=dict(clip.labels)))
+
+
+@cache
+def _smoothing() -> Floats:
+    """How sure copying the last frame is, step by step: what is best on clips of the training part."""
+    frames_NTHW = _clips("train").read_many(range(_COUNTED))
+    counts = CopyCounts(_AHEAD)
+    counts.add(frames_NTHW[:, -_AHEAD - 1], frames_NTHW[:, -_AHEAD:])
+    return counts.smoothing()
+
+
+def _frames(models: Models) -> Figure:
+    clip = _clips("test")[_CLIP]
+    explained = models.ready_task("next-glyphs").explain(clip)
+    assert isinstance(explained, FramesExplained)
+    came_KHW = explained.came_KHW
+    p_KHW = copied(explained.read_THW[-1:], _smoothing())[0]
+    nats_K, errors_K = frame_nats(came_KHW, p_KHW), frame_errors(came_KHW, p_KHW)
+    judged = JudgedFrames(tuple(nats_K.tolist()), tuple(errors_K.tolist()), explained.judged.least_K)
+    copy = FramesExplained(explained.read_THW, came_KHW, NextFrames(p_KHW.astype(np.float32)), judged)
+    text = f"a clip of {GLYPH} that no training has seen"
+    pairs = ((NETWORK, explained), (COPYING, copy))
+    return predicted_frames([measured_frames(one, model=name, text=text) for name, one in pairs])
+
+
+def _nats(models: Models) -> Figure:
+    frames_NTHW = _clips("test").read_many(range(_COUNTED))
+    came_NKHW = frames_NTHW[:, -_AHEAD:]
+    least_NK = least_nats(came_NKHW)
+    answers = models.ready_task("next-glyphs").predict(list(frames_NTHW[:, :-_AHEAD]))
+    predictions: dict[str, NDArray[np.floating]] = {
+        NETWORK: np.stack([one.frames_KHW for one in answers if isinstance(one, NextFrames)]),
+        COPYING: copied(frames_NTHW[:, -_AHEAD - 1], _smoothing()),
+    }
+    return nats_by_step(
+        [
+            measured_nats(
+                score_frames(frame_nats(came_NKHW, p_NKHW), frame_errors(came_NKHW, p_NKHW), least_NK),
+                model=name,
+                text=GLYPH,
+            )
+            for name, p_NKHW in predictions.items()
+        ]
+    )
+
+
+PICTURES = [
+    GalleryPicture("attended-picture", "Xu et al. (2015)", _attended),
+    GalleryPicture("belief-by-frame", "Yue-Hei Ng et al. (2015)", _belief, vision_claims.more_frames_are_surer),
+    GalleryPicture("predicted-frames", "Srivastava, Mansimov and Salakhutdinov (2015) and Shi et al. (2015)", _frames),
+    GalleryPicture("nats-by-step", "Shi et al. (2015)", _nats, vision_claims.beside_copying),
+]
