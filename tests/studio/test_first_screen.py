@@ -15,6 +15,8 @@ WHOLE = {
     "sentiment": ".evidence",
     "window": "#sight",
     "keyboard": "#columns .verbs",
+    "captions": "#picture",
+    "moving": ".belief .levels",
 }
 BEGUN = {"units": "#coloured span", "compare": "#distance.js-plotly-plot", "counting": ".pairs td"}
 

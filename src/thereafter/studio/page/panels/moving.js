@@ -12,7 +12,7 @@ import { markCurrent, player, wholeNumber } from "../parts/walk.js";
 export const panel = {
   id: "moving",
   title: "Moving digits",
-  see: "One frame shows the digit but not where it goes: watch the belief in a direction come with the second.",
+  see: "One frame shows the digit but not where it goes: watch the belief in a direction grow.",
   about:
     "A network reads a clip frame by frame and says after each which digit moves and where it began to go. " +
     "Press Next frame, or the right arrow key, roll the dice for another clip, or draw a digit and send it off.",

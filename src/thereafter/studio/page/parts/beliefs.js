@@ -3,10 +3,10 @@ import { chart, DASHES } from "./chart.js";
 import { el, pageColour, svg } from "./dom.js";
 import { percent } from "./numbers.js";
 
-const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7F7F7F"];
+const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"];
 const DRAWN = 0.08; // a label whose belief is never above this has no line
-const RADIUS = 62,
-  EDGE = 92; // of the compass, and of the square around it
+const RADIUS = 70,
+  EDGE = 96; // of the compass, and of the square around it
 const MOST_COLUMNS = 16;
 
 export const BELIEF_STYLE = `
@@ -27,7 +27,7 @@ export const BELIEF_STYLE = `
 .compass text.true { fill: var(--text); font-weight: 700; text-decoration: underline; }
 .compass .ring { fill: none; stroke: var(--line); }
 .compass path { fill: var(--neutral); } .compass path.best { fill: var(--bar-strong); }
-.belief .lines { min-height: 11rem; }`;
+.belief .by-frame { min-height: 11rem; }`;
 
 /** { node, draw(belief, frame), lines(belief, frame) }: a card for one column of labels; frames are counted from 1. */
 export function beliefCard() {
@@ -35,7 +35,7 @@ export function beliefCard() {
   const best = el("strong");
   const truth = el("span", { class: "note" });
   const now = el("div");
-  const lines = el("div", { class: "lines" });
+  const lines = el("div", { class: "by-frame" });
   const node = el("section", { class: "card belief" }, el("div", { class: "head" }, title, best, truth), now, lines);
 
   /** What is believed after a frame. */
