@@ -32,6 +32,7 @@ ASKED: dict[str, tuple[str, list[str], str]] = {
     "translate": ("pairs.tsv", ["a b", "d c b"], "words"),
     "forecast": ("load.csv", ["1 4 2 5 1 4 2 5 1 4 2 5", "5 1 4 2 5 1 4 2"], "mse"),
     "classify-pictures": ("lit.npz", [str(TEXTS / f"lit-{half}.npy") for half in ("top", "bottom")], "accuracy"),
+    "glimpse": ("lit.npz", [str(TEXTS / f"lit-{half}.npy") for half in ("top", "bottom")], "accuracy"),
     "caption": ("captioned", [str(TEXTS / f"picture-{name}.npy") for name in ("one", "other")], "bleu_1"),
     "video": ("squares.npz", [str(TEXTS / f"square-{size}.npy") for size in ("small", "large")], "size"),
     "next-frames": ("going.npz", [str(TEXTS / f"square-{size}.npy") for size in ("small", "large")], "nats"),
@@ -80,7 +81,7 @@ def figures(model: Any, task: str | None) -> dict[str, float]:
 
 def probabilities(explained: Any, task: str) -> Iterable[float]:
     """The numbers of an explanation: of the labels, of the tag of each word, of where each word of an answer looked."""
-    if task in ("classify", "classify-series", "classify-pictures"):
+    if task in ("classify", "classify-series", "classify-pictures", "glimpse"):
         return explained.probabilities.values()
     if task == "video":
         return [p for known in explained.answer.probabilities.values() for p in known.values()]

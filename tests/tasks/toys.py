@@ -181,6 +181,14 @@ TOYS: dict[str, Toy] = {
         b"image\tlabel\n1.png\n",
         r"accuracy [\d.]+ % \(\d+ of \d+\)",
     ),
+    "glimpse": Toy(
+        toy_pictures.labelled_pictures,
+        {"glimpses": 3, "patch": 2, "scales": 2, "read": 8, "samples": 2, "size": 6},
+        tuple(str(toy_pictures.SAVED / f"{name}.png") for name in toy_pictures.QUESTIONS[:3]),
+        str(toy_pictures.SAVED / f"{toy_pictures.QUESTIONS[3]}.png"),
+        b"image\tlabel\n1.png\n",
+        r"accuracy [\d.]+ % \(\d+ of \d+\)",
+    ),
     "fill": Toy(
         sentences,
         {"embed": 8},

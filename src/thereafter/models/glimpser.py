@@ -18,11 +18,14 @@ pixels of a patch, U units, L labels.
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
+from thereafter.layers.counting import count_parameters
 from thereafter.layers.frame_encoder import as_floats
 from thereafter.layers.glimpse import GlimpseSensor
 from thereafter.layers.numbered_noise import content_keys, uniform_by_key
@@ -34,7 +37,7 @@ from thereafter.models.glimpse_settings import WHOLE, GlimpserSettings, Looked, 
 from thereafter.models.task_net import TaskNet
 
 _SEED = 20_261_117  # of places that are drawn once for each picture
-_STAGES = 3
+_STAGES = 3  # of the convolutions, at most
 
 
 class PictureReader(TaskNet[PixelBatch]):
@@ -150,11 +153,16 @@ class WholePicture(PictureReader):
     Its width is that which gives it as many parameters as the glimpser of the same settings has, or the next fewer.
     """
 
-    def __init__(self, settings: GlimpserSettings, *, channels: int, labels: int) -> None:
+    def __init__(self, settings: GlimpserSettings, *, channels: int, height: int, width: int, labels: int) -> None:
         super().__init__()
+        if min(height, width) < 3:
+            raise OptionError(
+                f"the pictures have {height} x {width} pixels; expected at least 3 x 3, to halve the sides"
+            )
         self.settings = settings
-        width = equal_width(settings, channels=channels, labels=labels)
-        self.encoder = PictureEncoder(channels, width=width, stages=_STAGES, norm="group")
+        stages = min(_STAGES, (min(height, width) - 1).bit_length() - 1)  # at least two places are left on a side
+        channels_out = equal_width(settings, channels=channels, labels=labels, stages=stages)
+        self.encoder = PictureEncoder(channels, width=channels_out, stages=stages, norm="group")
         self.head = nn.Linear(self.encoder.size, labels)
 
     def nats(self, batch: PixelBatch) -> Tensor:
@@ -175,23 +183,24 @@ class WholePicture(PictureReader):
             return Looked(nothing, seen, beliefs_B1L, nothing)
 
 
-def build_reader(settings: GlimpserSettings, *, channels: int, labels: int) -> PictureReader:
+def build_reader(settings: GlimpserSettings, *, channels: int, height: int, width: int, labels: int) -> PictureReader:
     """The network of these settings."""
-    kind = WholePicture if settings.places == WHOLE else Glimpser
-    return kind(settings, channels=channels, labels=labels)
+    if settings.places == WHOLE:
+        return WholePicture(settings, channels=channels, height=height, width=width, labels=labels)
+    return Glimpser(settings, channels=channels, labels=labels)
 
 
-def equal_width(settings: GlimpserSettings, *, channels: int, labels: int) -> int:
-    """The channels of the first convolutions that have no more parameters than the glimpser; 1 at least."""
-    with torch.device("meta"):
-        most = sum(one.numel() for one in Glimpser(settings, channels=channels, labels=labels).parameters())
-        low, high = 1, 1024
-        while low < high:
-            width = (low + high + 1) // 2
-            encoder = PictureEncoder(channels, width=width, stages=_STAGES, norm="group")
-            count = sum(one.numel() for one in encoder.parameters()) + (encoder.size + 1) * labels
-            low, high = (width, high) if count <= most else (low, width - 1)
-    return low
+def equal_width(settings: GlimpserSettings, *, channels: int, labels: int, stages: int = _STAGES) -> int:
+    """The channels of the first convolutions that have no more parameters than the glimpser; 1 at least.
+
+    With w channels the convolutions have a w^2 + b w parameters, and the head adds its own.
+    """
+    most = count_parameters(Glimpser(settings, channels=channels, labels=labels))
+    one, two = (
+        count_parameters(PictureEncoder(channels, width=width, stages=stages, norm="group")) for width in (1, 2)
+    )
+    square, linear = (two - 2 * one) / 2, (4 * one - two) / 2 + labels * 2 ** (stages - 1)
+    return max(1, int((math.sqrt(linear**2 + 4 * square * (most - labels)) - linear) / (2 * square)))
 
 
 def _to_come(right_RT: Tensor, every: bool) -> Tensor:

@@ -18,6 +18,7 @@ bodies, reading      the layers of a language model under a task, and words as t
 series_answers       answers of a classifier of series, with the evidence of each step; caption_answers: of a captioner
 picture_classifying  the task of pictures read step by step; picture_examples and picture_answers: its files and answers
 caption_examples     files, words and random draws of a captioner's examples; caption_rows: what it has to beat
+glimpsing            the task of pictures seen in glimpses; glimpse_answers: a label with the path that led to it
 video, next_frames   labels of clips, and the frames that come next; clip_examples: clips as examples, clip_answers:
                      what is said of them, column_lexicons: several columns of labels
 baselines     simple models to compare with
@@ -37,6 +38,7 @@ TASKS = Registry(
         "translate": "thereafter.tasks.translating:TRANSLATING",
         "caption": "thereafter.tasks.captioning:CAPTIONING",
         "forecast": "thereafter.tasks.forecasting:FORECASTING",
+        "glimpse": "thereafter.tasks.glimpsing:GLIMPSING",
         "video": "thereafter.tasks.video:VIDEO",
         "next-frames": "thereafter.tasks.next_frames:NEXT_FRAMES",
     },

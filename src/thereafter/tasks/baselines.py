@@ -6,6 +6,7 @@
 | classify | Naive Bayes, a word counted once a text (`evaluation/classes.py`); convolutions and maximum (Kim 2014) |
 | classify-series | one nearest neighbour (`evaluation/nearest.py`); the most frequent label |
 | classify-pictures | the label of the nearest training picture; the most frequent label (`tasks/picture_rows.py`) |
+| glimpse | as for classify-pictures; glimpses at random places, at the centre; convolutions of as many parameters |
 | forecast | the last value; least squares on the window |
 | caption | one sentence; the nearest picture's caption; the network on other pictures; one blind (`caption_rows.py`) |
 | video | the same network that sees the last frame alone; the most frequent labels |
@@ -162,6 +163,7 @@ _COUNTED: Mapping[str, Mapping[str, Guesses]] = {
 _CHOSEN: Mapping[str, Callable[[Part, Part], Mapping[str, Guesses]]] = {
     "classify-series": _series_rows,
     "classify-pictures": picture_rows,
+    "glimpse": picture_rows,
     "caption": caption_rows,
 }
 """Rows that depend on the examples."""
@@ -174,6 +176,11 @@ _TRAINED: Mapping[str, Mapping[str, Mapping[str, object]]] = {
     "caption": {"blind network": {"see": "nothing"}},
     "fill": {"left side alone": {"sides": "left"}},
     "forecast": {"last value": {"model": "naive"}, "least squares": {"model": "linear"}},
+    "glimpse": {
+        "glimpses at random": {"places": "random"},
+        "glimpses at the centre": {"places": "centre"},
+        "convolutions, all pixels": {"places": "all"},
+    },
     "video": {"last frame alone": {"sees": "last"}},
     "next-frames": {"last frame again": {"model": "copy"}, "dense LSTM of that size": {"model": "lstm", "units": 0}},
 }

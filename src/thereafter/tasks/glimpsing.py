@@ -91,7 +91,14 @@ class Glimpsing(Task[GlimpserSettings, LabelledPicture, PixelBatch, PictureReade
         codecs["pictures"].keep([one for one in pictures if not isinstance(one.source, ClutteredPictures)])
 
     def build(self, settings: GlimpserSettings, codecs: GlimpseCodecs) -> PictureReader:
-        return build_reader(settings, channels=codecs["pictures"].channels, labels=len(codecs["labels"]))
+        pictures = codecs["pictures"]
+        return build_reader(
+            settings,
+            channels=pictures.channels,
+            height=pictures.height,
+            width=pictures.width,
+            labels=len(codecs["labels"]),
+        )
 
     def lengths(self, examples: Sequence[LabelledPicture], codecs: GlimpseCodecs) -> NDArray[np.int64]:
         return np.ones(len(examples), np.int64)

@@ -115,6 +115,7 @@ _RESAMPLED: Mapping[str, Callable[[Sequence[object], Answers, Codecs], Resampled
     "classify": _classes,
     "classify-series": _classes,
     "classify-pictures": _classes,
+    "glimpse": _classes,
     "tag": _tags,
     "translate": _translations,
     "forecast": _forecasts,

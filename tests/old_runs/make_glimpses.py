@@ -1,0 +1,45 @@
+"""Writes the run folder of a network that glimpses at pictures, beside those of `make.py`; not to be run again either.
+
+    cd tests && python -m old_runs.make_glimpses
+
+Trained to its end and stopped on its way, by the code of the day on which this task came; on the pictures of
+`make_pictures.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from old_runs.make import HERE, STEPS, Made, make, shortened
+
+OPTIONS: dict[str, Any] = {**STEPS, "batch": 8, "rate": 0.03, "hidden": 4, "epochs": 16}
+RUNS = {
+    "glimpse": Made(
+        "lit.npz",
+        {**OPTIONS, "glimpses": 2, "patch": 2, "scales": 2, "read": 3, "cell": "gru", "samples": 2},
+        40,
+        task="glimpse",
+    )
+}
+
+
+def main() -> None:
+    import tempfile
+
+    import torch
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as work:
+        os.environ["THEREAFTER_CACHE"] = f"{work}/cache"
+        os.chdir(HERE / "texts")
+        made = {name: make(name, one, Path(work)) for name, one in RUNS.items()}
+    path = HERE / "expected.json"
+    expected = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(expected | shortened(made), indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
