@@ -235,6 +235,7 @@ def test_settings_of_captions_that_cannot_be_are_refused() -> None:
         ({"norm": "layer"}, "norm is 'layer'; expected 'batch' or 'group'"),
         ({"erase": 1.0}, "erase is 1.0; expected a share"),
         ({"width": 0}, "width is 0; expected at least 1"),
+        ({"stages": 20}, "stages is 20; expected 1 to 8"),
         ({"bag": -1.0}, "bag is -1.0; expected 0 or more"),
     ):
         with pytest.raises(OptionError, match=message):

@@ -35,6 +35,7 @@ from thereafter.models.task_net import TaskNet
 from thereafter.models.word_decoder import DecoderSettings, WordDecoder, check_count
 
 SEES = ("attention", "every", "first", "nothing")
+MOST_STAGES = 8
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ class CaptionerSettings(DecoderSettings):
         for name in ("drop_picture", "shift", "zoom", "colour", "erase"):
             check_share(name, values[name])
         check_positive("bag", self.bag)
+        if self.stages > MOST_STAGES:
+            raise OptionError(f"stages is {self.stages}; expected 1 to {MOST_STAGES}: each has twice the channels")
         if self.see == "attention" and self.attention == "none":
             raise OptionError(
                 "see is 'attention' and attention is 'none'; expected a kind of attention; try see='every', or "
