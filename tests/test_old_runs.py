@@ -36,6 +36,7 @@ ASKED: dict[str, tuple[str, list[str], str]] = {
     "caption": ("captioned", [str(TEXTS / f"picture-{name}.npy") for name in ("one", "other")], "bleu_1"),
     "video": ("squares.npz", [str(TEXTS / f"square-{size}.npy") for size in ("small", "large")], "size"),
     "next-frames": ("going.npz", [str(TEXTS / f"square-{size}.npy") for size in ("small", "large")], "nats"),
+    "draw": ("lit.npz", [str(TEXTS / f"lit-{half}.npy") for half in ("top", "bottom")], "nats"),
     "classify-series": ("shapes.csv", ["0 1 2 3 4", "4 3 2 1 0"], "accuracy"),
 }
 """By task: what it is scored on, what it is asked, and the figure of its score that is recorded."""
@@ -72,6 +73,9 @@ def figures(model: Any, task: str | None) -> dict[str, float]:
     if task == "next-frames":
         lit = [float(value) for one in model.predict(asked) for value in one.frames_KHW.sum((1, 2))]
         return numbers | {f"lit {number}": value for number, value in enumerate(lit)}
+    if task == "draw":
+        parts = [(one.nats, float(one.chances_CHW.sum())) for one in model.predict(asked)]
+        return numbers | {f"part {number}": value for number, value in enumerate(sum(parts, ()))}
     if task == "fill":
         chances = [p for words in model.predict(asked) for _, p in words]
     else:
@@ -99,6 +103,8 @@ def answers(model: Any, task: str | None) -> list[str]:
         return [" ".join(one.labels.values()) for one in said]
     if task == "next-frames":
         return [f"{len(one)} frames" for one in said]
+    if task == "draw":
+        return [f"{len(one.latent_T)} strokes" for one in said]
     if task == "forecast":
         return [f"{len(one)} steps of {', '.join(one.targets)}" for one in said]
     return [str(one[0][0]) if task == "fill" else one if isinstance(one, str) else " ".join(one) for one in said]

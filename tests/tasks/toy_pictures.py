@@ -45,6 +45,14 @@ def stacked_pictures(path: Path, count: int = 60, seed: int = 1) -> Path:
     return path
 
 
+def bare_pictures(path: Path, count: int = 60, seed: int = 1) -> Path:
+    """The same as arrays without labels."""
+    with np.load(stacked_pictures(path.with_suffix(".npz"), count, seed)) as arrays:
+        pixels = arrays["pixels"]
+    np.savez_compressed(path.with_suffix(".npz"), pixels=pixels)
+    return path.with_suffix(".npz")
+
+
 def main() -> None:
     """Write the questions."""
     draw = random.Random(5)

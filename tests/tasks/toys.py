@@ -229,6 +229,14 @@ TOYS: dict[str, Toy] = {
         b"PK\x03\x04 no archive",
         r"[\d.]+ nats a frame \([\d.]+ to [\d.]+\), squared error [\d.]+; \d+ clips, 2 frames ahead",
     ),
+    "draw": Toy(
+        toy_pictures.bare_pictures,
+        {"latent": 4, "strokes": 3, "write": 3},
+        tuple(str(toy_pictures.SAVED / f"{name}.png") for name in toy_pictures.QUESTIONS[:3]),
+        str(toy_pictures.SAVED / f"{toy_pictures.QUESTIONS[3]}.png"),
+        b"image\tlabel\n1.png\n",
+        r"[\d.]+ nats a picture \([\d.]+ to [\d.]+\), a bound: pixels [\d.]+, 3 strokes [\d.]+; \d+ pictures",
+    ),
     "translate": Toy(
         reversed_pairs,
         {"embed": 8, "tokens": "word", "min_count": 1},

@@ -26,9 +26,11 @@ EXAMPLES = 40
 HEAVY: dict[str | None, dict[str, Any]] = {
     "video": {"video.width": 8, "video.hidden": 32},
     "next-frames": {"next-frames.hidden": 8, "next-frames.layers": 1},
+    "glimpse": {"glimpse.hidden": 32, "glimpse.read": 16, "training.rate": 0.01, "training.epochs": 8},
+    "draw": {"draw.hidden": 16, "draw.latent": 4, "draw.strokes": 4, "training.rate": 0.02, "training.epochs": 8},
 }
 """Sizes of networks that would take minutes for these few steps."""
-TWINS = {"moving-digit": "moving-glyph", "moving-digits": "moving-glyphs"}
+TWINS = {"moving-digit": "moving-glyph", "moving-digits": "moving-glyphs", "cluttered-digits": "cluttered-glyphs"}
 """Corpora that need all of MNIST, and what is drawn in their place."""
 
 

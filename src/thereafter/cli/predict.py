@@ -11,6 +11,7 @@ from typer.models import OptionInfo
 
 from thereafter.cli.app import AsWritten, Encoding, app, writable
 from thereafter.cli.captions import check_figure, draw_captions
+from thereafter.cli.drawings import draws, save_samples
 from thereafter.cli.forecasts import figure_file, print_forecast
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.cli.train_options import KeepLicence, KeepMarkup, Wrapped
@@ -88,7 +89,9 @@ def predict(
         _of_series("Forecast what comes after the last row of each series of this table.", "--last", metavar="TABLE"),
     ] = None,
     horizon: Annotated[int | None, _of_series("Steps to forecast. Default: those of the run.")] = None,
-    samples: Annotated[int | None, _of_series("Futures to draw: columns sample_1, sample_2 ...")] = None,
+    samples: Annotated[
+        int | None, _of_series("Futures to draw: columns sample_1, sample_2 ...; pictures to draw, to --figure.")
+    ] = None,
     seed: Annotated[int | None, _of_series("Random seed of the samples (default 0).")] = None,
     figure: Annotated[
         Path | None,
@@ -123,6 +126,11 @@ def predict(
             check_ending(out)
         table = load_task(run).forecast(last, horizon=horizon, samples=samples or 0, seed=seed or 0)
         print_forecast(table, out, figure, as_csv=as_csv, as_json=as_json)
+        return
+    if samples is not None and draws(run):
+        unfit = {_count(texts or []): texts, "--explain": explain, "--trace": trace, "--score": score, **tables}
+        _refuse(unfit, f"--samples draws new pictures; try: thereafter predict {run} --samples {samples}")
+        save_samples(run, samples, seed or 0, figure)
         return
     _refuse(of_series, f"these are options of --last; try: thereafter predict {run} --last TABLE")
     if score is not None:

@@ -42,6 +42,7 @@ def print_task(trained: TaskModel, source: AnySource, baselines: bool) -> None:
 def _print_test(trained: TaskModel, source: AnySource, baselines: bool) -> None:
     """The score on the test part, with simple baselines below it; then the most frequent mistakes."""
     from thereafter.evaluation.caption_score import CaptionScore
+    from thereafter.evaluation.drawing_measures import DrawingScore
     from thereafter.evaluation.forecast_score import ForecastScore
     from thereafter.evaluation.frame_measures import FrameScore
     from thereafter.tasks.task import MeasuredByClass
@@ -57,6 +58,8 @@ def _print_test(trained: TaskModel, source: AnySource, baselines: bool) -> None:
             _print_loss(name, "MSE", score.mse_standardised, measured.mse_standardised)
         if isinstance(score, FrameScore) and isinstance(measured, FrameScore):
             _print_loss(name, "nats a frame", score.nats, measured.nats)
+        if isinstance(score, DrawingScore) and isinstance(measured, DrawingScore):
+            _print_loss(name, "nats a picture", score.nats, measured.nats)
         if isinstance(score, CaptionScore) and isinstance(measured, CaptionScore):
             _print_loss(name, "CIDEr-D", score.cider_d, measured.cider_d, more=True)
     if isinstance(score, MeasuredByClass) and (mistakes := score.confusions(_MISTAKES)):

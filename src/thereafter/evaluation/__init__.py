@@ -19,6 +19,7 @@ tagging, classes, pairs, translation    the scores of tasks
 forecast_measures   MAE, MASE, CRPS, coverage and the like of forecasts; forecast_score has all of them, by step too
 several_labels      several labels of one example: each, and all together
 frame_measures      nats and squared error of predicted frames, and copying the last one to compare with
+drawing_measures    nats a picture of networks that draw
 caption_measures    BLEU and CIDEr-D of captions; caption_score has all figures, and two captioners to compare with
 hmm, nearest        a tagger, and a classifier of series, to compare with
 """

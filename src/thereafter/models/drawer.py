@@ -40,6 +40,8 @@ from thereafter.models.forecasting.settings import cells
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
 
+DRAW, PIXELS = "draw", "pixels"
+DRAW_MODELS = (DRAW, PIXELS)
 SEED = 20_261_117
 """Of the pixels and the z that belong to a picture."""
 _LEAST, _MOST = 0.01, 0.99  # of the mean intensity that a fresh canvas begins with
@@ -50,11 +52,12 @@ _READ, _WRITE = 0, 1  # the windows of a stroke
 
 @dataclass(frozen=True)
 class DrawerSettings:
-    """`strokes`: how often the canvas is written on; `latent`: numbers z of a stroke; `hidden` units of encoder and
-    decoder, each one layer of `cell`. `attend`: read and write through windows, of `read` x `read` and `write` x
-    `write` places; else whole pictures. `dropout`: on what both layers read. `size`: pixels on the side of a picture
-    (0: as they are)."""
+    """`model`: "draw", or "pixels": every pixel by itself (`models/lone_pixels.py`). `strokes`: how often the canvas is
+    written on; `latent`: numbers z of a stroke; `hidden` units of encoder and decoder, each one layer of `cell`.
+    `attend`: read and write through windows, of `read` x `read` and `write` x `write` places; else whole pictures.
+    `dropout`: on what both layers read. `size`: pixels on the side of a picture (0: as they are)."""
 
+    model: str = DRAW
     cell: str = "lstm"
     hidden: int = 256
     latent: int = 100
@@ -66,6 +69,7 @@ class DrawerSettings:
     size: int = 0
 
     def __post_init__(self) -> None:
+        check_choice("model", self.model, DRAW_MODELS)
         check_choice("cell", self.cell, tuple(cells()))
         for name in ("hidden", "latent", "strokes", "read", "write"):
             check_size(name, vars(self)[name])
@@ -150,19 +154,14 @@ class Drawer(TaskNet[DrawingBatch]):
 
     def _drawn(self, batch: DrawingBatch) -> tuple[Tensor, Tensor]:
         """The pixels of pictures, 0 or 1, and the noise of z: new while training, else their own."""
-        height, channels, width = self.shape
-        flat_BP = batch.pixels_BCHW.flatten(1)
-        count, numbers = flat_BP.shape[1], self.settings.strokes * self.settings.latent
-        v_BP = flat_BP.to(self.canvas.dtype) / 255
+        x_BCHW, settings = drawn_pixels(batch, self.canvas, anew=self.training), self.settings
+        rows, numbers = len(x_BCHW), settings.strokes * settings.latent
         if self.training:
-            lit_BP = torch.rand_like(v_BP) < v_BP
-            noise_BN = torch.randn(len(v_BP), numbers, device=v_BP.device, dtype=v_BP.dtype)
+            noise_BN = torch.randn(rows, numbers, device=x_BCHW.device, dtype=x_BCHW.dtype)
         else:
-            keys_B = content_keys(flat_BP, SEED)
-            lit_BP = uniform_by_key(keys_B, count) < flat_BP.double() / 255
-            noise_BN = normal_by_key(keys_B, numbers, skip=count).to(v_BP.dtype)
-        x_BHCW = lit_BP.to(v_BP.dtype).view(-1, channels, height, width).transpose(1, 2).contiguous()
-        return x_BHCW, noise_BN.view(len(v_BP), self.settings.strokes, self.settings.latent)
+            keys_B = content_keys(batch.pixels_BCHW.flatten(1), SEED)
+            noise_BN = normal_by_key(keys_B, numbers, skip=x_BCHW[0].numel()).to(x_BCHW.dtype)
+        return x_BCHW.transpose(1, 2).contiguous(), noise_BN.view(rows, settings.strokes, settings.latent)
 
     def _strokes(self, x_BHCW: Tensor | None, noise_BTZ: Tensor, seen: Strokes | None) -> tuple[Tensor, Tensor, Tensor]:
         """The last canvas, mu and log sigma of every stroke; without a picture z is the noise itself."""
@@ -214,6 +213,17 @@ class Drawer(TaskNet[DrawingBatch]):
         patch_BM = made_BM[:, 2 * NUMBERS :] / windows.intensity_BV[:, _WRITE, None]
         rows, columns = self.grid.of_rows(filters, _WRITE), self.grid.of_columns(filters, _WRITE)
         return write_window(canvas_BHCW, patch_BM.view(-1, side, channels, side), rows, columns)
+
+
+def drawn_pixels(batch: DrawingBatch, like: Tensor, *, anew: bool) -> Tensor:
+    """Pixels 0 or 1, [B, C, H, W]: 1 with the intensity as its chance, anew or as belongs to the picture."""
+    pixels_BCHW = batch.pixels_BCHW
+    if anew:
+        v_BCHW = pixels_BCHW.to(like.dtype) / 255
+        return (torch.rand_like(v_BCHW) < v_BCHW).to(like.dtype)
+    flat_BP = pixels_BCHW.flatten(1)
+    lit_BP = uniform_by_key(content_keys(flat_BP, SEED), flat_BP.shape[1]) < flat_BP.double() / 255
+    return lit_BP.to(like.dtype).view(pixels_BCHW.shape)
 
 
 def gaussian_kl(mean_BTZ: Tensor, log_BTZ: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ caption_examples     files, words and random draws of a captioner's examples; ca
 glimpsing            the task of pictures seen in glimpses; glimpse_answers: a label with the path that led to it
 video, next_frames   labels of clips, and the frames that come next; clip_examples: clips as examples, clip_answers:
                      what is said of them, column_lexicons: several columns of labels
+drawing       pictures drawn stroke by stroke; drawing_answers: a picture drawn again, and what it costs
 baselines     simple models to compare with
 resampling    answers ready to be resampled, for the intervals of comparisons
 """
@@ -41,6 +42,7 @@ TASKS = Registry(
         "glimpse": "thereafter.tasks.glimpsing:GLIMPSING",
         "video": "thereafter.tasks.video:VIDEO",
         "next-frames": "thereafter.tasks.next_frames:NEXT_FRAMES",
+        "draw": "thereafter.tasks.drawing:DRAWING",
     },
 )
 

@@ -11,6 +11,7 @@
 | caption | one sentence; the nearest picture's caption; the network on other pictures; one blind (`caption_rows.py`) |
 | video | the same network that sees the last frame alone; the most frequent labels |
 | next-frames | the last frame again, smoothed; a dense LSTM with as many parameters |
+| draw | every pixel by itself; the same network without attention |
 | fill | the most frequent words, whatever stands around the blank; the same network from the left side alone |
 
 They learn from the examples that the network learned from. Those that are trained have its sizes, its seed and its
@@ -182,5 +183,6 @@ _TRAINED: Mapping[str, Mapping[str, Mapping[str, object]]] = {
         "convolutions, all pixels": {"places": "all"},
     },
     "video": {"last frame alone": {"sees": "last"}},
+    "draw": {"pixels alone": {"model": "pixels"}, "without attention": {"model": "draw", "attend": False}},
     "next-frames": {"last frame again": {"model": "copy"}, "dense LSTM of that size": {"model": "lstm", "units": 0}},
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thereafter.evaluation.drawing_measures import ResampledDrawings
 from thereafter.evaluation.frame_measures import ResampledFrames
 from thereafter.evaluation.resampled import (
     Floats,
@@ -30,6 +31,7 @@ from thereafter.series.windows import Window
 from thereafter.tasks.clip_answers import ClipLabels, figures_of
 from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.column_lexicons import ColumnLexicons
+from thereafter.tasks.drawing_answers import drawing_figures
 from thereafter.tasks.forecast_answers import Forecast
 from thereafter.tasks.forecast_scoring import actual_values, deviations_of
 from thereafter.tasks.lexicon import Lexicon
@@ -111,6 +113,10 @@ def _frames(examples: Sequence[object], answers: Answers, codecs: Codecs) -> Res
     return ResampledFrames.of(nats_NK, errors_NK)
 
 
+def _drawings(examples: Sequence[object], answers: Answers, codecs: Codecs) -> Resampled:
+    return ResampledDrawings.of(*drawing_figures(answers))
+
+
 _RESAMPLED: Mapping[str, Callable[[Sequence[object], Answers, Codecs], Resampled | None]] = {
     "classify": _classes,
     "classify-series": _classes,
@@ -122,4 +128,5 @@ _RESAMPLED: Mapping[str, Callable[[Sequence[object], Answers, Codecs], Resampled
     "caption": _captions,
     "video": _several_labels,
     "next-frames": _frames,
+    "draw": _drawings,
 }

@@ -1,0 +1,221 @@
+"""The task `draw`: pictures drawn stroke by stroke, learned from pictures alone; labels are passed over.
+
+Its measure is nats a picture, a bound on -log p (`evaluation/drawing_measures.py`). A trained network scores pictures,
+draws them again, and draws new ones: `model.net.sample(16, seed=1)`. Shapes: B pictures, T strokes, C channels, H
+rows, W columns, V = 2 windows, P pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar, Self, TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from thereafter import progress
+from thereafter.data.finding import FileKind
+from thereafter.errors import EmptyCorpusError, FormatError, OptionError
+from thereafter.evaluation.drawing_measures import DrawingScore, score_drawings
+from thereafter.images.codec import PictureCodec
+from thereafter.images.labelled_pictures import LABELLED_FILES, LabelledPicture
+from thereafter.images.picture import Picture
+from thereafter.images.sources import picture_of
+from thereafter.models.drawer import DRAW_MODELS, PIXELS, Drawer, DrawerSettings, DrawingBatch, Strokes
+from thereafter.models.lone_pixels import LonePixels
+from thereafter.tasks.drawing_answers import Redrawn, RedrawnExplained, RedrawnPrediction, drawing_figures
+from thereafter.tasks.picture_examples import MOST_HELD_OUT, asked_pictures_of
+from thereafter.tasks.shown import Fields, Shown
+from thereafter.tasks.task import Task
+
+DrawingNet = Drawer | LonePixels
+_AT_ONCE = 512  # pictures that are summed at once
+
+
+class DrawingCodecs(TypedDict):
+    """What a run keeps of its pictures."""
+
+    pictures: PictureCodec
+
+
+@dataclass(frozen=True)
+class Drawing(Task[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redrawn, DrawingCodecs]):
+    """See `Task`. `chosen` are the settings it is configured with."""
+
+    name: ClassVar[str] = "draw"
+    kind: ClassVar[str] = "pictures"
+    defaults: ClassVar[Mapping[str, object]] = {
+        "epochs": 20.0,
+        "batch": 128,
+        "rate": 1e-3,
+        "steps": 1 << 16,
+        "weight_decay": 0.0,
+        "clip": 5.0,
+        "precision": "float32",
+    }
+    file_kind: ClassVar[FileKind] = LABELLED_FILES
+    asks_files: ClassVar[bool] = True
+    reported: ClassVar[tuple[str, ...]] = ("nats", "pixels", "latent")
+    judged: ClassVar[str] = "nats"
+
+    chosen: DrawerSettings = field(default_factory=DrawerSettings)
+    settings: type[DrawerSettings] = DrawerSettings
+
+    def configured(self, settings: DrawerSettings) -> Self:
+        return replace(self, chosen=settings)
+
+    def kinds(self) -> Sequence[str]:
+        return DRAW_MODELS
+
+    def peers(self) -> Sequence[str]:
+        return DRAW_MODELS
+
+    def read(self, files: Sequence[Path]) -> list[Picture]:
+        pictures = asked_pictures_of(files)
+        if not pictures:
+            raise EmptyCorpusError(
+                f"{', '.join(map(str, files))}: no pictures there; expected PNG or JPEG files, a .zip of them, an idx "
+                "file, .npy or .npz"
+            )
+        return pictures
+
+    def hold_out(self, examples: Sequence[Picture], share: float) -> tuple[list[Picture], list[Picture], str]:
+        """The last pictures, at most 5,000."""
+        cut = len(examples) - min(MOST_HELD_OUT, max(1, round(share * len(examples))))
+        return list(examples[:cut]), list(examples[cut:]), ""
+
+    def codecs(self, examples: Sequence[Picture]) -> DrawingCodecs:
+        codec = PictureCodec.fit(examples, self.chosen.size)
+        if codec.kind != "pixels":
+            raise FormatError("the pictures are features that another program made; expected pixels, which are drawn")
+        return {"pictures": codec}
+
+    def check(self, examples: Sequence[Picture], codecs: DrawingCodecs, name: str) -> None:
+        """Decode all pictures, so that a damaged one is an error now."""
+        codecs["pictures"].keep(examples)
+
+    def build(self, settings: DrawerSettings, codecs: DrawingCodecs) -> DrawingNet:
+        codec = codecs["pictures"]
+        if settings.model == PIXELS:
+            return LonePixels(height=codec.height, width=codec.width, channels=codec.channels)
+        sizes = {"height": codec.height, "width": codec.width, "channels": codec.channels}
+        return Drawer(settings, **sizes, mean=codec.mean)
+
+    def solves(self, settings: DrawerSettings) -> bool:
+        return settings.model == PIXELS
+
+    def solve(self, net: DrawingNet, examples: Sequence[Picture], codecs: DrawingCodecs) -> None:
+        """The chance of every pixel, over all training pictures."""
+        codec = codecs["pictures"]
+        sums_CHW = np.zeros(codec.shape)
+        with progress.task("counting pixels", total=len(examples), unit="pictures") as advance:
+            for begin in range(0, len(examples), _AT_ONCE):
+                block = examples[begin : begin + _AT_ONCE]
+                sums_CHW += codec.batch(block).astype(np.float64).sum(0) / 255
+                advance(len(block))
+        if isinstance(net, LonePixels):
+            net.solve(torch.from_numpy(sums_CHW), len(examples))
+
+    def lengths(self, examples: Sequence[Picture], codecs: DrawingCodecs) -> NDArray[np.int64]:
+        return np.ones(len(examples), np.int64)
+
+    def targets(self, examples: Sequence[Picture], codecs: DrawingCodecs) -> int:
+        return len(examples)
+
+    def batch(self, examples: Sequence[Picture], codecs: DrawingCodecs) -> DrawingBatch:
+        return DrawingBatch(torch.from_numpy(codecs["pictures"].batch(examples)))
+
+    def answers(self, net: DrawingNet, batch: DrawingBatch, codecs: DrawingCodecs) -> list[Redrawn]:
+        return _redrawn(net, batch)
+
+    def tabulate(
+        self,
+        net: DrawingNet,
+        batch: DrawingBatch,
+        texts: Sequence[str],
+        examples: Sequence[Picture],
+        codecs: DrawingCodecs,
+        options: Mapping[str, object],
+    ) -> list[RedrawnPrediction]:
+        """What every picture costs."""
+        return [RedrawnPrediction(*pair) for pair in zip(texts, self.answers(net, batch, codecs), strict=True)]
+
+    def explain(
+        self, net: DrawingNet, batch: DrawingBatch, examples: Sequence[Picture], codecs: DrawingCodecs
+    ) -> list[RedrawnExplained]:
+        """How every picture is drawn again, stroke by stroke."""
+        strokes = Strokes()
+        drawn = _redrawn(net, batch, strokes)
+        canvases_BTCHW, places_BTV3 = _canvases(strokes, len(drawn)), _places(strokes, len(drawn))
+        return [RedrawnExplained(*row) for row in zip(drawn, canvases_BTCHW, places_BTV3, strict=True)]
+
+    def shown(self, net: DrawingNet, batch: DrawingBatch, example: Picture, codecs: DrawingCodecs) -> Shown:
+        strokes = Strokes()
+        (drawn,) = _redrawn(net, batch, strokes)
+        fields: Fields = {
+            "pixels": (("channel", "row", "column"), batch.pixels_BCHW[0].cpu().numpy()),
+            "canvas": (("stroke", "channel", "row", "column"), _canvases(strokes, 1)[0]),
+            "latent": (("stroke",), np.array(drawn.latent_T, np.float32)),
+        }
+        for window, name in enumerate(("read", "write") if strokes.windows else ()):
+            parts = {"centre": "centre_BV2", "stride": "stride_BV", "deviation": "deviation_BV"}
+            for part, array in (parts | {"intensity": "intensity_BV"}).items():
+                values = _stacked([vars(one)[array][:, window] for one in strokes.windows])[0]
+                fields[f"{name}.{part}"] = (("stroke", "place")[: values.ndim], values)
+        for layer, records in strokes.layers.items():
+            fields |= {f"{layer}.{name}": (("stroke", "unit"), _stacked(rows)[0]) for name, rows in records.items()}
+        numbers = [str(stroke + 1) for stroke in range(len(drawn.latent_T))]
+        return Shown(numbers, [], fields, {"answer": str(drawn)})
+
+    def example(self, given: object) -> Picture:
+        """A path, an array of pixels, a PIL image, a `Picture`; or a `LabelledPicture`, whose label is ignored."""
+        if isinstance(given, str) and not given.strip():
+            raise OptionError("the path of a picture is empty; expected a file such as digit.png")
+        return given.picture if isinstance(given, LabelledPicture) else picture_of(given)
+
+    def ask(self, files: Sequence[Path], codecs: DrawingCodecs) -> Iterator[tuple[int, str, Picture]]:
+        for number, picture in enumerate(self.read(files), start=1):
+            yield number, picture.name, picture
+
+    def measure(self, examples: Sequence[Picture], answers: Sequence[Redrawn], codecs: DrawingCodecs) -> DrawingScore:
+        return score_drawings(*drawing_figures(answers))
+
+
+def _redrawn(net: DrawingNet, batch: DrawingBatch, strokes: Strokes | None = None) -> list[Redrawn]:
+    """Every picture as it is drawn again; `strokes` takes what happens on the way."""
+    with net.quietly():
+        if isinstance(net, Drawer):
+            (pixels_B, latent_BT), canvas_BHCW = net.draw_again(batch, strokes)
+            chances_BCHW = canvas_BHCW.sigmoid().transpose(1, 2)
+        else:
+            pixels_B, latent_BT = net.bound(batch)
+            chances_BCHW = net.sample(len(pixels_B))
+    chances = chances_BCHW.float().cpu().numpy()
+    rows = zip(chances, pixels_B.tolist(), latent_BT.tolist(), strict=True)
+    return [Redrawn(one, nats, tuple(latent)) for one, nats, latent in rows]
+
+
+def _stacked(parts: Sequence[Tensor]) -> NDArray[np.float32]:
+    """What happened at each stroke as one array, strokes behind pictures."""
+    return np.asarray(torch.stack(list(parts), 1).float().cpu().numpy(), np.float32)
+
+
+def _canvases(strokes: Strokes, rows: int) -> NDArray[np.float32]:
+    """The chance of each pixel after every stroke, [B, T, C, H, W]."""
+    if not strokes.canvases:
+        return np.zeros((rows, 0, 1, 1, 1), np.float32)
+    return _stacked([canvas_BHCW.sigmoid().transpose(1, 2) for canvas_BHCW in strokes.canvases])
+
+
+def _places(strokes: Strokes, rows: int) -> NDArray[np.float32]:
+    """Row, column and stride of the windows of every stroke, [B, T, V, 3]; no strokes without attention."""
+    if not strokes.windows:
+        return np.zeros((rows, 0, 2, 3), np.float32)
+    return _stacked([torch.cat((one.centre_BV2, one.stride_BV[..., None]), -1) for one in strokes.windows])
+
+
+DRAWING = Drawing()
