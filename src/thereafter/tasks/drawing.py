@@ -43,7 +43,7 @@ class DrawingCodecs(TypedDict):
 
 
 @dataclass(frozen=True)
-class Drawing(Task[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redrawn, DrawingCodecs]):
+class DrawingTask(Task[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redrawn, DrawingCodecs]):
     """See `Task`. `chosen` are the settings it is configured with."""
 
     name: ClassVar[str] = "draw"
@@ -218,4 +218,4 @@ def _places(strokes: Strokes, rows: int) -> NDArray[np.float32]:
     return _stacked([torch.cat((one.centre_BV2, one.stride_BV[..., None]), -1) for one in strokes.windows])
 
 
-DRAWING = Drawing()
+DRAWING = DrawingTask()
