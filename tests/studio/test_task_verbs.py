@@ -203,7 +203,7 @@ def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
     assert "are being trained" in busy.json()["error"]
     wait_for(lambda: not listed()["making"]["task"], 120)
     assert listed()["making"]["error"] == ""
-    assert listed()["missing"] == ["translate", "tag", "forecast"]
+    assert listed()["missing"] == ["translate", "tag", "forecast", "caption", "video", "next-frames"]
     found = ask(untrained, "classify", model="ready:sentiment", text="the film was dull .")
     assert found["words"][1]["word"] == "film"
 
