@@ -88,7 +88,9 @@ def predict(
         str | None,
         _of_series("Forecast what comes after the last row of each series of this table.", "--last", metavar="TABLE"),
     ] = None,
-    horizon: Annotated[int | None, _of_series("Steps to forecast. Default: those of the run.")] = None,
+    horizon: Annotated[
+        int | None, _of_series("Steps to forecast, or frames to predict. Default: those of the run.")
+    ] = None,
     samples: Annotated[
         int | None, _of_series("Futures to draw: columns sample_1, sample_2 ...; pictures to draw, to --figure.")
     ] = None,
@@ -139,11 +141,12 @@ def predict(
     if explain or trace is not None:
         what = "--explain" if explain else f"--trace {trace}"
         others = tables | {"--beam": beam}
-        _refuse(others, f"{what} takes texts and prints no table; try: thereafter predict {run} {what} 'a text'")
+        _refuse(others, f"{what} takes inputs alone and prints no table; try: thereafter predict {run} {what} INPUT")
     _check_reading(reading, run, source)
     options: Table = {} if beam is None else {"beam": beam}
-    options |= {} if horizon is None else {"horizon": horizon}
     model = load_task(run, as_written=as_written)
+    if horizon is not None:
+        options["ahead" if "ahead" in model.task.asked else "horizon"] = horizon
     if score is not None:
         typer.echo(model.score(score, **options))
     elif trace is not None:
