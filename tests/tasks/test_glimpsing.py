@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ import thereafter
 from tasks.toy_pictures import SAVED, stacked_pictures
 from thereafter.errors import OptionError
 from thereafter.images.cluttered import ClutterRule
+from thereafter.models.glimpse_settings import GlimpserSettings
 from thereafter.tasks.choosing import task_for
 from thereafter.tasks.glimpse_answers import GlimpsesExplained
 
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "glimpses.md").read_text(encoding="utf-8")
 QUICK: dict[str, Any] = {"hidden": 16, "read": 16, "glimpses": 3, "patch": 3, "batch": 8, "rate": 0.01, "seed": 1}
 
 
@@ -94,6 +97,21 @@ def test_it_learns_from_a_rule_of_clutter(tmp_path: Path) -> None:
     model = thereafter.train(rule, task="glimpse", epochs=1, scales=3, **QUICK | {"patch": 8})
     assert model.score(rule).as_dict()["accuracy"] >= 0
     assert task_for("classify", rule).name == "classify-pictures"
+
+
+def test_the_page_on_glimpses_says_what_comes_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+    exec(compile(block, "docs/glimpses.md", "exec"), {})  # noqa: S102, our own page
+    assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.+)", block)
+    (rule,) = re.findall(r"```json\n(.*?)```", PAGE, re.S)
+    assert ClutterRule.from_json(rule).count == 20_000
+    defaults = vars(GlimpserSettings())
+    for names, values in re.findall(r"^\| (`.*`) \| ([^|]*\d.*) \|$", PAGE, re.M):
+        for name, value in zip(re.findall(r"`(\w+)`", names), re.split(r"[,;] ", values), strict=False):
+            assert str(defaults[name]).removesuffix(".0") == value.strip("`"), name
 
 
 def test_features_are_not_glimpsed_at(tmp_path: Path) -> None:

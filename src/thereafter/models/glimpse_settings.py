@@ -37,7 +37,7 @@ class GlimpserSettings:
     size: int = 0
     deviation: float = 0.2
     samples: int = 1
-    reward_weight: float = 1.0
+    reward_weight: float = 0.1
     learn: str = "every"
     dropout: float = 0.0
 
