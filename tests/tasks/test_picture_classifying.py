@@ -315,3 +315,19 @@ def test_the_page_on_pixels_says_what_comes_out(
         exec(compile(block, "docs/pixels.md", "exec"), {})  # noqa: S102, our own page
         printed = capsys.readouterr().out.splitlines()
         assert printed == re.findall(r"print\(.*\)  # (.+)", block)
+
+
+def test_a_folder_with_a_test_part_is_not_trained_on_it(tmp_path: Path):
+    """The names of MNIST's files, or folders train/ and test/, say which pictures are held back for the test."""
+    rng = np.random.default_rng(3)
+    for part, count in (("train", 12), ("test", 5)):
+        for number in range(count):
+            path = tmp_path / "own" / part / ("up", "down")[number % 2] / f"{part}{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(rng.integers(0, 255, (6, 6), dtype=np.uint8)).save(path)
+    assert len(finding.find(TASK, str(tmp_path / "own"), "train").examples) == 12
+    assert len(finding.find(TASK, str(tmp_path / "own"), "test").examples) == 5
+    assert finding.has(TASK, str(tmp_path / "own"), "test")
+    assert not finding.has(TASK, str(tmp_path / "own"), "valid")
+    assert not finding.has(TASK, str(tmp_path / "own" / "train"), "test")
+    assert len(finding.find(TASK, str(tmp_path / "own" / "train"), "train").examples) == 12

@@ -119,7 +119,7 @@ def predict(
     reading: Table = {"keep_licence": keep_licence, "wrapped": wrapped, "markup": markup, "encoding": encoding}
     tables = {"--in": source, "--out": out, "--pretokenised": pretokenised, "--csv": as_csv, "--json": as_json}
     tabled = any(value not in (None, False) for value in tables.values())
-    of_series: Table = {"--samples": samples, "--seed": seed, "--figure": None if explain else figure}
+    of_series: Table = {"--samples": samples, "--seed": seed}
     if last is not None:
         unfit: Table = {_count(texts or []): texts, "--in": source, "--pretokenised": pretokenised, "--score": score}
         unfit |= {"--beam": beam, "--explain": explain, "--trace": trace, "--as-written": as_written}
@@ -135,6 +135,11 @@ def predict(
         save_samples(run, samples, seed or 0, figure)
         return
     _refuse(of_series, f"these are options of --last; try: thereafter predict {run} --last TABLE")
+    if figure is not None and not explain:
+        raise OptionError(
+            "--figure draws a forecast (--last) or what --explain shows, and was given without either; try: thereafter "
+            f"predict {run} photo.jpg --explain --figure {figure}"
+        )
     if score is not None:
         given = {_count(texts or []): texts, "--explain": explain, "--trace": trace, **tables}
         _refuse(given, f"--score measures on examples of its own; try: thereafter predict {run} --score {score}")

@@ -67,9 +67,11 @@ def as_bytes(pixels: NDArray[np.generic], name: str) -> NDArray[np.uint8]:
         return pixels.astype(np.uint8)
     numbers = pixels.astype(np.float64)
     if not np.isfinite(numbers).all() or (numbers.size and not 0.0 <= numbers.min() <= numbers.max() <= 1.0):
+        bytes_already = 0.0 <= numbers.min() <= numbers.max() <= 255.0
+        remedy = "pixels.astype('uint8')" if bytes_already else "dividing by their largest value"
         raise FormatError(
             f"{name} has pixels from {numbers.min():.4g} to {numbers.max():.4g}; expected 0 to 1 where they are "
-            "floats; try (255 * pixels).astype('uint8')"
+            f"floats; try {remedy}"
         )
     return np.rint(numbers * 255.0).astype(np.uint8)
 

@@ -7,7 +7,6 @@ Shapes: B pictures, C channels, H rows, W columns, T steps, K numbers of a step,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, TypedDict
 
@@ -27,7 +26,12 @@ from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier
 from thereafter.models.series_settings import PictureClassifierSettings
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.picture_answers import PictureExplained, PicturePrediction
-from thereafter.tasks.picture_examples import asked_pictures_of, hold_out_pictures, read_pictures
+from thereafter.tasks.picture_examples import (
+    asked_pictures_of,
+    hold_out_pictures,
+    part_of_pictures,
+    read_pictures,
+)
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
 
@@ -65,9 +69,8 @@ class PictureClassifying(
         return PictureClassifying(settings)
 
     def part(self, given: Parts, part: str) -> Files | None:
-        """The pictures of a part, and the file of their labels where a corpus has one."""
-        files, labels = given.parts.get(part), given.parts.get(f"{part}.labels")
-        return None if files is None or labels is None else replace(files, files=(*files.files, *labels.files))
+        """The pictures of a part, and the file of their labels where there is one."""
+        return part_of_pictures(given, part)
 
     def read(self, files: Sequence[Path]) -> list[LabelledPicture]:
         return read_pictures(files)
