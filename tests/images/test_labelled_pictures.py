@@ -100,3 +100,15 @@ def test_pictures_without_labels_and_labels_never_seen(tmp_path: Path):
     require_known_picture_labels(examples, set(LABELS), "here")
     with pytest.raises(FormatError, match="'3' of here has the label 'eel', which the training data never has"):
         require_known_picture_labels(examples, {"cat", "dog"}, "here")
+
+
+@pytest.mark.parametrize("table", ["image\tcaption\n0.png\ta cat\n", "name\tage\tplace\n0.png\t3\there\n"])
+def test_a_table_without_labels_leaves_them_to_the_folders(tmp_path: Path, table: str):
+    for number, label in enumerate(LABELS):
+        write(tmp_path / label / f"{number}.png", png(PIXELS_NHW[number, :, :, None]))
+    write(tmp_path / "captions.tsv", table)
+    assert read(tmp_path) == EXPECTED
+    for file in sorted(tmp_path.glob("*/*.png")):
+        file.rename(tmp_path / file.name)
+    with pytest.raises(FormatError, match=r"the columns of .*captions\.tsv do not say .*expected image and label"):
+        read(tmp_path)

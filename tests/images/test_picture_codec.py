@@ -185,3 +185,15 @@ def test_a_codec_comes_back_and_damage_is_refused():
     ):  # fmt: skip
         with pytest.raises(FormatError, match="the pictures of this run are damaged"):
             PictureCodec.from_json(stored | {key: value})
+
+
+def test_large_equal_pictures_are_read_as_64_with_a_note(tmp_path: Path):
+    pictures = folder_of(tmp_path, [(20, 300, 1)] * 2)
+    notes = Notes()
+    with progress.reporting(notes):
+        assert PictureCodec.fit(pictures).shape == (1, 64, 64)
+    assert len(notes.heard) == 1
+    assert "20 x 300 pixels, more than 256 a side; their middles are read as 64 x 64" in notes.heard[0]
+    assert "--set size=256" in notes.heard[0]
+    assert PictureCodec.fit(pictures, size=300).shape == (1, 300, 300)
+    assert PictureCodec.fit(folder_of(tmp_path / "b", [(20, 256, 1)] * 2)).shape == (1, 20, 256)

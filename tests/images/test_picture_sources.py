@@ -228,3 +228,10 @@ def test_neither_pillow_nor_torch_is_imported_for_arrays(tmp_path: Path):
 def test_16_bits_and_palettes_of_other_programs():
     deep = png_of(1, 2, 0, zlib.compress(b"\0" + np.array([257 * 100, 257 * 7], ">u2").tobytes()), depth=16)
     assert decode(io.BytesIO(deep), "deep").ravel().tolist() == [100, 7]
+
+
+@pytest.mark.parametrize("top", [200, 300, 65535])
+def test_sixteen_bits_are_scaled_alike_whatever_the_brightest_pixel(tmp_path: Path, top: int):
+    Image.fromarray(np.array([[0, 128, top]], np.uint16)).save(tmp_path / "a.png")
+    read = np.asarray(open_pictures(tmp_path / "a.png").read(0))
+    assert read[:, :, 0].tolist() == [[0, 0, round(top / 257)]]

@@ -49,8 +49,8 @@ class PictureCodec:
     def fit(cls, pictures: Sequence[Picture], size: int = 0) -> Self:
         """The shape, mean and deviation of training pictures.
 
-        Size 0 is that of the pictures where all are equal, else 64. They are grey unless one has colours. Mean and
-        deviation are of at most 2,000 pictures, spread evenly.
+        Size 0 is that of the pictures where all are equal and at most 256 a side, else 64. They are grey unless one has
+        colours. Mean and deviation are of at most 2,000 pictures, spread evenly.
         """
         if not pictures:
             raise OptionError("there are no pictures to learn from; expected at least one")

@@ -74,8 +74,8 @@ def pixels_of(image: PillowImage) -> NDArray[np.uint8]:
     """The pixels [H, W, C] of an image of Pillow."""
     library = pillow()
     grey = _is_grey(image.mode)
-    if image.mode in ("I", "F") or image.mode.startswith("I;16"):  # 16 bits a pixel, or numbers of unknown range
-        return _deep(np.asarray(image))
+    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
+        return _deep(np.asarray(image), known=image.mode.startswith("I;16"))
     if "A" in image.mode or "a" in image.mode or "transparency" in image.info:
         white = library.new("RGBA", image.size, (255, 255, 255, 255))
         white.alpha_composite(image.convert("RGBA"))
@@ -93,10 +93,10 @@ def _is_grey(mode: str) -> bool:
     return mode in _GREY or mode.startswith("I;16")
 
 
-def _deep(pixels_HW: NDArray[np.generic]) -> NDArray[np.uint8]:
-    """16 bits a pixel as 8."""
+def _deep(pixels_HW: NDArray[np.generic], *, known: bool) -> NDArray[np.uint8]:
+    """16 bits a pixel as 8; where they are not `known` to be 16 bits, their largest number decides."""
     numbers = np.nan_to_num(np.asarray(pixels_HW, np.float64))
-    top = 65535.0 if numbers.max(initial=0.0) > 255.0 else 255.0
+    top = 65535.0 if known or numbers.max(initial=0.0) > 255.0 else 255.0
     return np.clip(np.rint(numbers * (255.0 / top)), 0, 255).astype(np.uint8)[:, :, None]
 
 

@@ -20,7 +20,7 @@ from thereafter.images.captioned import all_pictures
 from thereafter.images.cluttered import ClutteredPictures, is_clutter_rule
 from thereafter.images.decoding import PICTURE_ENDINGS
 from thereafter.images.idx import IDX_ENDINGS, idx_shape, read_idx_labels
-from thereafter.images.label_tables import LABEL_TABLES, read_label_table
+from thereafter.images.label_tables import LABEL_TABLES, is_label_table, read_label_table
 from thereafter.images.lookup import PicturesByName
 from thereafter.images.picture import Picture, PictureSource, pictures_of
 from thereafter.images.sources import open_pictures
@@ -53,7 +53,10 @@ def read_labelled_pictures(files: Sequence[Path]) -> Sequence[LabelledPicture]:
     pictures = all_pictures([path for path in files if not _is_table(path)])
     if not pictures:
         raise EmptyCorpusError("there are no pictures; expected idx files, LABEL/name.png, or an .npz with labels")
-    return _of_table(tables, pictures) if tables else _of_folders(pictures)
+    labels = [path for path in tables if is_label_table(path)]
+    if tables and not labels and len({_folder(picture) for picture in pictures}) < 2:
+        labels = tables  # which say what they lack
+    return _of_table(labels, pictures) if labels else _of_folders(pictures)
 
 
 def holds_labelled_pictures(files: Sequence[Path]) -> bool:
@@ -140,9 +143,13 @@ def _of_table(tables: Sequence[Path], pictures: Sequence[Picture]) -> list[Label
     return examples
 
 
+def _folder(picture: Picture) -> str:
+    return picture.name.rpartition("/")[0].rpartition("/")[2]
+
+
 def _of_folders(pictures: Sequence[Picture]) -> list[LabelledPicture]:
     """The label is the name of the folder a picture is in."""
-    examples = [LabelledPicture(picture, picture.name.rpartition("/")[0].rpartition("/")[2]) for picture in pictures]
+    examples = [LabelledPicture(picture, _folder(picture)) for picture in pictures]
     if len({one.label for one in examples}) < 2:
         first = examples[0]
         raise FormatError(

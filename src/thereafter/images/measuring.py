@@ -16,7 +16,9 @@ from thereafter.images.picture import Picture, PictureKind, PictureSource
 from thereafter.images.stacked import StackedPictures
 
 USUAL_SIZE = 64
-"""Of pictures that have different sizes."""
+"""Of pictures that have different sizes, or are large."""
+LARGE = 256
+"""Equal pictures of a longer side are read at the usual size, unless another is asked for."""
 
 
 def common_kind(pictures: Sequence[Picture]) -> PictureKind:
@@ -31,7 +33,7 @@ def common_kind(pictures: Sequence[Picture]) -> PictureKind:
 
 
 def pixel_shape(pictures: Sequence[Picture], size: int) -> tuple[int, int, int]:
-    """Height, width and channels; size 0 is that of the pictures where all are equal."""
+    """Height, width and channels; size 0 is that of the pictures where all are equal and none is large."""
     shapes = _shapes(pictures)
     sizes = {shape[:2] for shape in shapes}
     grey = sum(shape[2] == 1 for shape in shapes)
@@ -42,7 +44,13 @@ def pixel_shape(pictures: Sequence[Picture], size: int) -> tuple[int, int, int]:
         return size, size, channels
     if len(sizes) == 1:
         height, width = sizes.pop()
-        return height, width, channels
+        if max(height, width) <= LARGE:
+            return height, width, channels
+        progress.note(
+            f"the pictures have {height:,} x {width:,} pixels, more than {LARGE} a side; their middles are read as "
+            f"{USUAL_SIZE} x {USUAL_SIZE}; for more of them try size={LARGE} (--set size={LARGE})"
+        )
+        return USUAL_SIZE, USUAL_SIZE, channels
     progress.note(f"the pictures have {len(sizes):,} sizes; their middles are read as {USUAL_SIZE} x {USUAL_SIZE}")
     return USUAL_SIZE, USUAL_SIZE, channels
 

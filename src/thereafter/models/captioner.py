@@ -44,8 +44,9 @@ class CaptionerSettings(DecoderSettings):
     vectors of `embed` numbers, `attention`, `tied`, `dropout`, `drop_words`, `label_smoothing`, `own_words`,
     `own_words_schedule`, `longest`: see `word_decoder`; `heads` and `feedforward` are for others.
 
-    Pictures: `size` pixels a side (0: theirs where all are alike, else 64); `width` channels of the first stage,
-    `blocks` a stage, `stages`, `norm` "batch" or "group"; `drop_picture`: dropout of the channels of the map; `bag`.
+    Pictures: `size` pixels a side (0: theirs where all are alike and at most 256, else 64); `width` channels of the
+    first stage, `blocks` a stage, `stages`, `norm` "batch" or "group"; `drop_picture`: dropout of the channels
+    of the map; `bag`.
     Changed at random while training: `flip`, `shift`, `zoom`, `colour`, `erase` (`layers/augmenting.py`). A flip turns
     left into right: leave it out where captions say which is which.
     Words: `min_count`, how often training captions have a word that is learned.

@@ -82,7 +82,7 @@ class PictureClassifierSettings(ReaderSettings):
 
     `read`: "rows" (a step is a row of pixels), "pixels" (a step is a pixel, row by row) or "permuted" (the pixels in
     one order for all pictures, drawn with the seed `permutation`). `size`: pixels a side to which pictures are brought
-    (0: their own where all are equal)."""
+    (0: their own where all are equal and at most 256, else 64)."""
 
     encoder: str = "lstm"
     hidden: int = 128

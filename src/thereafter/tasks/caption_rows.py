@@ -14,16 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from thereafter.evaluation.caption_score import constant_caption, nearest_captions
 from thereafter.images.captioned import CaptionedPicture
-from thereafter.images.codec import PictureCodec
 from thereafter.images.picture import Picture
 from thereafter.tasks.answering import answers
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted
+from thereafter.tasks.picture_rows import comparing_codec
 
 
 def caption_rows(train: Part, test: Part) -> Mapping[str, Callable[[Part, Part], Sequence[object]]]:
     """The rows that need no network."""
-    kind = PictureCodec.fit(_pictures(train)[:1]).kind
+    kind = _pictures(train)[0].source.kind
     return {
         "one sentence for all": _constant,
         f"nearest picture ({'pixels' if kind == 'pixels' else 'features'})": _nearest,
@@ -43,7 +43,7 @@ def _constant(train: Part, test: Part) -> list[str]:
 
 def _nearest(train: Part, test: Part) -> list[str]:
     learned = _examples(train)
-    codec = PictureCodec.fit([one.picture for one in learned])
+    codec = comparing_codec(_pictures(train))
     return nearest_captions(
         codec.batch(_pictures(train)), codec.batch(_pictures(test)), [one.captions for one in learned]
     )

@@ -36,6 +36,7 @@ from thereafter.tasks.lexicon import padded
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
 from thereafter.tasks.wording import Wording
+from thereafter.training.settings import TrainingSettings
 
 Ids = NDArray[np.int64]
 _SIDES = frozenset({"left", "right"})
@@ -117,6 +118,15 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
         pictures, words = codecs["pictures"], codecs["words"]
         form = PictureForm(pictures.kind, pictures.shape, pictures.mean, pictures.deviation)
         return Captioner(settings, form, words=len(words), unknown=words.unknown, limit=max(1, words.seen))
+
+    def budget(self, training: TrainingSettings, examples: int) -> TrainingSettings:
+        """As it is; weights that are averaged do not fit the running means of batches."""
+        if training.optimizer == "nt-asgd" and self.chosen.norm == "batch" and self.chosen.see != "nothing":
+            raise OptionError(
+                "optimizer is 'nt-asgd', which averages weights, and norm is 'batch', whose running means are those of "
+                "the weights before; expected one of them; try norm='group' (--set norm=group)"
+            )
+        return training
 
     def lengths(self, examples: Sequence[CaptionedPicture], codecs: CaptionCodecs) -> Ids:
         rows = (self._ids(one, codecs["words"]) for one in examples)

@@ -62,7 +62,8 @@ def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -
     learned, heldout, how = task.hold_out(train.examples, HELD_OUT)
     validation = Part(f"{train.name} (last {len(heldout):,})", train.files, heldout, "")
     kept = Part(train.name, train.files, learned, train.fingerprint)
-    note = f"the last {len(heldout):,} examples of {train.name}{how} are held out for validation"
+    last, are = ("example", "is") if len(heldout) == 1 else (f"{len(heldout):,} examples", "are")
+    note = f"the last {last} of {train.name}{how} {are} held out for validation"
     return kept, validation, [note]
 
 

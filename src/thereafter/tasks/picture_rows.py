@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -10,6 +11,8 @@ from thereafter.evaluation.caption_score import nearest_captions
 from thereafter.evaluation.nearest import most_frequent
 from thereafter.images.codec import PictureCodec
 from thereafter.images.labelled_pictures import LabelledPicture
+from thereafter.images.measuring import USUAL_SIZE
+from thereafter.images.picture import Picture
 from thereafter.tasks.finding import Part
 
 MOST_COMPARED = 10_000
@@ -23,7 +26,7 @@ def picture_rows(train: Part, test: Part) -> Mapping[str, Callable[[Part, Part],
     compared = [learned[row] for row in rows]
 
     def nearest(_: Part, __: Part) -> list[str]:
-        codec = PictureCodec.fit([one.picture for one in compared])
+        codec = comparing_codec([one.picture for one in compared])
         before, after = (codec.batch([one.picture for one in part]) for part in (compared, asked))
         return nearest_captions(before, after, [(one.label,) for one in compared])
 
@@ -31,6 +34,13 @@ def picture_rows(train: Part, test: Part) -> Mapping[str, Callable[[Part, Part],
         f"nearest of {len(compared):,} training pictures": nearest,
         "most frequent label": lambda _, __: [most_frequent([one.label for one in learned])] * len(asked),
     }
+
+
+def comparing_codec(pictures: Sequence[Picture]) -> PictureCodec:
+    """Pictures as they are compared: pixels at their own size, those of more than 64 x 64 at 64 x 64."""
+    first = pictures[0]
+    large = first.source.kind == "pixels" and math.prod(first.shape()[:2]) > USUAL_SIZE**2
+    return PictureCodec.fit(pictures, USUAL_SIZE if large else 0)
 
 
 def _examples(part: Part) -> list[LabelledPicture]:

@@ -1,0 +1,66 @@
+"""Rows beside tasks over pictures: at which size pictures are compared, and what is noted of those held out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from thereafter.errors import OptionError
+from thereafter.images.captioned import CaptionedPicture
+from thereafter.images.labelled_pictures import LabelledPicture
+from thereafter.images.picture import Picture
+from thereafter.images.sources import picture_of
+from thereafter.models.captioner import CaptionerSettings
+from thereafter.tasks import TASKS, caption_rows, finding, picture_rows
+from thereafter.tasks.captioning import Captioning
+from thereafter.tasks.finding import Part
+from thereafter.training.settings import TrainingSettings
+
+
+def pictures(*size: int) -> list[Picture]:
+    draw = np.random.default_rng(1)
+    return [picture_of(draw.integers(0, 256, size, dtype=np.uint8)) for _ in range(3)]
+
+
+def part(examples: list[LabelledPicture] | list[CaptionedPicture]) -> Part:
+    return Part("some", (), examples, "")
+
+
+SIZES = [((28, 28, 1), (1, 28, 28)), ((64, 64, 3), (3, 64, 64)), ((70, 90, 1), (1, 64, 64)), ((64, 65, 1), (1, 64, 64))]
+
+
+@pytest.mark.parametrize(("size", "shape"), SIZES)
+def test_large_pictures_are_compared_at_the_usual_size(
+    size: tuple[int, ...], shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[tuple[int, ...]] = []
+
+    def nearest(before: NDArray[np.generic], after: NDArray[np.generic], _: object) -> list[str]:
+        compared.extend([before.shape[1:], after.shape[1:]])
+        return []
+
+    for module in (caption_rows, picture_rows):
+        monkeypatch.setattr(module, "nearest_captions", nearest)
+    labelled = part([LabelledPicture(one, "a") for one in pictures(*size)])
+    captioned = part([CaptionedPicture(one, ("a b",)) for one in pictures(*size)])
+    picture_rows.picture_rows(labelled, labelled)["nearest of 3 training pictures"](labelled, labelled)
+    caption_rows.caption_rows(captioned, captioned)["nearest picture (pixels)"](captioned, captioned)
+    assert compared == [shape] * 4
+
+
+def test_one_example_that_is_held_out_is_one(tmp_path: Path) -> None:
+    np.savez(tmp_path / "few.npz", pixels=np.zeros((4, 5, 5), np.uint8), labels=np.array(["a", "a", "a", "a"]))
+    notes = finding.train_and_valid(TASKS.load("classify-pictures"), tmp_path / "few.npz", None)[2]
+    assert notes[0].startswith("the last example of ")
+    assert notes[0].endswith(" is held out for validation")
+
+
+def test_averaged_weights_and_running_means_are_refused_together() -> None:
+    averaging = TrainingSettings(optimizer="nt-asgd")
+    with pytest.raises(OptionError, match=r"optimizer is 'nt-asgd'.* and norm is 'batch'.* try norm='group'"):
+        Captioning(CaptionerSettings()).budget(averaging, 10)
+    for fine in (CaptionerSettings(norm="group"), CaptionerSettings(see="nothing")):
+        assert Captioning(fine).budget(averaging, 10) == averaging
