@@ -101,3 +101,11 @@ def test_resampled_frames_give_the_figures_of_the_whole() -> None:
     assert whole["squared_error"].item() == pytest.approx(-errors.mean())
     spread = resampled.figures(resample_sums(resampled.statistics_NS))["nats"].std()
     assert spread == pytest.approx(nats.mean(1).std() / math.sqrt(30), rel=0.1)
+
+
+def test_one_clip_has_no_interval() -> None:
+    one = np.full((1, 1), 3.0)
+    score = score_frames(one, one, one)
+    assert score.interval is None
+    assert "interval" not in score.as_dict()
+    assert str(score) == "3.0 nats a frame, squared error 3.0; 1 clip, 1 frame ahead"

@@ -211,3 +211,9 @@ def test_floats_beyond_one_are_refused_when_they_are_read(tmp_path: Path):
 def test_clips_are_looked_for_by_their_endings():
     assert CLIP_FILES.groups[0] == (".npz", ".npy")
     assert ".png" in CLIP_FILES.groups[-1]
+
+
+@pytest.mark.parametrize("given", ["hello world", "clips/no.npz", "x" * 5000])
+def test_a_clip_that_is_not_there_is_named_as_such(given: str):
+    with pytest.raises(SourceError, match=f"there is no file or folder {given[:200]!r}.*expected the path of a clip"):
+        clip_of(given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from thereafter.images.codec import PictureCodec
 from thereafter.images.labelled_pictures import LABELLED_FILES, read_labelled_pictures
 
 PARTS = ("train", "valid", "test")
+PICTURES = "holds pictures, not running text; .*task='caption', task='classify' or task='video'"
 
 
 def captioned(part: str, notes: list[str] | None = None) -> int:
@@ -67,8 +69,24 @@ def test_a_language_model_points_to_the_task_that_reads_pictures(
 def test_a_language_model_takes_no_files_of_pictures(tmp_path: Path):
     path = write(tmp_path / "a.png", png(drawn()))
     for source in (path, str(path), [path], tmp_path / "train-images-idx3-ubyte.gz"):
-        with pytest.raises(SourceError, match=r"holds pictures, not running text; .*task='caption' or task='classify'"):
+        with pytest.raises(SourceError, match=PICTURES):
             thereafter.train(source)
+
+
+def test_a_language_model_takes_no_arrays_archives_or_folders_of_pictures(tmp_path: Path):
+    folder = write(tmp_path / "photos" / "cat" / "a.png", png(drawn())).parent.parent
+    np.savez(tmp_path / "clips.npz", frames=np.zeros((2, 3, 4, 4), np.uint8))
+    np.save(tmp_path / "clips.npy", np.zeros((2, 3, 4, 4), np.uint8))
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        archive.write(folder / "cat" / "a.png", "cat/a.png")
+    for source in (tmp_path / "clips.npz", tmp_path / "clips.npy", tmp_path / "photos.zip", folder, str(folder)):
+        with pytest.raises(SourceError, match=PICTURES) as caught:
+            thereafter.train(source)
+        assert "--task caption, --task classify or --task video" in caught.value.in_shell
+    with zipfile.ZipFile(tmp_path / "texts.zip", "w") as archive:
+        archive.writestr("a.txt", "a text")
+    with pytest.raises(SourceError, match="try unpacking it"):
+        thereafter.train(tmp_path / "texts.zip")
 
 
 @pytest.mark.corpus("flickr8k: 8,091 pictures with five captions each, 6,000 / 1,000 / 1,000")

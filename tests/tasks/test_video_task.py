@@ -145,6 +145,10 @@ def test_frames_ahead_are_predicted_saved_and_read_again(tmp_path: Path) -> None
         answer.save(tmp_path / "next.png")
     with pytest.raises(OptionError, match="ahead is -1"):
         model.predict(path, ahead=-1)
+    with pytest.raises(OptionError, match="ahead is 4097; expected a whole number of frames, 1 to 4,096"):
+        model.predict(path, ahead=4097)
+    with pytest.raises(OptionError, match="has 1 frame; expected at least 3"):
+        model.predict(np.zeros((1, 12, 12), np.uint8))
     with pytest.raises(OptionError, match="has 2 frames; expected at least 3, which the run reads"):
         model.predict(np.zeros((2, 12, 12), np.uint8))
     explained = model.explain(question_files()[3])
@@ -161,6 +165,16 @@ def test_lengths_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     source = bare_clips(tmp_path / "squares", 10)
     with pytest.raises(OptionError, match="the shortest clip has 6 frames, and 5 are to be read and 3 predicted"):
         thereafter.train(source, task="next-frames", read=5, ahead=3, **FRAMES)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"read": 9}, "9 are to be read; "),
+        ({"ahead": 6}, "6 are to be predicted; "),
+    ]
+    for asked, complaint in wrong:
+        with pytest.raises(OptionError, match=f"the shortest clip has 6 frames, and {complaint}expected 1 to 5"):
+            thereafter.train(source, task="next-frames", **asked, **FRAMES)
+    np.savez(tmp_path / "still.npz", frames=np.zeros((9, 1, 12, 12), np.uint8))
+    with pytest.raises(OptionError, match="the shortest clip has 1 frame; expected at least 2"):
+        thereafter.train(tmp_path / "still.npz", task="next-frames", **FRAMES)
     model: Any = thereafter.train(source, task="next-frames", read=2, ahead=4, **FRAMES)
     np.savez(tmp_path / "short.npz", frames=np.zeros((2, 5, 12, 12), np.uint8))
     with pytest.raises(FormatError, match="has 5 frames; expected at least 6: 2 that are read and 4 after them"):

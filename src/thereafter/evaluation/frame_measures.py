@@ -121,8 +121,8 @@ class StepFigures:
 class FrameScore(Tabular):
     """The next `ahead` frames of `clips` clips: `nats` and `squared_error` a frame, summed over its pixels.
 
-    `error` is the standard error of `nats` over clips. `least`: nats of the frames under themselves, which nothing can
-    be below. `steps` are the figures by step.
+    `error` is the standard error of `nats` over clips, 0 of one. `least`: nats of the frames under themselves, which
+    nothing can be below. `steps` are the figures by step.
     """
 
     clips: int
@@ -134,14 +134,18 @@ class FrameScore(Tabular):
     steps: tuple[StepFigures, ...] = field(default=(), repr=False)
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of `nats`, clips being drawn anew."""
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of `nats`, clips being drawn anew; one clip has none."""
+        if self.clips < 2:
+            return None
         return self.nats - Z_95 * self.error, self.nats + Z_95 * self.error
 
     def as_dict(self) -> Table:
         """All figures, for JSON; `steps` are those by step."""
         figures: Table = {"nats": self.nats, "squared_error": self.squared_error, "least": self.least}
-        figures |= {"clips": self.clips, "ahead": self.ahead, "interval": list(self.interval)}
+        figures |= {"clips": self.clips, "ahead": self.ahead}
+        if self.interval is not None:
+            figures["interval"] = list(self.interval)
         return figures | {"steps": self.to_rows()}
 
     def to_rows(self) -> list[Row]:
@@ -150,11 +154,12 @@ class FrameScore(Tabular):
 
     def line(self) -> str:
         """The figures that models are compared by, in one line."""
-        low, high = self.interval
-        return f"{self.nats:.1f} nats a frame ({low:.1f} to {high:.1f}), squared error {self.squared_error:.1f}"
+        between = "" if self.interval is None else " ({:.1f} to {:.1f})".format(*self.interval)
+        return f"{self.nats:.1f} nats a frame{between}, squared error {self.squared_error:.1f}"
 
     def __str__(self) -> str:
-        first = f"{self.line()}; {self.clips:,} clips, {self.ahead} frames ahead"
+        first = f"{self.line()}; {self.clips:,} clip{'s' * (self.clips != 1)}, "
+        first += f"{self.ahead} frame{'s' * (self.ahead != 1)} ahead"
         places = sorted({0, (self.ahead - 1) // 2, self.ahead - 1}) if self.steps else []
         by_step = ", ".join(f"{self.steps[at].nats:.1f} at step {at + 1}" for at in places)
         return f"{first}\n{by_step}; the frames themselves have {self.least:.1f}" if len(places) > 1 else first

@@ -10,7 +10,8 @@ fitting_in    cropped, resized, grey or coloured
 codec         the pictures of a task as arrays of one shape; kept: decoded once
 lookup        pictures by name, with or without folder and ending
 captioned     pictures with captions; caption_files: the files that captions stand in
-labelled_pictures   pictures with a label each
+labelled_pictures   pictures with a label each; label_tables: the tables that labels stand in
+no_text       what a language model says to pictures
 
 clip          pictures in the order of time, rendered or decoded when they are asked for; a batch of them at once
 clips         clips of arrays, rules and folders of pictures (folder_clips): `read_clips`

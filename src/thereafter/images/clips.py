@@ -75,7 +75,13 @@ def clip_of(given: object) -> Clip:
         return array_clips(given[None], {}, "the clip", [])[0]
     if not isinstance(given, str | os.PathLike):
         raise FormatError(f"a clip is {type(given).__name__}; expected an array [frames, height, width] or a path")
-    clips = read_clips(find_files(given, CLIP_FILES) or [Path(given)])
+    files = find_files(given, CLIP_FILES)
+    if not files:
+        raise SourceError(
+            f"there is no file or folder {os.fspath(given)[:200]!r}; expected the path of a clip: .npz, .npy, or a "
+            "folder of pictures"
+        )
+    clips = read_clips(files)
     if len(clips) != 1:
         raise FormatError(f"{os.fspath(given)} has {len(clips):,} clips; expected one")
     return clips[0]

@@ -130,7 +130,8 @@ class NextFrames:
     def __str__(self) -> str:
         steps, height, width = self.frames_KHW.shape
         lit = self.frames_KHW.sum((1, 2))
-        return f"{steps} frames of {height} x {width} pixels; lit in the first {lit[0]:.0f}, in the last {lit[-1]:.0f}"
+        size = f"{steps} frame{'s' * (steps != 1)} of {height} x {width} pixels"
+        return f"{size}; lit in the first {lit[0]:.0f}, in the last {lit[-1]:.0f}"
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,33 @@ def clip_budget(training: TrainingSettings, examples: int, most: int) -> Trainin
     return replace(training, epochs=epochs, validate_every=every)
 
 
+def count_frames(count: int) -> str:
+    """Frames in words: 1 frame, 2 frames."""
+    return f"{count} frame{'s' * (count != 1)}"
+
+
+def read_and_ahead(frames: int, read: int, ahead: int) -> tuple[int, int]:
+    """How many of the frames of a clip are read and how many predicted, where 0 is not chosen: half of them, or all the
+    others."""
+    shortest = f"the shortest clip has {count_frames(frames)}"
+    if frames < 2:
+        raise OptionError(f"{shortest}; expected at least 2: one to read and one to predict")
+    for count, what in ((read, "read"), (ahead, "predicted")):
+        if count >= frames:
+            raise OptionError(
+                f"{shortest}, and {count} are to be {what}; expected 1 to {frames - 1}, so that some are left; try "
+                f"read={frames // 2} (--set read=...)"
+            )
+    read = read or (frames - ahead if ahead else frames // 2)
+    ahead = ahead or frames - read
+    if read + ahead > frames:
+        raise OptionError(
+            f"{shortest}, and {read} are to be read and {ahead} predicted; expected no more than there are; try "
+            f"read={frames // 2} (--set read=...)"
+        )
+    return read, ahead
+
+
 def source_has_labels(source: AnySource) -> bool:
     """Whether the clips of a source have labels; True where that cannot be known yet."""
     try:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from thereafter.data.finding import FileKind
 from thereafter.errors import FormatError, OptionError
 from thereafter.evaluation.frame_measures import CopyCounts, FrameScore, score_frames
-from thereafter.images.clip_codec import ClipCodec, clip_shapes
+from thereafter.images.clip_codec import MOST, ClipCodec, clip_shapes
 from thereafter.images.clips import CLIP_FILES, Clip, lengths_of
 from thereafter.models.frame_copier import FrameCopier
 from thereafter.models.frame_predictor import COPY, FRAME_MODELS, FrameBatch, FramePredictor, FramePredictorSettings
@@ -29,7 +29,9 @@ from thereafter.tasks.clip_examples import (
     ClipQuestion,
     asked_clip,
     clip_budget,
+    count_frames,
     cut_clips,
+    read_and_ahead,
     read_example_clips,
     spelled_clips,
 )
@@ -82,13 +84,7 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
 
     def codecs(self, examples: Sequence[Clip]) -> FrameCodecs:
         frames = min(frames for frames, _, _ in clip_shapes(examples))
-        read = self.chosen.read or (frames - self.chosen.ahead if self.chosen.ahead else frames // 2)
-        ahead = self.chosen.ahead or frames - read
-        if min(read, ahead) < 1 or read + ahead > frames:
-            raise OptionError(
-                f"the shortest clip has {frames} frames, and {read} are to be read and {ahead} predicted; expected at "
-                f"least one of each and no more than there are; try read={max(1, frames // 2)} (--set read=...)"
-            )
+        read, ahead = read_and_ahead(frames, self.chosen.read, self.chosen.ahead)
         return {"clips": ClipCodec.fit(examples, read, ahead)}
 
     def check(self, examples: Sequence[Clip], codecs: FrameCodecs, name: str) -> None:
@@ -98,7 +94,7 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
         if min(shapes)[0] < codec.read + codec.ahead:
             short = shapes.index(min(shapes))
             raise FormatError(
-                f"the clip {examples[short].name} of {name} has {shapes[short][0]} frames; expected at least "
+                f"the clip {examples[short].name} of {name} has {count_frames(shapes[short][0])}; expected at least "
                 f"{codec.read + codec.ahead}: {codec.read} that are read and {codec.ahead} after them"
             )
 
@@ -151,8 +147,8 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
         if batch.future_BKHW is not None:
             return list(_judged(net, batch))
         ahead = options.get("ahead") or codecs["clips"].ahead
-        if not isinstance(ahead, int) or ahead < 1:
-            raise OptionError(f"ahead is {ahead!r}; expected a whole number of frames, 1 or more")
+        if not isinstance(ahead, int) or not 1 <= ahead <= MOST:
+            raise OptionError(f"ahead is {ahead!r}; expected a whole number of frames, 1 to {MOST:,}")
         return list(_foreseen(net, batch, ahead))
 
     def tabulate(
@@ -178,8 +174,8 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
             read = min(codec.read, len(frames_THW) - codec.ahead)
             if read < 1:
                 raise OptionError(
-                    f"the clip {one.name} has {len(frames_THW)} frames; expected more than {codec.ahead}, which are "
-                    "predicted from those before them; try predict"
+                    f"the clip {one.name} has {count_frames(len(frames_THW))}; expected more than {codec.ahead}, which "
+                    "are predicted from those before them; try predict"
                 )
             ours_1THW = torch.from_numpy(frames_THW[None, -read - codec.ahead :]).to(net.device)
             cut = FrameBatch(ours_1THW[:, :read], ours_1THW[:, read:])
@@ -209,7 +205,7 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
         codec.check([clip], clip.source.name)
         if clip.shape[0] < codec.read:
             raise OptionError(
-                f"the clip {clip.name} of {clip.source.name} has {clip.shape[0]} frames; expected at least "
+                f"the clip {clip.name} of {clip.source.name} has {count_frames(clip.shape[0])}; expected at least "
                 f"{codec.read}, which the run reads"
             )
         return clip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections import Counter
@@ -17,8 +16,7 @@ from thereafter import progress
 from thereafter.config import Table
 from thereafter.data.files import AnySource
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError
-from thereafter.images.decoding import PICTURE_ENDINGS
-from thereafter.images.idx import IDX_ENDINGS
+from thereafter.images.no_text import refuse_folders_of_pictures, refuse_pictures
 from thereafter.runs.folder import FORMAT
 from thereafter.runs.journal import Journal
 from thereafter.runs.writer import RunWriter
@@ -62,15 +60,19 @@ def find_texts(source: AnySource | None, text: str | None, settings: TextSetting
         got = "both" if text is not None else "neither"
         one = "a path or a corpus name, or"
         raise SourceError(f"got {got} of a source and a text; expected one", f"{one} text='...'", f"{one} --text '...'")
-    _refuse_pictures(source)
-    texts = resolve(
-        source,
-        encoding=settings.encoding,
-        lower=settings.lower,
-        letters_only=settings.letters_only,
-        part=part,
-        forming=settings.forming,
-    )
+    refuse_pictures(source)
+    try:
+        texts = resolve(
+            source,
+            encoding=settings.encoding,
+            lower=settings.lower,
+            letters_only=settings.letters_only,
+            part=part,
+            forming=settings.forming,
+        )
+    except SourceError:
+        refuse_folders_of_pictures(source)
+        raise
     if texts.kind in _NO_TEXT:
         content, task = _NO_TEXT[texts.kind]
         others = f"{texts.name} holds {content}, not running text; try the task that reads them"
@@ -84,18 +86,6 @@ def find_texts(source: AnySource | None, text: str | None, settings: TextSetting
         for name, given in texts.parts.items()
     }
     return replace(texts, parts=parts)
-
-
-def _refuse_pictures(source: AnySource) -> None:
-    """A file of pictures is no text in an unusual encoding."""
-    for path in source if isinstance(source, list | tuple) else [source]:
-        name = str(path) if isinstance(path, str | os.PathLike) else ""
-        if name.lower().removesuffix(".gz").endswith((*PICTURE_ENDINGS, *IDX_ENDINGS)):
-            raise SourceError(
-                f"{name} holds pictures, not running text; try the task that reads them",
-                "task='caption' or task='classify'",
-                "--task caption or --task classify",
-            )
 
 
 def form_notes(source: Source) -> list[str]:
