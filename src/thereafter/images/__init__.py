@@ -17,6 +17,7 @@ clip          pictures in the order of time, rendered or decoded when they are a
 clips         clips of arrays, rules and folders of pictures (folder_clips): `read_clips`
 moving        digits that move and bounce; moving_rule: their rule as a file; pools: where the digits come from
 cluttered     digits at random places among pieces of others, by a rule in a file
+rules         rules as files: how they are read and checked
 shapes        pictures of coloured shapes; shape_captions: what they show in words
 glyphs        digits drawn by rule; strokes: how they are written; draws: random numbers by their place
 made_pictures clips and pictures that are made here, each a corpus by name

@@ -8,7 +8,6 @@ stored but the rule. Shapes: B pictures, P pieces, h rows and columns of a digit
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -17,13 +16,13 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
-from thereafter.errors import FormatError, OptionError, nearest
+from thereafter.errors import OptionError
 from thereafter.images.draws import uniforms
 from thereafter.images.glyphs import SIDE
 from thereafter.images.moving_rule import SOURCES
 from thereafter.images.picture import PictureKind
 from thereafter.images.pools import DigitPool, open_pool
-from thereafter.storage import read_plain
+from thereafter.images.rules import check_whole_numbers, rule_of_file, rule_of_text, rule_text
 
 FORMAT = "cluttered digits"
 _DIGIT, _PIECE = 3, 5  # random numbers: which digit, its column and row; of a piece those it is cut from as well
@@ -37,7 +36,6 @@ _MOST = {
     "begin": 10**9,
     "end": 10**9,
 }
-_LONGEST_FILE = 100_000
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,7 @@ class ClutterRule:
     end: int = 0
 
     def __post_init__(self) -> None:
-        for name in _MOST:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not _LEAST[name] <= value <= _MOST[name]:
-                raise OptionError(f"{name} is {value!r}; expected a whole number from {_LEAST[name]} to {_MOST[name]}")
+        check_whole_numbers(vars(self), _LEAST, _MOST)
         if self.source not in SOURCES:
             raise OptionError(f"source is {self.source!r}; expected one of {', '.join(SOURCES)}")
         if self.end and self.end < self.begin + 2:
@@ -71,25 +66,12 @@ class ClutterRule:
 
     def to_json(self) -> str:
         """The rule as the content of a file."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n"
+        return rule_text(FORMAT, asdict(self))
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str = "the rule") -> ClutterRule:
         """A rule from the content of a file, checked; errors call it by its `name`."""
-        try:
-            given = json.loads(text)
-        except (ValueError, RecursionError) as broken:
-            raise FormatError(f"{name} is not JSON ({broken}); expected a rule of cluttered digits") from None
-        if not isinstance(given, dict) or given.pop("format", None) != FORMAT:
-            raise FormatError(f'{name} is not a rule of cluttered digits; expected an object with "format": "{FORMAT}"')
-        known = [field.name for field in fields(cls)]
-        for key in given:
-            if key not in known:
-                raise FormatError(f"{name} has an entry {key!r}, which no such rule has; {nearest(key, known)}")
-        try:
-            return cls(**given)
-        except OptionError as wrong:
-            raise FormatError(f"{name}: {wrong}") from None
+        return rule_of_text(cls, [field.name for field in fields(cls)], FORMAT, text, name)
 
 
 class ClutteredPictures:
@@ -177,11 +159,4 @@ def is_clutter_rule(path: Path) -> bool:
 
 def open_cluttered(path: Path) -> ClutteredPictures:
     """The pictures of a rule in a file."""
-    try:
-        if path.stat().st_size > _LONGEST_FILE:
-            raise FormatError(
-                f"{path} has {path.stat().st_size:,} bytes; expected a rule of cluttered digits, which has some hundred"
-            )
-        return ClutteredPictures(ClutterRule.from_json(read_plain(path), str(path)), str(path))
-    except OSError as failed:
-        raise FormatError(f"{path} could not be read: {failed.strerror or failed}") from None
+    return ClutteredPictures(rule_of_file(ClutterRule.from_json, FORMAT, path), str(path))

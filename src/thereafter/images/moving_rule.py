@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from thereafter.errors import FormatError, OptionError, nearest
+from thereafter.errors import OptionError
 from thereafter.images.glyphs import SIDE
-from thereafter.storage import read_plain
+from thereafter.images.rules import check_whole_numbers, rule_of_file, rule_of_text, rule_text
 
 SOURCES = ("mnist:train", "mnist:test", "glyphs")
 """Where the digits come from: MNIST's parts, or drawn by rule."""
@@ -27,7 +26,6 @@ _MOST = {
 }
 _LEAST = {"digits": 1, "frames": 1, "size": SIDE + 1, "count": 1, "seed": 0, "begin": 0, "end": 0}
 _MOST_PIXELS = 64_000_000
-_LONGEST_FILE = 100_000
 
 
 @dataclass(frozen=True)
@@ -51,10 +49,7 @@ class MovingRule:
     end: int = 0
 
     def __post_init__(self) -> None:
-        for name in _MOST:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not _LEAST[name] <= value <= _MOST[name]:
-                raise OptionError(f"{name} is {value!r}; expected a whole number from {_LEAST[name]} to {_MOST[name]}")
+        check_whole_numbers(vars(self), _LEAST, _MOST)
         if self.directions not in (0, 4, 8, 16) or isinstance(self.directions, bool):
             raise OptionError(f"directions is {self.directions!r}; expected 4, 8, 16, or 0 for any angle")
         if self.source not in SOURCES:
@@ -83,36 +78,14 @@ class MovingRule:
 
     def to_json(self) -> str:
         """The rule as the content of a file."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n"
+        return rule_text(FORMAT, asdict(self))
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str = "the rule") -> MovingRule:
         """A rule from the content of a file, checked; errors call it by its `name`."""
-        try:
-            given = json.loads(text)
-        except (ValueError, RecursionError) as broken:
-            raise FormatError(f"{name} is not JSON ({broken}); expected a rule of moving digits") from None
-        if not isinstance(given, dict) or given.pop("format", None) != FORMAT:
-            raise FormatError(f'{name} is not a rule of moving digits; expected an object with "format": "{FORMAT}"')
-        known = [field.name for field in fields(cls)]
-        for key in given:
-            if key not in known:
-                raise FormatError(
-                    f"{name} has an entry {key!r}, which no rule of moving digits has; {nearest(key, known)}"
-                )
-        try:
-            return cls(**given)
-        except OptionError as wrong:
-            raise FormatError(f"{name}: {wrong}") from None
+        return rule_of_text(cls, [field.name for field in fields(cls)], FORMAT, text, name)
 
 
 def read_rule(path: Path) -> MovingRule:
     """The rule of a file."""
-    try:
-        if path.stat().st_size > _LONGEST_FILE:
-            raise FormatError(
-                f"{path} has {path.stat().st_size:,} bytes; expected a rule of moving digits, which has some hundred"
-            )
-        return MovingRule.from_json(read_plain(path), str(path))
-    except OSError as failed:
-        raise FormatError(f"{path} could not be read: {failed.strerror or failed}") from None
+    return rule_of_file(MovingRule.from_json, FORMAT, path)
