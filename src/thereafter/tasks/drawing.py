@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter import progress
+from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError
 from thereafter.evaluation.drawing_measures import DrawingScore, score_drawings
@@ -28,7 +29,7 @@ from thereafter.images.sources import picture_of
 from thereafter.models.drawer import DRAW_MODELS, PIXELS, Drawer, DrawerSettings, DrawingBatch, Strokes
 from thereafter.models.lone_pixels import LonePixels
 from thereafter.tasks.drawing_answers import Redrawn, RedrawnExplained, RedrawnPrediction, drawing_figures
-from thereafter.tasks.picture_examples import MOST_HELD_OUT, asked_pictures_of
+from thereafter.tasks.picture_examples import MOST_HELD_OUT, asked_pictures_of, part_of_pictures
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
 
@@ -73,6 +74,10 @@ class DrawingTask(Task[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redraw
 
     def peers(self) -> Sequence[str]:
         return DRAW_MODELS
+
+    def part(self, given: Parts, part: str) -> Files | None:
+        """The pictures of a part of a user's folder that has several; labels are not read."""
+        return part_of_pictures(given, part) if given.corpus is None else None
 
     def read(self, files: Sequence[Path]) -> list[Picture]:
         pictures = asked_pictures_of(files)
