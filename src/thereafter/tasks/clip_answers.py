@@ -178,7 +178,8 @@ class FramesExplained:
         }
 
     def __str__(self) -> str:
-        lines = [f"{len(self.came_KHW)} frames predicted from the {len(self.read_THW)} before them"]
+        ahead = len(self.came_KHW)
+        lines = [f"{ahead} frame{'s' * (ahead != 1)} predicted from the {len(self.read_THW)} before them"]
         for step, (nats, error) in enumerate(zip(self.judged.nats_K, self.judged.errors_K, strict=True), start=1):
             lines.append(f"  frame {len(self.read_THW) + step:>3}  {nats:8.1f} nats  squared error {error:7.1f}")
         return "\n".join(lines)
