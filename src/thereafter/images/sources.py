@@ -103,7 +103,9 @@ def _opened(path: Path) -> PictureSource:
 def _only(path: Path) -> Picture:
     source = open_pictures(path)
     if len(source) != 1:
-        raise OptionError(f"{path} holds {len(source):,} pictures; expected one; try the path of one of them")
+        raise OptionError(
+            f"{path} holds {len(source):,} pictures; expected one; try the path of one, or all of them: --in {path}"
+        )
     return Picture(source, 0, source.names()[0])
 
 

@@ -151,7 +151,7 @@ def free_folder(base: Path, name: str) -> Path:
 
 def _no_run(folder: Path) -> str:
     if folder.is_dir():
-        return f"{folder} holds no {CONFIG}: expected a run folder; try: thereafter train SOURCE --out {folder}"
+        return f"{folder} holds no {CONFIG}: expected a run folder; try: thereafter train SOURCE --out RUN"
     beside: list[str] = []
     if folder.parent.is_dir():
         beside = sorted(str(other) for other in folder.parent.iterdir() if is_run(other))

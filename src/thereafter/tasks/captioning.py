@@ -22,7 +22,6 @@ from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.decoding.sources import AnswerSettings, decode_answers
 from thereafter.errors import OptionError
-from thereafter.evaluation.caption_measures import caption_words
 from thereafter.evaluation.caption_score import CaptionScore, measure_captions
 from thereafter.images.captioned import CAPTIONED_FILES, CaptionedPicture, read_captioned
 from thereafter.images.codec import PictureCodec
@@ -97,22 +96,15 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
         chosen = self.chosen
         words = Wording.fit(captions, "word", min_count=chosen.min_count, longest=chosen.longest)
         words.seen = min(chosen.longest, max(map(words.count, captions))) + 1
-        return {"pictures": PictureCodec.fit([one.picture for one in examples], chosen.size), "words": words}
+        pictures = PictureCodec.fit([one.picture for one in examples], chosen.size)
+        if pictures.kind == "pixels" and chosen.flip and chosen.see != "nothing":
+            _question_flips(captions)
+        return {"pictures": pictures, "words": words}
 
     def check(self, examples: Sequence[CaptionedPicture], codecs: CaptionCodecs, name: str) -> None:
-        """Decode all pictures, so that a damaged one is an error now; and say what a flip would turn into its
-        opposite."""
-        if self.chosen.see == "nothing":
-            return
-        pictures = codecs["pictures"]
-        pictures.keep([one.picture for one in examples])
-        captions = [caption_words(caption) for one in examples for caption in one.captions]
-        sided = sum(not _SIDES.isdisjoint(words) for words in captions)
-        if pictures.kind == "pixels" and self.chosen.flip and sided > _MANY_SIDES * len(captions):
-            progress.note(
-                f"{name}: {sided:,} of {len(captions):,} captions say left or right, and pictures are flipped while "
-                "training; try flip=False (--set flip=false)"
-            )
+        """Decode all pictures, so that a damaged one is an error now."""
+        if self.chosen.see != "nothing":
+            codecs["pictures"].keep([one.picture for one in examples])
 
     def build(self, settings: CaptionerSettings, codecs: CaptionCodecs) -> Captioner:
         pictures, words = codecs["pictures"], codecs["words"]
@@ -240,6 +232,16 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
         if ids is None:
             ids = known[one.captions] = [words.encode(normal_caption(caption)) for caption in one.captions]
         return ids
+
+
+def _question_flips(captions: Sequence[str]) -> None:
+    """Say how many training captions a flipped picture would contradict, where they are many."""
+    sided = sum(not _SIDES.isdisjoint(caption.split()) for caption in captions)
+    if sided > _MANY_SIDES * len(captions):
+        progress.note(
+            f"{sided:,} of {len(captions):,} training captions say left or right, and pictures are flipped while "
+            "training; try flip=False (--set flip=false)"
+        )
 
 
 CAPTIONING = Captioning()
