@@ -43,13 +43,16 @@ def predict(
     texts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Inputs of the task. Default: each line of standard input; a blank line gives a blank line."
+            help="Inputs of the task: texts, or paths of pictures and clips. Default: each line of standard input; a "
+            "blank line gives a blank line."
         ),
     ] = None,
     source: Annotated[
         str | None,
         typer.Option(
-            "--in", help="A whole text instead: a file, a folder, a 'glob*', - or a corpus.", metavar="SOURCE"
+            "--in",
+            help="A whole text, or all pictures, instead: a file, a folder, a 'glob*', - or a corpus.",
+            metavar="SOURCE",
         ),
     ] = None,
     out: Annotated[
@@ -82,7 +85,7 @@ def predict(
     ] = False,
     trace: Annotated[
         Path | None,
-        typer.Option(callback=writable, help="Save a trace of the network over one text, step by step (.npz)."),
+        typer.Option(callback=writable, help="Save a trace of the network over one input, step by step (.npz)."),
     ] = None,
     last: Annotated[
         str | None,

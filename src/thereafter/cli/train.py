@@ -94,6 +94,8 @@ def train(
 
     Example: thereafter train book.txt --model lstm --minutes 5 --out runs/book
 
+    Example: thereafter train photos/ --task caption --out runs/captions
+
     Example: thereafter train sales.csv --task forecast --target sold --horizon 24 --out runs/sales
     """
     given = {name: value for name, value in locals().items() if value is not None and value is not False}
