@@ -148,7 +148,9 @@ def _plan_of_task(plan: Recipe, task: str, options: Table, given: Table) -> Reci
     own = _settings_of(task, plan.source)
     for name in ("model", "split", "arpa"):
         if name in given and name not in own:
-            raise OptionError(f"--{name} is for language models and --task is {task}; leave one of them out")
+            layers = next((option for option in ("cell", "encoder") if name == "model" and option in own), "")
+            remedy = f"try --set {layers}={given[name]}" if layers else "leave one of them out"
+            raise OptionError(f"--{name} is for language models and --task is {task}; {remedy}")
         options |= {name: given[name]} if name in given else {}
     plan.task = task
     plan.options = plan.options | options
