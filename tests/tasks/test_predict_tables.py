@@ -332,7 +332,7 @@ def test_mistakes_say_what_to_try(judge: Any, tmp_path: Path):
     for words, match in (
         (["--score", "t.tsv", "--csv"], r"--score .*got --csv.*try: thereafter predict .*run --score t\.tsv"),
         (["--score", "t.tsv", "dull"], r"--score .*got 1 text.*try: thereafter predict .*run --score t\.tsv"),
-        (["--explain", "--csv", "dull"], r"--explain .*got --csv.*try: thereafter predict .*run --explain 'a text'"),
+        (["--explain", "--csv", "dull"], r"--explain .*got --csv.*try: thereafter predict .*run --explain INPUT"),
         (["--explain", "--beam", "2", "dull"], r"--explain .*got --beam.*try: thereafter predict .*--explain 'a text'"),
         (["--in", "t.txt", "dull"], r"got both 1 text and --in t\.txt; expected one of them; try leaving"),
     ):
