@@ -333,7 +333,7 @@ def test_mistakes_say_what_to_try(judge: Any, tmp_path: Path):
         (["--score", "t.tsv", "--csv"], r"--score .*got --csv.*try: thereafter predict .*run --score t\.tsv"),
         (["--score", "t.tsv", "dull"], r"--score .*got 1 text.*try: thereafter predict .*run --score t\.tsv"),
         (["--explain", "--csv", "dull"], r"--explain .*got --csv.*try: thereafter predict .*run --explain INPUT"),
-        (["--explain", "--beam", "2", "dull"], r"--explain .*got --beam.*try: thereafter predict .*--explain 'a text'"),
+        (["--explain", "--beam", "2", "dull"], r"--explain .*got --beam.*try: thereafter predict .*--explain INPUT"),
         (["--in", "t.txt", "dull"], r"got both 1 text and --in t\.txt; expected one of them; try leaving"),
     ):
         refused = CliRunner().invoke(app, ["predict", run, *words])
