@@ -5,7 +5,7 @@ import { el, errors } from "../parts/dom.js";
 import { percent, short } from "../parts/numbers.js";
 import { openPicture } from "../parts/opening.js";
 import { paint, paintLooked, placeName, shown, unpack } from "../parts/pixels.js";
-import { taskChoice, taskModels } from "../parts/tasks.js";
+import { chooseHeldOut, taskChoice, taskModels } from "../parts/tasks.js";
 import { markCurrent, player, wholeNumber } from "../parts/walk.js";
 
 export const panel = {
@@ -144,13 +144,9 @@ function mount(place, context) {
     changeModel();
   }
 
-  /** A run that learned from other pictures than the made ones opens on those that it held out. */
   function changeModel() {
     const model = models.find((each) => each.name === pick.value);
-    const ready = pick.value.startsWith("ready:");
-    source.select.querySelector("[value=held-out]").disabled = ready;
-    if (ready && source.value === "held-out") source.select.value = "made";
-    if (!ready && !context.get("source") && !model.source.startsWith("shapes")) source.select.value = "held-out";
+    chooseHeldOut(source.select, model, "shapes", Boolean(context.get("source")));
     changeSource();
   }
 

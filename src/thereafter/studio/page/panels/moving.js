@@ -6,7 +6,7 @@ import { drawingPad } from "../parts/drawing.js";
 import { FORESEEN_STYLE, foreseenFrames } from "../parts/foreseen.js";
 import { percent } from "../parts/numbers.js";
 import { paint, shown, unpack } from "../parts/pixels.js";
-import { taskChoice, taskModels } from "../parts/tasks.js";
+import { chooseHeldOut, taskChoice, taskModels } from "../parts/tasks.js";
 import { markCurrent, player, wholeNumber } from "../parts/walk.js";
 
 export const panel = {
@@ -154,13 +154,9 @@ function mount(place, context) {
     changeModel();
   }
 
-  /** A run that learned from other clips than moving digits opens on those that it held out. */
   function changeModel() {
     const model = models.find((each) => each.name === pick.value);
-    const ready = pick.value.startsWith("ready:");
-    source.select.querySelector("[value=held-out]").disabled = ready;
-    if (ready && source.value === "held-out") source.select.value = "made";
-    if (!ready && !context.get("source") && !model.source.startsWith("moving-")) source.select.value = "held-out";
+    chooseHeldOut(source.select, model, "moving-", Boolean(context.get("source")));
     changeSource();
   }
 

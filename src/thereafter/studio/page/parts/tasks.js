@@ -86,3 +86,12 @@ function describe(model) {
   const source = model.name.startsWith("ready:") ? "ready" : model.source;
   return `${model.label} (${source}${model.hidden ? `, ${model.hidden} units` : ""})`;
 }
+
+/** Examples that a run held out can be asked for where there is a run; one that learned from others than the made ones,
+ *  whose names begin with `made`, opens on them unless something else was asked for. */
+export function chooseHeldOut(select, model, made, asked) {
+  const ready = model.name.startsWith("ready:");
+  select.querySelector("[value=held-out]").disabled = ready;
+  if (ready && select.value === "held-out") select.value = "made";
+  if (!ready && !asked && !model.source.startsWith(made)) select.value = "held-out";
+}
