@@ -79,7 +79,7 @@ class MovingClips(Clips):
         return Paths(digit_BD, direction_BD, column_BDT, row_BDT)
 
     def read_many(self, rows: ArrayLike) -> NDArray[np.uint8]:
-        """The frames of several clips at once, [B, T, H, W]: some 5 ms for 64 clips of two digits and 20 frames."""
+        """The frames of several clips at once, [B, T, H, W]."""
         paths = self.paths(rows)
         digits_BDhh = self.pool.take(paths.digit_BD.ravel()).reshape(*paths.digit_BD.shape, *(2 * [self.pool.side]))
         return paint(digits_BDhh, paths.column_BDT, paths.row_BDT, self.rule.size)

@@ -2,7 +2,7 @@
 
     z = W * x of all steps at once;   r_t = U * h_{t-1};   h_t, c_t = gates(z_t + r_t, c_{t-1})
 
-The plain loop launches some forty short kernels a step, forward and backward, where this launches some ten. Gates are
+The plain loop launches many short kernels a step, forward and backward, where this launches fewer. Gates are
 computed and the memory is kept in the state's type, float32 under autocast, in which only convolutions are halved.
 
 Shapes: B rows, T steps, G gate rows, O numbers of a map.
