@@ -24,6 +24,7 @@ strokes, H rows, C channels, W columns, N places of a window, Z latent numbers, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -85,6 +86,12 @@ class DrawingBatch:
     def to(self, device: torch.device) -> DrawingBatch:
         """The same on another device."""
         return DrawingBatch(self.pixels_BCHW.to(device))
+
+    def places(self) -> dict[str, Tensor]:
+        return {"pixels": self.pixels_BCHW}
+
+    def over(self, places: Mapping[str, Tensor]) -> DrawingBatch:
+        return DrawingBatch(places["pixels"])
 
 
 class Bound(NamedTuple):

@@ -85,6 +85,12 @@ class FrameBatch:
         future_BKHW = None if self.future_BKHW is None else self.future_BKHW.to(device)
         return replace(self, read_BTHW=self.read_BTHW.to(device), future_BKHW=future_BKHW)
 
+    def places(self) -> dict[str, Tensor] | None:
+        return None if self.future_BKHW is None else {"read": self.read_BTHW, "future": self.future_BKHW}
+
+    def over(self, places: Mapping[str, Tensor]) -> FrameBatch:
+        return FrameBatch(places["read"], places["future"])
+
 
 class FramePredictor(TaskNet[FrameBatch]):
     """See the module's equations. `ahead`: how many frames are predicted where a batch does not say."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -72,6 +73,12 @@ class PixelBatch:
         """The same on another device."""
         labels_B = None if self.labels_B is None else self.labels_B.to(device)
         return replace(self, pixels_BCHW=self.pixels_BCHW.to(device), labels_B=labels_B)
+
+    def places(self) -> dict[str, Tensor] | None:
+        return None if self.labels_B is None else {"pixels": self.pixels_BCHW, "labels": self.labels_B}
+
+    def over(self, places: Mapping[str, Tensor]) -> PixelBatch:
+        return PixelBatch(places["pixels"], places["labels"])
 
 
 @dataclass(frozen=True)

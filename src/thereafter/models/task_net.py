@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,18 @@ class Batched(Protocol):
 
     def to(self, device: torch.device) -> Self:
         """The same on another device."""
+
+
+@runtime_checkable
+class Recordable(Protocol):
+    """Examples of one shape whose loss asks the device for nothing: a step over them can become a CUDA graph
+    (`training/graphs.py`)."""
+
+    def places(self) -> dict[str, Tensor] | None:
+        """The tensors the batch is made of; None where one of them is missing."""
+
+    def over(self, places: Mapping[str, Tensor]) -> Self:
+        """The same batch over other tensors of the same shapes."""
 
 
 X_contra = TypeVar("X_contra", contravariant=True)

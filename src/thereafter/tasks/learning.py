@@ -6,14 +6,14 @@ Shapes: R examples.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
 from torch import Tensor
 
 from thereafter.models.state import NeuralState
-from thereafter.models.task_net import Batched, TaskNet
+from thereafter.models.task_net import Batched, Recordable, TaskNet
 from thereafter.tasks import batching
 from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.task import AnyTask
@@ -31,10 +31,11 @@ class ExampleBatch:
     rate_factor: float = 1.0
 
     def places(self) -> dict[str, Tensor] | None:
-        return None  # batches have as many shapes as there are lengths: none is met often enough to be recorded
+        # sentences come in as many shapes as there are lengths: none is met often enough to be recorded
+        return self.made.places() if isinstance(self.made, Recordable) else None
 
     def over(self, places: Mapping[str, Tensor]) -> Self:
-        return self
+        return replace(self, made=self.made.over(places)) if isinstance(self.made, Recordable) else self
 
 
 class Examples:
