@@ -24,7 +24,7 @@ TASKS = [path for path in RECIPES if read_recipe(path).task is not None]
 CRUMB = 3_000  # characters
 EXAMPLES = 40
 HEAVY: dict[str | None, dict[str, Any]] = {
-    "video": {"video.width": 8, "video.hidden": 32},
+    "video": {"video.width": 8, "video.hidden": 32, "training.rate": 0.01, "training.epochs": 6},
     "next-frames": {"next-frames.hidden": 8, "next-frames.layers": 1},
     "glimpse": {"glimpse.hidden": 32, "glimpse.read": 16, "training.rate": 0.01, "training.epochs": 8},
     "draw": {"draw.hidden": 16, "draw.latent": 4, "draw.strokes": 4, "training.rate": 0.02, "training.epochs": 8},
