@@ -13,6 +13,7 @@ ThereafterError
 ├── TrainingError         a training run that cannot continue: losses or gradients that are not finite
 ├── FormatError           a run folder, an ARPA file or a tokenizer file that is not what it claims to be
 ├── StorageError          writing failed
+├── ExportError           a model that cannot be written in a form, or a file of one that computes something else
 ├── BusyError             a run folder that another process is writing
 └── MissingPackageError   an optional package is needed and not installed
 """
@@ -93,6 +94,10 @@ class FormatError(ThereafterError):
 
 class StorageError(ThereafterError):
     """Writing failed: disk full, no permission, not a folder."""
+
+
+class ExportError(ThereafterError):
+    """A model has no form that was asked for, or what was written does not compute what the model does."""
 
 
 class BusyError(ThereafterError):

@@ -1,0 +1,219 @@
+"""A trained language model as a plan: plain arrays with names, which every target writes in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+from torch import Tensor, nn
+
+from thereafter.cells.options import OptionValue
+from thereafter.config import Table
+from thereafter.errors import ExportError
+from thereafter.export.parts import (
+    AdaptivePlan,
+    Array,
+    BlockPlan,
+    HeadPlan,
+    LanePlan,
+    LayerPlan,
+    SoftmaxPlan,
+    Wording,
+)
+from thereafter.export.plans import AveragePlan, NgramPlan, Plan, RecurrentPlan, TransformerPlan, WindowPlan
+from thereafter.layers.adaptive import AdaptiveSoftmax
+from thereafter.layers.lanes import Lane
+from thereafter.layers.recurrent import Recurrent
+from thereafter.layers.softmax import Softmax
+from thereafter.layers.transformer import Block
+from thereafter.models.any_model import AnyModel
+from thereafter.models.average import AverageModel
+from thereafter.models.recurrent import RecurrentModel
+from thereafter.models.transformer import TransformerModel
+from thereafter.models.window import WindowModel
+from thereafter.ngram.model import NgramModel
+from thereafter.text.tokenizers.base import Tokenizer
+
+CELLS_KNOWN = ("elman", "lstm", "gru", "mingru", "minlstm", "diagonal")
+
+
+class Exportable(Protocol):
+    """What a plan is made of: a `LanguageModel`, or the `Trained` inside it."""
+
+    @property
+    def model(self) -> AnyModel: ...
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+    @property
+    def config(self) -> Table: ...
+
+
+def plan_of(lm: Exportable) -> Plan:
+    """The plan of a trained model; ExportError says why there is none."""
+    model, kind = lm.model, str(lm.config["model"])
+    wording = wording_of(lm)
+    if isinstance(model, NgramModel):
+        return _ngram(model, kind, wording)
+    if isinstance(model, RecurrentModel):
+        layers = layers_of(model.layers)
+        return RecurrentPlan(kind, wording, array(model.embedding.weight), layers, head_of(model.head))
+    if isinstance(model, WindowModel):
+        return WindowPlan(
+            kind,
+            wording,
+            array(model.embedding.weight),
+            model.settings.window,
+            array(model.hidden.weight),
+            array(model.hidden.bias),
+            model.settings.direct,
+            head_of(model.head),
+        )
+    if isinstance(model, AverageModel):
+        window = model.settings.window
+        return AveragePlan(kind, wording, array(model.embedding.weight), window, head_of(model.head))
+    if isinstance(model, TransformerModel):
+        return _transformer(model, kind, wording)
+    raise ExportError(
+        f"a model of kind {kind!r} cannot be exported: it is no single trained network or n-gram; "
+        "try exporting the models it is made of"
+    )
+
+
+def wording_of(lm: Exportable) -> Wording:
+    """The vocabulary of a model and its tokenizer."""
+    own, about = lm.tokenizer, lm.config["text"]
+    size = len(own.vocabulary)
+    return Wording(
+        size=size,
+        start=own.start_id,
+        restart=lm.model.facts.restart,
+        unknown=own.unknown_id,
+        line_end=own.line_end_id,
+        tokenizer=own.to_json(),
+        pieces=tuple(own.bytes_of(token) for token in range(size)),
+        forms=tuple(own.vocabulary.forms),
+        lower=bool(about["lower"]),
+        letters_only=bool(about["letters_only"]),
+    )
+
+
+def layers_of(stack: Recurrent) -> tuple[LayerPlan, ...]:
+    """The layers of a stack of cells, dropout left out; ExportError for a cell that is not known here."""
+    named = dict(stack.named_parameters())
+    layers = []
+    for index, lanes in enumerate(stack.layers):
+        weight, bias = (named.get(f"highway_{part}_l{index}") for part in ("weight", "bias"))
+        layers.append(
+            LayerPlan(
+                lanes=tuple(_lane(stack, lane, named) for lane in lanes),
+                join=stack.connect if index else None,
+                gate_weight=None if weight is None else array(weight),
+                gate_bias=None if bias is None else array(bias),
+            )
+        )
+    return tuple(layers)
+
+
+def _lane(stack: Recurrent, lane: Lane, named: Mapping[str, Tensor]) -> LanePlan:
+    cell = lane.cell
+    if cell.name not in CELLS_KNOWN:
+        raise ExportError(
+            f"the cell {cell.name!r} has no exported form; expected one of {', '.join(CELLS_KNOWN)}; "
+            "try a model with one of these"
+        )
+    options: dict[str, OptionValue] = dict(vars(cell.options))
+    return LanePlan(
+        name=lane.name,
+        cell=cell.name,
+        options={**options, "bias": cell.bias},
+        gates=cell.blocks,
+        input_size=cell.input_size,
+        hidden_size=cell.hidden_size,
+        output_size=cell.output_size,
+        weights={name: array(weight) for name, weight in stack.lane_weights(lane).items()},
+        fields=cell.state_sizes(),
+        reverse=lane.reverse,
+        initial={
+            field: array(named[name])
+            for field in cell.state_sizes()
+            if (name := f"initial_{field}_{lane.name}") in named
+        },
+    )
+
+
+def head_of(head: object) -> HeadPlan:
+    """A head over words."""
+    if isinstance(head, Softmax):
+        tied = "weight" not in dict(head.named_parameters())
+        return SoftmaxPlan(array(head.matrix[: head.words]), array(head.bias), tied)
+    if isinstance(head, AdaptiveSoftmax):
+        rank = head.rank_V.detach().cpu().numpy().astype(np.int64)
+        down, out = (tuple(map(array, part)) for part in (head.down, head.out))
+        return AdaptivePlan(array(head.weight), array(head.bias), down, out, rank)
+    raise ExportError(f"the head {type(head).__name__} has no exported form; expected a softmax over words")
+
+
+def _transformer(model: TransformerModel, kind: str, wording: Wording) -> TransformerPlan:
+    settings = model.settings
+    norm = norm_of(model.norm) if isinstance(model.norm, nn.LayerNorm) else None
+    blocks = tuple(block_of(block) for block in model.blocks if isinstance(block, Block))
+    return TransformerPlan(
+        kind=kind,
+        wording=wording,
+        embedding=array(model.embedding.weight),
+        positions=array(model.positions.table_CH),
+        heads=settings.heads,
+        context=settings.context,
+        pre=settings.norm == "pre",
+        blocks=blocks,
+        norm=norm,
+        head=head_of(model.head),
+    )
+
+
+def block_of(block: Block) -> BlockPlan:
+    """The weights of one Transformer block."""
+    attention = block.attention
+    return BlockPlan(
+        into=linear_of(attention.into),
+        out=linear_of(attention.out),
+        widen=linear_of(block.widen),
+        narrow=linear_of(block.narrow),
+        norm_attention=norm_of(block.norm_attention),
+        norm_forward=norm_of(block.norm_forward),
+    )
+
+
+def linear_of(linear: nn.Linear) -> tuple[Array, Array]:
+    """Weight and bias; a bias of zeros where there is none."""
+    bias = linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias
+    return array(linear.weight), array(bias)
+
+
+def norm_of(norm: nn.LayerNorm) -> tuple[Array, Array]:
+    """Gain and shift."""
+    return array(norm.weight), array(norm.bias)
+
+
+def _ngram(model: NgramModel, kind: str, wording: Wording) -> NgramPlan:
+    tables = model.tables
+    return NgramPlan(
+        kind=kind,
+        wording=wording,
+        order=tables.order,
+        word=tables.word,
+        logp=tables.logp,
+        suffix=tables.suffix,
+        backoff=tables.backoff,
+        first_child=tables.first_child,
+        level_starts=tables.level_starts,
+        first=int(model.start(1).nodes[0]),
+        uniform=model.uniform,
+    )
+
+
+def array(tensor: Tensor) -> Array:
+    """A tensor as float32 in the machine's memory."""
+    own: Callable[[], Array] = tensor.detach().float().cpu().contiguous().numpy
+    return own()
