@@ -47,12 +47,8 @@ def test_reading_and_writing_are_the_sums_of_the_paper() -> None:
     patch = torch.randn(2, 3, 3, 3, dtype=torch.float64)
     windows = grid.place(given)
     filters = grid.filters(windows)
-    seen = (
-        read_window(x, grid.of_rows(filters, 0), grid.of_columns(filters, 0)) * windows.intensity_BV[:, :1, None, None]
-    )
-    drawn = write_window(
-        canvas, patch / windows.intensity_BV[:, 1:, None, None], grid.of_rows(filters, 1), grid.of_columns(filters, 1)
-    )
+    seen = read_window(x, *grid.by_window(filters)[0]) * windows.intensity_BV[:, :1, None, None]
+    drawn = write_window(canvas, patch / windows.intensity_BV[:, 1:, None, None], *grid.by_window(filters)[1])
     for row in range(2):
         f_y, f_x, intensity = written_out(given[row, 0], 2)
         for i in range(2):
@@ -78,9 +74,9 @@ def test_windows_have_right_gradients() -> None:
     def both(given: Tensor, x: Tensor, patch: Tensor) -> tuple[Tensor, Tensor]:
         windows = grid.place(given)
         filters = grid.filters(windows)
-        seen = read_window(x, grid.of_rows(filters, 0), grid.of_columns(filters, 0))
+        seen = read_window(x, *grid.by_window(filters)[0])
         patch = patch / windows.intensity_BV[:, 1:, None, None]
-        drawn = write_window(x, patch, grid.of_rows(filters, 1), grid.of_columns(filters, 1))
+        drawn = write_window(x, patch, *grid.by_window(filters)[1])
         return seen * windows.intensity_BV[:, :1, None, None], drawn
 
     torch.manual_seed(2)
@@ -94,7 +90,7 @@ def test_a_filter_sums_to_one_wherever_the_window_is() -> None:
         for log in (0.0, -80.0, 80.0):
             filters = grid.filters(grid.place(torch.full((1, 2, 5), far).index_fill(2, torch.tensor([2, 3]), log)))
             for window in (0, 1):
-                for bank in (grid.of_rows(filters, window), grid.of_columns(filters, window)):
+                for bank in grid.by_window(filters)[window]:
                     torch.testing.assert_close(bank.sum(-1), torch.ones(bank.shape[:2]))
 
 
@@ -103,9 +99,9 @@ def test_a_narrow_window_of_the_pixels_own_stride_copies_the_picture() -> None:
     given = torch.tensor([[[0.0, 0.0, -9.0, 0.0, 0.0]]])  # stride (6 - 1) / (6 - 1): a place for every pixel
     filters = grid.filters(grid.place(given))
     x = torch.rand(1, 6, 1, 6)
-    torch.testing.assert_close(read_window(x, grid.of_rows(filters, 0), grid.of_columns(filters, 0)), x)
+    torch.testing.assert_close(read_window(x, *grid.by_window(filters)[0]), x)
     black = torch.zeros_like(x)
-    torch.testing.assert_close(write_window(black, x, grid.of_rows(filters, 0), grid.of_columns(filters, 0)), x)
+    torch.testing.assert_close(write_window(black, x, *grid.by_window(filters)[0]), x)
 
 
 def test_windows_of_no_places_are_refused() -> None:

@@ -70,6 +70,8 @@ class Vendor:
 def _run(job: Job) -> Unrolled:
     cell = job.cell
     flat = _flat_weights(job)
+    if _is_one_step(job):
+        return _one_step(job, flat)
     parts = tuple(part.unsqueeze(0).contiguous() for part in _within_half(job))
     operator = _TWINS[type(cell)].operator(cell)
     has_bias = cell.bias != "none"
@@ -87,6 +89,18 @@ def _run(job: Job) -> Unrolled:
         )
         last = list(_pick_rows(tuple(last), back))
     return Unrolled(y_BTO, cell.state_type(*(part.squeeze(0) for part in last)))
+
+
+def _is_one_step(job: Job) -> bool:
+    """Whether torch's operator of a single step computes the same: two products and one kernel for all gates, where
+    cuDNN first copies the weights together. A layer whose input depends on its own output is called step by step."""
+    one = job.x_BTI.device.type == "cuda" and job.x_BTI.shape[1] == 1 and job.lengths_B is None
+    return one and type(job.cell) is LSTM and "weight_hr" not in job.weights and not torch.is_autocast_enabled("cuda")
+
+
+def _one_step(job: Job, flat: list[Tensor]) -> Unrolled:
+    h_BU, c_BU = torch.lstm_cell(job.x_BTI[:, 0], tuple(job.state), *flat)
+    return Unrolled(h_BU.unsqueeze(1), HCState(h_BU, c_BU))
 
 
 _MOST_HALF = 2.0**15

@@ -66,13 +66,14 @@ class WindowGrid:
         if numbers_BV5.shape[1:] != (len(self.sides), NUMBERS):
             raise ShapeError(f"windows are {tuple(numbers_BV5.shape)}; expected [B, {len(self.sides)}, {NUMBERS}]")
         middle_2, half_2, stride_V, *_ = self._on(numbers_BV5)
-        variance_BV, stride_BV, intensity_BV = numbers_BV5[..., 2:].clamp(-_MOST, _MOST).exp().unbind(-1)
-        centre_BV2 = torch.addcmul(middle_2, numbers_BV5[..., :2], half_2)
+        place_BV2, logarithms_BV3 = numbers_BV5.split_with_sizes((2, 3), -1)
+        variance_BV, stride_BV, intensity_BV = logarithms_BV3.clamp(-_MOST, _MOST).exp().unbind(-1)
+        centre_BV2 = torch.addcmul(middle_2, place_BV2, half_2)
         return PlacedWindows(centre_BV2, stride_V * stride_BV, variance_BV.sqrt(), intensity_BV)
 
     def filters(self, windows: PlacedWindows) -> Tensor:
         """F of every window, [B, V, 2, N, P]: of rows, then of columns. What lies beyond N or P of its own means
-        nothing: see `of_rows` and `of_columns`."""
+        nothing: see `by_window`."""
         _, _, _, offset_VN, beyond_2P, pixel_P = self._on(windows.stride_BV)
         middle_BVN = windows.stride_BV.unsqueeze(-1) * offset_VN
         places_BV2N = windows.centre_BV2.unsqueeze(-1) + middle_BVN.unsqueeze(2)
@@ -80,13 +81,16 @@ class WindowGrid:
         away_BV2NP = (pixel_P - places_BV2N.unsqueeze(-1)).square()
         return torch.softmax(beyond_2P.unsqueeze(1) - away_BV2NP * sharpness_BV[..., None, None, None], -1)
 
-    def of_rows(self, filters_BV2NP: Tensor, window: int) -> Tensor:
-        """F_y of one window, [B, N, H]."""
-        return filters_BV2NP[:, window, 0, : self.sides[window], : self.height]
+    def by_window(self, filters_BV2NP: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """F_y [B, N, H] and F_x [B, N, W] of every window.
 
-    def of_columns(self, filters_BV2NP: Tensor, window: int) -> Tensor:
-        """F_x of one window, [B, N, W]."""
-        return filters_BV2NP[:, window, 1, : self.sides[window], : self.width]
+        Cut all at once: each cut of its own would be a tensor of zeros and a sum in the backward pass.
+        """
+        cut, sizes = filters_BV2NP.flatten(1, 2).unbind(1), (self.height, self.width)
+        return [
+            (_first(cut[2 * window], side, sizes[0]), _first(cut[2 * window + 1], side, sizes[1]))
+            for window, side in enumerate(self.sides)
+        ]
 
     def _on(self, like: Tensor) -> tuple[Tensor, ...]:
         """What depends on the sizes alone, made once for a device."""
@@ -102,6 +106,11 @@ class WindowGrid:
             with torch.inference_mode(False):  # they serve later steps with gradients
                 self._constants[key] = tuple(one.clone().to(like.device, like.dtype) for one in made)
         return self._constants[key]
+
+
+def _first(filter_BNP: Tensor, side: int, pixels: int) -> Tensor:
+    """The first places and pixels; the tensor itself where that is all of it."""
+    return filter_BNP if filter_BNP.shape[1:] == (side, pixels) else filter_BNP[:, :side, :pixels]
 
 
 def read_window(x_BHCW: Tensor, rows_BNH: Tensor, columns_BNW: Tensor) -> Tensor:

@@ -46,8 +46,6 @@ DRAW_MODELS = (DRAW, PIXELS)
 SEED = 20_261_117
 """Of the pixels and the z that belong to a picture."""
 _LEAST, _MOST = 0.01, 0.99  # of the mean intensity that a fresh canvas begins with
-Placed = PlacedWindows | None
-"""None without attention."""
 _READ, _WRITE = 0, 1  # the windows of a stroke
 
 
@@ -99,6 +97,14 @@ class Bound(NamedTuple):
 
     pixels_B: Tensor
     latent_BT: Tensor
+
+
+class _Windows(NamedTuple):
+    """The windows of a stroke, and of each of them the filters of rows and columns and the intensity [B, 1]."""
+
+    placed: PlacedWindows
+    filters: list[tuple[Tensor, Tensor]]
+    intensities: tuple[Tensor, ...]
 
 
 @dataclass
@@ -175,51 +181,50 @@ class Drawer(TaskNet[DrawingBatch]):
         rows, share = len(noise_BTZ), self.settings.dropout
         encoder, decoder = (OneStep(one, noise_BTZ, record=seen is not None) for one in (self.encoder, self.decoder))
         canvas_BHCW = self.canvas.expand(rows, *self.shape)
-        made_BM = self.writer.bias.expand(rows, -1)  # before the first stroke h^dec is 0
-        windows, filters = self._windows(made_BM)
+        windows, _ = self._windows(self.writer.bias.expand(rows, -1))  # before the first stroke h^dec is 0
         means, logs = [], []
         for noise_BZ in noise_BTZ.unbind(1):
             z_BZ = noise_BZ
             if x_BHCW is not None:
-                read_BI = self._read(x_BHCW, canvas_BHCW, windows, filters)
+                read_BI = self._read(x_BHCW, canvas_BHCW, windows)
                 given_BI = F.dropout(torch.cat((read_BI, decoder.h_BU), -1), share, self.training)
                 mean_BZ, log_BZ = self.posterior(encoder(given_BI)).chunk(2, -1)
                 z_BZ = torch.addcmul(mean_BZ, log_BZ.exp(), noise_BZ)
                 means.append(mean_BZ)
                 logs.append(log_BZ)
             made_BM = self.writer(decoder(F.dropout(z_BZ, share, self.training)))
-            before, (windows, filters) = windows, self._windows(made_BM)
-            canvas_BHCW = self._write(canvas_BHCW, made_BM, windows, filters)
+            before, (windows, written_BM) = windows, self._windows(made_BM)
+            canvas_BHCW = self._write(canvas_BHCW, written_BM, windows)
             if seen is not None:
                 seen.canvases.append(canvas_BHCW)
-                seen.windows += [] if windows is None or before is None else [_joined(before, windows)]
+                seen.windows += [] if windows is None or before is None else [_joined(before.placed, windows.placed)]
         if seen is not None:
             seen.layers = {"encoder": encoder.records, "decoder": decoder.records}
         if x_BHCW is None:
             return canvas_BHCW, torch.zeros_like(noise_BTZ), torch.zeros_like(noise_BTZ)
         return canvas_BHCW, torch.stack(means, 1), torch.stack(logs, 1)
 
-    def _windows(self, made_BM: Tensor) -> tuple[Placed, Tensor | None]:
-        """The window that is written through, and that through which the next stroke reads."""
+    def _windows(self, made_BM: Tensor) -> tuple[_Windows | None, Tensor]:
+        """The window that is written through and that through which the next stroke reads, and what is written."""
         if not self.settings.attend:
-            return None, None
-        windows = self.grid.place(made_BM[:, : 2 * NUMBERS].view(-1, 2, NUMBERS))
-        return windows, self.grid.filters(windows)
+            return None, made_BM
+        numbers_BN, patch_BM = made_BM.split_with_sizes((2 * NUMBERS, made_BM.shape[1] - 2 * NUMBERS), -1)
+        placed = self.grid.place(numbers_BN.view(-1, 2, NUMBERS))
+        filters = self.grid.by_window(self.grid.filters(placed))
+        return _Windows(placed, filters, placed.intensity_BV.unsqueeze(-1).unbind(1)), patch_BM
 
-    def _read(self, x_BHCW: Tensor, canvas_BHCW: Tensor, windows: Placed, filters: Tensor | None) -> Tensor:
+    def _read(self, x_BHCW: Tensor, canvas_BHCW: Tensor, windows: _Windows | None) -> Tensor:
         both = torch.cat((x_BHCW, x_BHCW - canvas_BHCW.sigmoid()), 2)
-        if windows is None or filters is None:
+        if windows is None:
             return both.flatten(1)
-        patch = read_window(both, self.grid.of_rows(filters, _READ), self.grid.of_columns(filters, _READ))
-        return patch.flatten(1) * windows.intensity_BV[:, _READ, None]
+        return read_window(both, *windows.filters[_READ]).flatten(1) * windows.intensities[_READ]
 
-    def _write(self, canvas_BHCW: Tensor, made_BM: Tensor, windows: Placed, filters: Tensor | None) -> Tensor:
-        if windows is None or filters is None:
-            return canvas_BHCW + made_BM.view(-1, *self.shape)
+    def _write(self, canvas_BHCW: Tensor, written_BM: Tensor, windows: _Windows | None) -> Tensor:
+        if windows is None:
+            return canvas_BHCW + written_BM.view(-1, *self.shape)
         side, channels = self.settings.write, self.shape[1]
-        patch_BM = made_BM[:, 2 * NUMBERS :] / windows.intensity_BV[:, _WRITE, None]
-        rows, columns = self.grid.of_rows(filters, _WRITE), self.grid.of_columns(filters, _WRITE)
-        return write_window(canvas_BHCW, patch_BM.view(-1, side, channels, side), rows, columns)
+        patch_BM = written_BM / windows.intensities[_WRITE]
+        return write_window(canvas_BHCW, patch_BM.view(-1, side, channels, side), *windows.filters[_WRITE])
 
 
 def drawn_pixels(batch: DrawingBatch, like: Tensor, *, anew: bool) -> Tensor:
