@@ -1,4 +1,4 @@
-"""Makes the weights that ship with the package: trains every ready model, rounds it to float16, scores it, packs it.
+"""Makes the weights that ship with the package: trains every ready model, rounds it, scores it, packs it.
 
     python examples/ready_models.py                       # all, one after the other
     python examples/ready_models.py --only lstm letters --processes 2 --device cpu
@@ -61,8 +61,9 @@ def _made(work: Path, name: str) -> Path:
 
 def pack(name: str, work: Path, out: Path) -> dict[str, Any]:
     """Round and write one, and score what was written."""
-    sha256 = shipped.pack(work / _inside(name) / name, out / name, work / "texts")
-    card = {"recipe": BY_NAME[name].recipe, "sha256": sha256}
+    one = BY_NAME[name]
+    sha256 = shipped.pack(work / _inside(name) / name, out / name, work / "texts", one.stored)
+    card = {"recipe": one.recipe, "sha256": sha256}
     card["made"] = json.loads(_made(work, name).read_text(encoding="utf-8"))
     return measure(name, work, out, card)
 

@@ -31,6 +31,7 @@ from thereafter.inspection.trace import LIMIT, Trace, record, say_what_is_cut
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import State
 from thereafter.runs import folder as files
+from thereafter.runs.narrow import describe_loss
 from thereafter.tabular import facts_html
 from thereafter.terminal import show_progress
 from thereafter.text.pretokenised import WritingStyle
@@ -337,10 +338,21 @@ class LanguageModel:
         recorded = record(self.model, ids, [self._pieces[i] for i in ids], list(self._pieces), top)
         return replace(recorded, about=recorded.about | {"cut": cut}) if cut else recorded
 
-    def save(self, run: str | PathLike[str]) -> Path:
-        """Save as a run folder. A mixture cannot be saved; save its models."""
+    def save(self, run: str | PathLike[str], *, dtype: str = "float32", check: AnySource | None = None) -> Path:
+        """Save as a run folder. A mixture cannot be saved; save its models.
+
+        `dtype`: "float16" halves the weights, "int8" makes them four times smaller; both round them (`runs/narrow.py`),
+        and `load` reads them into float32. With `check`, a text that was not trained on, what that costs is said in
+        bits per byte.
+        """
         mixing.check_savable(self.trained)
-        return store.save(self.trained, Path(run))
+        folder = store.save(self.trained, Path(run), dtype)
+        if check is not None:
+            after = load_language_model(folder, as_written=self.as_written).score(check).bits_per_byte
+            size = (folder / files.WEIGHTS).stat().st_size
+            with show_progress():
+                progress.note(f"{folder}: {describe_loss(self.score(check).bits_per_byte, after, dtype, size)}")
+        return folder
 
     def to_arpa(self, path: str | PathLike[str]) -> Path:
         """Write an n-gram model as an ARPA file, gzip where the name ends in `.gz`."""

@@ -209,9 +209,10 @@ class TaskModel:
             budget = baselines.Budget(valid, settings, store.training_of(self.config)) if trained else None
             return baselines.baseline_rows(self.task, train, test, budget, self._fitted)
 
-    def save(self, run: str | PathLike[str]) -> Path:
-        """Save as a run folder."""
-        return store.save(self._fitted, Path(run))
+    def save(self, run: str | PathLike[str], *, dtype: str = "float32") -> Path:
+        """Save as a run folder. `dtype`: "float16" halves its weights, "int8" makes them four times smaller; both round
+        them (`runs/narrow.py`), and `load` reads them into float32."""
+        return store.save(self._fitted, Path(run), dtype)
 
     def _repr_html_(self) -> str:
         """In a notebook: what it is and was trained on."""

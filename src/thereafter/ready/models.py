@@ -81,6 +81,8 @@ class Ready:
     options: Table = field(default_factory=dict)
     minutes: float = field(default=0.0, repr=False)
     """How long its training takes, about: no part of the recipe."""
+    stored: str = field(default="float16", repr=False)
+    """The form in which its weights ship, as in `runs/narrow.py`: no part of the recipe either."""
 
     @property
     def recipe(self) -> str:
@@ -101,7 +103,7 @@ READY = (
     Ready("ngram", "ngram", SENTENCES_NAME, options={"order": 4}, minutes=0.1),
     Ready("lstm", "lstm", SENTENCES_NAME, BUDGET, _CELLS, minutes=2.5),
     Ready("rnn", "rnn", SENTENCES_NAME, BUDGET, _CELLS | {"rate": 0.006}, minutes=2),
-    Ready("letters", "lstm", LETTERS_NAME, 20_000_000, _LETTERS, minutes=35),
+    Ready("letters", "lstm", LETTERS_NAME, 20_000_000, _LETTERS, minutes=35, stored="int8"),
     Ready("window", "window", SENTENCES_NAME, BUDGET, _LINES | _WINDOW, minutes=1.2),
     Ready("gru", "gru", SENTENCES_NAME, BUDGET, _CELLS, minutes=2),
     Ready("transformer", "transformer", SENTENCES_NAME, BUDGET, _ATTENTION, minutes=4.5),

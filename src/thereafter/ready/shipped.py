@@ -1,11 +1,10 @@
-"""The weights that ship with the package: float16, one folder a model, unpacked as a run in a moment.
+"""The weights that ship with the package: float16 or int8, one folder a model, unpacked as a run in a moment.
 
 `weights/cards.json` says of each model by which recipe it was made, the sha256 of its files, what it scored, and what
 its units carry. A model whose recipe has changed since does not count as shipped: it is trained. Both the files and
 the cards are written by `examples/ready_models.py`.
 
-float16 has 11 bits of precision, so that a weight is off by at most one part in 2,048. The scores of the cards are
-those of the rounded weights.
+`runs/narrow.py` says how weights are rounded. The scores of the cards are those of the rounded weights.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.ready.models import Made, sign
+from thereafter.runs.narrow import narrowed, widened
 from thereafter.storage import map_arrays, write_arrays, write_text
 
 CARDS, WEIGHTS, LOG = "cards.json", "weights.safetensors", "log.jsonl"
@@ -76,7 +75,8 @@ def restore(packed: Path, sha256: Mapping[str, str], run: Path, texts: Path) -> 
         for name, expected in sha256.items():
             check(packed / name, expected)
             if name == WEIGHTS:
-                _widen(packed / name, new / name)
+                arrays, facts = map_arrays(packed / name)
+                write_arrays(new / name, widened(arrays), facts)
             else:
                 content = (packed / name).read_text(encoding="utf-8")
                 write_text(new / name, content.replace(_TEXTS, f"{texts.as_posix()}/"))
@@ -99,15 +99,14 @@ def hash_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def pack(run: Path, target: Path, texts: Path) -> dict[str, str]:
-    """Write a run for shipping: weights as float16, and no folder of the machine it was made on, where its `texts` lie.
+def pack(run: Path, target: Path, texts: Path, dtype: str = "float16") -> dict[str, str]:
+    """Write a run for shipping: weights as `dtype`, and no folder of the machine it was made on, where its `texts` lie.
 
     Returns the sha256 of each file.
     """
     target.mkdir(parents=True, exist_ok=True)
     arrays, facts = map_arrays(run / WEIGHTS)
-    narrow = {name: _narrow(name, array) for name, array in arrays.items()}
-    write_arrays(target / WEIGHTS, narrow, facts)
+    write_arrays(target / WEIGHTS, narrowed(arrays, dtype), facts)
     names = [name for name in (*FILES, "units.json") if (run / name).is_file()]
     for name in names:
         if name != WEIGHTS:
@@ -123,18 +122,3 @@ def thin(log: str) -> str:
     steps = [at for at, line in enumerate(lines) if json.loads(line).get("event") == "step"]
     kept = {steps[round(at)] for at in np.linspace(0, len(steps) - 1, min(STEPS, len(steps)))} if steps else set()
     return "".join(line for at, line in enumerate(lines) if at in kept or at not in set(steps))
-
-
-def _narrow(name: str, array: NDArray[np.generic]) -> NDArray[np.generic]:
-    if array.dtype != np.float32:
-        return array
-    narrow = array.astype(np.float16)
-    if not np.isfinite(narrow).all():
-        raise FormatError(f"the weights {name!r} hold {np.abs(array).max():.3g}, more than float16 can")
-    return narrow
-
-
-def _widen(source: Path, target: Path) -> None:
-    arrays, facts = map_arrays(source)
-    wide = {name: a.astype(np.float32) if a.dtype == np.float16 else a for name, a in arrays.items()}
-    write_arrays(target, wide, facts)

@@ -107,6 +107,8 @@ class ReadyTask:
     options: Table = field(default_factory=dict)
     minutes: float = field(default=0.0, repr=False)
     """How long its training takes, about: no part of the recipe."""
+    stored: str = field(default="float16", repr=False)
+    """The form in which its weights ship, as in `runs/narrow.py`: no part of the recipe either."""
 
     @property
     def recipe(self) -> str:

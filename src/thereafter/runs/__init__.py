@@ -2,6 +2,7 @@
 
 folder      the files of a run, and whether a folder may become one
 saving      a whole run written and read: all files first, then the moves
+narrow      weights in fewer bytes: float16, int8
 writer      a run that is written while it is trained
 checkpoint  a moment of a training, from which it goes on to the bit
 resuming    going on with a run that was stopped or killed

@@ -70,10 +70,10 @@ def _files(source: AnySource, part: Part) -> list[str] | None:
     return [str(path.absolute()) for path in part.files]
 
 
-def save(fitted: Fitted, folder: Path) -> Path:
-    """Write a trained task as a run, in the place of one that is there already."""
+def save(fitted: Fitted, folder: Path, dtype: str = "float32") -> Path:
+    """Write a trained task as a run, in the place of one that is there already; `dtype` as in `runs/narrow.py`."""
     arrays = {name: tensor.cpu().numpy() for name, tensor in weights_of(fitted.net).items()}
-    return saving.save(saving.Saved(fitted.config, CodecsFile(fitted.codecs), arrays, {}, fitted.log), folder)
+    return saving.save(saving.Saved(fitted.config, CodecsFile(fitted.codecs), arrays, {}, fitted.log), folder, dtype)
 
 
 def load(folder: Path) -> Fitted:

@@ -5,23 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 
 from thereafter.config import Table
-from thereafter.errors import FormatError, nearest
+from thereafter.errors import FormatError, OptionError, nearest
 from thereafter.runs import folder as files
 from thereafter.runs import saving
 from thereafter.runs.journal import Line
+from thereafter.runs.narrow import check_dtype
 from thereafter.text.tokenizers import load_tokenizer
 from thereafter.training.kinds import MODELS, ModelKind, Trained
 
 _TEXT = ("tokens", "context", "lower", "letters_only")
 
 
-def save(trained: Trained, folder: Path) -> Path:
-    """Write a model as a run, in the place of one that is there already."""
+def save(trained: Trained, folder: Path, dtype: str = "float32") -> Path:
+    """Write a model as a run, in the place of one that is there already; `dtype` as in `runs/narrow.py`."""
     files.check_free(folder)
-    kind: ModelKind = MODELS.load(trained.config["model"])
-    return saving.save(
-        saving.Saved(trained.config, trained.tokenizer, *kind.arrays(trained.model), trained.log), folder
-    )
+    name = trained.config["model"]
+    kind: ModelKind = MODELS.load(name)
+    check_dtype(dtype)
+    if dtype != "float32" and not kind.trained_in_steps:
+        raise OptionError(
+            f"dtype is {dtype!r}, and the model {name!r} counts: it has tables of log probabilities and no weights to "
+            "round; expected 'float32'; try leaving dtype out, or cutoffs when training"
+        )
+    saved = saving.Saved(trained.config, trained.tokenizer, *kind.arrays(trained.model), trained.log)
+    return saving.save(saved, folder, dtype)
 
 
 def load(folder: Path) -> Trained:
