@@ -14,6 +14,7 @@ inspect/            instruments, one file each
 figure, gallery     pictures
 studio              the web page
 data, arpa          corpora, ARPA files
+export              `export`: files that run without this package
 kernels             how recurrent layers run on this machine
 """
 
@@ -27,6 +28,7 @@ from thereafter.cli import (
     arpa,
     compare,
     data,
+    export,
     figure,
     gallery,
     generate,
@@ -50,6 +52,7 @@ __all__ = [
     "arpa",
     "compare",
     "data",
+    "export",
     "figure",
     "gallery",
     "generate",

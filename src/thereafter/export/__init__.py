@@ -3,4 +3,9 @@
 parts       the parts of a plan: plain arrays with names
 plans       the plans, one for each generation of models
 plan        `plan_of`: a trained language model as a plan
+targets     TARGETS, the table of what can be written; the contract of a `Target` and of its `Runner`
+texts       the text of a check
+check       the same text through the model and through the file
+export      written beside the target, checked, moved into place
+arpa        n-grams as ARPA files
 """

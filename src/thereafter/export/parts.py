@@ -19,7 +19,7 @@ Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Wording:
+class WordingPlan:
     """The words of a model, and how they become text.
 
     `size` is V. A sequence begins with the fresh state and the token `start` (= V), which is read and never predicted.

@@ -19,7 +19,7 @@ from thereafter.export.parts import (
     LanePlan,
     LayerPlan,
     SoftmaxPlan,
-    Wording,
+    WordingPlan,
 )
 from thereafter.export.plans import AveragePlan, NgramPlan, Plan, RecurrentPlan, TransformerPlan, WindowPlan
 from thereafter.layers.adaptive import AdaptiveSoftmax
@@ -80,11 +80,11 @@ def plan_of(lm: Exportable) -> Plan:
     )
 
 
-def wording_of(lm: Exportable) -> Wording:
+def wording_of(lm: Exportable) -> WordingPlan:
     """The vocabulary of a model and its tokenizer."""
     own, about = lm.tokenizer, lm.config["text"]
     size = len(own.vocabulary)
-    return Wording(
+    return WordingPlan(
         size=size,
         start=own.start_id,
         restart=lm.model.facts.restart,
@@ -154,7 +154,7 @@ def head_of(head: object) -> HeadPlan:
     raise ExportError(f"the head {type(head).__name__} has no exported form; expected a softmax over words")
 
 
-def _transformer(model: TransformerModel, kind: str, wording: Wording) -> TransformerPlan:
+def _transformer(model: TransformerModel, kind: str, wording: WordingPlan) -> TransformerPlan:
     settings = model.settings
     norm = norm_of(model.norm) if isinstance(model.norm, nn.LayerNorm) else None
     blocks = tuple(block_of(block) for block in model.blocks if isinstance(block, Block))
@@ -196,7 +196,7 @@ def norm_of(norm: nn.LayerNorm) -> tuple[Array, Array]:
     return array(norm.weight), array(norm.bias)
 
 
-def _ngram(model: NgramModel, kind: str, wording: Wording) -> NgramPlan:
+def _ngram(model: NgramModel, kind: str, wording: WordingPlan) -> NgramPlan:
     tables = model.tables
     return NgramPlan(
         kind=kind,

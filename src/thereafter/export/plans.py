@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.export.parts import Array, BlockPlan, HeadPlan, LayerPlan, StatePart, Wording
+from thereafter.export.parts import Array, BlockPlan, HeadPlan, LayerPlan, StatePart, WordingPlan
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class RecurrentPlan:
     """x = `embedding`[token], through the layers, log p by the head."""
 
     kind: str
-    wording: Wording
+    wording: WordingPlan
     embedding: Array
     layers: tuple[LayerPlan, ...]
     head: HeadPlan
@@ -37,7 +37,7 @@ class WindowPlan:
     """
 
     kind: str
-    wording: Wording
+    wording: WordingPlan
     embedding: Array
     window: int
     matrix: Array
@@ -54,7 +54,7 @@ class AveragePlan:
     """f = the mean of the vectors of the last W tokens read, of fewer at the beginning: -1 stands for none."""
 
     kind: str
-    wording: Wording
+    wording: WordingPlan
     embedding: Array
     window: int
     head: HeadPlan
@@ -73,7 +73,7 @@ class TransformerPlan:
     """
 
     kind: str
-    wording: Wording
+    wording: WordingPlan
     embedding: Array
     positions: Array
     heads: int
@@ -104,7 +104,7 @@ class NgramPlan:
     """
 
     kind: str
-    wording: Wording
+    wording: WordingPlan
     order: int
     word: NDArray[np.int32]
     logp: Array

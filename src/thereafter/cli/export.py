@@ -1,0 +1,66 @@
+"""`thereafter export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thereafter.cli.app import ArpaTokens, Run, app, load
+from thereafter.cli.tables import AsCsv, AsJson, print_rows
+
+if TYPE_CHECKING:
+    from thereafter.export.export import Exported
+
+To = Annotated[
+    str, typer.Option("--to", help="onnx, torch, html, c, arpa or transformers: the form to write.", show_default=False)
+]
+Out = Annotated[Path, typer.Option(help="File to write; of transformers, a folder.", show_default=False)]
+Int8 = Annotated[bool, typer.Option("--int8", help="Weights of one byte each; at most 1 % more bits per byte.")]
+Check = Annotated[
+    str | None,
+    typer.Option(
+        help="Text of the check: a file, a folder, a 'glob*' or a corpus name. Default: the validation part of the "
+        "training text, else a text that the model writes.",
+        metavar="TEXT",
+    ),
+]
+
+
+@app.command()
+def export(
+    run: Run,
+    to: To,
+    out: Out,
+    int8: Int8 = False,
+    check: Check = None,
+    tokens: ArpaTokens = "word",
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a model as a file that runs without this package, checked against the model before it is handed over.
+
+    Example: thereafter export runs/book --to onnx --out book.onnx
+
+    Example: thereafter export runs/book --to html --out book.html --check other.txt
+    """
+    written = load(run, tokens).export(out, to, int8=int8, check=check)
+    if not print_rows(written.to_rows(), as_csv=as_csv, as_json=as_json):
+        for line in lines(written):
+            typer.echo(line)
+
+
+def lines(written: Exported) -> list[str]:
+    """What is printed: the files, their size, what the check has seen, and what else there is to say."""
+    checked = written.checked
+    listed = [*map(str, written.paths), f"size: {written.size:,} bytes"]
+    listed.append(
+        f"checked by {written.program}: {checked.steps:,} steps of {checked.text}, "
+        f"largest difference in log p {checked.largest:.2g}"
+    )
+    if written.int8:
+        listed.append(
+            f"bits per byte: {checked.bits:.4f}, in int8 {checked.bits_exported:.4f} ({100 * checked.loss:+.2f} %)"
+        )
+    return [*listed, *(f"{name}: {value}" for name, value in written.facts.items())]

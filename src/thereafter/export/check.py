@@ -1,0 +1,89 @@
+"""The same tokens through a model and through the file that was written of it, with the state carried.
+
+Shapes: B rows (one here), T steps, V words.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter import progress
+from thereafter.errors import ExportError
+from thereafter.export.plan import Exportable
+from thereafter.export.targets import Runner
+from thereafter.models.base import Ids
+
+STEPS = 1000
+"""The fewest steps of a check."""
+MORE_BITS = 0.01
+"""The share of bits per byte that int8 weights may cost."""
+_LOWEST = -200.0
+"""log p below it count as it: formats that cannot write log 0 write a number as low."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check has seen.
+
+    `largest`: the largest |difference| of a log p over all steps and all words. `bits`, `bits_exported`: bits per byte
+    of the text by the model and by the file. `text`: what was read.
+    """
+
+    steps: int
+    largest: float
+    bits: float
+    bits_exported: float
+    text: str
+
+    @property
+    def loss(self) -> float:
+        """The share by which the file needs more bits."""
+        return self.bits_exported / self.bits - 1 if self.bits else 0.0
+
+
+def check(lm: Exportable, runner: Runner, ids_T: Ids, name: str) -> Checked:
+    """The tokens through both, each predicted by both before it is read; tokens begin again where they are too few."""
+    steps = max(STEPS, len(ids_T))
+    tokens: NDArray[np.int64] = np.resize(np.asarray(ids_T, dtype=np.int64), steps)
+    if not len(ids_T):
+        raise ExportError("the text of the check is empty; expected at least one token; try another --check")
+    model = lm.model
+    state = model.start(1)
+    ours_1V, theirs_1V = np.asarray(model.predict(state)), runner.start(1)
+    largest, nats, exported = 0.0, 0.0, 0.0
+    with progress.task("checking", total=steps, unit="tokens") as advance:
+        for token in tokens.tolist():
+            largest = max(largest, difference(ours_1V, theirs_1V))
+            nats, exported = nats - float(ours_1V[0, token]), exported - float(theirs_1V[0, token])
+            ours_1V, state = model.step(np.array([token]), state)
+            theirs_1V = runner.step(np.array([token]))
+            advance(1)
+    largest = max(largest, difference(np.asarray(ours_1V), theirs_1V))
+    size = int(lm.tokenizer.token_sizes[tokens].sum()) * math.log(2)
+    return Checked(steps, largest, nats / size, exported / size, name)
+
+
+def difference(ours: NDArray[np.floating], theirs: NDArray[np.floating]) -> float:
+    """The largest |difference|; infinite where a number is none or the shapes differ."""
+    if ours.shape != theirs.shape or not np.array_equal(np.isnan(ours), np.isnan(theirs)):
+        return math.inf
+    one, two = (np.maximum(part.astype(np.float64), _LOWEST) for part in (ours, theirs))
+    return float(np.max(np.abs(one - two), initial=0.0))
+
+
+def refuse(checked: Checked, tolerance: float | None, what: str) -> None:
+    """ExportError where a file computes something else than its model; there is then no file."""
+    if tolerance is not None and not checked.largest <= tolerance:
+        raise ExportError(
+            f"{what} differs from its model by {checked.largest:.2g} in log p after at most {checked.steps:,} steps; "
+            f"expected at most {tolerance:g}; nothing was written; try another --to, and please report it"
+        )
+    if tolerance is None and not checked.loss <= MORE_BITS:
+        raise ExportError(
+            f"{what} in int8 needs {checked.bits_exported:.4f} bits per byte where its model needs {checked.bits:.4f}, "
+            f"{checked.loss:.1%} more; expected at most {MORE_BITS:.0%}; nothing was written; try it without --int8"
+        )

@@ -1,0 +1,86 @@
+"""What can be written: the table, and the contract of a target and of the program that runs its file.
+
+Shapes: B rows, V words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from thereafter.errors import ExportError
+from thereafter.export.plans import Plan
+from thereafter.models.base import Floats, Ids
+from thereafter.registry import Registry
+
+TARGETS = Registry(
+    "target",
+    {
+        "arpa": "thereafter.export.arpa:TARGET",
+        "c": "thereafter.export.c.target:TARGET",
+        "html": "thereafter.export.html.target:TARGET",
+        "onnx": "thereafter.export.onnx.target:TARGET",
+        "torch": "thereafter.export.torch.target:TARGET",
+        "transformers": "thereafter.export.transformers.target:TARGET",
+    },
+)
+
+FLOAT32 = 1e-4
+FLOAT16 = 1e-3
+"""The largest difference of a log p that a file may have, by the type of its weights."""
+
+
+@dataclass(frozen=True)
+class WrittenFiles:
+    """The files of an export, the main one first, and what there is to say of them: the size of the state, ..."""
+
+    paths: tuple[Path, ...]
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+class Runner(Protocol):
+    """A written file as an outside program runs it; the state of its rows is kept inside."""
+
+    def start(self, rows: int) -> Floats:
+        """Begin anew: the fresh state reads `<s>`. log p of every first token, [B, V]."""
+
+    def step(self, token_B: Ids) -> Floats:
+        """Read one token a row, line ends as the file itself reads them; log p of every token after it, [B, V]."""
+
+    def close(self) -> None:
+        """End the program."""
+
+
+class Target(Protocol):
+    """A form that models are written in."""
+
+    ending: ClassVar[str]
+    """How a file's name ends, ".c"; "" where it is a folder."""
+    program: ClassVar[str]
+    """Who runs the file in the check, "ONNX Runtime"."""
+
+    def tolerance(self, int8: bool) -> float | None:
+        """The largest difference of a log p that may be left; None where bits per byte decide."""
+
+    def refuses(self, plan: Plan, int8: bool) -> str | None:
+        """Why this plan has no such form, in a sentence that says what to try; None where it has one."""
+
+    def write(self, plan: Plan, path: Path, *, int8: bool) -> WrittenFiles:
+        """Write the file `path`, and others beside it where it needs any; the folder is a temporary one."""
+
+    def runner(self, plan: Plan, written: WrittenFiles) -> Runner | None:
+        """The file, run by the program, else by an interpreter of ours; None where there is neither."""
+
+
+def target_of(name: str) -> Target:
+    """The target of a name; UnknownNameError names the nearest, ExportError says that one is not built."""
+    try:
+        target: Target = TARGETS.load(name)
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("thereafter."):
+            raise
+        others = ", ".join(other for other in TARGETS if other != name)
+        raise ExportError(f"the target {name!r} is not built in this version; try {others}") from error
+    return target
