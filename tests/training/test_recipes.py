@@ -24,12 +24,13 @@ TASKS = [path for path in RECIPES if read_recipe(path).task is not None]
 CRUMB = 3_000  # characters
 EXAMPLES = 40
 HEAVY: dict[str | None, dict[str, Any]] = {
+    "mnist-permuted-mingru": {"classify-pictures.layers": 1},
     "video": {"video.width": 8, "video.hidden": 32, "training.rate": 0.01, "training.epochs": 6},
     "next-frames": {"next-frames.hidden": 8, "next-frames.layers": 1},
     "glimpse": {"glimpse.hidden": 32, "glimpse.read": 16, "training.rate": 0.01, "training.epochs": 8},
     "draw": {"draw.hidden": 16, "draw.latent": 4, "draw.strokes": 4, "training.rate": 0.02, "training.epochs": 8},
 }
-"""Sizes of networks that would take minutes for these few steps."""
+"""By task or recipe: sizes of networks that would take minutes for these few steps."""
 TWINS = {"moving-digit": "moving-glyph", "moving-digits": "moving-glyphs", "cluttered-digits": "cluttered-glyphs"}
 """Corpora that need all of MNIST, and what is drawn in their place."""
 
@@ -101,7 +102,7 @@ def test_a_task_takes_real_steps(path: Path, corpora_folder: Path):
     if "training.precision" in recipe.options:
         recipe.options["training.precision"] = "float32"  # this machine may be slow in any other
     given = recipe.options | {"training.epochs": 2, "training.log_every": 1, "training.batch": 8}
-    given |= HEAVY.get(recipe.task, {})
+    given |= HEAVY.get(recipe.task, {}) | HEAVY.get(path.stem, {})
     task, settings, training = settled(str(recipe.task), given)
     examples = TWINS.get(str(recipe.source), recipe.source)
     train, valid, notes = finding.train_and_valid(task, examples, None)
