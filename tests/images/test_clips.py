@@ -162,7 +162,7 @@ def promising() -> bytes:
 
 BAD: dict[str, tuple[bytes, str]] = {
     "a.npy": (b"", "a.npy"),
-    "b.npy": (b"text, not an array", "b.npy is no array of numbers"),
+    "b.npy": (b"text, not an array", "b.npy is no array of numpy"),
     "c.npy": (promising(), "c.npy"),
     "d.npy": (npy(np.array([{}, []], object), allow_pickle=True), "d.npy"),
     "e.npy": (npy(FRAMES)[:-200], "e.npy"),

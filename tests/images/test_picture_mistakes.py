@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 import sys
 import zipfile
 import zlib
+from collections.abc import Callable
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import numpy as np
 import pytest
 from made_files import drawn, idx, jpeg, png, png_of, write
+from PIL import Image, ImageFile
 
-from thereafter.errors import EmptyCorpusError, FormatError, MissingPackageError, SourceError, ThereafterError
+from thereafter.errors import (
+    EmptyCorpusError,
+    FormatError,
+    MissingPackageError,
+    SourceError,
+    StorageError,
+    ThereafterError,
+)
+from thereafter.images import arrays
+from thereafter.images.clips import read_clips
 from thereafter.images.codec import PictureCodec
 from thereafter.images.picture import pictures_of
 from thereafter.images.sources import open_pictures
@@ -60,6 +72,30 @@ def test_a_bomb_is_refused_by_its_header(tmp_path: Path, side: int):
     for look in (source.read, source.shape):
         with pytest.raises(SourceError, match=r"a\.png promises .*expected at most 64 million"):
             look(0)
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def test_the_shape_of_a_png_is_read_from_its_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    side, loaded = 8_000, []
+    packer = zlib.compressobj(1)
+    rows = b"".join(packer.compress(bytes(1 + side)) for _ in range(side)) + packer.flush()
+    path = write(tmp_path / "a.png", png_of(side, side, 0, rows))
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda image: loaded.append(image))
+    assert open_pictures(path).shape(0) == (side, side, 1)
+    assert not loaded
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_png_is_turned_wherever_its_note_stands(tmp_path: Path, late: bool):
+    plain, exif = png(drawn()), Image.Exif()
+    exif[0x0112] = 6  # to be turned by a quarter
+    at = plain.index(b"IEND" if late else b"IDAT") - 4
+    content = plain[:at] + chunk(b"eXIf", exif.tobytes()[6:]) + plain[at:]
+    source = open_pictures(write(tmp_path / "a.png", content))
+    assert source.shape(0) == source.read(0).shape == (8, 6, 3)
 
 
 def declaring(path: Path, size: int) -> Path:
@@ -172,6 +208,25 @@ def test_an_array_that_promises_more_than_there_is(tmp_path: Path, ending: str):
             archive.writestr("pixels.npy", content)
     with pytest.raises(FormatError, match=r"promises an array \[99999, 9, 9\] of uint8"):
         open_pictures(path)
+
+
+@pytest.mark.parametrize("read", [open_pictures, lambda path: read_clips([path])], ids=["pictures", "clips"])
+def test_an_npz_that_would_fill_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[Path], object]
+):
+    """Zeros take a thousandth of their room in an archive."""
+    np.savez_compressed(tmp_path / "a.npz", frames=np.zeros((50, 10, 30, 30), np.uint8)[:, :3])
+    room = shutil.disk_usage(tmp_path)._replace(free=100_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: room)
+    with pytest.raises(StorageError, match=r"frames\.npy in .*a\.npz need 135,000 bytes .* 100,000 are free"):
+        read(tmp_path / "a.npz")
+
+
+def test_labels_of_an_npz_that_would_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(arrays, "_MOST_STRINGS", 1_000)
+    np.savez_compressed(tmp_path / "a.npz", pixels=np.zeros((9, 4, 4), np.uint8), names=np.full(9, "a" * 100))
+    with pytest.raises(SourceError, match=r"names\.npy in .* declares 3,\d\d\d bytes.*expected at most 1,000"):
+        open_pictures(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize(

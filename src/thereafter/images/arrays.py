@@ -26,23 +26,29 @@ from thereafter.images.stacked import StackedPictures
 PIXEL_NAMES = ("pixels", "images", "pictures", "frames", "x", "x_train", "x_test")
 FEATURE_NAMES = ("features", "vectors", "maps")
 NAME_NAMES = ("names", "files", "filenames", "ids")
-_MOST = 1 << 40
+_MOST = 1 << 38
+_MOST_STRINGS = 1 << 28  # bytes: names and labels are read into memory
 _BLOCK = 1 << 20
 _HEAD = 1 << 14
 
 
 def open_npy(path: Path) -> StackedPictures:
     """The pictures or features of a .npy."""
+    return StackedPictures(str(path), npy_array(path))
+
+
+def npy_array(path: Path) -> NDArray[np.generic]:
+    """The array of a .npy, mapped: it takes no memory. A header that promises more than the file has is an error."""
     try:
         with open(path, "rb") as file:
             shape, _, dtype = _header(file, str(path))
             begin = file.tell()
         if begin + math.prod(shape) * dtype.itemsize > path.stat().st_size:
             raise _cut_short(str(path), shape, dtype, path.stat().st_size)
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as failed:
         raise SourceError(f"{path} could not be read: {failed.strerror or failed}") from None
-    return StackedPictures(str(path), array)
+    return array
 
 
 class NamedPictures(StackedPictures):
@@ -83,7 +89,7 @@ def npz_arrays(path: Path) -> dict[str, zipfile.ZipInfo]:
 
 def npz_strings(path: Path, member: zipfile.ZipInfo) -> list[str]:
     """An array of labels or names, as strings."""
-    values = npz_array(path, member)
+    values = npz_array(path, member, _MOST_STRINGS)
     if values.ndim != 1 or values.dtype.kind not in "USiub":
         raise FormatError(
             f"{member.filename} in {path} has the type {values.dtype} and the shape {list(values.shape)}; expected "
@@ -94,10 +100,10 @@ def npz_strings(path: Path, member: zipfile.ZipInfo) -> list[str]:
     return [str(one) for one in values.tolist()]
 
 
-def npz_array(path: Path, member: zipfile.ZipInfo) -> NDArray[np.generic]:
-    """An array of an .npz, mapped from a temporary file."""
+def npz_array(path: Path, member: zipfile.ZipInfo, most: int = _MOST) -> NDArray[np.generic]:
+    """An array of an .npz, mapped from a temporary file; of at most so many bytes, for which there must be room."""
     where = f"{member.filename} in {path}"
-    check_member(path, member, _MOST)
+    check_member(path, member, most)
     try:
         with zipfile.ZipFile(path) as archive, archive.open(member) as file:
             head = io.BytesIO(file.read(_HEAD))

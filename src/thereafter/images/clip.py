@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thereafter.errors import FormatError
+from thereafter.images.fitting_in import grey
 from thereafter.images.stacked import as_bytes
 
 _AT_ONCE = 4096
-_LUMA = np.array([0.299, 0.587, 0.114])
 
 Labels = tuple[tuple[str, str], ...]
 """What is known of a clip: the name of a column and the label in it, as in (("digit", "7"), ("direction", "E"))."""
@@ -165,10 +165,3 @@ def read_many(clips: Sequence[Clip]) -> NDArray[np.uint8]:
 def lengths_of(clips: Sequence[Clip]) -> NDArray[np.int64]:
     """The frames that each clip has, [B]."""
     return np.array([clip.shape[0] for clip in clips], np.int64)
-
-
-def grey(pixels_C: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Pixels [..., 1] or [..., 3] without their last axis; colours by their luma (ITU-R BT.601)."""
-    if pixels_C.shape[-1] == 1:
-        return np.asarray(pixels_C[..., 0], np.uint8)
-    return np.asarray(np.rint(pixels_C @ _LUMA), np.uint8)

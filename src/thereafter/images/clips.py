@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import EmptyCorpusError, FormatError, SourceError
-from thereafter.images.arrays import npz_array, npz_arrays, npz_strings
+from thereafter.images.arrays import npy_array, npz_array, npz_arrays, npz_strings
 from thereafter.images.clip import ArrayClips, Clip, Clips, lengths_of, read_many
 from thereafter.images.decoding import PICTURE_ENDINGS
 from thereafter.images.folder_clips import FolderClips
@@ -58,7 +58,7 @@ def _of_file(path: Path, notes: list[str]) -> Clips:
     if ending == ".npz":
         return _of_npz(path, notes)
     if ending == ".npy":
-        return array_clips(_mapped(path), {}, str(path), notes)
+        return array_clips(npy_array(path), {}, str(path), notes)
     raise SourceError(
         f"{path} is no file of clips; expected .npz or .npy with frames [clips, frames, height, width], a .json rule "
         "of moving digits, or a folder with a folder of pictures for each clip"
@@ -134,16 +134,3 @@ def _of_npz(path: Path, notes: list[str]) -> ArrayClips:
             )
         columns[other] = column
     return array_clips(frames, columns, where, notes)
-
-
-def _mapped(path: Path) -> NDArray[np.generic]:
-    """The array of a .npy; a mapped file takes no memory, and a header that promises more than it has is an error."""
-    try:
-        mapped: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except OSError as failed:
-        raise SourceError(f"{path} could not be read: {failed.strerror or failed}") from None
-    except (ValueError, EOFError, SyntaxError, TypeError, OverflowError):  # numpy's own words advise to unpickle it
-        raise FormatError(
-            f"{path} is no array of numbers, or it is cut short; expected np.save(file, frames) of uint8 or floats"
-        ) from None
-    return mapped

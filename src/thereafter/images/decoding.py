@@ -27,6 +27,8 @@ _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")
 _GREY = ("1", "L", "LA", "La", "I", "F")
 _TURNED = (5, 6, 7, 8)  # of the EXIF tag: height and width change places
 _ORIENTATION = 0x0112
+_PNG_HEAD = 8  # bytes before the first chunk
+_MOST_EXIF = 1 << 20
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, struct.error, OverflowError)
 """What the readers of Pillow raise on damaged files; they agree on none."""
 _warnings = threading.Lock()  # their filters belong to the whole process
@@ -36,6 +38,7 @@ class PillowImage(Protocol):
     """What is asked of an image of Pillow."""
 
     mode: str
+    format: str | None
     info: Mapping[str | tuple[int, int], object]
 
     @property
@@ -65,9 +68,24 @@ def shape_of_file(content: BinaryIO, name: str) -> tuple[int, int, int]:
     """The shape of `decode`, by the first bytes of the file."""
     with _opened(content, name) as image:
         width, height = image.size
-        if image.getexif().get(_ORIENTATION) in _TURNED:
+        if _exif_of(image, content).get(_ORIENTATION) in _TURNED:
             width, height = height, width
         return height, width, 1 if _is_grey(image.mode) else 3
+
+
+def _exif_of(image: PillowImage, content: BinaryIO) -> Mapping[int, object]:
+    """What a camera noted. Pillow decodes a whole PNG to find it behind the pixels; here the pixels are passed over."""
+    if image.format != "PNG":
+        return image.getexif()
+    noted = pillow().Image.getexif(image)  # what stands before the pixels
+    content.seek(_PNG_HEAD)
+    while not noted and len(head := content.read(8)) == 8:
+        size, kind = struct.unpack(">I4s", head)
+        if kind == b"eXIf":
+            noted.load(content.read(min(size, _MOST_EXIF)))
+            break
+        content.seek(size + 4, io.SEEK_CUR)  # and its checksum
+    return dict(noted)
 
 
 def pixels_of(image: PillowImage) -> NDArray[np.uint8]:

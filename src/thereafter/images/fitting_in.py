@@ -54,5 +54,15 @@ def in_channels(pixels_HWC: NDArray[np.uint8], channels: int) -> NDArray[np.uint
         return pixels_HWC
     if channels == 3:
         return np.repeat(pixels_HWC, 3, axis=2)
-    grey_HW: NDArray[np.uint8] = np.rint(pixels_HWC @ _LUMA).astype(np.uint8)
-    return grey_HW[:, :, None]
+    return grey(pixels_HWC)[:, :, None]
+
+
+def grey(pixels_C: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Pixels [..., 1] or [..., 3] without their last axis; colours by their luma.
+
+    >>> grey(np.array([[255, 0, 0], [255, 255, 255]], np.uint8)).tolist()
+    [76, 255]
+    """
+    if pixels_C.shape[-1] == 1:
+        return np.asarray(pixels_C[..., 0], np.uint8)
+    return np.asarray(np.rint(pixels_C @ _LUMA), np.uint8)

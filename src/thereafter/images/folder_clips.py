@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thereafter.errors import FormatError, SourceError
-from thereafter.images.clip import Clips, grey
+from thereafter.errors import FormatError
+from thereafter.images.clip import Clips
 from thereafter.images.decoding import decode, shape_of_file
+from thereafter.images.fitting_in import grey
 from thereafter.images.mapped import MappedArray
+from thereafter.images.picture_files import open_binary
 
 
 class FolderClips(Clips):
@@ -38,7 +39,7 @@ class FolderClips(Clips):
         labels = [folder.parent.name for folder in self._folders]
         self.columns = {"label": labels} if len(set(labels)) > 1 else {}
         self.name = str(self._folders[0].parent)
-        with _opening(self._files[0]) as file:
+        with open_binary(self._files[0]) as file:
             self._height, self._width, _ = shape_of_file(file, str(self._files[0]))
         self._decoded_N = np.zeros(len(self._files), np.bool_)
         self._kept = MappedArray((len(self._files), self._height, self._width), np.uint8, "decoded frames")
@@ -68,7 +69,7 @@ class FolderClips(Clips):
         return frames_BTHW
 
     def _decode(self, path: Path) -> NDArray[np.uint8]:
-        with _opening(path) as file:
+        with open_binary(path) as file:
             pixels_HW = grey(decode(file, str(path)))
         if pixels_HW.shape != (self._height, self._width):
             raise FormatError(
@@ -82,10 +83,3 @@ def _natural(path: Path) -> list[tuple[int, int, str]]:
     """Names with their numbers as numbers: frame2 before frame10."""
     parts = re.findall(r"\d+|\D+", str(path))
     return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts]
-
-
-def _opening(path: Path) -> BinaryIO:
-    try:
-        return open(path, "rb")
-    except OSError as failed:
-        raise SourceError(f"{path} could not be read: {failed.strerror or failed}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
 import weakref
@@ -26,6 +27,7 @@ class MappedArray:
         self._dtype = np.dtype(dtype)
         self._row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * self._dtype.itemsize
         self._writing = threading.Lock()
+        self._check_room(shape[0] * self._row_bytes)
         try:
             self._file: IO[bytes] = tempfile.TemporaryFile(prefix="thereafter-", buffering=0)  # noqa: SIM115
             weakref.finalize(self, self._file.close)
@@ -53,6 +55,16 @@ class MappedArray:
                         raise self._no_room(failed) from None
                 total += len(block)
         return total
+
+    def _check_room(self, size: int) -> None:
+        """Refuse what the file system has no room for, before any of it is written."""
+        folder = tempfile.gettempdir()
+        free = shutil.disk_usage(folder).free
+        if size > free:
+            raise StorageError(
+                f"{self._purpose} need {size:,} bytes in a temporary file in {folder}, where {free:,} are free; try "
+                "TMPDIR=FOLDER with room in it"
+            )
 
     def _no_room(self, failed: OSError) -> StorageError:
         return StorageError(

@@ -32,11 +32,11 @@ class PictureFiles:
         return self._names
 
     def shape(self, row: int) -> tuple[int, ...]:
-        with _open(self.files[row]) as file:
+        with open_binary(self.files[row]) as file:
             return shape_of_file(file, str(self.files[row]))
 
     def read(self, row: int) -> NDArray[np.uint8]:
-        with _open(self.files[row]) as file:
+        with open_binary(self.files[row]) as file:
             return decode(file, str(self.files[row]))
 
 
@@ -45,7 +45,8 @@ def _below(file: Path, folder: Path | None) -> str:
     return whole.relative_to(above).as_posix() if above is not None and whole.is_relative_to(above) else file.name
 
 
-def _open(path: Path) -> BinaryIO:
+def open_binary(path: Path) -> BinaryIO:
+    """A file to read bytes from; SourceError where there is none."""
     try:
         return open(path, "rb")
     except OSError as failed:

@@ -61,7 +61,7 @@ class FrameEncoder(nn.Module):
         for stage in range(stages):
             size = channels * min(2**stage, _WIDEST)
             # no bias: the norm that follows would take it away
-            layers += [nn.Conv2d(before, size, 3, 2, padding=1, bias=False), _norm(size), nn.ReLU()]
+            layers += [nn.Conv2d(before, size, 3, 2, padding=1, bias=False), group_norm(size), nn.ReLU()]
             before, height, width = size, (height + 1) // 2, (width + 1) // 2
         self.layers = nn.Sequential(*layers)
         self.shape = (before, height, width)
@@ -82,5 +82,6 @@ def _stages(side: int) -> int:
     return max(1, stages)
 
 
-def _norm(size: int) -> nn.Module:
+def group_norm(size: int) -> nn.GroupNorm:
+    """Normalisation of each picture by itself, over at most eight groups of channels (Wu and He 2018)."""
     return nn.GroupNorm(math.gcd(size, _GROUPS), size)

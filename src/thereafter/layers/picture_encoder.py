@@ -14,16 +14,14 @@ Shapes: P pictures, C channels, H rows and W columns of pixels, S places, D numb
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
+from thereafter.layers.frame_encoder import group_norm
 
 NORMS = ("batch", "group")
-_GROUPS = 8  # of channels, at most
 _FORGETS, _EPSILON = 0.1, 1e-5
 
 
@@ -119,4 +117,4 @@ def _convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
 
 
 def _norm(kind: str, size: int) -> nn.Module:
-    return BatchNorm(size) if kind == "batch" else nn.GroupNorm(math.gcd(size, _GROUPS), size)
+    return BatchNorm(size) if kind == "batch" else group_norm(size)
