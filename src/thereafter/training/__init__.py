@@ -21,4 +21,5 @@ Language models:
     split, roles  the validation part of a text; what a text has been to a model
     order, blocks, validation       batches of a text, and the loss on its validation part
     mixing        mixtures of trained models
+    recalling     what a model says verbatim of the text it learned from
 """
