@@ -8,4 +8,5 @@ texts       the text of a check
 check       the same text through the model and through the file
 export      written beside the target, checked, moved into place
 arpa        n-grams as ARPA files
+onnx/       graphs for ONNX Runtime
 """

@@ -1,0 +1,113 @@
+"""FILE.onnx, a step, and FILE-sequence.onnx, whole sequences; each holds all it needs.
+
+Shapes: B rows, T steps, V words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.export.onnx.model import NEXT, body_of, metadata, model_bytes, sequence_graph, step_graph
+from thereafter.export.plans import NgramPlan, Plan
+from thereafter.export.targets import FLOAT32, WrittenFiles
+from thereafter.models.base import Floats, Ids
+from thereafter.packages import require
+
+Arrays = dict[str, NDArray[np.generic]]
+
+
+class Given(Protocol):
+    """An input or an output of a graph."""
+
+    name: str
+    type: str
+
+
+class Meta(Protocol):
+    """What a file says of itself."""
+
+    custom_metadata_map: dict[str, str]
+
+
+class Session(Protocol):
+    """A graph as ONNX Runtime has it."""
+
+    def get_inputs(self) -> Sequence[Given]: ...
+    def get_outputs(self) -> Sequence[Given]: ...
+    def get_modelmeta(self) -> Meta: ...
+    def run(self, names: Sequence[str] | None, given: Mapping[str, NDArray[np.generic]]) -> Sequence[Floats]: ...
+
+
+class OnnxTarget:
+    """Graphs of standard operators, which ONNX Runtime and others run."""
+
+    ending: ClassVar[str] = ".onnx"
+    program: ClassVar[str] = "ONNX Runtime"
+
+    def tolerance(self, int8: bool) -> float | None:
+        return None if int8 else FLOAT32
+
+    def refuses(self, plan: Plan, int8: bool) -> str | None:
+        if isinstance(plan, NgramPlan):
+            return "an n-gram is a search in a trie, for which ONNX has no operator; try --to c, --to html or --to arpa"
+        return None
+
+    def write(self, plan: Plan, path: Path, *, int8: bool) -> WrittenFiles:
+        if isinstance(plan, NgramPlan):
+            raise TypeError(plan.kind)
+        whole = path.with_name(f"{path.stem}-sequence{path.suffix}")
+        path.write_bytes(model_bytes(step_graph(plan, int8=int8), metadata(plan, "step", int8=int8)))
+        whole.write_bytes(model_bytes(sequence_graph(plan, int8=int8), metadata(plan, "sequence", int8=int8)))
+        state = sum(int(np.prod(part.shape)) * (8 if part.whole else 4) for part in body_of(plan).state())
+        return WrittenFiles((path, whole), {"state": f"{state:,} bytes a row"})
+
+    def runner(self, plan: Plan, written: WrittenFiles) -> OnnxRunner:
+        return OnnxRunner(written.paths[0])
+
+
+class OnnxRunner:
+    """The step graph in ONNX Runtime; all it knows of the model stands in the file."""
+
+    def __init__(self, path: Path, threads: int = 1) -> None:
+        self._session = session(path, threads)
+        facts = self._session.get_modelmeta().custom_metadata_map
+        self._start, self._parts = json.loads(facts["start"]), json.loads(facts["state"])
+        whole = {given.name for given in self._session.get_inputs() if "int64" in given.type}
+        self._types = {part["name"]: np.int64 if part["name"] in whole else np.float32 for part in self._parts}
+        self._names = [given.name for given in self._session.get_outputs()]
+        self._state: Arrays = {}
+
+    def start(self, rows: int) -> Floats:
+        self._state = {
+            part["name"]: np.full((rows, *part["shape"]), part["fresh"], self._types[part["name"]])
+            for part in self._parts
+        }
+        return self.step(np.full(rows, self._start))
+
+    def step(self, token_B: Ids) -> Floats:
+        given = {"token": np.asarray(token_B, dtype=np.int64), **self._state}
+        outputs: Arrays = dict(zip(self._names, self._session.run(None, given), strict=True))
+        self._state = {name.removeprefix(NEXT): value for name, value in outputs.items() if name != "log_p"}
+        return outputs["log_p"].astype(np.float32)
+
+    def close(self) -> None:
+        self._state = {}
+
+
+def session(path: Path, threads: int = 1) -> Session:
+    """A file in ONNX Runtime."""
+    runtime = require("onnxruntime", "checking an ONNX file", install="thereafter[export]")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = threads
+    options.log_severity_level = 3
+    made: Session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return made
+
+
+TARGET = OnnxTarget()
