@@ -164,6 +164,30 @@ def test_commands_score_tabulate_and_draw(drawing: Any, source: Path, tmp_path: 
     np.testing.assert_allclose(pixels[10:16, 2:8], expected, atol=1)
 
 
+def test_new_pictures_are_kept_as_arrays_that_are_read_again(drawing: Any, tmp_path: Path, shell: Shell) -> None:
+    run, file = drawing.save(tmp_path / "run"), tmp_path / "new.npz"
+    lines, code = shell("predict", run, "--samples", 5, "--seed", 2, "--out", file)
+    assert (code, lines[-1]) == (0, f"saved {file}: 5 pictures, seed 2")
+    own_NCHW = drawing.net.sample(5, seed=2).numpy()
+    with np.load(file, allow_pickle=False) as arrays:
+        np.testing.assert_array_equal(arrays["chances"], np.moveaxis(own_NCHW, 1, 3))
+        np.testing.assert_array_equal(arrays["pixels"], np.rint(255 * np.moveaxis(own_NCHW, 1, 3)))
+    again = drawing.task.read([file])
+    assert [one.read().shape for one in again] == [(6, 6, 1)] * 5
+    for words in (("--samples", 5, "--out", "new.csv"), ("--out", "new.npz")):
+        _, code = shell("predict", run, *words)
+        assert code == 2
+
+
+def test_how_a_picture_is_drawn_again_is_saved_as_a_figure(drawing: Any, tmp_path: Path, shell: Shell) -> None:
+    pytest.importorskip("plotly")
+    run, picture = drawing.save(tmp_path / "run"), tmp_path / "one.png"
+    Image.fromarray(np.full((6, 6), 90, np.uint8)).save(picture)
+    _, code = shell("predict", run, picture, "--explain", "--figure", tmp_path / "strokes.html")
+    assert code == 0
+    assert "drawn stroke by stroke" in (tmp_path / "strokes.html").read_text(encoding="utf-8")
+
+
 def test_mistakes_of_drawing_are_refused_in_a_sentence(
     drawing: Any, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

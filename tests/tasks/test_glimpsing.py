@@ -80,6 +80,14 @@ def test_glimpses_are_compared_with_other_places_and_with_convolutions(tmp_path:
     assert whole.trace(str(SAVED / "top.png")).tokens == ["the picture"]
 
 
+def test_the_path_of_glimpses_is_saved_as_a_figure(trained: thereafter.TaskModel, tmp_path: Path, shell: Shell) -> None:
+    pytest.importorskip("plotly")
+    run = trained.save(tmp_path / "run")
+    _, code = shell("predict", run, SAVED / "top.png", "--explain", "--figure", tmp_path / "path.html")
+    assert code == 0
+    assert "What is believed after each glimpse" in (tmp_path / "path.html").read_text(encoding="utf-8")
+
+
 def test_the_command_line_glimpses_at_files(trained: thereafter.TaskModel, tmp_path: Path, shell: Shell) -> None:
     run = trained.save(tmp_path / "run")
     _, code = shell("predict", run, "--in", SAVED, "--out", tmp_path / "labels.csv")

@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from thereafter.tasks.shown import Explained
 
 _ENDING = "-caption.html"
+_DRAWN = ("caption", "glimpse", "draw")
 
 
 def check_figure(task: str, pictures: Sequence[str], figure: Path | None) -> None:
     """Refuse a figure that cannot be drawn, before anything is predicted."""
     if figure is None:
         return
-    if task != "caption":
+    if task not in _DRAWN:
         raise OptionError(
-            f"--figure with --explain draws where a captioner looked, and the run holds the task {task!r}; try leaving "
-            "it out"
+            f"--figure with --explain draws what tasks on pictures show ({', '.join(_DRAWN)}), and the run holds the "
+            f"task {task!r}; try leaving it out"
         )
     if len(pictures) != 1:
         raise OptionError(
@@ -55,7 +56,7 @@ def draw_captions(explained: Sequence[Explained], pictures: Sequence[str], figur
 
 def print_beside(model: TaskModel, source: str, part: str) -> None:
     """Below a score: one sentence for all, the nearest picture's caption, and the network's captions of other
-    pictures; nothing but a note where what it learned from is gone."""
+    pictures; below that of games other players; nothing but a note where what it learned from is gone."""
     from thereafter.evaluation.caption_score import CaptionScore
 
     try:

@@ -11,7 +11,7 @@ from typer.models import OptionInfo
 
 from thereafter.cli.app import AsWritten, Encoding, app, writable
 from thereafter.cli.captions import check_figure, draw_captions
-from thereafter.cli.drawings import draws, save_samples
+from thereafter.cli.drawings import ARRAYS, draws, save_explained, save_samples
 from thereafter.cli.forecasts import figure_file, print_forecast
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.cli.train_options import KeepLicence, KeepMarkup, Wrapped
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def _table_file(path: Path | None) -> Path | None:
     """The file of the predictions. An unknown file ending is refused before anything is predicted."""
-    if path is not None:
+    if path is not None and path.suffix.lower() != ARRAYS:  # those hold new pictures, and no table
         from thereafter.tasks.predictions import check_file
 
         check_file(path)
@@ -59,7 +59,7 @@ def predict(
         Path | None,
         typer.Option(
             callback=_table_file,
-            help="Write a table to this file: .csv, .tsv or .json; of a tagger .conllu too.",
+            help="Write a table to this file: .csv, .tsv or .json; of a tagger .conllu too; new pictures to .npz.",
         ),
     ] = None,
     pretokenised: Annotated[
@@ -95,14 +95,15 @@ def predict(
         int | None, _of_series("Steps to forecast, or frames to predict. Default: those of the run.")
     ] = None,
     samples: Annotated[
-        int | None, _of_series("Futures to draw: columns sample_1, sample_2 ...; pictures to draw, to --figure.")
+        int | None,
+        _of_series("Futures to draw: columns sample_1, sample_2 ...; new pictures, to --figure or --out."),
     ] = None,
     seed: Annotated[int | None, _of_series("Random seed of the samples (default 0).")] = None,
     figure: Annotated[
         Path | None,
         typer.Option(
             callback=figure_file,
-            help="Draw the forecast with its bands, or with --explain where a captioner looked: .html, .png or .svg.",
+            help="Draw the forecast with its bands, or what --explain shows of one picture: .html, .png or .svg.",
             rich_help_panel="Forecasts",
         ),
     ] = None,
@@ -133,9 +134,10 @@ def predict(
         print_forecast(table, out, figure, as_csv=as_csv, as_json=as_json)
         return
     if samples is not None and draws(run):
-        unfit = {_count(texts or []): texts, "--explain": explain, "--trace": trace, "--score": score, **tables}
+        unfit = {_count(texts or []): texts, "--explain": explain, "--trace": trace, "--score": score}
+        unfit |= {name: value for name, value in tables.items() if name != "--out"}
         _refuse(unfit, f"--samples draws new pictures; try: thereafter predict {run} --samples {samples}")
-        save_samples(run, samples, seed or 0, figure)
+        save_samples(run, samples, seed or 0, figure, out)
         return
     _refuse(of_series, f"these are options of --last; try: thereafter predict {run} --last TABLE")
     if figure is not None and not explain:
@@ -237,6 +239,8 @@ def _print_answers(
             typer.echo(f"{f'{number + 1}{chr(9)}' if len(several) > 1 else ''}{next(remaining)}")
     if explain and model.task.name == "caption":
         draw_captions(explained, names, figure)
+    elif explain and figure is not None:
+        save_explained(model, explained[0], inputs[0], names[0], figure)
 
 
 def _save_trace(model: TaskModel, run: str, texts: list[str], path: Path, *, plain: bool) -> None:

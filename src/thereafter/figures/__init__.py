@@ -30,6 +30,7 @@ What is drawn, one file for each family:
     ahead               forecasts k steps ahead, the error by k
     captioned           where a captioner looks; pixels (pictures within a plot)
     clips               labels believed frame by frame, predicted frames, nats by step
+    glimpsed, drawn     where a network looked at a picture; a picture drawn stroke by stroke
     series_gates        gates while a window is read; series_lines (what figures of series share)
     compared            the models of a comparison side by side
     diagrams/           architecture diagrams, read off the code
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
     from thereafter.figures.clips import nats_by_step as nats_by_step
     from thereafter.figures.clips import predicted_frames as predicted_frames
     from thereafter.figures.compared import bits_by_model as bits_by_model
+    from thereafter.figures.drawn import drawn_strokes as drawn_strokes
+    from thereafter.figures.drawn import measured_strokes as measured_strokes
     from thereafter.figures.dynamics import gate_surface as gate_surface
     from thereafter.figures.dynamics import prediction_surface as prediction_surface
     from thereafter.figures.dynamics import saturation as saturation
@@ -74,6 +77,8 @@ if TYPE_CHECKING:
     from thereafter.figures.export import write as write
     from thereafter.figures.figure import Figure as Figure
     from thereafter.figures.forecasts import forecast_fan as forecast_fan
+    from thereafter.figures.glimpsed import glimpse_path as glimpse_path
+    from thereafter.figures.glimpsed import measured_glimpses as measured_glimpses
     from thereafter.figures.gradients import gradient_decay as gradient_decay
     from thereafter.figures.gradients import gradient_depth as gradient_depth
     from thereafter.figures.gradients import jacobian_paths as jacobian_paths
@@ -127,6 +132,7 @@ _DOOR = Registry(
         "coloured_words": "thereafter.figures.surprisal:coloured",
         "confusion": "thereafter.figures.tasks:confusion",
         "draw": "thereafter.figures.catalogue:draw",
+        "drawn_strokes": "thereafter.figures.drawn:drawn_strokes",
         "error_by_steps": "thereafter.figures.ahead:error_by_steps",
         "expectation_along": "thereafter.figures.agreement:expectation_along",
         "forecast_fan": "thereafter.figures.forecasts:forecast_fan",
@@ -134,6 +140,7 @@ _DOOR = Registry(
         "gates": "thereafter.figures.traces:gates",
         "gates_by_class": "thereafter.figures.traces:gates_by_class",
         "gates_over_series": "thereafter.figures.series_gates:gates_over_series",
+        "glimpse_path": "thereafter.figures.glimpsed:glimpse_path",
         "gradient_decay": "thereafter.figures.gradients:gradient_decay",
         "gradient_depth": "thereafter.figures.gradients:gradient_depth",
         "head_maps": "thereafter.figures.attention:head_maps",
@@ -146,7 +153,9 @@ _DOOR = Registry(
         "measured_caption": "thereafter.figures.captioned:measured_caption",
         "measured_confusion": "thereafter.figures.tasks:measured_confusion",
         "measured_frames": "thereafter.figures.clips:measured_frames",
+        "measured_glimpses": "thereafter.figures.glimpsed:measured_glimpses",
         "measured_nats": "thereafter.figures.clips:measured_nats",
+        "measured_strokes": "thereafter.figures.drawn:measured_strokes",
         "memory_by_length": "thereafter.figures.growth:memory_by_length",
         "nats_by_step": "thereafter.figures.clips:nats_by_step",
         "number_along": "thereafter.figures.number_unit:number_along",

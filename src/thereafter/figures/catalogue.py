@@ -125,6 +125,12 @@ FIGURES: dict[str, FigureEntry] = {
     "nats-by-step": FigureEntry(
         "frame-nats", "clips:nats_by_step", "nats a frame by frames ahead", _CLIPS.format("nats"), True
     ),
+    "glimpse-path": FigureEntry(
+        "glimpse-path", "glimpsed:glimpse_path", "where a network looked at a picture", _CLIPS.format("glimpses")
+    ),
+    "drawn-strokes": FigureEntry(
+        "drawn-strokes", "drawn:drawn_strokes", "a picture drawn stroke by stroke", _CLIPS.format("strokes")
+    ),
     "bleu-by-length": FigureEntry(
         "bleu-by-length", "tasks:bleu_by_length", "translations by source length", _TASKS.format("bleu"), True
     ),

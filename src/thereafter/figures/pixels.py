@@ -83,13 +83,37 @@ def add_picture(plot: Plot, pixels_HWC: Pixels, **place: int) -> None:
     plot.update_yaxes(visible=False, **place)
 
 
-def add_frames(plot: Plot, frames_THW: Pixels, first: float, y: float, **place: int) -> None:
-    """Frames beside each other: the first has its middle at `first`, each takes 1 along x, and 1 along y about `y`."""
+def coloured(pixels_HWC: Pixels) -> Pixels:
+    """A picture in red, green and blue, whatever it had."""
+    return np.repeat(pixels_HWC, 3, axis=2) if pixels_HWC.shape[2] == 1 else pixels_HWC
+
+
+def outlined(pixels_HW3: Pixels, box: tuple[int, int, int, int], tint: tuple[int, int, int], width: int) -> Pixels:
+    """A copy with the outline of a box: left, top, right and bottom. What lies beyond the edges is not drawn.
+
+    >>> outlined(np.zeros((4, 4, 3), np.uint8), (1, 1, 9, 9), (7, 7, 7), 1)[..., 0].tolist()
+    [[0, 0, 0, 0], [0, 7, 7, 7], [0, 7, 0, 0], [0, 7, 0, 0]]
+    """
+    drawn, (left, top, right, bottom) = pixels_HW3.copy(), box
+    rows, columns = np.arange(drawn.shape[0])[:, None], np.arange(drawn.shape[1])[None]
+    inside = (rows >= top) & (rows < bottom) & (columns >= left) & (columns < right)
+    within = (rows >= top + width) & (rows < bottom - width) & (columns >= left + width) & (columns < right - width)
+    drawn[inside & ~within] = tint
+    return drawn
+
+
+def add_frames(plot: Plot, frames: Pixels, first: float, y: float, **place: int) -> None:
+    """Frames beside each other: the first has its middle at `first`, each takes 1 along x, and 1 along y about `y`.
+
+    They are grey, [T, H, W], or have colours, [T, H, W, 3].
+    """
     go = require("plotly.graph_objects", "drawing a picture")
     high = 1 - 2 * GAP
-    height, width = frames_THW.shape[1:]
-    for number, frame_HW in enumerate(frames_THW):
+    height, width = frames.shape[1:3]
+    for number, frame in enumerate(frames):
         steps = {"dx": high / width, "dy": high / height}
         corner = {"x0": first + number - high / 2 + steps["dx"] / 2, "y0": y - high / 2 + steps["dy"] / 2}
-        image = go.Image(source=data_uri(frame_HW[..., None]), hoverinfo="skip", **corner, **steps)
+        image = go.Image(
+            source=data_uri(frame if frame.ndim == 3 else frame[..., None]), hoverinfo="skip", **corner, **steps
+        )
         plot.add_trace(image, **place)

@@ -41,4 +41,24 @@ PICTURE_KINDS: dict[str, KindOfMeasurement] = {
             "squared_error": "squared error of a frame, summed over its pixels",
         },
     ),
+    "glimpse-path": KindOfMeasurement(
+        "belief",
+        {
+            "pixel": "pixels of the picture, 0 to 255",
+            "place": "column and row of the middle of each glimpse, in pixels",
+            "side": "pixels on the side of the square of each scale",
+            "label": "label",
+            "right": "1 where it is the right one, as far as that is known",
+            "belief": "probability of the label given the glimpses so far",
+        },
+    ),
+    "drawn-strokes": KindOfMeasurement(
+        "latent",
+        {
+            "pixel": "pixels of the picture, 0 to 255",
+            "canvas": "the chance of each pixel to be lit after the stroke, as 0 to 255",
+            "latent": "nats of the stroke's z: its KL from the prior",
+            "window": "row and column of the middle of a window, and its side, in pixels; none without attention",
+        },
+    ),
 }
