@@ -1,0 +1,180 @@
+"""The C file and the header of a neural model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from thereafter.export.c.arrays import array_text, floats, ints
+from thereafter.export.c.operations import Calls
+from thereafter.export.c.parts import functions
+from thereafter.export.c.tokens import ENCODED, tokens_text
+from thereafter.export.parts import WordingPlan
+from thereafter.export.steps.program import OpBlock, Program
+from thereafter.export.steps.rounding import rounded
+
+_HEADER = """/* {about}
+
+   {name}_state s;
+   float logits[{upper}_WORDS];
+   {name}_start(&s);                  before a text
+   {name}_predict(&s, logits);        what may come first
+   {name}_step(&s, token, logits);    read a token; what may come next (logits may be 0: read only)
+   {name}_log_p(logits);              logits as log probabilities, in place
+
+   Nothing is allocated and nothing is shared: as many states as you like, in as many threads. */
+#ifndef {upper}_H
+#define {upper}_H
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+#define {upper}_WORDS {words}
+#define {upper}_LONGEST {longest} /* bytes of the longest token */
+
+typedef struct {{
+{state}
+}} {name}_state; /* {bytes} bytes */
+
+void {name}_start({name}_state *state);
+void {name}_step({name}_state *state, int token, float *logits);
+void {name}_predict(const {name}_state *state, float *logits);
+void {name}_log_p(float *logits);
+
+/* The bytes that a token appends, at most {upper}_LONGEST and no final 0; returns how many. */
+int {name}_decode(int token, char *text);
+{encode}
+#ifdef __cplusplus
+}}
+#endif
+#endif
+"""
+
+_ENCODE = """
+/* The tokens of a text in UTF-8 that ends with 0, at most `most` of them; returns how many. */
+int {name}_encode(const char *text, int *tokens, int most);
+"""
+
+_PUBLIC = """
+void {name}_step({name}_state *state, int token, float *logits)
+{{
+{restart}{room}    if (token >= 0 && token < {words}) body(state, token);
+    if (logits) {name}_predict(state, logits);
+}}
+
+void {name}_log_p(float *logits)
+{{
+    log_softmax(logits, {words});
+}}
+"""
+
+_RESTART = """    if (token == {restart}) {{ /* a line ends: the next begins with nothing in mind */
+        {name}_start(state);
+        if (logits) {name}_predict(state, logits);
+        return;
+    }}
+"""
+
+_ROOM = """    if (state->held == {context}) {{ /* no room: read the last half again, from position 0 */
+        state->held = 0;
+        for (int i = {half}; i < {context}; i++) body(state, state->tokens[i]);
+    }}
+"""
+
+
+def header_text(name: str, about: str, wording: WordingPlan, state: list[str], size: int) -> str:
+    """The header: the state as a struct, and what can be done with it."""
+    upper = name.upper()
+    encode = _ENCODE.format(name=name) if wording.tokens in ENCODED else ""
+    return _HEADER.format(
+        name=name,
+        upper=upper,
+        about=about,
+        words=wording.size,
+        longest=max(map(len, wording.pieces), default=1) or 1,
+        state="\n".join(f"    {line};" for line in state),
+        bytes=size,
+        encode=encode,
+    )
+
+
+def state_lines(program: Program) -> list[str]:
+    lines = [f"float {name}[{len(values)}]" for name, values in program.state.items()]
+    return [*lines, f"int tokens[{program.context}]", "int held"] if program.context else lines
+
+
+def stack_bytes(program: Program) -> int:
+    """What a step needs on the stack beside the frames of its calls."""
+    own = max(sum(block.buffers.values()) for block in (*program.body, program.head))
+    return 4 * (sum(program.buffers.values()) + own + program.context)
+
+
+def source_text(name: str, header: str, program: Program, int8: bool) -> Iterator[str]:
+    """The C file, in pieces."""
+    calls = Calls(program, int8)
+    body, head, start = _body(name, program, calls), _head(name, program, calls), _start(name, program, calls)
+    calls.used.add("log_softmax")
+    wording = program.wording
+    yield f'#include "{header}"\n\n#include <math.h>\n#include <stddef.h>\n\n'
+    yield from _arrays(program, calls, int8)
+    yield "\n" + functions(calls.used) + "\n" + body + head + start
+    restart = "" if wording.restart is None else _RESTART.format(name=name, restart=wording.restart)
+    context = program.context
+    room = _ROOM.format(context=context, half=context - context // 2) if context else ""
+    yield _PUBLIC.format(name=name, words=wording.size, restart=restart, room=room) + "\n"
+    yield from tokens_text(name, wording)
+
+
+def _arrays(program: Program, calls: Calls, int8: bool) -> Iterator[str]:
+    for name, matrix in program.matrices.items():
+        by_column = name in calls.by_column
+        if int8:
+            small = rounded(matrix, 8)
+            numbers = small.numbers.T if by_column else small.numbers
+            yield from array_text(name, np.ascontiguousarray(numbers), "signed char")
+            yield from floats(f"{name}_scale", small.scale)
+        else:
+            yield from floats(name, np.ascontiguousarray(matrix.T if by_column else matrix))
+    for name, vector in program.vectors.items():
+        yield from floats(name, vector)
+    for name, index in program.indices.items():
+        yield from ints(name, index)
+    for name, values in program.state.items():
+        if values.any():
+            yield from floats(f"{name}_at_first", values)
+
+
+def _block(block: OpBlock, calls: Calls, indent: str) -> list[str]:
+    lines = [f"{indent}float {name}[{size}];" for name, size in block.buffers.items()]
+    return lines + [indent + line for op in block.ops for line in calls.lines(op)]
+
+
+def _body(name: str, program: Program, calls: Calls) -> str:
+    shared = {**program.buffers, **({"scores": program.context} if program.context else {})}
+    lines = [f"    float {buffer}[{size}];" for buffer, size in shared.items()]
+    for block in program.body:
+        lines += [f"    {{ /* {block.name} */", *_block(block, calls, "        "), "    }"]
+    if program.context:
+        lines.append("    state->tokens[state->held++] = token;")
+    return f"static void body({name}_state *state, int token)\n{{\n" + "\n".join(lines) + "\n}\n"
+
+
+def _head(name: str, program: Program, calls: Calls) -> str:
+    lines = "\n".join(_block(program.head, calls, "    "))
+    return f"\nvoid {name}_predict(const {name}_state *state, float *logits)\n{{\n{lines}\n}}\n"
+
+
+def _start(name: str, program: Program, calls: Calls) -> str:
+    lines = []
+    for part, values in program.state.items():
+        if values.any():
+            calls.used.add("copy")
+            lines.append(f"copy(state->{part}, {part}_at_first, {len(values)});")
+        else:
+            calls.used.add("zero")
+            lines.append(f"zero(state->{part}, {len(values)});")
+    lines += ["state->held = 0;"] if program.context else []
+    lines.append(f"body(state, {program.wording.start}); /* <s> */")
+    return f"\nvoid {name}_start({name}_state *state)\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"

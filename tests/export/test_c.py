@@ -1,0 +1,186 @@
+"""Models as C: compiled with every warning an error, then compared with Python step by step."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from step_models import TEXT, expected, ran, some_ids, toy
+
+import thereafter
+from thereafter.errors import ExportError
+from thereafter.export.c import target as c_target
+from thereafter.export.c.parts import functions, parts
+from thereafter.export.c.target import FLAGS, TARGET, Compiled, compiler, identifier
+from thereafter.export.plan import Exportable, plan_of
+
+needs_cc = pytest.mark.skipif(compiler() is None, reason="SKIPPED LOUDLY: no C compiler, so no C was compiled here")
+STEPS = 1000
+COMPILED = [
+    ("rnn untied", "line", 100),
+    ("lstm folded tied", "line", STEPS),
+    ("lstm adaptive", "stream", 100),
+    ("lstm highway", "stream", 100),
+    ("lstm peephole=True, coupled=True, layer_norm=True", "line", 100),
+    ("gru reset=after, update=new", "line", 100),
+    ("gru reset=before, update=old, layer_norm=True", "stream", 100),
+    ("awd-lstm", "stream", STEPS),
+    ("minlstm", "line", 100),
+    ("window direct", "line", 100),
+    ("average", "stream", 100),
+    ("transformer", "line", STEPS),
+]
+
+
+def written(lm: Exportable, folder: Path, *, int8: bool = False) -> Compiled:
+    plan = plan_of(lm)
+    assert TARGET.refuses(plan, int8) is None
+    runner = TARGET.runner(plan, TARGET.write(plan, folder / "model.c", int8=int8))
+    assert isinstance(runner, Compiled)
+    return runner
+
+
+@needs_cc
+@pytest.mark.parametrize(("case", "context", "steps"), COMPILED)
+def test_c_says_what_python_says(case: str, context: str, steps: int, tmp_path: Path) -> None:
+    lm = toy(case, context=context)
+    ids = some_ids(lm.model.vocabulary_size, steps)
+    runner = written(lm, tmp_path)
+    np.testing.assert_allclose(ran(runner, ids), expected(lm.model, ids), atol=1e-4)
+    runner.close()
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    ("order", "smoothing", "tokens"), [(4, "kneser-ney", "word"), (3, "add-alpha", "byte"), (1, "add-alpha", "word")]
+)
+def test_an_ngram_in_c_says_what_python_says(order: int, smoothing: str, tokens: str, tmp_path: Path) -> None:
+    lm = thereafter.train(text=TEXT, model="ngram", order=order, smoothing=smoothing, tokens=tokens)
+    ids = np.resize(lm.encode("where is the dog?\nthe cat ran up the tree\n" + TEXT), STEPS)
+    runner = written(lm, tmp_path)
+    np.testing.assert_allclose(ran(runner, ids), expected(lm.model, ids), atol=1e-4)
+    runner.close()
+
+
+@needs_cc
+@pytest.mark.parametrize("case", ["lstm folded", "lstm folded tied"])
+def test_int8_in_c_is_what_the_rounded_weights_say(case: str, tmp_path: Path) -> None:
+    from thereafter.export.steps.interpreter import Interpreter
+    from thereafter.export.steps.lowering import lower
+    from thereafter.export.steps.rounding import as_stored
+
+    lm = toy(case)
+    ids = some_ids(lm.model.vocabulary_size, 100)
+    runner = written(lm, tmp_path, int8=True)
+    rounded = Interpreter(as_stored(lower(plan_of(lm)), 8))  # type: ignore[arg-type]
+    np.testing.assert_allclose(ran(runner, ids), ran(rounded, ids), atol=1e-4)
+    runner.close()
+
+
+@needs_cc
+@pytest.mark.parametrize("tokens", ["char", "byte"])
+def test_the_tokenizer_in_c_is_ours(tokens: str, tmp_path: Path) -> None:
+    lm = toy("rnn", tokens)
+    runner = written(lm, tmp_path)
+    text = "a cat — é ß 😀\nnaïve"
+    room = (ctypes.c_int * 64)()
+    count = runner.call("encode", text.encode(), room, 64)
+    assert list(room)[:count] == lm.tokenizer.encode(text).tolist()
+    assert runner.call("encode", text.encode(), room, 3) == 3
+    spelled = ctypes.create_string_buffer(64)
+    for token in range(len(lm.tokenizer.vocabulary)):
+        size = runner.call("decode", token, spelled)
+        assert spelled.raw[:size] == lm.tokenizer.bytes_of(token)
+    assert runner.call("decode", -1, spelled) == runner.call("decode", 10_000, spelled) == 0
+    runner.close()
+
+
+MAIN = """
+#include <stdio.h>
+#include "small.h"
+
+int main(void)
+{
+    small_state state;
+    float logits[SMALL_WORDS];
+    int tokens[64];
+    const int n = small_encode("the cat", tokens, 64);
+    small_start(&state);
+    small_predict(&state, logits);
+    for (int t = 0; t < 12; t++) {
+        if (t < n) small_step(&state, tokens[t], logits);
+        else {
+            int best = 1; /* 0 is the unknown character */
+            char text[SMALL_LONGEST];
+            for (int w = 2; w < SMALL_WORDS; w++) best = logits[w] > logits[best] ? w : best;
+            fwrite(text, 1, small_decode(best, text), stdout);
+            small_step(&state, best, logits);
+        }
+    }
+    printf("|%u", (unsigned)sizeof state);
+    return 0;
+}
+"""
+
+
+@needs_cc
+def test_a_program_of_our_own_writes_what_python_writes(tmp_path: Path) -> None:
+    lm = toy("lstm")
+    plan = plan_of(lm)
+    facts = TARGET.write(plan, tmp_path / "small.c", int8=False).facts
+    (tmp_path / "main.c").write_text(MAIN)
+    flags = [*FLAGS, "-Wextra", "-pedantic"]
+    made = [str(compiler()), *flags, "main.c", "small.c", "-fstack-usage", "-o", "main", "-lm"]
+    subprocess.run(made, cwd=tmp_path, check=True)
+    text, _, size = subprocess.run([tmp_path / "main"], capture_output=True, check=True).stdout.decode().partition("|")
+    assert int(size) == facts["state bytes"]
+    ids, wanted = list(lm.tokenizer.encode("the cat")), []
+    for _ in range(5):
+        wanted.append(1 + int(expected(lm.model, np.array(ids))[-1][1:].argmax()))
+        ids.append(wanted[-1])
+    assert text == lm.tokenizer.decode(wanted)
+    usage = "".join(path.read_text() for path in tmp_path.glob("*small.su"))
+    frames = [int(found) for found in re.findall(r":body\t(\d+)", usage)]
+    assert frames
+    assert max(frames) < int(str(facts["stack bytes"])) + 256
+    assert not re.search(r"\b(malloc|calloc|alloca|free)\b", (tmp_path / "small.c").read_text())
+
+
+def test_only_functions_that_are_called_are_in_the_file(tmp_path: Path) -> None:
+    TARGET.write(plan_of(toy("mingru")), tmp_path / "m.c", int8=False)
+    text = (tmp_path / "m.c").read_text()
+    assert "static void mingru(" in text
+    assert "lstm_memory" not in text
+    assert "static float sigmoid" in functions({"gru"})
+    assert set(parts()) >= {"linear_float", "linear_int8", "attend"}
+
+
+def test_what_has_no_c_form_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ngram = plan_of(thereafter.train(text=TEXT, model="ngram", order=2))
+    assert "no weights" in str(TARGET.refuses(ngram, int8=True))
+    monkeypatch.setattr(c_target, "MOST", 100)
+    assert "at most 100" in str(TARGET.refuses(ngram, int8=False))
+    assert identifier("2 cats") == "m2_cats"
+
+
+def test_without_a_compiler_the_arrays_are_run_by_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(c_target, "compiler", lambda: None)
+    lm = toy("gru")
+    plan = plan_of(lm)
+    files = TARGET.write(plan, tmp_path / "model.c", int8=False)
+    assert "numpy" in str(files.facts["note"])
+    runner = TARGET.runner(plan, files)
+    assert runner is not None
+    ids = some_ids(plan.wording.size, 20)
+    np.testing.assert_allclose(ran(runner, ids), expected(lm.model, ids), atol=1e-4)
+
+
+@needs_cc
+def test_code_that_does_not_compile_is_an_export_error(tmp_path: Path) -> None:
+    (tmp_path / "bad.c").write_text("int f(void) { return x; }\n")
+    with pytest.raises(ExportError, match="does not take bad"):
+        Compiled(tmp_path / "bad.c", 3, 4)

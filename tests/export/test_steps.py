@@ -1,0 +1,91 @@
+"""A plan as operations, run by numpy, against the model itself: every kind, every option of every cell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from step_models import CASES, expected, ran, some_ids, toy
+
+from thereafter.errors import ExportError
+from thereafter.export.parts import SoftmaxPlan
+from thereafter.export.plan import layers_of, plan_of
+from thereafter.export.plans import NgramPlan, RecurrentPlan
+from thereafter.export.steps.interpreter import Interpreter
+from thereafter.export.steps.lowering import lower
+from thereafter.export.steps.program import Program
+from thereafter.export.steps.rounding import as_stored, rounded
+from thereafter.layers.recurrent import Recurrent
+
+
+def program_of(case: str, context: str = "stream") -> Program:
+    plan = plan_of(toy(case, context=context))
+    assert not isinstance(plan, NgramPlan)
+    return lower(plan)
+
+
+@pytest.mark.parametrize("context", ["stream", "line"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_program_computes_what_its_model_does(case: str, context: str) -> None:
+    lm, program = toy(case, context=context), program_of(case, context)
+    ids = some_ids(program.wording.size, 20)
+    ids[[9, 15]] = program.wording.line_end
+    np.testing.assert_allclose(ran(Interpreter(program), ids), expected(lm.model, ids), atol=1e-4)
+
+
+def test_the_first_product_is_a_table_only_where_that_is_smaller() -> None:
+    assert "first" in program_of("lstm folded").matrices
+    assert "embedding" not in program_of("lstm folded").matrices
+    assert {"first", "embedding"} <= program_of("lstm folded tied").matrices.keys()
+    assert "first" not in program_of("lstm").matrices
+
+
+@pytest.mark.parametrize(
+    ("cell", "options"),
+    [("diagonal", {}), ("lstm", {"proj_size": 5}), ("lstm", {"proj_size": 3, "peephole": True, "layer_norm": True})],
+)
+def test_cells_that_no_kind_has_are_lowered_too(cell: str, options: dict[str, int]) -> None:
+    plan = plan_of(toy("lstm"))
+    assert isinstance(plan, RecurrentPlan)
+    torch.manual_seed(1)
+    stack = Recurrent(cell, 12, 9, 2, batch_first=True, initial="learned", cell_options=options).eval()
+    with torch.no_grad():
+        for weight in stack.parameters():
+            weight.add_(0.3 * torch.randn_like(weight))
+    size = stack.lanes[-1].cell.output_size
+    head = SoftmaxPlan(
+        np.random.default_rng(0).normal(size=(plan.wording.size, size)).astype(np.float32), plan.head.bias, False
+    )
+    runner = Interpreter(lower(replace(plan, layers=layers_of(stack), head=head)))
+    ids = some_ids(plan.wording.size, 20)
+    with torch.no_grad():
+        tokens = torch.tensor([plan.wording.start, *ids])
+        h_TH = stack(torch.from_numpy(plan.embedding)[tokens].unsqueeze(0))[0][0]
+        wanted = F.log_softmax(F.linear(h_TH, torch.from_numpy(head.matrix), torch.from_numpy(head.bias)), -1)
+    np.testing.assert_allclose(ran(runner, ids), wanted.numpy(), atol=1e-5)
+
+
+def test_a_layer_that_reads_backwards_cannot_be_streamed() -> None:
+    plan = plan_of(toy("lstm"))
+    assert isinstance(plan, RecurrentPlan)
+    both = layers_of(Recurrent("gru", 12, 6, bidirectional=True))
+    with pytest.raises(ExportError, match="both ends"):
+        lower(replace(plan, layers=both))
+
+
+def test_sixteen_bits_with_a_scale_a_row_are_nearer_than_float16() -> None:
+    matrix = np.random.default_rng(0).normal(size=(64, 512)).astype(np.float32)
+    ours = np.abs(rounded(matrix, 16).values() - matrix)
+    theirs = np.abs(matrix.astype(np.float16).astype(np.float32) - matrix)
+    assert np.sqrt((ours**2).mean()) < 0.25 * np.sqrt((theirs**2).mean())
+    assert np.abs(rounded(matrix, 8).values() - matrix).max() <= np.abs(matrix).max() / 127 / 2 * 1.001
+    assert not rounded(np.zeros((2, 3), np.float32), 8).values().any()
+
+
+def test_sixteen_bits_keep_log_p_to_a_thousandth() -> None:
+    lm, program = toy("lstm folded"), program_of("lstm folded")
+    ids = some_ids(program.wording.size, 60)
+    np.testing.assert_allclose(ran(Interpreter(as_stored(program, 16)), ids), expected(lm.model, ids), atol=1e-3)
