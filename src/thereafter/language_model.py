@@ -46,6 +46,7 @@ from thereafter.training.surprisal import read_surprisals
 
 if TYPE_CHECKING:
     from thereafter.evaluation.dynamic_settings import DynamicSettings
+    from thereafter.export.export import Exported
     from thereafter.models.cache import CacheSettings
 
 
@@ -360,6 +361,21 @@ class LanguageModel:
 
         with show_progress():
             return arpa.write(self.trained, Path(path))
+
+    def export(
+        self, path: str | PathLike[str], to: str = "onnx", *, int8: bool = False, check: AnySource | None = None
+    ) -> Exported:
+        """Write a file that runs without this package: `to` is "onnx", "c", "html" or another of `export.TARGETS`.
+
+        The file is run by an outside program over at least 1,000 tokens, with the state carried, and compared with this
+        model before it is handed over; one that differs is not written. `check`: the text of that comparison; without
+        one it is the validation part of the training text, else what the model writes itself. `int8`: weights of a
+        byte each, which may cost 1 % in bits per byte.
+        """
+        from thereafter.export.export import export
+
+        with show_progress():
+            return export(self.trained, Path(path), to=to, int8=int8, check_text=check)
 
     def summary(self) -> Table:
         """Figures of the model: kind, settings, tokens, vocabulary, results of training."""

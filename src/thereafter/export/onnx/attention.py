@@ -16,12 +16,12 @@ import numpy as np
 from thereafter.export.onnx.cells import State, normalised
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.onnx.layers import rows_of, type_of
-from thereafter.export.onnx.linear import Weights
+from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.parts import BlockPlan, StatePart
 from thereafter.export.plans import TransformerPlan
 
 
-class TransformerBody:
+class AttentionGraph:
     """Word vectors and positions through blocks of causal attention."""
 
     def __init__(self, plan: TransformerPlan) -> None:
@@ -36,12 +36,12 @@ class TransformerBody:
         first = [StatePart("count", (), whole=True), StatePart("seen", (plan.context,), whole=True)]
         return [*first, *(StatePart(name, kept) for name in names)]
 
-    def step(self, w: Weights, token_B: str, state: State) -> tuple[str, State]:
+    def step(self, w: GraphWeights, token_B: str, state: State) -> tuple[str, State]:
         g = w.graph
         f_BTH, after = self._attend(w, g.axes(token_B, 1), self._with_room(w, state))
         return g.squeezed(f_BTH, 1), [g.op("Add", after[0], g.constant(1)), *after[1:]]
 
-    def sequence(self, w: Weights, tokens_BT: str, lengths_B: str, state: State) -> tuple[str, State]:
+    def sequence(self, w: GraphWeights, tokens_BT: str, lengths_B: str, state: State) -> tuple[str, State]:
         """Pieces for which there is room in every row, by the operator Loop."""
         g, steps = w.graph, w.graph.size(tokens_BT, 1)
         lengths_B1 = g.axes(g.op("Cast", lengths_B, to=7), 1)
@@ -68,7 +68,7 @@ class TransformerBody:
         _, *ends, f_BTH = g.ops("Loop", inputs, len(types), body=loop.made())
         return f_BTH, ends
 
-    def _attend(self, w: Weights, tokens_BT: str, state: State) -> tuple[str, State]:
+    def _attend(self, w: GraphWeights, tokens_BT: str, state: State) -> tuple[str, State]:
         """Features of tokens for which there is room, and the state with them, `count` as it was."""
         g, plan = w.graph, self.plan
         count_B, seen_BC, *caches = state
@@ -90,7 +90,7 @@ class TransformerBody:
         return (x if plan.norm is None else normalised(w, x, *plan.norm)), after
 
     def _attention(
-        self, w: Weights, block: BlockPlan, x_BTH: str, cache: tuple[str, str], where_BKTD: str, allowed_B1TC: str
+        self, w: GraphWeights, block: BlockPlan, x_BTH: str, cache: tuple[str, str], where_BKTD: str, allowed_B1TC: str
     ) -> tuple[str, State]:
         g, heads = w.graph, self.plan.heads
         q, k, v = (
@@ -107,7 +107,7 @@ class TransformerBody:
         y = g.op("Reshape", g.op("Transpose", y_BKTD, perm=[0, 2, 1, 3]), g.constant([0, 0, self.size]))
         return w.linear(y, *block.out), [keys, values]
 
-    def _added(self, w: Weights, block: BlockPlan, x: str, y: str) -> str:
+    def _added(self, w: GraphWeights, block: BlockPlan, x: str, y: str) -> str:
         """What attention gives and what the feed-forward layer gives, each added to what it read."""
         g, pre = w.graph, self.plan.pre
         x = g.op("Add", x, y)
@@ -118,7 +118,7 @@ class TransformerBody:
         x = g.op("Add", x, w.linear(gelu, *block.narrow))
         return x if pre else normalised(w, x, *block.norm_forward)
 
-    def _with_room(self, w: Weights, state: State) -> State:
+    def _with_room(self, w: GraphWeights, state: State) -> State:
         """The state in which no row is full: rows that hold C tokens have read their last C // 2 again."""
         g, context = w.graph, self.plan.context
         full_B = g.op("GreaterOrEqual", state[0], g.constant(context))
@@ -129,7 +129,7 @@ class TransformerBody:
             same.output(one, g.fresh("kept"), type_of(part), ["B", *part.shape])
         return g.ops("If", [any_full], len(state), then_branch=again.made(), else_branch=same.made())
 
-    def _reread(self, w: Weights, g: Graph, full_B: str, state: State) -> None:
+    def _reread(self, w: GraphWeights, g: Graph, full_B: str, state: State) -> None:
         context, half = self.plan.context, self.plan.context // 2
         types = [type_of(part) for part in self.state()]
         blank = [g.op("Mul", one, g.constant(0, kind)) for one, kind in zip(state, types, strict=True)]

@@ -14,25 +14,25 @@ import numpy as np
 from thereafter.export.onnx import cells
 from thereafter.export.onnx.cells import State
 from thereafter.export.onnx.layers import by_operator, has_operator, joined, layer_sequence
-from thereafter.export.onnx.linear import Weights
+from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.parts import LayerPlan, StatePart
 from thereafter.export.plans import AveragePlan, RecurrentPlan, WindowPlan
 
 
-class Body(Protocol):
+class GraphBody(Protocol):
     """What all of them can do."""
 
     def state(self) -> list[StatePart]:
         """The arrays that are carried."""
 
-    def step(self, w: Weights, token_B: str, state: State) -> tuple[str, State]:
+    def step(self, w: GraphWeights, token_B: str, state: State) -> tuple[str, State]:
         """Features [B, H] and state after one token a row."""
 
-    def sequence(self, w: Weights, tokens_BT: str, lengths_B: str, state: State) -> tuple[str, State]:
+    def sequence(self, w: GraphWeights, tokens_BT: str, lengths_B: str, state: State) -> tuple[str, State]:
         """Features [B, T, H] after every token, and the state at each row's end; `lengths_B` int32."""
 
 
-class RecurrentBody:
+class StackGraph:
     """Word vectors through a stack of cells."""
 
     def __init__(self, plan: RecurrentPlan) -> None:
@@ -41,7 +41,7 @@ class RecurrentBody:
     def state(self) -> list[StatePart]:
         return self.plan.state()
 
-    def step(self, w: Weights, token_B: str, state: State) -> tuple[str, State]:
+    def step(self, w: GraphWeights, token_B: str, state: State) -> tuple[str, State]:
         x_BI, after = w.rows(self.plan.embedding, token_B), []
         for layer, (before,) in zip(self.plan.layers, by_lane(self.plan.layers, state), strict=True):
             if has_operator(layer.lane) and not w.products:
@@ -53,7 +53,7 @@ class RecurrentBody:
             after += end
         return x_BI, after
 
-    def sequence(self, w: Weights, tokens_BT: str, lengths_B: str, state: State) -> tuple[str, State]:
+    def sequence(self, w: GraphWeights, tokens_BT: str, lengths_B: str, state: State) -> tuple[str, State]:
         g = w.graph
         x_TBI = w.rows(self.plan.embedding, g.op("Transpose", tokens_BT, perm=[1, 0]))
         after: State = []
@@ -70,7 +70,7 @@ def by_lane(layers: Sequence[LayerPlan], state: Sequence[str]) -> Iterator[list[
         yield [[next(parts) for _ in lane.fields] for lane in layer.lanes]
 
 
-class WindowBody:
+class WindowGraph:
     """The last W tokens, and nothing else: word vectors side by side through a layer, or their mean."""
 
     def __init__(self, plan: WindowPlan | AveragePlan) -> None:
@@ -79,12 +79,12 @@ class WindowBody:
     def state(self) -> list[StatePart]:
         return [replace(part, name="window") for part in self.plan.state()]  # "tokens" is an input
 
-    def step(self, w: Weights, token_B: str, state: State) -> tuple[str, State]:
+    def step(self, w: GraphWeights, token_B: str, state: State) -> tuple[str, State]:
         g = w.graph
         seen_BW = g.op("Concat", g.slice(state[0], 1, 1, self.plan.window), g.axes(token_B, 1), axis=1)
         return self._features(w, seen_BW, [0]), [seen_BW]
 
-    def sequence(self, w: Weights, tokens_BT: str, lengths_B: str, state: State) -> tuple[str, State]:
+    def sequence(self, w: GraphWeights, tokens_BT: str, lengths_B: str, state: State) -> tuple[str, State]:
         g, window = w.graph, self.plan.window
         seen_BS = g.op("Concat", state[0], tokens_BT, axis=1)
         steps = g.squeezed(g.size(tokens_BT, 1))
@@ -94,7 +94,7 @@ class WindowBody:
         last_BW = g.op("Add", g.axes(g.op("Cast", lengths_B, to=7), 1), g.constant(np.arange(window)[None]))
         return self._features(w, seen_BTW, [0, 0]), [g.op("GatherElements", seen_BS, last_BW, axis=1)]
 
-    def _features(self, w: Weights, seen_W: str, copied: list[int]) -> str:
+    def _features(self, w: GraphWeights, seen_W: str, copied: list[int]) -> str:
         """Features of windows; `copied`: a 0 for each axis before that of the window, as Reshape wants it."""
         g, plan = w.graph, self.plan
         if isinstance(plan, WindowPlan):

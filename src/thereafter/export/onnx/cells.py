@@ -9,24 +9,24 @@ from collections.abc import Callable
 
 import numpy as np
 
-from thereafter.export.onnx.linear import Weights
+from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.parts import EPSILON, LanePlan
 
 State = list[str]
 """The values of the state fields, in the order of `LanePlan.fields`."""
 
 
-def input_product(w: Weights, lane: LanePlan, x: str) -> str:
+def input_product(w: GraphWeights, lane: LanePlan, x: str) -> str:
     """z = W x + b of a step or of a whole sequence, normalised where the cell is."""
     return _product(w, lane, x, "ih")
 
 
-def step(w: Weights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
+def step(w: GraphWeights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
     """The output [B, O] and the new state, from the product of the input."""
     return _STEPS[lane.cell](w, lane, z_BG, state)
 
 
-def _product(w: Weights, lane: LanePlan, x: str, which: str) -> str:
+def _product(w: GraphWeights, lane: LanePlan, x: str, which: str) -> str:
     weights = lane.weights
     bias = weights.get(f"bias_{which}")
     if not lane.options.get("layer_norm"):
@@ -35,19 +35,19 @@ def _product(w: Weights, lane: LanePlan, x: str, which: str) -> str:
     return y if bias is None else w.graph.op("Add", y, w.graph.weight(bias, "bias"))
 
 
-def normalised(w: Weights, x: str, gain: np.ndarray, shift: np.ndarray | None = None) -> str:
+def normalised(w: GraphWeights, x: str, gain: np.ndarray, shift: np.ndarray | None = None) -> str:
     """Layer norm over the last axis."""
     inputs = [x, w.graph.weight(gain, "gain")] + ([] if shift is None else [w.graph.weight(shift, "shift")])
     return w.graph.op("LayerNormalization", *inputs, axis=-1, epsilon=EPSILON)
 
 
-def _elman(w: Weights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
+def _elman(w: GraphWeights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
     g = w.graph
     h = _activated(w, str(lane.options["nonlinearity"]), g.op("Add", z_BG, _product(w, lane, state[0], "hh")))
     return h, [h]
 
 
-def _activated(w: Weights, name: str, x: str) -> str:
+def _activated(w: GraphWeights, name: str, x: str) -> str:
     g = w.graph
     if name == "identity":
         return x
@@ -58,7 +58,7 @@ def _activated(w: Weights, name: str, x: str) -> str:
     return g.op({"tanh": "Tanh", "relu": "Relu", "sigmoid": "Sigmoid"}[name], x)
 
 
-def _lstm(w: Weights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
+def _lstm(w: GraphWeights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
     g, weights, (h, c) = w.graph, lane.weights, state
     sizes = [lane.hidden_size] * len(lane.gates)
     parts = dict(zip(lane.gates, g.split(g.op("Add", z_BG, _product(w, lane, h, "hh")), sizes), strict=True))
@@ -80,7 +80,7 @@ def _lstm(w: Weights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, Sta
     return h, [h, c]
 
 
-def _gru(w: Weights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
+def _gru(w: GraphWeights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
     g, size, h = w.graph, lane.hidden_size, state[0]
     x_r, x_z, x_n = g.split(z_BG, [size] * 3)
     if lane.options["reset"] == "after":
@@ -97,7 +97,7 @@ def _gru(w: Weights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, Stat
     return h, [h]
 
 
-def _some_rows(w: Weights, lane: LanePlan, h: str, rows: slice) -> str:
+def _some_rows(w: GraphWeights, lane: LanePlan, h: str, rows: slice) -> str:
     """The recurrent product of some of the gates."""
     cut = {name: weight[rows] for name, weight in lane.weights.items() if name.endswith("_hh")}
     y = w.linear(h, cut["weight_hh"])
@@ -106,7 +106,7 @@ def _some_rows(w: Weights, lane: LanePlan, h: str, rows: slice) -> str:
     return w.graph.op("Add", y, w.graph.weight(cut["bias_hh"], "bias")) if "bias_hh" in cut else y
 
 
-def coefficients(w: Weights, lane: LanePlan, z: str) -> tuple[str, str]:
+def coefficients(w: GraphWeights, lane: LanePlan, z: str) -> tuple[str, str]:
     """a and b of a linear cell's h_t = a_t h_{t-1} + b_t, of a step or of a whole sequence."""
     g, sizes = w.graph, [lane.hidden_size] * len(lane.gates)
     if lane.cell == "mingru":
@@ -124,13 +124,13 @@ def coefficients(w: Weights, lane: LanePlan, z: str) -> tuple[str, str]:
     return g.weight(decay, "decay"), g.op("Mul", g.weight(scale, "scale"), z)
 
 
-def _linear_cell(w: Weights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
+def _linear_cell(w: GraphWeights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
     a, b = coefficients(w, lane, z_BG)
     h = w.graph.op("Add", w.graph.op("Mul", a, state[0]), b)
     return h, [h]
 
 
-_STEPS: dict[str, Callable[[Weights, LanePlan, str, State], tuple[str, State]]] = {
+_STEPS: dict[str, Callable[[GraphWeights, LanePlan, str, State], tuple[str, State]]] = {
     "elman": _elman,
     "lstm": _lstm,
     "gru": _gru,

@@ -5,11 +5,11 @@ Shapes: N places, H features, V words.
 
 from __future__ import annotations
 
-from thereafter.export.onnx.linear import Weights
+from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.parts import Array, HeadPlan, SoftmaxPlan
 
 
-def log_p(w: Weights, head: HeadPlan, f_NH: str, embedding_RE: Array | None = None) -> str:
+def log_p(w: GraphWeights, head: HeadPlan, f_NH: str, embedding_RE: Array | None = None) -> str:
     """log p of every word, of any number of axes before the last; a tied head reads the word vectors."""
     g = w.graph
     if isinstance(head, SoftmaxPlan):

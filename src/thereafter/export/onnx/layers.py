@@ -12,7 +12,7 @@ import numpy as np
 from thereafter.export.onnx.cells import State, input_product
 from thereafter.export.onnx.cells import step as cell_step
 from thereafter.export.onnx.graph import Graph
-from thereafter.export.onnx.linear import Weights
+from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.parts import Array, LanePlan, LayerPlan, StatePart
 from thereafter.layers.convert import gate_order
 
@@ -34,7 +34,7 @@ def has_operator(lane: LanePlan) -> bool:
     return lane.cell != "elman" or options["nonlinearity"] in _ACTIVATIONS
 
 
-def by_operator(w: Weights, lane: LanePlan, x_TBI: str, lengths_B: str, state: State) -> tuple[str, State]:
+def by_operator(w: GraphWeights, lane: LanePlan, x_TBI: str, lengths_B: str, state: State) -> tuple[str, State]:
     """y_TBO and the state at each row's end. `lengths_B`: int32, or "" where all rows have T steps."""
     g = w.graph
     order = gate_order(lane.cell, "onnx") if lane.cell in ("lstm", "gru") else lane.gates
@@ -71,7 +71,7 @@ def _ordered(lane: LanePlan, weight: Array, order: Sequence[str]) -> Array:
     return np.concatenate([blocks.get(gate, blank) for gate in order])
 
 
-def lane_sequence(w: Weights, lane: LanePlan, x_TBI: str, lengths_B: str, state: State) -> tuple[str, State]:
+def lane_sequence(w: GraphWeights, lane: LanePlan, x_TBI: str, lengths_B: str, state: State) -> tuple[str, State]:
     """y_TBO and the state at each row's end; `lengths_B` int32."""
     if has_operator(lane):
         return by_operator(w, lane, x_TBI, lengths_B, state)
@@ -129,7 +129,7 @@ def type_of(part: StatePart) -> type[np.generic]:
 
 
 def layer_sequence(
-    w: Weights, layer: LayerPlan, x_TBI: str, lengths_B: str, states: Sequence[State]
+    w: GraphWeights, layer: LayerPlan, x_TBI: str, lengths_B: str, states: Sequence[State]
 ) -> tuple[str, list[State]]:
     """A whole layer: its directions side by side, joined with what it read."""
     outputs, after = [], []
@@ -141,7 +141,7 @@ def layer_sequence(
     return joined(w, layer, x_TBI, y), after
 
 
-def joined(w: Weights, layer: LayerPlan, x: str, y: str) -> str:
+def joined(w: GraphWeights, layer: LayerPlan, x: str, y: str) -> str:
     """y, y + x, or t y + (1 - t) x."""
     g = w.graph
     if layer.join == "residual":

@@ -32,7 +32,7 @@ def quantised(weight_OI: Array) -> tuple[NDArray[np.int8], Array]:
     return q_OI, scale_O.astype(np.float32)
 
 
-class Weights:
+class GraphWeights:
     """The weights of a graph in one precision.
 
     `int8`: weights are stored as int8. `products`: and multiplied as such.
@@ -42,9 +42,9 @@ class Weights:
         self.graph, self.int8, self.products = graph, int8, products
         self._stored: dict[int, tuple[Array, NDArray[np.int8], Array]] = {}
 
-    def inside(self, graph: Graph) -> Weights:
+    def inside(self, graph: Graph) -> GraphWeights:
         """The same weights for a graph inside this one."""
-        other = Weights(graph, int8=self.int8, products=self.products)
+        other = GraphWeights(graph, int8=self.int8, products=self.products)
         other._stored = self._stored
         return other
 

@@ -17,13 +17,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from thereafter.export.onnx.attention import TransformerBody
-from thereafter.export.onnx.bodies import Body, RecurrentBody, WindowBody
+from thereafter.export.onnx.attention import AttentionGraph
+from thereafter.export.onnx.bodies import GraphBody, StackGraph, WindowGraph
 from thereafter.export.onnx.cells import State
 from thereafter.export.onnx.graph import IR, OPSET, Graph, onnx_package
 from thereafter.export.onnx.heads import log_p
 from thereafter.export.onnx.layers import rows_of, scan, type_of
-from thereafter.export.onnx.linear import Weights
+from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.parts import WordingPlan
 from thereafter.export.plans import NeuralPlan, RecurrentPlan, TransformerPlan
 from thereafter.version import __version__
@@ -31,17 +31,17 @@ from thereafter.version import __version__
 NEXT = "next_"
 
 
-def body_of(plan: NeuralPlan) -> Body:
+def body_of(plan: NeuralPlan) -> GraphBody:
     """The network of a plan."""
     if isinstance(plan, RecurrentPlan):
-        return RecurrentBody(plan)
-    return TransformerBody(plan) if isinstance(plan, TransformerPlan) else WindowBody(plan)
+        return StackGraph(plan)
+    return AttentionGraph(plan) if isinstance(plan, TransformerPlan) else WindowGraph(plan)
 
 
 def step_graph(plan: NeuralPlan, *, int8: bool = False) -> Graph:
     """One token a row."""
     g, body = Graph("step"), body_of(plan)
-    w = Weights(g, int8=int8, products=int8)
+    w = GraphWeights(g, int8=int8, products=int8)
     token_B = g.input("token", np.int64, ["B"])
     state = [g.input(part.name, type_of(part), ["B", *part.shape]) for part in body.state()]
     f_BH, after = step(w, body, plan.wording, token_B, state)
@@ -53,7 +53,7 @@ def step_graph(plan: NeuralPlan, *, int8: bool = False) -> Graph:
 def sequence_graph(plan: NeuralPlan, *, int8: bool = False) -> Graph:
     """T tokens a row; what stands beyond a row's length is read by nobody, its log_p mean nothing."""
     g, body = Graph("sequence"), body_of(plan)
-    w = Weights(g, int8=int8)
+    w = GraphWeights(g, int8=int8)
     tokens_BT = g.input("tokens", np.int64, ["B", "T"])
     lengths_B = g.op("Cast", g.input("lengths", np.int64, ["B"]), to=6)
     state = [g.input(part.name, type_of(part), ["B", *part.shape]) for part in body.state()]
@@ -72,7 +72,7 @@ def sequence_graph(plan: NeuralPlan, *, int8: bool = False) -> Graph:
     return g
 
 
-def step(w: Weights, body: Body, words: WordingPlan, token_B: str, state: State) -> tuple[str, State]:
+def step(w: GraphWeights, body: GraphBody, words: WordingPlan, token_B: str, state: State) -> tuple[str, State]:
     """A step of a body; rows that read a line end forget everything and read `<s>` in its place."""
     if words.restart is None:
         return body.step(w, token_B, state)
@@ -85,7 +85,7 @@ def step(w: Weights, body: Body, words: WordingPlan, token_B: str, state: State)
     return body.step(w, token_B, fresh)
 
 
-def _put_out(g: Graph, body: Body, after: State) -> None:
+def _put_out(g: Graph, body: GraphBody, after: State) -> None:
     for part, value in zip(body.state(), after, strict=True):
         g.output(value, NEXT + part.name, type_of(part), ["B", *part.shape])
 
