@@ -92,7 +92,7 @@ def test_its_row_says_what_it_is(case: Case) -> None:
     task = case.task
     assert task.name == case.name
     known = ("tagged", "labelled", "labelled-series", "series", "pairs", "captioned", "pictures", "clips", "text")
-    assert task.kind in known
+    assert task.kind in (*known, "games")
     assert isinstance(task.file_kind, FileKind)
     assert task.file_kind.groups
     assert task.defaults.keys() <= {field.name for field in fields(TrainingSettings)}
@@ -256,7 +256,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(case: Case, tmp_path
         case.model.predict(case.toy.questions[0], beem=3)
 
 
-@pytest.mark.parametrize(("name", "value"), [("jitter", True), ("batching", "stream"), ("graphs", True)])
+@pytest.mark.parametrize(("name", "value"), [("jitter", True), ("batching", "stream")])
 def test_options_that_would_do_nothing_are_refused(case: Case, name: str, value: Any, tmp_path: Path) -> None:
     expected = rf"{name} is {value!r}, which does nothing in the task '{case.name}'.*try leaving"
     with pytest.raises(OptionError, match=expected):

@@ -38,7 +38,7 @@ class RecurrentBlocks(nn.Module):
         )
         self.norm = nn.LayerNorm(size)
 
-    def forward(self, x_BTI: Tensor, lengths_B: Tensor) -> Tensor:
+    def forward(self, x_BTI: Tensor, lengths_B: Tensor | None) -> Tensor:
         x_BTH: Tensor = self.into(x_BTI)
         for block in self.blocks:
             x_BTH = block(x_BTH, lengths_B)
@@ -57,7 +57,7 @@ class RecurrentBlock(nn.Module):
         self.feed = None if feed == "none" else StepwiseLayer(size, _WIDER * size, gated=feed == "gated")
         self.norm_feed = None if feed == "none" else nn.LayerNorm(size)
 
-    def forward(self, x_BTH: Tensor, lengths_B: Tensor) -> Tensor:
+    def forward(self, x_BTH: Tensor, lengths_B: Tensor | None) -> Tensor:
         y_BTH, _ = self.recurrent(self.norm(x_BTH), lengths=lengths_B)
         x_BTH = x_BTH + F.dropout(y_BTH, self.dropout, self.training)
         if self.feed is not None and self.norm_feed is not None:

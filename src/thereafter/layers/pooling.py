@@ -19,7 +19,7 @@ POOLINGS = ("last", "mean", "max", "attention", "concat")
 class Pooling(nn.Module):
     """h_BTH and the lengths of the rows in, one vector [B, size] and the share of every step in it [B, T] out.
 
-    `forward_size`: how many of the features run forward; the rest run backward.
+    Without lengths all rows are full. `forward_size`: how many of the features run forward; the rest run backward.
     """
 
     def __init__(self, kind: str, features: int, forward_size: int) -> None:
@@ -29,7 +29,9 @@ class Pooling(nn.Module):
         self.attention = nn.Linear(features, features) if kind == "attention" else None
         self.attended = nn.Linear(features, 1, bias=False) if kind == "attention" else None
 
-    def forward(self, h_BTH: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, h_BTH: Tensor, lengths_B: Tensor | None) -> tuple[Tensor, Tensor]:
+        if lengths_B is None:
+            lengths_B = torch.full((len(h_BTH),), h_BTH.shape[1], device=h_BTH.device)
         lengths_B = lengths_B.to(h_BTH.device)
         inside_BT = torch.arange(h_BTH.shape[1], device=h_BTH.device) < lengths_B[:, None]
         if self.kind == "concat":
@@ -54,7 +56,7 @@ class Pooling(nn.Module):
         size, both = h_BTH.shape[2], h_BTH.shape[2] > self.forward_size
         v_BH = h_BTH[rows_B, lengths_B - 1, : self.forward_size]
         share_BT = torch.zeros_like(h_BTH[..., 0])
-        share_BT[rows_B, lengths_B - 1] = self.forward_size / size
+        share_BT = share_BT.scatter(1, lengths_B[:, None] - 1, self.forward_size / size)
         if both:
             v_BH = torch.cat((v_BH, h_BTH[:, 0, self.forward_size :]), 1)
             share_BT[:, 0] = share_BT[:, 0] + (1 - self.forward_size / size)

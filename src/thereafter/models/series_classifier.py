@@ -14,6 +14,7 @@ Shapes: B rows, T steps, C channels, I numbers of a step, H features, K labels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -51,6 +52,19 @@ class SeriesBatch:
             self, values_BTC=self.values_BTC.to(device), seen_BTC=self.seen_BTC.to(device), labels_B=labels_B
         )
 
+    @property
+    def ragged_B(self) -> Tensor | None:
+        """The lengths of the rows; None where all are full."""
+        return self.lengths_B if bool((self.lengths_B < self.values_BTC.shape[1]).any()) else None
+
+    def places(self) -> dict[str, Tensor] | None:
+        if self.labels_B is None or self.ragged_B is not None:  # lengths are read by the host
+            return None
+        return {"values": self.values_BTC, "seen": self.seen_BTC, "labels": self.labels_B}
+
+    def over(self, places: Mapping[str, Tensor]) -> SeriesBatch:
+        return SeriesBatch(places["values"], places["seen"], self.lengths_B, places["labels"])
+
 
 class SeriesClassifier(TaskNet[SeriesBatch]):
     """See the module's equations."""
@@ -87,16 +101,17 @@ class SeriesClassifier(TaskNet[SeriesBatch]):
     def scores_with_weights(self, batch: SeriesBatch, values_BTC: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The scores [B, K], and the share of every step in the pooled vector, [B, T]."""
         x_BTI = batch.values_BTC if values_BTC is None else values_BTC
+        lengths_B = batch.ragged_B
         if self.gaps:
             x_BTI = torch.cat((x_BTI, batch.seen_BTC.to(x_BTI.dtype)), 2)
         if isinstance(self.reader, Recurrent):
-            h_BTH, _ = self.reader(x_BTI, lengths=batch.lengths_B)
+            h_BTH, _ = self.reader(x_BTI, lengths=lengths_B)
         elif isinstance(self.reader, RecurrentBlocks):
-            h_BTH = self.reader(x_BTI, batch.lengths_B)
+            h_BTH = self.reader(x_BTI, lengths_B)
         else:
             inside_BT = torch.arange(x_BTI.shape[1], device=x_BTI.device) < batch.lengths_B.to(x_BTI.device)[:, None]
             h_BTH = self.reader(x_BTI, inside_BT)
-        v_BH, weights_BT = self.pooling(h_BTH, batch.lengths_B)
+        v_BH, weights_BT = self.pooling(h_BTH, lengths_B)
         z_BK: Tensor = self.head(F.dropout(v_BH, self.settings.dropout, self.training))
         return z_BK, weights_BT
 

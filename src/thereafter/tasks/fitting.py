@@ -33,7 +33,7 @@ from thereafter.training.settings import TrainingSettings
 from thereafter.training.starting import TABLE
 from thereafter.training.weights import weights_of
 
-_IDLE: Mapping[str, object] = {"batching": None, "jitter": False, "graphs": False}
+_IDLE: Mapping[str, object] = {"batching": None, "jitter": False}
 """Options of language models that have no effect on tasks, and the value that tasks use."""
 _PLACES = 64  # of an example on average: what `steps` means here
 
@@ -108,7 +108,6 @@ def _complete(given: TrainingSettings) -> TrainingSettings:
         checkpoint_every=given.checkpoint_every or 100,
         device=device,
         precision=precision_for(given.precision, device) if given.precision != "auto" else "float32",
-        graphs=False,  # batches have as many shapes as there are lengths
     )
 
 

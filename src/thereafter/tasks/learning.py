@@ -6,6 +6,7 @@ Shapes: R examples.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -55,6 +56,9 @@ class Examples:
         self._lengths_R = task.lengths(examples, codecs)
         self._most, self._seed, self._shuffle = int(training.batch or 1), training.seed, shuffle
         self._places = self._most * int(training.steps or 1)
+        self._ahead: Future[ExampleBatch] | None = None
+        self._ahead_of: tuple[ExampleEpoch, int] | None = None
+        self._maker = ThreadPoolExecutor(1, "batches") if self.device.type != "cpu" else None
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -65,8 +69,19 @@ class Examples:
         )
         return ExampleEpoch(self, plan)
 
+    def taken(self, epoch: ExampleEpoch, k: int) -> ExampleBatch:
+        """Batch k in the host's memory. Where a GPU computes, a thread makes the batch after it meanwhile."""
+        if self._maker is None:
+            return epoch.make(k)
+        waiting, wanted = self._ahead, self._ahead_of
+        batch = waiting.result() if waiting is not None and wanted == (epoch, k) else epoch.make(k)
+        self._ahead, self._ahead_of = None, None
+        if k + 1 < len(epoch):
+            self._ahead, self._ahead_of = self._maker.submit(epoch.make, k + 1), (epoch, k + 1)
+        return batch
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class ExampleEpoch:
     """The batches of one epoch, as `learner.Epoch`."""
 
@@ -81,10 +96,14 @@ class ExampleEpoch:
         return len(self.plan)
 
     def batch(self, k: int) -> ExampleBatch:
+        made = self.of.taken(self, k)
+        return replace(made, made=made.made.to(self.of.device))
+
+    def make(self, k: int) -> ExampleBatch:
+        """Batch k in the host's memory."""
         of = self.of
         chosen = [of.examples[i] for i in self.plan.examples(k)]
-        made = of.task.batch(chosen, of.codecs).to(of.device)
-        return ExampleBatch(made, len(chosen), of.task.targets(chosen, of.codecs))
+        return ExampleBatch(of.task.batch(chosen, of.codecs), len(chosen), of.task.targets(chosen, of.codecs))
 
 
 class ExampleLearner:
