@@ -4,10 +4,11 @@ moving-digit    one digit of MNIST, 10 frames of 64 x 64, one of 16 directions, 
 moving-digits   two digits of MNIST, 20 frames, any angle, 3.6 pixels a frame (Srivastava et al. 2015)
 moving-glyph, moving-glyphs     the same with digits drawn by rule, which need no MNIST
 cluttered-digits    a digit of MNIST among pieces of others, 60 x 60 (Mnih et al. 2014); cluttered-glyphs: drawn ones
+catch           episodes of the game of catch, 24 x 24 (`catch_game.py`)
 shapes          pictures of one or two coloured shapes, 32 x 32, with five captions each
 
-The files of moving and of cluttered digits are their rules; frames and pictures are rendered when they are read. The
-last 5,000 training digits of MNIST are in the validation part alone.
+The files of moving and of cluttered digits and of games are their rules; frames and pictures are rendered when they are
+read. The last 5,000 training digits of MNIST are in the validation part alone.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 
 from thereafter import progress
 from thereafter.folders import cache_folder
+from thereafter.images.catch_game import CatchRule
 from thereafter.images.cluttered import ClutterRule
 from thereafter.images.moving_rule import MovingRule
 from thereafter.images.shape_captions import captions_of
@@ -42,9 +44,10 @@ _MOVING = {
     "moving-glyphs": (_TWO, _GLYPHS, {"train": 20_000, "valid": 500, "test": 1_000}),
 }
 _CLUTTERED = {
-    "cluttered-digits": (_MNIST, {"train": 100_000, "valid": 5_000, "test": 10_000}),
+    "cluttered-digits": (_MNIST, {"train": 400_000, "valid": 5_000, "test": 10_000}),
     "cluttered-glyphs": (_GLYPHS, {"train": 20_000, "valid": 1_000, "test": 2_000}),
 }
+_CATCH = {"train": 100_000, "valid": 2_000, "test": 10_000}
 _SHAPES = {"train": range(4_000), "valid": range(100_000, 100_300), "test": range(200_000, 200_500)}
 _LIST = "files.json"
 
@@ -75,6 +78,12 @@ def cluttered_digits() -> Built:
 def cluttered_glyphs() -> Built:
     """A drawn digit among pieces of others."""
     return _built("cluttered-glyphs", clutter_rules("cluttered-glyphs"), "pictures")
+
+
+def catch() -> Built:
+    """Episodes of the game of catch."""
+    parts = enumerate(_CATCH.items())
+    return _built("catch", {part: CatchRule(count=count, seed=SEED + k) for k, (part, count) in parts}, "games")
 
 
 def moving_digit() -> Built:
@@ -152,7 +161,7 @@ def _drawn(folder: Path) -> dict[str, str]:
     return hashes
 
 
-def _built(name: str, rules: Mapping[str, MovingRule | ClutterRule], what: str = "clips") -> Built:
+def _built(name: str, rules: Mapping[str, MovingRule | ClutterRule | CatchRule], what: str = "clips") -> Built:
     """The rules in the cache: so small that they are written each time and compared with what is there."""
     texts = {part: rule.to_json() for part, rule in rules.items()}
     sha256 = hashlib.sha256("".join(texts.values()).encode()).hexdigest()
