@@ -25,7 +25,7 @@ from torch import Tensor
 from report import machine
 from thereafter import nn
 from thereafter.errors import OptionError
-from thereafter.kernels import scan
+from thereafter.kernels import running
 
 CELLS: list[tuple[str, dict[str, Any]]] = [
     ("LSTM", {}),
@@ -85,9 +85,9 @@ def compared(
     batch, steps, inputs, hidden = sizes
     x = torch.randn(batch, steps, inputs, requires_grad=learning)  # as above another layer, or an embedding
     jobs = {}
-    for name in scan.KERNELS:
-        if name == "reference" and steps > _LONGEST_LOOP:
-            continue
+    for name in running.KERNELS:
+        if name == "operator" or (name == "reference" and steps > _LONGEST_LOOP):
+            continue  # the operator is one of the others
         module = getattr(nn, kind)(inputs, hidden, batch_first=True, kernel=name, **extra)
         try:
             run(module, x, learning)
@@ -125,18 +125,18 @@ def run(module: torch.nn.Module, x: Tensor, learning: bool) -> None:
 def chosen(module: torch.nn.Module, x: Tensor, learning: bool) -> str:
     """The name of the kernel that `auto` takes."""
     names: list[str] = []
-    choose = scan.choose
+    choose = running.choose
 
     def noted(job: Any) -> Any:
         kernel = choose(job)
         names.append(kernel.name)
         return kernel
 
-    scan.choose = noted
+    running.choose = noted
     try:
         run(module, x, learning)
     finally:
-        scan.choose = choose
+        running.choose = choose
     return names[0]
 
 

@@ -9,7 +9,7 @@ import torch
 
 from thereafter import nn
 from thereafter.compiled import available
-from thereafter.kernels import scan
+from thereafter.kernels import running
 
 needs_numba = pytest.mark.skipif(not available(), reason="the compiled kernel is not there")
 FEW = [
@@ -45,8 +45,8 @@ def test_few_steps_are_not_worth_laying_weights_out(
         taken.append(choose(job).name)
         return choose(job)
 
-    choose = scan.choose
-    monkeypatch.setattr(scan, "choose", noted)
+    choose = running.choose
+    monkeypatch.setattr(running, "choose", noted)
     torch.manual_seed(0)
     layer = getattr(nn, kind)(5, 8, batch_first=True, **options)
     x = torch.randn(*shape, 5, requires_grad=learning)
@@ -89,8 +89,8 @@ def test_where_the_inputs_product_belongs() -> None:
 @needs_numba
 def test_rows_of_their_own_length_are_not_packed_for_a_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
-    choose = scan.choose
-    monkeypatch.setattr(scan, "choose", lambda job: taken.append(choose(job).name) or choose(job))
+    choose = running.choose
+    monkeypatch.setattr(running, "choose", lambda job: taken.append(choose(job).name) or choose(job))
     with torch.no_grad():
         nn.GRU(5, 8, batch_first=True)(torch.randn(3, 4, 5), lengths=torch.tensor([4, 1, 2]))
     assert taken == ["cpu"]

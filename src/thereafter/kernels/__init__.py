@@ -2,6 +2,8 @@
 
 scan                the only door: sequences (`unroll`), single steps (`make_stepper`), layouts (`prepare_weights`)
 jobs                what a kernel is asked to do, and what it answers
+running             a job by a kernel, by name or the fastest; time turned round
+operators, spelling the kernels as operators that torch.compile and torch.export write down; cells as strings
 choice              which kernel `auto` takes
 reference           the plain loop, the twin of all others
 parallel            linear recurrences, all steps at once

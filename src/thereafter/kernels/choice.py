@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 
+from thereafter.kernels.functions import transformed
 from thereafter.kernels.jobs import Job
 
 
@@ -29,6 +30,8 @@ _FEW_STEPS = {
 
 def preference(job: Job) -> tuple[str, ...]:
     """Names of kernels, fastest first; after all of them comes the plain loop."""
+    if transformed():
+        return ()
     if job.x_BTI.device.type != "cpu":
         return ("parallel",) if job.cell.linear else ("vendor",)
     steps, mode = job.x_BTI.shape[1], 0 if _learning(job) else 1

@@ -20,6 +20,17 @@ def apply_many(function: type[torch.autograd.Function], *args: object) -> tuple[
     return results
 
 
+def traced() -> bool:
+    """Whether torch is writing down what is computed, to compile or to export it: then numbers cannot be looked at."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+
+
+def transformed() -> bool:
+    """Whether torch.func (vmap, grad, jvp) or a forward derivative goes through what is computed: they know torch's own
+    operators alone."""
+    return torch._C._functorch.maybe_current_level() is not None or torch.autograd.forward_ad._current_level >= 0
+
+
 def backends() -> Any:
     """`torch.backends`: its functions have no types, and its stubs take the switches for functions."""
     return torch.backends

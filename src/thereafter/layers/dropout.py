@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from thereafter.cells.base import Cell
 from thereafter.errors import OptionError
+from thereafter.kernels.functions import traced
 
 Zoneout = float | tuple[float, float]
 
@@ -53,7 +54,7 @@ def weight_drop(weight: Tensor, p: float, training: bool) -> Tensor:
     """
     if not training or p == 0.0:
         return weight
-    if weight.device.type != "cpu" or not 1 <= round(p * _SHARES) < _SHARES:
+    if traced() or weight.device.type != "cpu" or not 1 <= round(p * _SHARES) < _SHARES:
         return F.dropout(weight, p, training=True)
     return weight * keep_mask(weight, p)
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from thereafter.errors import ShapeError
+from thereafter.kernels.functions import traced
 
 Lengths = Tensor | Sequence[int]
 
@@ -80,14 +81,14 @@ def take_rows(
     batch, steps = x_BTI.shape[:2]
     reset_BT = None if reset is None else _take_reset(reset, batch, steps, x_BTI.device, batched)
     lengths_B = None if lengths is None else take_lengths(lengths, batch, steps)
-    if lengths_B is not None and bool((lengths_B == steps).all()):
+    if lengths_B is not None and not traced() and bool((lengths_B == steps).all()):
         lengths_B = None  # full rows: every kernel is faster without them
     if lengths_B is not None:
         lengths_B = lengths_B.to(x_BTI.device)
         dead_BT = torch.arange(steps, device=x_BTI.device) >= lengths_B.unsqueeze(1)
         # whatever lies beyond a row's end, NaN included, must not reach a gradient as 0 times itself
         x_BTI = x_BTI.masked_fill(dead_BT.unsqueeze(-1), 0.0)
-    if check and not bool(torch.isfinite(x_BTI).all()):
+    if check and not traced() and not bool(torch.isfinite(x_BTI).all()):
         row, step, unit = (int(i) for i in torch.nonzero(~torch.isfinite(x_BTI))[0])
         raise ShapeError(
             f"the input holds {float(x_BTI[row, step, unit])} at row {row}, step {step}, unit {unit}; expected finite "
@@ -97,9 +98,12 @@ def take_rows(
 
 
 def take_lengths(lengths: Lengths, batch: int, steps: int) -> Tensor:
-    """Lengths as an integer tensor on the CPU, one for each row, each from 0 to `steps`."""
+    """Lengths as an integer tensor on the CPU, one for each row, each from 0 to `steps`.
+
+    Where torch writes the call down they have no numbers yet: the operator looks at them when it runs.
+    """
     if isinstance(lengths, Tensor):
-        lengths_B = lengths.detach().cpu()
+        lengths_B = lengths.detach() if traced() else lengths.detach().cpu()
     else:
         try:
             lengths_B = torch.tensor(list(lengths)) if len(lengths) else torch.zeros(0, dtype=torch.int64)
@@ -111,7 +115,7 @@ def take_lengths(lengths: Lengths, batch: int, steps: int) -> Tensor:
         raise ShapeError(
             f"lengths has the shape {tuple(lengths_B.shape)}; expected ({batch},), one for each row of the input"
         )
-    if batch and not 0 <= int(lengths_B.min()) <= int(lengths_B.max()) <= steps:
+    if not traced() and batch and not 0 <= int(lengths_B.min()) <= int(lengths_B.max()) <= steps:
         raise ShapeError(
             f"lengths runs from {int(lengths_B.min())} to {int(lengths_B.max())}; expected 0 to {steps}, the steps of "
             "the input; try lengths.clamp(0, steps), and look whether batch_first is what you meant"

@@ -218,7 +218,7 @@ class Recurrent(nn.Module):
         )
 
     def _initial(self, hx: StateGiven | None, rows: Rows) -> list[State]:
-        batch, cells = len(rows.x_BTI), [lane.cell for lane in self.lanes]
+        batch, cells = rows.x_BTI.shape[0], [lane.cell for lane in self.lanes]
         if hx is not None:
             return split_state(hx, cells, batch, rows.x_BTI, ragged=self.ragged, batched=rows.batched)
         states = []
