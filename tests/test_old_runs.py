@@ -37,6 +37,7 @@ ASKED: dict[str, tuple[str, list[str], str]] = {
     "video": ("squares.npz", [str(TEXTS / f"square-{size}.npy") for size in ("small", "large")], "size"),
     "next-frames": ("going.npz", [str(TEXTS / f"square-{size}.npy") for size in ("small", "large")], "nats"),
     "draw": ("lit.npz", [str(TEXTS / f"lit-{half}.npy") for half in ("top", "bottom")], "nats"),
+    "act": ("catch.json", ["3", "2:7"], "caught"),
     "classify-series": ("shapes.csv", ["0 1 2 3 4", "4 3 2 1 0"], "accuracy"),
 }
 """By task: what it is scored on, what it is asked, and the figure of its score that is recorded."""
@@ -89,6 +90,8 @@ def probabilities(explained: Any, task: str) -> Iterable[float]:
         return explained.probabilities.values()
     if task == "video":
         return [p for known in explained.answer.probabilities.values() for p in known.values()]
+    if task == "act":
+        return explained.chances_TA.max(axis=1)
     if task == "tag":
         return [likeliest[0][1] for likeliest in explained.likeliest]
     return explained.weights.max(axis=1)
@@ -105,6 +108,8 @@ def answers(model: Any, task: str | None) -> list[str]:
         return [f"{len(one)} frames" for one in said]
     if task == "draw":
         return [f"{len(one.latent_T)} strokes" for one in said]
+    if task == "act":
+        return [str(one) for one in said]
     if task == "forecast":
         return [f"{len(one)} steps of {', '.join(one.targets)}" for one in said]
     return [str(one[0][0]) if task == "fill" else one if isinstance(one, str) else " ".join(one) for one in said]

@@ -13,6 +13,8 @@ from thereafter.data.codecs import CODECS, Codec, restore_codecs, store_codecs
 from thereafter.data.scaler import Scaler
 from thereafter.errors import FormatError
 from thereafter.images.as_series import PixelOrder
+from thereafter.images.catch_codec import CatchCodec
+from thereafter.images.catch_game import Episode
 from thereafter.images.clip_codec import ClipCodec
 from thereafter.images.clips import Clip, clip_of
 from thereafter.images.codec import PictureCodec
@@ -54,6 +56,7 @@ def codecs() -> dict[str, tuple[Codec[Any, Any], Any]]:
     made["pictures"] = (PictureCodec.fit([features]), features)
     clip = clip_of(np.arange(12, dtype=np.uint8).reshape(3, 2, 2))
     made["clips"] = (ClipCodec.fit([clip], read=2, ahead=1), clip)
+    made["games"] = (CatchCodec.fit([Episode(3)]), [3, 17, 2**40])
     made["columns"] = (ColumnLexicons.fit({"digit": ["7", "1"], "way": ["E", "E"]}), {"digit": "7", "way": "E"})
     shape = PictureCodec("pixels", 2, 3, 1, (0.5,), (0.2,))
     made["order"] = (PixelOrder.fit(shape, "permuted"), np.arange(6, dtype=np.uint8).reshape(1, 2, 3))

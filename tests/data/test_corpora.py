@@ -30,7 +30,7 @@ SENTENCES = ["agreement", "reflexives", "filler-gap"]
 TEXTS = [*SENTENCES, "python-docs", "python-code", *MEMORY_TASKS]
 SERIES = ["noisy-sine", "seasonal", "mackey-glass", "many-seasons", "wave-shapes"]
 CLIPS = ["cluttered-glyphs", "cluttered-digits", "moving-glyph", "moving-glyphs", "moving-digit", "moving-digits"]
-BUILT_IN = [*TEXTS, *SERIES, "shapes", *CLIPS]
+BUILT_IN = [*TEXTS, *SERIES, "shapes", "catch", *CLIPS]
 CLASSIC = {
     "ptb": ["train", "valid", "test"],
     "wikitext-2": ["train", "valid", "test"],

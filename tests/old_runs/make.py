@@ -31,7 +31,7 @@ PAIRS: dict[str, Any] = {**TASK, "epochs": 16, "layers": 1, "tokens": "word", "m
 SGD: dict[str, Any] = {"optimizer": "sgd", "rate": 2.0}
 NOISE = 1e-4
 COUNTED = {"tag": "accuracy", "classify": "accuracy", "classify-series": "accuracy", "translate": "words"}
-COUNTED |= {"video": "size"}
+COUNTED |= {"video": "size", "act": "caught"}
 """Figures of scores that count answers, by task."""
 
 

@@ -16,6 +16,7 @@ import torch
 import thereafter
 from stops import stopping_at
 from tasks import toy_captions, toy_clips, toy_pictures
+from thereafter.images.catch_game import CatchRule
 from thereafter.runs import checkpoint
 from thereafter.training.counters import COUNTED
 
@@ -119,6 +120,13 @@ def sentences(path: Path, lines: int = 300, seed: int = 1) -> Path:
         verbs = [draw.choice(list(ANIMALS)) for _ in range(draw.randint(1, 3))]
         rows.append(" and ".join(f"the {ANIMALS[verb]} {verb}" for verb in verbs))
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def catch_rule(path: Path, count: int = 60, seed: int = 1) -> Path:
+    """Games of catch on a screen of 6 x 6."""
+    path = path.with_suffix(".json")
+    path.write_text(CatchRule(size=6, count=count, seed=seed).to_json(), encoding="utf-8")
     return path
 
 
@@ -236,6 +244,14 @@ TOYS: dict[str, Toy] = {
         str(toy_pictures.SAVED / f"{toy_pictures.QUESTIONS[3]}.png"),
         b"image\tlabel\n1.png\n",
         r"[\d.]+ nats a picture \([\d.]+ to [\d.]+\), a bound: pixels [\d.]+, 3 strokes [\d.]+; \d+ pictures",
+    ),
+    "act": Toy(
+        catch_rule,
+        {"patch": 2, "scales": 2, "read": 8},
+        ("17", "3:5", "1000"),
+        "123:123456789",
+        b'{"format": "catch", "size": 2}',
+        r"caught [\d.]+ % \([\d.]+ to [\d.]+\) of \d+ games",
     ),
     "translate": Toy(
         reversed_pairs,

@@ -32,7 +32,8 @@ class CorpusCard:
 
     `kind` says how its files are to be read: "text" (running text), "pairs" (sentences in several languages),
     "tagged" (CoNLL-U), "labelled" (a sentence and its label), "labelled-series" or "series" (tables of times and
-    numbers), "pictures" (with labels), "captioned" (pictures with captions), "clips" (pictures in the order of time).
+    numbers), "pictures" (with labels), "captioned" (pictures with captions), "clips" (pictures in the order of time),
+    "games" (episodes to play).
     `tokens` is the default tokenizer. `by_hand` says how to get the files if there is no address. `independent_lines`:
     nothing in a line depends on another. `split`: how the rows of a series are usually cut into train, valid and test.
     `default_part`: the part that the name alone means, where parts are series of their own.
@@ -199,6 +200,15 @@ _ALL = (
         title="Drawn pictures of one or two coloured shapes, 32 x 32, with five captions each",
         tokens="-",
         kind="captioned",
+        origin="generated here from a fixed seed",
+        licence="MIT, as this package",
+        builtin=True,
+    ),
+    CorpusCard(
+        name="catch",
+        title="A game: a ball falls on a screen of 24 x 24, a paddle catches it",
+        tokens="-",
+        kind="games",
         origin="generated here from a fixed seed",
         licence="MIT, as this package",
         builtin=True,

@@ -27,6 +27,7 @@ CODECS = Registry(
         "pictures": "thereafter.images.codec:PictureCodec",
         "pixel-order": "thereafter.images.as_series:PixelOrder",
         "clips": "thereafter.images.clip_codec:ClipCodec",
+        "catch": "thereafter.images.catch_codec:CatchCodec",
         "label-columns": "thereafter.tasks.column_lexicons:ColumnLexicons",
         "channels": "thereafter.data.channel_scaler:ChannelScaler",
     },

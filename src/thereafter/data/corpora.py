@@ -45,6 +45,7 @@ BUILDERS = Registry(
         "shapes": "thereafter.images.made_pictures:shapes",
         "cluttered-digits": "thereafter.images.made_pictures:cluttered_digits",
         "cluttered-glyphs": "thereafter.images.made_pictures:cluttered_glyphs",
+        "catch": "thereafter.images.made_pictures:catch",
         "moving-digit": "thereafter.images.made_pictures:moving_digit",
         "moving-digits": "thereafter.images.made_pictures:moving_digits",
         "moving-glyph": "thereafter.images.made_pictures:moving_glyph",

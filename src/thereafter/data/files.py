@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _JOINED = ("pictures", "captioned")
 """Kinds of corpora of which a part is several files."""
-_KEPT = ("series", "clips")
+_KEPT = ("series", "clips", "games")
 """Kinds of which one file is of the same kind."""
 
 

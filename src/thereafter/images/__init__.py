@@ -16,6 +16,7 @@ no_text       what a language model says to pictures
 clip          pictures in the order of time, rendered or decoded when they are asked for; a batch of them at once
 clips         clips of arrays, rules and folders of pictures (folder_clips): `read_clips`
 moving        digits that move and bounce; moving_rule: their rule as a file; pools: where the digits come from
+catch_game    the game of catch, played one step at a time; catch_codec: its episodes as numbers
 cluttered     digits at random places among pieces of others, by a rule in a file
 rules         rules as files: how they are read and checked
 shapes        pictures of coloured shapes; shape_captions: what they show in words

@@ -80,10 +80,14 @@ def cluttered_glyphs() -> Built:
     return _built("cluttered-glyphs", clutter_rules("cluttered-glyphs"), "pictures")
 
 
+def catch_rules() -> dict[str, CatchRule]:
+    """The rule of each part of the game of catch."""
+    return {part: CatchRule(count=count, seed=SEED + k) for k, (part, count) in enumerate(_CATCH.items())}
+
+
 def catch() -> Built:
     """Episodes of the game of catch."""
-    parts = enumerate(_CATCH.items())
-    return _built("catch", {part: CatchRule(count=count, seed=SEED + k) for k, (part, count) in parts}, "games")
+    return _built("catch", catch_rules(), "games")
 
 
 def moving_digit() -> Built:

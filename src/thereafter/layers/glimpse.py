@@ -56,6 +56,23 @@ class GlimpseSensor(nn.Module):
             patches.append(F.avg_pool2d(seen_RCww, 2**scale) if scale else seen_RCww)
         return torch.stack(patches, 1)
 
+    def of_points(self, points_RP2: Tensor, places_R2: Tensor, *, height: int, width: int) -> Tensor:
+        """How many of these pixels each cell of the patches covers, floats [R, K, g, g]; `points_RP2`: their columns and
+        rows, int64, no two alike.
+
+        That is 4^k times `forward` of black pictures in which the pixels are 1, without painting them: a pixel counts
+        where its column is in the cell's columns, and its row in its rows.
+        """
+        scale_K = torch.arange(self.scales, device=places_R2.device)
+        wide_K = 2**scale_K
+        sides_2 = torch.tensor((width, height), device=places_R2.device)
+        middle_R12 = ((places_R2.clamp(-1, 1) + 1) / 2 * sides_2)[:, None]
+        first_RK2 = torch.floor(middle_R12 - self.patch * wide_K[:, None] / 2 + 0.5).long()
+        cell_RPK2 = (points_RP2[:, :, None] - first_RK2[:, None]) >> scale_K[:, None]
+        inside_RPK2g = cell_RPK2[..., None] == torch.arange(self.patch, device=places_R2.device)
+        column_RPKg, row_RPKg = inside_RPK2g.to(places_R2.dtype).unbind(3)
+        return (row_RPKg[..., None] * column_RPKg[..., None, :]).sum(1)
+
     def _window(self, place_R: Tensor, framed: int, scale: int) -> Tensor:
         """The columns (or rows) of a framed picture that each window covers, int64 [R, w]."""
         pixels, side = framed - 2 * self.margin, self.patch << scale

@@ -27,10 +27,9 @@ from torch import Tensor, nn
 from thereafter.errors import OptionError
 from thereafter.layers.counting import count_parameters
 from thereafter.layers.frame_encoder import as_floats
-from thereafter.layers.glimpse import GlimpseSensor
+from thereafter.layers.glimpse_core import GlimpseCore
 from thereafter.layers.numbered_noise import content_keys, uniform_by_key
 from thereafter.layers.picture_encoder import PictureEncoder
-from thereafter.layers.recurrent import Recurrent
 from thereafter.layers.reinforce import draw_around, log_density, reward_loss
 from thereafter.models.forecasting.settings import cells
 from thereafter.models.glimpse_settings import WHOLE, GlimpserSettings, Looked, PixelBatch
@@ -52,7 +51,7 @@ class PictureReader(TaskNet[PixelBatch]):
         return self.looked(batch).beliefs_BTL[:, -1]
 
 
-class Glimpser(PictureReader):
+class Glimpser(PictureReader, GlimpseCore):
     """See the module's equations. `channels` of the pictures, `labels` to choose from."""
 
     def __init__(self, settings: GlimpserSettings, *, channels: int, labels: int) -> None:
@@ -60,11 +59,8 @@ class Glimpser(PictureReader):
         if labels < 2:
             raise OptionError(f"the network has {labels} label to choose from; expected at least 2")
         self.settings = settings
-        self.sensor = GlimpseSensor(settings.patch, settings.scales)
-        self.what = nn.Linear(settings.scales * channels * settings.patch**2, settings.read)
-        self.where = nn.Linear(2, settings.read)
-        self.join = nn.Linear(2 * settings.read, settings.hidden)
-        self.reader = Recurrent(cells()[settings.cell], settings.hidden, settings.hidden, batch_first=True)
+        sizes = {name: vars(settings)[name] for name in ("hidden", "read", "patch", "scales")}
+        self.add_core(cell=cells()[settings.cell], channels=channels, **sizes)
         self.head = nn.Linear(settings.hidden, labels)
         self.policy = nn.Linear(settings.hidden, 3) if settings.places == "learned" else None
         """Of the place's mean, 2 numbers, and of the reward that is expected."""
@@ -108,7 +104,7 @@ class Glimpser(PictureReader):
             place_R2 = self._choose(h_RU) if given_RT2 is None else given_RT2[:, step]
             inside_R2 = place_R2.clamp(-1, 1)
             seen = self.sensor(framed, inside_R2, which_R).flatten(1) / brightest
-            g_RU = torch.relu(self.join(torch.relu(torch.cat((self.what(seen), self.where(inside_R2)), 1))))
+            g_RU = self.glance(seen, inside_R2)
             y_R1U, state = self.reader(g_RU.unsqueeze(1), state)
             h_RU = y_R1U[:, 0]
             places.append(place_R2)

@@ -22,6 +22,7 @@ glimpsing            the task of pictures seen in glimpses; glimpse_answers: a l
 video, next_frames   labels of clips, and the frames that come next; clip_examples: clips as examples, clip_answers:
                      what is said of them, column_lexicons: several columns of labels
 drawing       pictures drawn stroke by stroke; drawing_answers: a picture drawn again, and what it costs
+acting        games that are played by glimpses; acting_answers: a game step by step, acting_rows: other players
 baselines     simple models to compare with
 resampling    answers ready to be resampled, for the intervals of comparisons
 """
@@ -43,6 +44,7 @@ TASKS = Registry(
         "video": "thereafter.tasks.video:VIDEO",
         "next-frames": "thereafter.tasks.next_frames:NEXT_FRAMES",
         "draw": "thereafter.tasks.drawing:DRAWING",
+        "act": "thereafter.tasks.acting:ACTING",
     },
 )
 

@@ -12,6 +12,7 @@
 | video | the same network that sees the last frame alone; the most frequent labels |
 | next-frames | the last frame again, smoothed; a dense LSTM with as many parameters |
 | draw | every pixel by itself; the same network without attention |
+| act | random actions; standing still; one that sees the whole screen; the same network that looks at the centre |
 | fill | the most frequent words, whatever stands around the blank; the same network from the left side alone |
 
 They learn from the examples that the network learned from. Those that are trained have its sizes, its seed and its
@@ -35,6 +36,7 @@ from thereafter.evaluation.hmm import HiddenMarkov
 from thereafter.evaluation.nearest import NearestNeighbour, most_frequent
 from thereafter.series.given import with_channels
 from thereafter.series.labelled_series import LabelledSeries
+from thereafter.tasks.acting_rows import at_random, seeing_all, standing_still
 from thereafter.tasks.answering import answers
 from thereafter.tasks.caption_rows import caption_rows, rotated_answers
 from thereafter.tasks.classifying import words_of
@@ -160,6 +162,7 @@ _COUNTED: Mapping[str, Mapping[str, Guesses]] = {
     "classify": {"Naive Bayes": _naive_bayes},
     "fill": {"most frequent words": _most_frequent},
     "video": {"most frequent labels": frequent_labels},
+    "act": {"random actions": at_random, "standing still": standing_still, "sees the whole screen": seeing_all},
 }
 _CHOSEN: Mapping[str, Callable[[Part, Part], Mapping[str, Guesses]]] = {
     "classify-series": _series_rows,
@@ -183,6 +186,7 @@ _TRAINED: Mapping[str, Mapping[str, Mapping[str, object]]] = {
         "convolutions, all pixels": {"places": "all"},
     },
     "video": {"last frame alone": {"sees": "last"}},
+    "act": {"looks at the centre": {"places": "centre"}},
     "draw": {"pixels alone": {"model": "pixels"}, "without attention": {"model": "draw", "attend": False}},
     "next-frames": {"last frame again": {"model": "copy"}, "dense LSTM of that size": {"model": "lstm", "units": 0}},
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thereafter.evaluation.catch_measures import ResampledCatches
 from thereafter.evaluation.drawing_measures import ResampledDrawings
 from thereafter.evaluation.frame_measures import ResampledFrames
 from thereafter.evaluation.resampled import (
@@ -28,6 +29,7 @@ from thereafter.images.labelled_pictures import LabelledPicture
 from thereafter.series.labelled_series import LabelledSeries
 from thereafter.series.scales import SeriesScales
 from thereafter.series.windows import Window
+from thereafter.tasks.acting_answers import games_won
 from thereafter.tasks.clip_answers import ClipLabels, figures_of
 from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.column_lexicons import ColumnLexicons
@@ -117,6 +119,10 @@ def _drawings(examples: Sequence[object], answers: Answers, codecs: Codecs) -> R
     return ResampledDrawings.of(*drawing_figures(answers))
 
 
+def _games(examples: Sequence[object], answers: Answers, codecs: Codecs) -> Resampled:
+    return ResampledCatches.of(games_won(answers))
+
+
 _RESAMPLED: Mapping[str, Callable[[Sequence[object], Answers, Codecs], Resampled | None]] = {
     "classify": _classes,
     "classify-series": _classes,
@@ -129,4 +135,5 @@ _RESAMPLED: Mapping[str, Callable[[Sequence[object], Answers, Codecs], Resampled
     "video": _several_labels,
     "next-frames": _frames,
     "draw": _drawings,
+    "act": _games,
 }

@@ -48,6 +48,7 @@ _NO_TEXT = {
     "pictures": ("pictures with labels", "classify"),
     "captioned": ("pictures with captions", "caption"),
     "clips": ("clips of moving pictures", "video"),
+    "games": ("games to play", "act"),
 }
 """What corpora without running text hold, and the task that reads it."""
 

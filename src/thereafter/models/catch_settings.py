@@ -1,0 +1,88 @@
+"""The options of a network that plays catch by glimpses, and its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from thereafter.errors import OptionError
+from thereafter.models.forecasting.settings import cells
+from thereafter.models.settings import check_choice, check_share, check_size
+
+GAZES = ("learned", "centre")
+
+
+@dataclass(frozen=True)
+class CatcherSettings:
+    """`places`: where to look: "learned", or always at the "centre". Glimpses of `patch` x `patch` pixels at `scales`
+    scales, each twice as wide as the one before. `cell`, `hidden` units; `read`: units for what is seen, and as many
+    for where.
+
+    While training: `deviation` of places from their mean, the screen being 2 wide; `entropy`: the weight of the entropy
+    of actions, which keeps them from being sure too early; `credit`: how much of what is learned at a step is passed on
+    to the one before it: 1 is the reward itself, less has less noise; `dropout`: on what is chosen by."""
+
+    places: str = "learned"
+    patch: int = 6
+    scales: int = 3
+    cell: str = "rnn"
+    hidden: int = 128
+    read: int = 64
+    deviation: float = 0.2
+    entropy: float = 0.003
+    credit: float = 0.7
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_choice("places", self.places, GAZES)
+        check_choice("cell", self.cell, tuple(cells()))
+        for name in ("patch", "scales", "hidden", "read"):
+            check_size(name, vars(self)[name])
+        if self.scales > 6 or self.patch > 256:
+            raise OptionError(
+                f"patch is {self.patch} and scales is {self.scales}; expected at most 256 pixels and 6 scales; the "
+                f"widest window has {self.patch} x 2^{self.scales - 1} pixels on a side"
+            )
+        if not 0.0 < self.deviation <= 2.0:
+            raise OptionError(f"deviation is {self.deviation!r}; expected above 0, at most 2; try 0.2")
+        if not 0.0 <= self.entropy <= 10.0:
+            raise OptionError(f"entropy is {self.entropy!r}; expected 0 to 10; try 0.003")
+        if not 0.0 <= self.credit <= 1.0:
+            raise OptionError(f"credit is {self.credit!r}; expected 0 to 1; try 0.7")
+        check_share("dropout", self.dropout)
+
+
+@dataclass(frozen=True)
+class CatchBatch:
+    """How episodes begin: column and slant of the ball, left column of the paddle; int64 [B, 3]."""
+
+    starts_B3: Tensor
+
+    def __len__(self) -> int:
+        return len(self.starts_B3)
+
+    def to(self, device: torch.device) -> CatchBatch:
+        """The same on another device."""
+        return CatchBatch(self.starts_B3.to(device))
+
+    def places(self) -> dict[str, Tensor] | None:
+        return {"starts": self.starts_B3}
+
+    def over(self, places: Mapping[str, Tensor]) -> CatchBatch:
+        return CatchBatch(places["starts"])
+
+
+@dataclass(frozen=True)
+class Game:
+    """Games as they were played; T steps, each a glimpse and an action. `inputs_BTU`: what the recurrent layer read;
+    `columns_BT`, `paddles_BT`: of ball and paddle before each action and after the last, T + 1 of them."""
+
+    places_BT2: Tensor
+    patches_BTKgg: Tensor
+    actions_BT: Tensor
+    columns_BT: Tensor
+    paddles_BT: Tensor
+    caught_B: Tensor
