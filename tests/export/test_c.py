@@ -15,7 +15,7 @@ import thereafter
 from thereafter.errors import ExportError
 from thereafter.export.c import target as c_target
 from thereafter.export.c.parts import functions, parts
-from thereafter.export.c.target import FLAGS, TARGET, Compiled, compiler, identifier
+from thereafter.export.c.target import FLAGS, TARGET, CompiledModel, compiler, identifier
 from thereafter.export.plan import Exportable, plan_of
 
 needs_cc = pytest.mark.skipif(compiler() is None, reason="SKIPPED LOUDLY: no C compiler, so no C was compiled here")
@@ -36,11 +36,11 @@ COMPILED = [
 ]
 
 
-def written(lm: Exportable, folder: Path, *, int8: bool = False) -> Compiled:
+def written(lm: Exportable, folder: Path, *, int8: bool = False) -> CompiledModel:
     plan = plan_of(lm)
     assert TARGET.refuses(plan, int8) is None
     runner = TARGET.runner(plan, TARGET.write(plan, folder / "model.c", int8=int8))
-    assert isinstance(runner, Compiled)
+    assert isinstance(runner, CompiledModel)
     return runner
 
 
@@ -144,7 +144,7 @@ def test_a_program_of_our_own_writes_what_python_writes(tmp_path: Path) -> None:
         ids.append(wanted[-1])
     assert text == lm.tokenizer.decode(wanted)
     usage = "".join(path.read_text() for path in tmp_path.glob("*small.su"))
-    frames = [int(found) for found in re.findall(r":body\t(\d+)", usage)]
+    frames = [int(size) for size in re.findall(r":body\t(\d+)", usage)]
     assert frames
     assert max(frames) < int(str(facts["stack bytes"])) + 256
     assert not re.search(r"\b(malloc|calloc|alloca|free)\b", (tmp_path / "small.c").read_text())
@@ -183,4 +183,4 @@ def test_without_a_compiler_the_arrays_are_run_by_numpy(tmp_path: Path, monkeypa
 def test_code_that_does_not_compile_is_an_export_error(tmp_path: Path) -> None:
     (tmp_path / "bad.c").write_text("int f(void) { return x; }\n")
     with pytest.raises(ExportError, match="does not take bad"):
-        Compiled(tmp_path / "bad.c", 3, 4)
+        CompiledModel(tmp_path / "bad.c", 3, 4)

@@ -38,10 +38,10 @@ class Calls:
             window = len(self.program.state["window"]) // int(n or 1)
             return [self._call("mean", out, x, self._buffer("count"), n, window)]
         if op.name == "position":
-            return [self._call("add", out, f"{op.arrays['table']} + state->held * {n}", n)]
+            return [self._call("add", out, f"{op.arrays['table']} + state->in_sight * {n}", n)]
         if op.name == "attend":
             caches = [self._buffer(op.inputs[name]) for name in ("keys", "values")]
-            numbers = (op.numbers["heads"], n, "state->held")
+            numbers = (op.numbers["heads"], n, "state->in_sight")
             return [self._call("attend", out, self._buffer(op.inputs["q"]), *caches, "scores", *numbers)]
         return [self._cell(op, out, x)]
 

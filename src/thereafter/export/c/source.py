@@ -77,8 +77,8 @@ _RESTART = """    if (token == {restart}) {{ /* a line ends: the next begins wit
     }}
 """
 
-_ROOM = """    if (state->held == {context}) {{ /* no room: read the last half again, from position 0 */
-        state->held = 0;
+_ROOM = """    if (state->in_sight == {context}) {{ /* no room: read the last half again, from position 0 */
+        state->in_sight = 0;
         for (int i = {half}; i < {context}; i++) body(state, state->tokens[i]);
     }}
 """
@@ -102,7 +102,7 @@ def header_text(name: str, about: str, wording: WordingPlan, state: list[str], s
 
 def state_lines(program: Program) -> list[str]:
     lines = [f"float {name}[{len(values)}]" for name, values in program.state.items()]
-    return [*lines, f"int tokens[{program.context}]", "int held"] if program.context else lines
+    return [*lines, f"int tokens[{program.context}]", "int in_sight"] if program.context else lines
 
 
 def stack_bytes(program: Program) -> int:
@@ -157,7 +157,7 @@ def _body(name: str, program: Program, calls: Calls) -> str:
     for block in program.body:
         lines += [f"    {{ /* {block.name} */", *_block(block, calls, "        "), "    }"]
     if program.context:
-        lines.append("    state->tokens[state->held++] = token;")
+        lines.append("    state->tokens[state->in_sight++] = token;")
     return f"static void body({name}_state *state, int token)\n{{\n" + "\n".join(lines) + "\n}\n"
 
 
@@ -175,6 +175,6 @@ def _start(name: str, program: Program, calls: Calls) -> str:
         else:
             calls.used.add("zero")
             lines.append(f"zero(state->{part}, {len(values)});")
-    lines += ["state->held = 0;"] if program.context else []
+    lines += ["state->in_sight = 0;"] if program.context else []
     lines.append(f"body(state, {program.wording.start}); /* <s> */")
     return f"\nvoid {name}_start({name}_state *state)\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"

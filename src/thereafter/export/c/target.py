@@ -27,8 +27,8 @@ from thereafter.export.targets import FLOAT32, Runner, WrittenFiles
 from thereafter.models.base import Floats, Ids
 
 FLAGS = ("-O2", "-std=c99", "-Wall", "-Werror")
-MOST = 30_000_000
-"""The most numbers in a file: compilers take some hundred bytes for each."""
+MOST = 12_000_000
+"""The most numbers in a file: compilers take some microseconds and a hundred bytes for each."""
 
 
 class CTarget:
@@ -73,7 +73,7 @@ class CTarget:
     def runner(self, plan: Plan, written: WrittenFiles) -> Runner | None:
         source = written.paths[0]
         if compiler() is not None:
-            return Compiled(source, plan.wording.size, int(str(written.facts["state bytes"])))
+            return CompiledModel(source, plan.wording.size, int(str(written.facts["state bytes"])))
         if isinstance(plan, NgramPlan):
             return None
         int8 = "static const signed char" in source.read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ def compile_library(source: Path, library: Path, flags: tuple[str, ...] = FLAGS)
         raise ExportError(f"the C compiler does not take {source.name}: {done.stderr[:400]}; please report it")
 
 
-class Compiled:
+class CompiledModel:
     """The file as a shared library, called step by step: a `Runner` of one row."""
 
     def __init__(self, source: Path, words: int, state_bytes: int, flags: tuple[str, ...] = FLAGS) -> None:
