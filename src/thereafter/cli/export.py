@@ -12,6 +12,7 @@ from thereafter.cli.tables import AsCsv, AsJson, print_rows
 
 if TYPE_CHECKING:
     from thereafter.export.export import Exported
+    from thereafter.language_model import LanguageModel
 
 To = Annotated[
     str, typer.Option("--to", help="onnx, torch, html, c, arpa or transformers: the form to write.", show_default=False)
@@ -27,6 +28,11 @@ Check = Annotated[
     ),
 ]
 
+CheckMemory = Annotated[
+    bool,
+    typer.Option("--check-memory", help="First list training lines that the model says verbatim, on standard error."),
+]
+
 
 @app.command()
 def export(
@@ -35,6 +41,7 @@ def export(
     out: Out,
     int8: Int8 = False,
     check: Check = None,
+    memory: CheckMemory = False,
     tokens: ArpaTokens = "word",
     as_csv: AsCsv = False,
     as_json: AsJson = False,
@@ -45,10 +52,23 @@ def export(
 
     Example: thereafter export runs/book --to html --out book.html --check other.txt
     """
-    written = load(run, tokens).export(out, to, int8=int8, check=check)
+    lm = load(run, tokens)
+    if memory:
+        _print_memory(lm)
+    written = lm.export(out, to, int8=int8, check=check)
     if not print_rows(written.to_rows(), as_csv=as_csv, as_json=as_json):
         for line in lines(written):
             typer.echo(line)
+
+
+def _print_memory(lm: LanguageModel) -> None:
+    """What the model says by heart of its training text."""
+    from thereafter.training.recalling import check_memory
+
+    recited = check_memory(lm.trained)
+    typer.echo(str(recited), err=True)
+    for line in recited.lines:
+        typer.echo(f"  {line.beginning}|{line.rest}", err=True)
 
 
 def lines(written: Exported) -> list[str]:

@@ -83,7 +83,7 @@ def _run(target: Target, trained: Trained, plan: Plan, written: WrittenFiles, id
 
 def _check_place(path: Path, target: Target) -> None:
     """A place that cannot be written is refused before anything is computed."""
-    if not path.name or path.name in (".", ".."):
+    if not path.name or path.name in (".", "..") or "\0" in str(path):
         raise ExportError(f"the file is {str(path)!r}; expected a name; try model{target.ending}")
     if path.is_dir() and target.ending:
         raise ExportError(f"{path} is a folder; expected the name of a file; try {path / ('model' + target.ending)}")
