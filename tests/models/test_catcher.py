@@ -18,7 +18,7 @@ from thereafter.models import catcher
 from thereafter.models.catch_settings import CatchBatch, CatcherSettings, Game
 from thereafter.models.catcher import Catcher
 
-SMALL = CatcherSettings(patch=2, scales=2, hidden=5, read=4, entropy=0.0)
+SMALL = CatcherSettings(patch=2, scales=2, hidden=5, read=4, entropy=0.0, credit=1.0)
 
 
 def batch_of(count: int, size: int, seed: int = 1, begin: int = 0) -> CatchBatch:
@@ -142,7 +142,8 @@ def test_the_loss_is_the_number_of_lost_games_and_validation_draws_nothing() -> 
 
 def test_the_same_batch_over_other_tensors() -> None:
     batch = batch_of(4, 6)
-    other = batch.over({name: tensor + 0 for name, tensor in batch.places().items()})
+    places = batch.places()
+    other = batch.over({name: tensor + 0 for name, tensor in places.items()})
     assert torch.equal(other.starts_B3, batch.starts_B3)
     assert len(batch.to(torch.device("cpu"))) == 4
 

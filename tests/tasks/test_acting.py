@@ -88,7 +88,7 @@ def test_games_from_the_command_line(player: thereafter.TaskModel, tmp_path: Pat
     lines, code = shell("predict", run, "3", "1:4", rule)
     assert code == 0
     assert len(lines) == 9
-    assert all(line.startswith(("caught", "missed by")) for line in lines)
+    assert all(re.match(r"(\d\t)?(caught|missed by)", line) for line in lines)
     _, code = shell("predict", run, "--in", rule, "--out", tmp_path / "games.csv")
     assert code == 0
     rows = list(csv.DictReader((tmp_path / "games.csv").read_text(encoding="utf-8").splitlines()))

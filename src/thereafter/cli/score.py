@@ -141,7 +141,7 @@ def _score_task(run: str, source: str | None, part: str | None, of_texts: Table,
         print_rows(result.to_rows() if isinstance(result, Tabular) else [plain], as_csv=True, as_json=False)
     else:
         typer.echo(json.dumps(finite(result.as_dict()), allow_nan=False) if as_json else result)
-        if model.task.name == "caption" and not as_json:
+        if model.task.name in ("caption", "act") and not as_json:
             print_beside(model, source, part or "test")
 
 

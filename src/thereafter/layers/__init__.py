@@ -13,7 +13,7 @@ softmax, adaptive, gaussian, likeliest      heads over words and over numbers; t
 distributions, number_heads                 distributions over numbers element by element, and heads that give them
 picture_encoder, augmenting                 convolutions over pictures, and pictures changed at random while training
 frame_encoder                               frames of video: bytes to floats, patches, convolutions
-glimpse, glimpse_core, reinforce           a sensor that sees a part of a picture, layers over it; learning from a reward
+glimpse, glimpse_core, reinforce            a sensor that sees a part of a picture, layers over it; learning by reward
 drawing_window, numbered_noise              windows of Gaussian filters over pictures; random numbers of a picture's own
 transformer, positions, attention, crf      blocks of a transformer, attention of a decoder, a linear-chain CRF
 """

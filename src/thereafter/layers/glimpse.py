@@ -57,8 +57,8 @@ class GlimpseSensor(nn.Module):
         return torch.stack(patches, 1)
 
     def of_points(self, points_RP2: Tensor, places_R2: Tensor, *, height: int, width: int) -> Tensor:
-        """How many of these pixels each cell of the patches covers, floats [R, K, g, g]; `points_RP2`: their columns and
-        rows, int64, no two alike.
+        """How many of these pixels each cell of the patches covers, floats [R, K, g, g]; `points_RP2`: column and row
+        of each, int64, no two alike.
 
         That is 4^k times `forward` of black pictures in which the pixels are 1, without painting them: a pixel counts
         where its column is in the cell's columns, and its row in its rows.

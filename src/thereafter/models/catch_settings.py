@@ -68,7 +68,7 @@ class CatchBatch:
         """The same on another device."""
         return CatchBatch(self.starts_B3.to(device))
 
-    def places(self) -> dict[str, Tensor] | None:
+    def places(self) -> dict[str, Tensor]:
         return {"starts": self.starts_B3}
 
     def over(self, places: Mapping[str, Tensor]) -> CatchBatch:
@@ -77,8 +77,8 @@ class CatchBatch:
 
 @dataclass(frozen=True)
 class Game:
-    """Games as they were played; T steps, each a glimpse and an action. `inputs_BTU`: what the recurrent layer read;
-    `columns_BT`, `paddles_BT`: of ball and paddle before each action and after the last, T + 1 of them."""
+    """Games as they were played; T steps, each a glimpse and an action. `columns_BT`, `paddles_BT`: of ball and paddle
+    before each action and after the last, T + 1 of them."""
 
     places_BT2: Tensor
     patches_BTKgg: Tensor

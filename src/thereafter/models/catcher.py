@@ -112,8 +112,14 @@ class Catcher(TaskNet[CatchBatch], GlimpseCore):
             patches.append(seen_BKgg)
             actions.append(action_B)
             paddles.append(board.paddle_B)
-        stacked = (torch.stack(parts, 1) for parts in (places, patches, actions))
-        return Game(*stacked, board.column_BT, torch.stack(paddles, 1), board.caught())
+        return Game(
+            torch.stack(places, 1),
+            torch.stack(patches, 1),
+            torch.stack(actions, 1),
+            board.column_BT,
+            torch.stack(paddles, 1),
+            board.caught(),
+        )
 
     def _look(self, mean_B2: Tensor) -> Tensor:
         if self.training and self.settings.places == "learned":

@@ -169,11 +169,22 @@ def explain_games(net: Catcher, batch: CatchBatch) -> list[PlayedExplained]:
         _, h_BTU = net.read(game)
         chosen = net.choose(h_BTU)
     middles = (game.places_BT2.clamp(-1, 1) + 1) / 2 * net.size
-    chances_BTA = chosen.z_A.softmax(-1)
-    arrays = [one.float().cpu().numpy() for one in (middles, game.patches_BTKgg, chances_BTA, chosen.expected)]
-    lists = [one.tolist() for one in (game.columns_BT, game.paddles_BT, game.actions_BT)]
+    columns, paddles, actions = (one.tolist() for one in (game.columns_BT, game.paddles_BT, game.actions_BT))
+    places, patches, chances, expected = (
+        one.float().cpu().numpy() for one in (middles, game.patches_BTKgg, chosen.z_A.softmax(-1), chosen.expected)
+    )
     return [
-        PlayedExplained(end, net.size, *(tuple(one[row]) for one in lists), *(one[row] for one in arrays))
+        PlayedExplained(
+            end,
+            net.size,
+            tuple(columns[row]),
+            tuple(paddles[row]),
+            tuple(actions[row]),
+            places[row],
+            patches[row],
+            chances[row],
+            expected[row],
+        )
         for row, end in enumerate(_ends(game))
     ]
 
