@@ -45,6 +45,19 @@ def test_glimpses_are_what_lies_around_their_places(patch: int, scales: int, cha
             np.testing.assert_allclose(glimpses[row, scale], expected)
 
 
+@pytest.mark.parametrize(("patch", "scales"), [(3, 3), (4, 2), (5, 1)])
+def test_single_pixels_are_counted_without_painting_them(patch: int, scales: int) -> None:
+    rng, sensor = np.random.default_rng(patch), GlimpseSensor(patch, scales)
+    chosen_R3 = np.stack([rng.permutation(9 * 7)[:3] for _ in range(40)])
+    pictures = np.zeros((40, 1, 9 * 7))
+    np.put_along_axis(pictures[:, 0], chosen_R3, 1, axis=1)
+    places = torch.from_numpy(rng.uniform(-1.2, 1.2, (40, 2)))
+    painted = sensor(sensor.frame(torch.from_numpy(pictures).view(40, 1, 9, 7)), places)[:, :, 0]
+    points = torch.from_numpy(np.stack((chosen_R3 % 7, chosen_R3 // 7), 2))
+    counts = sensor.of_points(points, places, height=9, width=7)
+    torch.testing.assert_close(counts, painted * 4 ** torch.arange(scales)[:, None, None])
+
+
 def test_places_beyond_the_edge_are_places_on_it_and_pixels_have_a_gradient() -> None:
     sensor = GlimpseSensor(3, 2)
     pictures = torch.rand(2, 1, 6, 6, dtype=torch.float64, requires_grad=True)

@@ -65,8 +65,8 @@ class GlimpseSensor(nn.Module):
         """
         scale_K = torch.arange(self.scales, device=places_R2.device)
         wide_K = 2**scale_K
-        sides_2 = torch.tensor((width, height), device=places_R2.device)
-        middle_R12 = ((places_R2.clamp(-1, 1) + 1) / 2 * sides_2)[:, None]
+        share_R2 = (places_R2.clamp(-1, 1) + 1) / 2
+        middle_R12 = torch.stack((share_R2[:, 0] * width, share_R2[:, 1] * height), 1)[:, None]
         first_RK2 = torch.floor(middle_R12 - self.patch * wide_K[:, None] / 2 + 0.5).long()
         cell_RPK2 = (points_RP2[:, :, None] - first_RK2[:, None]) >> scale_K[:, None]
         inside_RPK2g = cell_RPK2[..., None] == torch.arange(self.patch, device=places_R2.device)
