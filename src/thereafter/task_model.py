@@ -26,6 +26,7 @@ from thereafter.tasks.forecast_answers import ForecastTable
 from thereafter.tasks.forecast_points import PointTable
 from thereafter.tasks.predictions import PredictionTable
 from thereafter.tasks.task import AnyTask, Measured
+from thereafter.tasks.validating import training_caveat
 from thereafter.terminal import show_progress
 from thereafter.training.options import TextSettings
 from thereafter.training.protocol import find_texts, form_notes, part_of
@@ -186,6 +187,8 @@ class TaskModel:
         with show_progress(), naming(given):
             test = finding.find(self.task, given, part)
             self.task.check(test.examples, self.codecs, test.name)
+            if caveat := training_caveat(self._fitted, test):
+                progress.note(caveat)
             examples, notes = self.task.scored(test.examples, self.codecs)
             for note in notes:
                 progress.tell(note)

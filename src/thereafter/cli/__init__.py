@@ -2,7 +2,8 @@
 
 app                 the application, and the arguments that commands share
 tables              the options --csv and --json, and printing rows
-train               `train`; train_options (its options and their help), train_report (what it prints)
+train               `train`; train_options (its options and their help), train_report (what it prints), task_settings
+                    (what --set takes), interrupting (Ctrl-C)
 score, rank         scores of texts
 surprisal           bits of every word
 next_words          `next`: the next token, and words that are half typed

@@ -54,16 +54,21 @@ def draw_captions(explained: Sequence[Explained], pictures: Sequence[str], figur
             return
 
 
-def print_beside(model: TaskModel, source: str, part: str) -> None:
+def print_beside(model: TaskModel, source: str, part: str, *, greedy: bool = False) -> None:
     """Below a score: one sentence for all, the nearest picture's caption, and the network's captions of other
-    pictures; below that of games other players; nothing but a note where what it learned from is gone."""
+    pictures; below that of games other players; nothing but a note where what it learned from is gone.
+
+    `greedy`: the score itself is that of a search, and the row of the network says that it is not.
+    """
     from thereafter.evaluation.caption_score import CaptionScore
+    from thereafter.tasks.caption_rows import OTHER_PICTURES
 
     try:
         rows = model.baselines(source, part=part, trained=False)
     except SourceError as gone:
         typer.echo(f"no rows beside it: {gone}", err=True)
         return
+    rows = [(f"{name}, greedy" if greedy and name == OTHER_PICTURES else name, measured) for name, measured in rows]
     width = max(len(name) for name, _ in rows)
     for name, measured in rows:
         typer.echo(f"{name:<{width}}  {measured.line() if isinstance(measured, CaptionScore) else measured}")

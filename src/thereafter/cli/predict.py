@@ -10,7 +10,7 @@ import typer
 from typer.models import OptionInfo
 
 from thereafter.cli.app import AsWritten, Encoding, app, writable
-from thereafter.cli.captions import check_figure, draw_captions
+from thereafter.cli.captions import check_figure, draw_captions, print_beside
 from thereafter.cli.drawings import ARRAYS, draws, save_explained, save_samples
 from thereafter.cli.forecasts import figure_file, print_forecast
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
@@ -159,6 +159,8 @@ def predict(
         options["ahead" if "ahead" in model.task.asked else "horizon"] = horizon
     if score is not None:
         typer.echo(model.score(score, **options))
+        if model.task.name == "caption":
+            print_beside(model, score, "test", greedy=beam is not None)
     elif trace is not None:
         _save_trace(model, run, texts or [], trace, plain=not explain and beam is None)
     elif tabled:

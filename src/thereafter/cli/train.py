@@ -11,11 +11,12 @@ import typer
 from thereafter.cli import train_options as opt
 from thereafter.cli import train_report as report
 from thereafter.cli.app import Encoding, app
+from thereafter.cli.interrupting import until_it_begins
+from thereafter.cli.task_settings import print_settings, remedy_for, settings_of
 from thereafter.config import Table
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
-    from thereafter.data.files import AnySource
     from thereafter.training.recipes import Recipe
 
 _ARGUMENTS = (
@@ -31,6 +32,7 @@ _ARGUMENTS = (
     "split",
     "arpa",
     "settings",
+    "options",
 )
 """Arguments of `thereafter.train` with a name of their own. All others are options of the text, model or training."""
 _OF_TABLES = ("target", "horizon", "lookback", "time", "series", "past", "known", "calendar")
@@ -87,6 +89,7 @@ def train(
     markup: opt.KeepMarkup = False,
     encoding: Encoding = None,
     settings: opt.Settings = None,
+    options: opt.ListOptions = False,
 ) -> None:
     """Train a model on a text and save it as a run folder.
 
@@ -99,6 +102,9 @@ def train(
     Example: thereafter train sales.csv --task forecast --target sold --horizon 24 --out runs/sales
     """
     given = {name: value for name, value in locals().items() if value is not None and value is not False}
+    if options:
+        print_settings(task, source)
+        return
     if resume is not None:
         _resume(resume, given.keys() - {"resume", "no_baselines"}, baselines=not no_baselines)
         return
@@ -145,25 +151,15 @@ def _plan_of_task(plan: Recipe, task: str, options: Table, given: Table) -> Reci
     """The recipe of a task; OptionError where the command line asks for a language model too."""
     if "recipe" in given and plan.task != task:
         raise OptionError(f"--task is {task} and the recipe is for {plan.task or plan.model}; leave one of them out")
-    own = _settings_of(task, plan.source)
+    own = settings_of(task, plan.source)
     for name in ("model", "split", "arpa"):
         if name in given and name not in own:
-            layers = next((option for option in ("cell", "encoder") if name == "model" and option in own), "")
-            remedy = f"try --set {layers}={given[name]}" if layers else "leave one of them out"
+            remedy = remedy_for(task, str(given[name]), own) if name == "model" else "leave one of them out"
             raise OptionError(f"--{name} is for language models and --task is {task}; {remedy}")
         options |= {name: given[name]} if name in given else {}
     plan.task = task
     plan.options = plan.options | options
     return plan
-
-
-def _settings_of(task: str, source: AnySource | None) -> set[str]:
-    """The options of the network of a task, or of the one that takes this source in its place."""
-    from thereafter import config
-    from thereafter.tasks import TASKS
-
-    named = task if source is None else TASKS.load(task).name_for(source)
-    return set(config.field_names(TASKS.load(named).settings))
 
 
 def _full_names(model: str, options: Table) -> Table:
@@ -196,9 +192,10 @@ def _train_task(task: str, plan: Recipe, out: Path | None, settings: list[str], 
         raise OptionError(f"the task {task!r} needs examples; try: thereafter train examples.conllu --task {task}")
     folder = _folder(out, plan.source, task)
     options = plan.options | parse_settings(settings)
-    trained = thereafter.train(
-        plan.source, task=task, valid=plan.valid, out=folder, start_from=plan.start_from, **options
-    )
+    with until_it_begins(folder):
+        trained = thereafter.train(
+            plan.source, task=task, valid=plan.valid, out=folder, start_from=plan.start_from, **options
+        )
     report.print_task(trained, plan.source, baselines)
     typer.echo(f"saved      {folder}")
 
@@ -216,15 +213,16 @@ def _train_text(plan: Recipe, out: Path | None, settings: list[str], arpa: Path 
     model = plan.model or "ngram"
     folder = _folder(out, plan.source, model)
     options = plan.options | _full_names(model, parse_settings(settings))
-    lm = thereafter.train(
-        plan.source,
-        model=model,
-        out=folder,
-        valid=plan.valid,
-        split=plan.split,
-        start_from=plan.start_from,
-        **options,
-    )
+    with until_it_begins(folder):
+        lm = thereafter.train(
+            plan.source,
+            model=model,
+            out=folder,
+            valid=plan.valid,
+            split=plan.split,
+            start_from=plan.start_from,
+            **options,
+        )
     report.print_summary(lm)
     report.print_scores(lm)
     typer.echo(f"saved      {folder}")

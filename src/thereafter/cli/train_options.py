@@ -86,8 +86,13 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Any other setting by its name in config.toml: --set training.clip=0.25 --set lstm.tied=false.",
+        help="Any other setting by its name in config.toml: --set training.clip=0.25 --set lstm.tied=false. --options "
+        "lists those of a task.",
     ),
+]
+ListOptions = Annotated[
+    bool,
+    typer.Option("--options", help="With --task: list what --set takes, with its default and meaning; train nothing."),
 ]
 
 Hidden = Annotated[int | None, _neural("Hidden size. Default: chosen from the size of the text.")]

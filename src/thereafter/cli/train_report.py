@@ -11,11 +11,12 @@ from thereafter.terminal import notes_in_sight
 
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
+    from thereafter.config import Table
     from thereafter.data.files import AnySource
     from thereafter.task_model import TaskModel
 
 _MISTAKES = 5  # the most frequent ones that are shown
-_OFF: tuple[object, ...] = (None, (), [], 0.0, False)  # settings with these values are not shown
+_OFF: tuple[object, ...] = (None, (), [], "", 0.0, False)  # settings with these values are not shown
 
 
 def print_task(trained: TaskModel, source: AnySource, baselines: bool) -> None:
@@ -30,6 +31,7 @@ def print_task(trained: TaskModel, source: AnySource, baselines: bool) -> None:
     last = trained.log[-1]
     seconds = f"{last['seconds_training']:.1f} s"
     typer.echo(f"task       {trained.config['task']}, {last['parameters']:,} parameters, {seconds}")
+    typer.echo(f"network    {', '.join(_settings(trained.config[trained.config['task']]))}")
     if finding.has(trained.task, source, "valid"):
         typer.echo(f"valid      {_indented(trained.score(source, part='valid'))}")
     else:
@@ -82,8 +84,7 @@ def _indented(measured: object, more: int = 0) -> str:
 def print_summary(lm: LanguageModel) -> None:
     """The settings of a language model, the text it was trained on, and how the training went."""
     config, facts = lm.config, lm.summary()
-    settings = [f"{name} {_describe(value)}" for name, value in config[config["model"]].items() if value not in _OFF]
-    typer.echo(f"model      {', '.join([config['model'], *settings])}")
+    typer.echo(f"model      {', '.join([config['model'], *_settings(config[config['model']])])}")
     source = config["source"]
     typer.echo(f"text       {source['part']}" + (f" ({source['detail']})" if source["detail"] else ""))
     typer.echo(
@@ -115,6 +116,11 @@ def print_scores(lm: LanguageModel) -> None:
     for held_out, label in (("valid", "validation" if stepwise else "valid"), ("test", "test")):
         if lm.texts is not None and held_out in lm.texts.parts:
             typer.echo(f"{label:<11}{lm.score(lm.texts, part=held_out)}")
+
+
+def _settings(table: Table) -> list[str]:
+    """Settings in words, but those that are off."""
+    return [f"{name} {_describe(value)}" for name, value in table.items() if value not in _OFF]
 
 
 def _describe(value: object) -> str:

@@ -53,6 +53,15 @@ class ClipCodec:
                 got = f"the clip {clips[row].name} of {name} has frames of {height} x {width} pixels"
                 raise FormatError(f"{got}; expected {self.height} x {self.width}; try scaling it beforehand")
 
+    def describe(self) -> str:
+        """What the network is given, in words.
+
+        >>> ClipCodec(64, 48, 10, 5).describe()
+        'frames have 64 x 48 pixels; 10 are read, 5 predicted'
+        """
+        ahead = f"; {self.read} are read, {self.ahead} predicted" if self.ahead else ""
+        return f"frames have {self.height} x {self.width} pixels{ahead}"
+
     def encode(self, clip: Clip) -> NDArray[np.uint8]:
         """The frames of a clip, [T, H, W]."""
         return np.asarray(self.batch([clip])[0], np.uint8)

@@ -81,6 +81,16 @@ class PictureCodec:
         """The type of an encoded picture."""
         return np.dtype(np.uint8 if self.kind == "pixels" else np.float32)
 
+    def describe(self) -> str:
+        """What the network is given, in words.
+
+        >>> PictureCodec("pixels", 28, 20, 1, (0.1,), (0.3,)).describe()
+        'pictures are read as pixels 28 x 20, grey'
+        """
+        shape = (self.height, self.width, self.channels) if self.kind == "pixels" else self.shape
+        colours = {1: ", grey", 3: ", in colour"}.get(self.channels, "") if self.kind == "pixels" else ""
+        return f"pictures are read as {described(self.kind, shape)}{colours}"
+
     def encode(self, picture: Picture) -> NDArray[np.generic]:
         """One picture; pixels are cut to the aspect around the middle and resized where their size is another."""
         source = picture.source

@@ -40,16 +40,24 @@ MOST_STAGES = 8
 
 @dataclass(frozen=True)
 class CaptionerSettings(DecoderSettings):
-    """`see`: "attention", "every", "first" or "nothing": see the module. `hidden` units a layer, `layers`, `cell`, word
-    vectors of `embed` numbers, `attention`, `tied`, `dropout`, `drop_words`, `label_smoothing`, `own_words`,
-    `own_words_schedule`, `longest`: see `word_decoder`; `heads` and `feedforward` are for others.
+    """`see`: what the decoder sees of a picture: "attention", "every", "first" or "nothing" (see the module).
 
-    Pictures: `size` pixels a side (0: theirs where all are alike and at most 256, else 64); `width` channels of the
-    first stage, `blocks` a stage, `stages`, `norm` "batch" or "group"; `drop_picture`: dropout of the channels
-    of the map; `bag`.
-    Changed at random while training: `flip`, `shift`, `zoom`, `colour`, `erase` (`layers/augmenting.py`). A flip turns
-    left into right: leave it out where captions say which is which.
-    Words: `min_count`, how often training captions have a word that is learned.
+    `cell`: the kind of its layers, such as "lstm" or "gru"; `hidden`: units a layer; `layers`: how many; `embed`:
+    numbers of a word's vector; `attention`: "additive", "bilinear" or "dot"; `heads` and `feedforward` are for others.
+    `tied`: the head's matrix is that of the word vectors. `dropout`: in its layers; `drop_words`: the share of words
+    that lose their vectors; `label_smoothing`: the share of p that is spread over all words; `own_words`: the share of
+    its own words that are read while training; `own_words_schedule`: how that share grows. `longest`: words of a
+    caption at most. `min_count`: how often training captions have a word that is learned.
+
+    `size`: pixels a side (0: theirs where all are alike and at most 256, else 64). `width`: channels of the first stage
+    of convolutions; `blocks`: residual blocks a stage; `stages`: how often the channels double and the sides are
+    halved; `norm`: "batch" or "group". `bag`: the weight of the loss of the words as a bag; `drop_picture`: dropout of
+    the channels of the map.
+
+    `flip`: at random while training (`layers/augmenting.py`), mirror one picture in two, which turns left into right:
+    leave it out where captions say which is which; `shift`: move it by up to this share of its side; `zoom`: smaller or
+    larger by up to this share; `colour`: brightness and each channel, by up to this many deviations; `erase`: grey out
+    a rectangle with sides up to this share.
     """
 
     cell: str = "lstm"

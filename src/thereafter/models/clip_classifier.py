@@ -38,9 +38,10 @@ def clip_cells() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ClipClassifierSettings:
-    """`cell`: a recurrent kind such as "lstm", or "conv-lstm", whose memory is a map; `hidden` units (channels of a
-    conv-lstm), `layers`. `width`: channels of the first convolutions; `stages`: how often they halve the frames (0:
-    until about 4 x 4 places are left). `kernel`: of a conv-lstm. `dropout`: on what each layer and the heads read.
+    """`cell`: a recurrent kind such as "lstm", or "conv-lstm", whose memory is a map; `hidden`: units (channels of a
+    conv-lstm); `layers`: how many. `width`: channels of the first convolutions; `stages`: how often they halve the
+    frames (0: until about 4 x 4 places are left). `kernel`: of a conv-lstm. `dropout`: on what each layer and the heads
+    read.
     `sees`: "all" frames, or "last": every belief is one about the last frame alone. `learn`: from the belief after
     "every" frame, or after the "last"."""
 

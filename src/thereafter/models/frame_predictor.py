@@ -41,10 +41,10 @@ _MOST_UNITS = 1 << 15
 @dataclass(frozen=True)
 class FramePredictorSettings:
     """`model`: "conv-lstm", "lstm" (dense), or "copy": the last frame again. `hidden`: channels of the convolutional
-    LSTM, `layers`, `kernel`: its width, `peephole`: whether its gates see its memory; `patch`: pixels on the side of a
-    place. `units` of the dense LSTM; 0: as many as give it the parameters of the convolutional one of the same
-    settings. `feedback`: every prediction is read before the next is made. `dropout`: between layers. `read` frames of
-    a clip, predict the next `ahead`; 0: half of the clips' frames each."""
+    LSTM; `layers`: how many; `kernel`: its width; `peephole`: whether its gates see its memory; `patch`: pixels on the
+    side of a place. `units`: of the dense LSTM; 0: as many as give it the parameters of the convolutional one of the
+    same settings. `feedback`: every prediction is read before the next is made. `dropout`: between layers. `read`:
+    frames of a clip that are read (0: half of them); `ahead`: frames that are predicted (0: the others)."""
 
     model: str = CONV_LSTM
     hidden: int = 64

@@ -22,8 +22,8 @@ def encoders() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ReaderSettings:
-    """`encoder`: a recurrent kind such as "gru", or "conv"; `hidden` units a direction (a width of the convolutions),
-    `layers`; `bidirectional`: recurrent layers read in both directions. `pooling`: "last", "mean", "max",
+    """`encoder`: a recurrent kind such as "gru", or "conv"; `hidden`: units a direction (a width of the convolutions);
+    `layers`: how many; `bidirectional`: recurrent layers read in both directions. `pooling`: "last", "mean", "max",
     "attention" or "concat". `dropout`: between layers and on the pooled vector.
 
     Recurrent layers: `stack`: "plain", or "residual" blocks with a feed-forward layer each, which may be deep; `feed`:
@@ -81,8 +81,8 @@ class PictureClassifierSettings(ReaderSettings):
     """Those of `ReaderSettings`, with one layer that reads in one direction and answers from its last state.
 
     `read`: "rows" (a step is a row of pixels), "pixels" (a step is a pixel, row by row) or "permuted" (the pixels in
-    one order for all pictures, drawn with the seed `permutation`). `size`: pixels a side to which pictures are brought
-    (0: their own where all are equal and at most 256, else 64)."""
+    one random order for all pictures); `permutation`: the seed of that order. `size`: pixels a side to which pictures
+    are brought (0: their own where all are equal and at most 256, else 64)."""
 
     encoder: str = "lstm"
     hidden: int = 128

@@ -20,6 +20,9 @@ from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.picture_rows import comparing_codec
 
+OTHER_PICTURES = "this model, other pictures"
+"""What the row is called that asks the network itself."""
+
 
 def caption_rows(train: Part, test: Part) -> Mapping[str, Callable[[Part, Part], Sequence[object]]]:
     """The rows that need no network."""

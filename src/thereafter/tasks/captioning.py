@@ -101,6 +101,9 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
             _question_flips(captions)
         return {"pictures": pictures, "words": words}
 
+    def codec_notes(self, codecs: CaptionCodecs) -> list[str]:
+        return [codecs["pictures"].describe()]
+
     def check(self, examples: Sequence[CaptionedPicture], codecs: CaptionCodecs, name: str) -> None:
         """Decode all pictures, so that a damaged one is an error now."""
         if self.chosen.see != "nothing":

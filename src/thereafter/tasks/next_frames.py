@@ -87,6 +87,9 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
         read, ahead = read_and_ahead(frames, self.chosen.read, self.chosen.ahead)
         return {"clips": ClipCodec.fit(examples, read, ahead)}
 
+    def codec_notes(self, codecs: FrameCodecs) -> list[str]:
+        return [codecs["clips"].describe()]
+
     def check(self, examples: Sequence[Clip], codecs: FrameCodecs, name: str) -> None:
         codec = codecs["clips"]
         codec.check(examples, name)

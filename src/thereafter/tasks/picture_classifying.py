@@ -88,7 +88,7 @@ class PictureClassifying(
         return {"pictures": pictures, "order": order, "labels": Lexicon(labels, opened=False)}
 
     def codec_notes(self, codecs: PictureLabelCodecs) -> list[str]:
-        return [codecs["order"].describe()]
+        return [codecs["pictures"].describe(), codecs["order"].describe()]
 
     def check(self, examples: Sequence[LabelledPicture], codecs: PictureLabelCodecs, name: str) -> None:
         """Decode all pictures, so that a damaged one is an error now."""

@@ -1,10 +1,25 @@
-"""The score of a trained task on the examples that chose its weights, found again by its configuration."""
+"""What examples have been to a trained task: those that chose its weights, those that it learned from."""
 
 from __future__ import annotations
 
 from thereafter.tasks import answering, store
+from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.task import Measured
+
+_SEEN = {"captioned": "pictures", "pictures": "pictures", "clips": "clips"}
+
+
+def training_caveat(fitted: Fitted, scored: Part) -> str:
+    """Why the score of these examples is no test score; "" where nothing is known against it.
+
+    Examples are known by a hash of their files: a copy under another name is the same.
+    """
+    learned = fitted.config["source"].get("sha256")
+    if fitted.task.divides or not learned or scored.fingerprint != learned:  # parts of one file have one hash
+        return ""
+    what = _SEEN.get(fitted.task.kind, "examples")
+    return f"training score, not a test: it learned from these very {what} ({scored.name})"
 
 
 def validation_score(fitted: Fitted) -> Measured:

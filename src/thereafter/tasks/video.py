@@ -74,6 +74,9 @@ class Video(Task[ClipClassifierSettings, Clip, ClipBatch, ClipClassifier, ClipLa
         columns = label_columns(examples, "the training")
         return {"clips": ClipCodec.fit(examples), "labels": ColumnLexicons.fit(columns)}
 
+    def codec_notes(self, codecs: ClipCodecs) -> list[str]:
+        return [codecs["clips"].describe()]
+
     def check(self, examples: Sequence[Clip], codecs: ClipCodecs, name: str) -> None:
         codecs["clips"].check(examples, name)
         require_known_columns(examples, codecs["labels"].forms, name)

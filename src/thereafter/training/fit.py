@@ -6,7 +6,8 @@ is resumed begins at its snapshot. The last line of the log has the final figure
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -79,7 +80,8 @@ def fit(
         numerics.as_in(snapshot, device),
         steady_products(training.precision, device),
     ):
-        module, course = begin(device)
+        with _before_its_steps(writer):
+            module, course = begin(device)
         started = bool(place.initial) and snapshot is None
         known = started and place.initial.keys() == weights_of(module).keys()
         if started:
@@ -124,6 +126,17 @@ def fit(
         best = writer.read_weights()
     load_weights(module, best)
     return module.eval()
+
+
+@contextmanager
+def _before_its_steps(writer: RunWriter | None) -> Iterator[None]:
+    """Say how to go on, where a training is stopped that has just been written down."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if writer is not None:
+            writer.stopped(0)
+        raise
 
 
 def _writing(writer: RunWriter) -> Callable[[Snapshot], None]:
