@@ -25,6 +25,7 @@ LOOKS = (("light", 1280), ("light", 390), ("dark", 1280))
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 STATES = {
     "counting": "at=14",
+    "drawing": "source=made&number=3&stroke=5",
     "eigenvalue": "radius=1.1",
 }
 """What stands in the address of a panel."""
@@ -47,7 +48,8 @@ def trained(page: Any) -> None:
 
 
 ACTS: dict[str, Callable[[Any], None]] = {"generator": generated} | dict.fromkeys(
-    ("bottleneck", "attention", "tagging", "sentiment", "forecast", "captions", "moving"), trained
+    ("bottleneck", "attention", "tagging", "sentiment", "forecast", "captions", "moving", "glimpses", "drawing"),
+    trained,
 )
 """What is done in a panel before it is taken."""
 

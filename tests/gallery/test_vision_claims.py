@@ -7,9 +7,11 @@ import pytest
 
 from thereafter.evaluation.frame_measures import score_frames
 from thereafter.figures.clips import belief_by_frame, measured_belief, measured_nats, nats_by_step
-from thereafter.gallery.vision_claims import beside_copying, more_frames_are_surer
+from thereafter.figures.glimpsed import glimpse_path, measured_glimpses
+from thereafter.gallery.vision_claims import beside_copying, more_frames_are_surer, surer_by_looking
 from thereafter.inspection.measurement import Measurement
 from thereafter.tasks.clip_answers import ClipExplained, ClipLabels
+from thereafter.tasks.glimpse_answers import GlimpsesExplained
 
 pytest.importorskip("plotly")
 
@@ -37,3 +39,15 @@ def test_copying_is_beaten_at_every_step_or_the_caption_says_no() -> None:
     holds = beside_copying(nats_by_step([measured("conv-lstm", 10.0, 25.0), copying]))
     assert holds == "The conv-lstm needs 25 nats 2 frames ahead, copying 30; fewer at every step."
     assert "not fewer at every step" in beside_copying(nats_by_step([measured("conv-lstm", 21.0, 25.0), copying]))
+
+
+def test_looking_longer_makes_surer_or_the_caption_says_no() -> None:
+    def claim(first: float, last: float) -> str:
+        beliefs = np.array([[first, 1 - first], [last, 1 - last]], np.float32)
+        pixels = np.zeros((1, 8, 8), np.uint8)
+        explained = GlimpsesExplained("a", {"a": last}, ("a", "b"), np.full((2, 2), 4, np.float32), beliefs, pixels)
+        return surer_by_looking(glimpse_path(measured_glimpses(explained, patch=2, truth="a")))
+
+    assert claim(0.25, 0.75).startswith("As the paper says, more glimpses")
+    assert "the right label has 0.25 and 0.75" in claim(0.25, 0.75)
+    assert "here it does not show" in claim(0.75, 0.25)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from thereafter.data import corpora
 from thereafter.images.captioned import read_captioned
 from thereafter.images.clips import read_clips
+from thereafter.images.cluttered import open_cluttered
+from thereafter.images.glyphs import numbered_glyphs
 from thereafter.images.made_pictures import moving_rules
 from thereafter.ready import scores
-from thereafter.ready.pictures import GLYPH, SHAPES, picture_part
+from thereafter.ready.pictures import CLUTTERED, GLYPH, GLYPHS, SHAPES, picture_part
 from thereafter.tasks.caption_examples import with_pictures
 
 
@@ -38,8 +41,20 @@ def test_moving_digits_follow_the_rule_of_their_corpus(tmp_path: Path) -> None:
     assert len(read_clips([picture_part(tmp_path, GLYPH, "test", 20_000)])) == moving_rules(GLYPH)["test"].count
 
 
+def test_still_digits_stand_among_pieces_or_alone(tmp_path: Path) -> None:
+    short = open_cluttered(picture_part(tmp_path, CLUTTERED, "train", 20_000, scale=0.001))
+    assert (len(short), short.shape(0), short.rule.pieces) == (200, (40, 40, 1), 4)
+    parts = {part: open_cluttered(picture_part(tmp_path, GLYPHS, part, 5_000)) for part in ("train", "valid", "test")}
+    assert [len(one) for one in parts.values()] == [5_000, 1_000, 2_000]
+    assert {one.shape(0) for one in parts.values()} == {(29, 29, 1)}
+    rules = [one.rule for one in parts.values()]
+    assert all(before.end <= after.begin for before, after in itertools.pairwise(rules))  # no digit is in two parts
+    np.testing.assert_array_equal(parts["train"].pool.take(np.array([7]))[0], numbered_glyphs([7])[0])
+
+
 def test_scores_of_pictures_are_said_in_words() -> None:
     assert scores.in_words({"bleu_1": 90.0, "bleu_4": 80.25, "cider_d": 5.5}) == "BLEU-4 80.2, CIDEr-D 5.50"
     assert scores.in_words({"nats": 283.5, "squared_error": 69.0, "least": 41.0}) == "284 nats a frame"
+    assert scores.in_words({"nats": 62.4, "pixels": 50.0, "latent": 12.4}) == "62 nats a picture"
     labels = {"digit": 0.975, "direction": 0.5, "together": 0.49}
     assert scores.in_words(labels) == "digit 97.5 % right, direction 50.0 % right"

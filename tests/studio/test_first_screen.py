@@ -17,6 +17,8 @@ WHOLE = {
     "keyboard": "#columns .verbs",
     "captions": "#picture",
     "moving": ".belief .levels",
+    "glimpses": ".belief .levels",
+    "drawing": ".belief .levels",
 }
 BEGUN = {"units": "#coloured span", "compare": "#distance.js-plotly-plot", "counting": ".pairs td"}
 

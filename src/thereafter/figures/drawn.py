@@ -81,7 +81,7 @@ def drawn_strokes(measurement: Measurement) -> Figure:
     return Figure(
         "drawn-strokes",
         "A picture drawn stroke by stroke",
-        f"{measurement.about['model']} draws {measurement.about['text']} again: the chance of each pixel to be lit "
+        f"{measurement.about['model']} draws again {measurement.about['text']}: the chance of each pixel to be lit "
         f"after every stroke{attends}. Below, how many nats a stroke says of the picture (KL of z from the prior). "
         f"In all {measurement.about['answer']}.",
         plot,

@@ -1,11 +1,12 @@
-"""Pictures of pictures and clips: where a captioner looks, what is believed of a moving digit frame by frame, and the
-frames that are expected next.
+"""Pictures of pictures and clips: where a captioner looks, what is believed of a moving digit frame by frame, the
+frames that are expected next, glimpses of a digit, and a digit drawn stroke by stroke.
 
 Shapes: N clips, T frames that are read, K frames ahead, H rows, W columns.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -30,20 +31,28 @@ from thereafter.figures.clips import (
     nats_by_step,
     predicted_frames,
 )
+from thereafter.figures.drawn import drawn_strokes, measured_strokes
 from thereafter.figures.figure import Figure
+from thereafter.figures.glimpsed import glimpse_path, measured_glimpses
 from thereafter.gallery import vision_claims
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import GalleryPicture
-from thereafter.images.made_pictures import moving_rules
+from thereafter.images.cluttered import ClutteredPictures
+from thereafter.images.glyphs import numbered_glyphs
+from thereafter.images.made_pictures import clutter_rules, moving_rules
 from thereafter.images.moving import MovingClips
 from thereafter.images.picture import pictures_of
 from thereafter.images.sources import open_pictures
+from thereafter.layers.glimpse import GlimpseSensor
+from thereafter.models.drawer import Drawer
 from thereafter.tasks.caption_answers import CaptionExplained
 from thereafter.tasks.clip_answers import ClipExplained, FramesExplained, JudgedFrames, NextFrames
+from thereafter.tasks.glimpse_answers import GlimpsesExplained
 
-SHAPES, GLYPH = "shapes", "moving-glyph"
+SHAPES, GLYPH, CLUTTERED = "shapes", "moving-glyph", "cluttered-glyphs"
 NETWORK, COPYING = "conv-lstm", "copying"
 _PICTURE, _CLIP = 13, 3  # of the test parts
+_CLUTTERED_DIGIT, _CLUTTERED_SIDE, _DRAWN_DIGIT = 97, 40, 3
 _AHEAD = 5
 _COUNTED = 300  # clips of either part
 
@@ -111,9 +120,39 @@ def _nats(models: Models) -> Figure:
     )
 
 
+def _glimpses(models: Models) -> Figure:
+    pictures = ClutteredPictures(replace(clutter_rules(CLUTTERED)["test"], size=_CLUTTERED_SIDE))
+    model = models.ready_task("glyph-glimpses")
+    explained = model.explain(pictures.read(_CLUTTERED_DIGIT))
+    assert isinstance(explained, GlimpsesExplained)
+    sensor = model.net.sensor
+    assert isinstance(sensor, GlimpseSensor)
+    measured = measured_glimpses(
+        explained,
+        patch=sensor.patch,
+        scales=sensor.scales,
+        model="An LSTM of 32 units",
+        text=f"a picture of {CLUTTERED} that no training has seen",
+        truth=pictures.labels()[_CLUTTERED_DIGIT],
+    )
+    return glimpse_path(measured)
+
+
+def _strokes(models: Models) -> Figure:
+    model = models.ready_task("glyph-drawer")
+    assert isinstance(model.net, Drawer)
+    settings = model.net.settings
+    trace = model.trace(numbered_glyphs([clutter_rules(CLUTTERED)["test"].begin + _DRAWN_DIGIT])[0])
+    text = "a written digit that no training has seen"
+    sides = {"read": settings.read, "write": settings.write}
+    return drawn_strokes(measured_strokes(trace, **sides, model="A network of 40 units", text=text))
+
+
 PICTURES = [
     GalleryPicture("attended-picture", "Xu et al. (2015)", _attended),
     GalleryPicture("belief-by-frame", "Yue-Hei Ng et al. (2015)", _belief, vision_claims.more_frames_are_surer),
     GalleryPicture("predicted-frames", "Srivastava, Mansimov and Salakhutdinov (2015) and Shi et al. (2015)", _frames),
     GalleryPicture("nats-by-step", "Shi et al. (2015)", _nats, vision_claims.beside_copying),
+    GalleryPicture("glimpse-path", "Mnih et al. (2014)", _glimpses, vision_claims.surer_by_looking),
+    GalleryPicture("drawn-strokes", "Gregor et al. (2015)", _strokes),
 ]

@@ -28,3 +28,10 @@ def beside_copying(figure: Figure) -> str:
     fewer = all(network[step] < copying[step] for step in copying)
     where = "fewer at every step" if fewer else "not fewer at every step"
     return f"The {name} needs {network[last]:.0f} nats {last} frames ahead, copying {copying[last]:.0f}; {where}."
+
+
+def surer_by_looking(figure: Figure) -> str:
+    """Whether the right label is likelier after all glimpses than after the first."""
+    along = [float(str(row["probability"])) for row in figure.to_rows() if row["right"]]
+    figures = f"after the first and the last the right label has {along[0]:.2f} and {along[-1]:.2f}"
+    return verdict(along[-1] > along[0], "more glimpses make the label surer", figures, "the paper")

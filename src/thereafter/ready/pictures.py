@@ -1,6 +1,7 @@
 """What the ready models of pictures and clips learn from, and how: the built-in corpora that are drawn here.
 
-A part of `shapes` is a folder with its pixels (.npz) and its captions (.tsv); one of moving digits is a rule (.json).
+A part of `shapes` is a folder with its pixels (.npz) and its captions (.tsv); one of moving or still digits is a rule
+(.json). Still digits stand among pieces of others (`cluttered-glyphs`, 40 x 40) or alone (`glyphs`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from thereafter.config import Table
 from thereafter.storage import replacing, write_text
 
 SHAPES, GLYPH = "shapes", "moving-glyph"
+CLUTTERED, GLYPHS = "cluttered-glyphs", "glyphs"
 SHAPES_CAPTIONER: Table = {
     "embed": 16,
     "hidden": 32,
@@ -32,7 +34,29 @@ SHAPES_CAPTIONER: Table = {
 }
 MOVING_GLYPH: Table = {"width": 4, "hidden": 28, "dropout": 0.0, "batch": 32, "epochs": 3.0, "rate": 0.005}
 NEXT_GLYPHS: Table = {"hidden": 8, "kernel": 3, "layers": 1, "batch": 16, "epochs": 1.0, "rate": 0.01}
-_LEAST = {SHAPES: 120, GLYPH: 200}  # examples, however short the training is
+GLYPH_GLIMPSES: Table = {
+    "glimpses": 6,
+    "patch": 8,
+    "scales": 3,
+    "hidden": 32,
+    "read": 32,
+    "batch": 64,
+    "epochs": 8.0,
+    "rate": 0.01,
+}
+GLYPH_DRAWER: Table = {
+    "size": 20,
+    "hidden": 40,
+    "latent": 8,
+    "strokes": 8,
+    "read": 5,
+    "write": 8,
+    "batch": 64,
+    "epochs": 18.0,
+    "rate": 0.008,
+}
+_STILL = {CLUTTERED: {"size": 40}, GLYPHS: {"size": 29, "pieces": 0}}
+_LEAST = {SHAPES: 120, GLYPH: 200, CLUTTERED: 200, GLYPHS: 200}  # examples, however short the training is
 
 
 def picture_part(folder: Path, corpus: str, part: str, examples: int, scale: float = 1.0) -> Path:
@@ -43,7 +67,7 @@ def picture_part(folder: Path, corpus: str, part: str, examples: int, scale: flo
     short = f"-{scale:g}" if scale < 1 else ""
     count = max(_LEAST[corpus], round(scale * examples)) if part == "train" else 0
     place = folder / "texts" / f"pictures{short}" / corpus
-    return _shapes(place / part, part, count) if corpus == SHAPES else _moving(place, corpus, part, count)
+    return _shapes(place / part, part, count) if corpus == SHAPES else _ruled(place, corpus, part, count)
 
 
 def _shapes(place: Path, part: str, count: int) -> Path:
@@ -68,14 +92,18 @@ def _shapes(place: Path, part: str, count: int) -> Path:
     return captions
 
 
-def _moving(place: Path, corpus: str, part: str, count: int) -> Path:
-    """The rule of a part; with so many clips, 0: all."""
+def _ruled(place: Path, corpus: str, part: str, count: int) -> Path:
+    """The rule of a part; with so many clips or pictures, 0: all."""
     from dataclasses import replace
 
-    from thereafter.images.made_pictures import moving_rules
+    from thereafter.images.made_pictures import clutter_rules, moving_rules
 
-    rule = moving_rules(corpus)[part]
     path = place / f"{part}.json"
     if not path.exists():
-        write_text(path, (replace(rule, count=count) if count else rule).to_json())
+        if corpus in _STILL:
+            still = replace(clutter_rules(CLUTTERED)[part], **_STILL[corpus])
+            write_text(path, (replace(still, count=count) if count else still).to_json())
+        else:
+            rule = moving_rules(corpus)[part]
+            write_text(path, (replace(rule, count=count) if count else rule).to_json())
     return path

@@ -9,6 +9,8 @@
 | caption | a captioner of drawn shapes | about 90 seconds |
 | video | a network that sees which drawn digit moves, and where | about 4 minutes |
 | next-frames | a convolutional LSTM that draws the next frames of a moving digit | about 2 minutes |
+| glimpse | a network that looks at a drawn digit among pieces of others, six times | about 2 minutes |
+| draw | a network that draws digits in eight strokes | about 2 minutes |
 
 They learn from generated examples (`examples.py`, `series.py`, `pictures.py`), which every machine has. Beside each
 lies the recipe it was made by, as with the other ready models (`models.py`).
@@ -23,7 +25,18 @@ from pathlib import Path
 from thereafter.config import Table
 from thereafter.ready import models
 from thereafter.ready.examples import FILES, LONGEST, SHORTEST, VERSION
-from thereafter.ready.pictures import GLYPH, MOVING_GLYPH, NEXT_GLYPHS, SHAPES, SHAPES_CAPTIONER, picture_part
+from thereafter.ready.pictures import (
+    CLUTTERED,
+    GLYPH,
+    GLYPH_DRAWER,
+    GLYPH_GLIMPSES,
+    GLYPHS,
+    MOVING_GLYPH,
+    NEXT_GLYPHS,
+    SHAPES,
+    SHAPES_CAPTIONER,
+    picture_part,
+)
 from thereafter.ready.series import series_part
 from thereafter.storage import write_text
 
@@ -155,6 +168,8 @@ READY_TASKS = (
     ReadyPictures("shapes-captioner", "caption", 4_000, SHAPES_CAPTIONER, minutes=1.5, corpus=SHAPES),
     ReadyPictures("moving-glyph", "video", 20_000, MOVING_GLYPH, minutes=4, corpus=GLYPH, things="clips"),
     ReadyPictures("next-glyphs", "next-frames", 20_000, NEXT_GLYPHS, minutes=2, corpus=GLYPH, things="clips"),
+    ReadyPictures("glyph-glimpses", "glimpse", 20_000, GLYPH_GLIMPSES, minutes=2, corpus=CLUTTERED),
+    ReadyPictures("glyph-drawer", "draw", 5_000, GLYPH_DRAWER, minutes=2, corpus=GLYPHS),
 )
 
 

@@ -19,6 +19,8 @@ import { panel as sentiment } from "./sentiment.js";
 import { panel as forecast } from "./forecast.js";
 import { panel as captions } from "./captions.js";
 import { panel as moving } from "./moving.js";
+import { panel as glimpses } from "./glimpses.js";
+import { panel as drawing } from "./drawing.js";
 import { panel as train } from "./train.js";
 
 export const PANELS = [
@@ -40,5 +42,7 @@ export const PANELS = [
   forecast,
   captions,
   moving,
+  glimpses,
+  drawing,
   train,
 ];

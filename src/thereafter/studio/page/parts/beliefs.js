@@ -29,8 +29,11 @@ export const BELIEF_STYLE = `
 .compass path { fill: var(--neutral); } .compass path.best { fill: var(--bar-strong); }
 .belief .by-frame { min-height: 11rem; }`;
 
-/** { node, draw(belief, frame), lines(belief, frame) }: a card for one column of labels; frames are counted from 1. */
-export function beliefCard() {
+/**
+ * { node, draw(belief, frame), lines(belief, frame) }: a card for one column of labels; frames are counted from 1.
+ * `unit`: what is counted.
+ */
+export function beliefCard(unit = "frame") {
   const title = el("h3");
   const best = el("strong");
   const truth = el("span", { class: "note" });
@@ -69,7 +72,7 @@ export function beliefCard() {
     const line = { color: pageColour("--soft"), width: 1, dash: "dash" };
     const mark = { type: "line", xref: "x", yref: "paper", x0: frame, x1: frame, y0: 0, y1: 1, line };
     const axes = { template: { layout: { yaxis: { range: [-0.03, 1.03] }, xaxis: { dtick: 1 } } } };
-    await chart(lines, traces, { x: "after frame", y: "p", height: 210, layout: { ...axes, shapes: [mark] } });
+    await chart(lines, traces, { x: `after ${unit}`, y: "p", height: 210, layout: { ...axes, shapes: [mark] } });
   }
 
   return { node, draw, lines: drawLines };
