@@ -1,6 +1,6 @@
 """Matrices in 16 or 8 bits: whole numbers with a scale for each row.
 
-    q = round(w / s),   s = max |w| of the row / 32767 (or 127)
+    q = round(w / s),   s = max |w| of the row / 32766 (or 127)
 
 At 16 bits this is about six times nearer to the weights of a network than float16 is, whose steps are a share of each
 number and not of the largest, and a browser has an array of its own for it. (Jacob et al. 2018, Quantization and
@@ -39,7 +39,7 @@ def rounded(matrix: Array, bits: int) -> Rounded:
     [[64, -127]]
     """
     kind = np.int8 if bits == 8 else np.int16
-    most = np.iinfo(kind).max
+    most = 127 if bits == 8 else 127 * 258  # so that what was rounded to 8 bits before is exact in 16
     scale = np.abs(matrix).max(1, initial=0.0).astype(np.float64) / most
     scale[scale == 0.0] = 1.0
     scale32 = scale.astype(np.float32)

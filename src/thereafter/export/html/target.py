@@ -1,0 +1,129 @@
+"""The target `html`: one page, run in a browser for the check where there is one, else by numpy.
+
+Shapes: V words.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from thereafter import packages
+from thereafter.config import Table
+from thereafter.export.html.assembling import page_text
+from thereafter.export.html.packing import Packed, describe_wording, pack_program, pack_trie, refused_wording
+from thereafter.export.plans import NgramPlan, Plan, RecurrentPlan, arrays_of
+from thereafter.export.steps.interpreter import Interpreter
+from thereafter.export.steps.lowering import lower
+from thereafter.export.steps.rounding import as_stored
+from thereafter.export.targets import FLOAT16, Runner, WrittenFiles
+from thereafter.models.base import Floats, Ids
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+MOST = 120_000_000
+"""The most bytes of weights: the text of a page has half as many characters as a browser takes."""
+
+
+class HtmlTarget:
+    """One page. Weights are in 16 bits with a scale for each row, or in 8."""
+
+    ending: ClassVar[str] = ".html"
+    program: ClassVar[str] = "Chromium"
+
+    def tolerance(self, int8: bool) -> float | None:
+        return None if int8 else FLOAT16
+
+    def refuses(self, plan: Plan, int8: bool) -> str | None:
+        if int8 and isinstance(plan, NgramPlan):
+            return "an n-gram has no weights to round to int8; try it without --int8"
+        size = sum(array.size for array in arrays_of(plan)) * (4 if isinstance(plan, NgramPlan) else 1 if int8 else 2)
+        if size > MOST:
+            return f"the model needs {size:,} bytes; a page has at most {MOST:,}; try --int8, or a smaller model"
+        return refused_wording(plan.wording)
+
+    def write(self, plan: Plan, path: Path, *, int8: bool) -> WrittenFiles:
+        bits = 8 if int8 else 16
+        packed = pack_trie(plan) if isinstance(plan, NgramPlan) else pack_program(lower(plan), bits)
+        description: Table = {
+            **packed.description(),
+            "words": describe_wording(plan.wording),
+            "caption": caption(plan, bits),
+            "prompt": "",
+        }
+        path.write_text(page_text(path.stem, description, packed.weights()), encoding="utf-8", newline="\n")
+        facts: dict[str, object] = {"state bytes": state_bytes(plan, packed), "bytes of weights": packed.size}
+        if not isinstance(plan, NgramPlan) and browser_path() is None:
+            facts["note"] = "no browser is here: the weights of the page were checked by running them in numpy"
+        return WrittenFiles((path,), facts)
+
+    def runner(self, plan: Plan, written: WrittenFiles) -> Runner | None:
+        browser = browser_path()
+        if browser is not None:
+            return InBrowser(written.paths[0], browser)
+        if isinstance(plan, NgramPlan):
+            return None
+        bits = 8 if '"bits":8' in written.paths[0].read_text(encoding="utf-8") else 16
+        return Interpreter(as_stored(lower(plan), bits))
+
+
+def state_bytes(plan: Plan, packed: Packed) -> int:
+    return 4 if isinstance(plan, NgramPlan) else 4 * sum(packed.about["state"].values())
+
+
+def caption(plan: Plan, bits: int) -> str:
+    """What the page says of its model in one line."""
+    words = f"{plan.wording.size:,} {plan.wording.tokens} tokens"
+    if isinstance(plan, NgramPlan):
+        return f"{plan.order}-gram · {words} · {len(plan.word) - 2:,} n-grams"
+    size = sum(array.size for array in arrays_of(plan))
+    sizes = ""
+    if isinstance(plan, RecurrentPlan):
+        sizes = " · " + " + ".join(str(layer.lane.hidden_size) for layer in plan.layers) + " units"
+    return f"{plan.kind}{sizes} · {words} · {size:,} weights in {bits} bits"
+
+
+def browser_path() -> str | None:
+    """A browser that can be driven: Chromium or Chrome, with playwright's package to speak to it."""
+    if not packages.installed("playwright"):
+        return None
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+class InBrowser:
+    """The page in a headless browser with the network off: a `Runner` of one row."""
+
+    def __init__(self, path: Path, browser: str) -> None:
+        sync = packages.require("playwright.sync_api", "running a page")
+        self._driver = sync.sync_playwright().start()
+        self._browser = self._driver.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
+        context = self._browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+        self.page: Page = context.new_page()
+        self.page.set_default_timeout(120_000)
+        self.open(path)
+
+    def open(self, path: Path) -> None:
+        """Show a page, and wait until its model can be asked."""
+        self.page.goto(path.resolve().as_uri())
+        self.page.wait_for_function("() => window.thereafter || !document.getElementById('error').hidden")
+
+    def start(self, rows: int) -> Floats:
+        """Begin anew; log p of every first token, [1, V]."""
+        return np.array([self.page.evaluate("() => thereafter.begin()")], dtype=np.float32)
+
+    def step(self, token_B: Ids) -> Floats:
+        """Read one token; log p of every token after it, [1, V]."""
+        return np.array([self.page.evaluate("(token) => thereafter.after(token)", int(token_B[0]))], dtype=np.float32)
+
+    def close(self) -> None:
+        """End the browser."""
+        self._browser.close()
+        self._driver.stop()
+
+
+TARGET = HtmlTarget()

@@ -1,0 +1,167 @@
+"""Models as a page: in a real browser with the network off, compared with Python step by step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from step_models import TEXT, expected, ran, some_ids, toy
+
+import thereafter
+from thereafter.export.html import target as html_target
+from thereafter.export.html.assembling import SCRIPTS, joined_script, page_text, read_page
+from thereafter.export.html.kernel import kernel
+from thereafter.export.html.target import TARGET, InBrowser, browser_path
+from thereafter.export.plan import Exportable, plan_of
+from thereafter.export.targets import FLOAT16
+from thereafter.text.tokenizers import TOKENIZERS
+
+STEPS = 1000
+CASES = [
+    ("lstm folded tied", "line", STEPS),
+    ("lstm adaptive", "stream", 60),
+    ("lstm highway", "line", 60),
+    ("lstm peephole=True, coupled=True, layer_norm=True", "line", 60),
+    ("rnn nonlinearity=sigmoid", "stream", 60),
+    ("gru", "line", 60),
+    ("gru reset=before, update=new", "stream", 60),
+    ("mingru", "line", 60),
+    ("minlstm", "stream", 60),
+    ("window direct", "line", 60),
+    ("average", "stream", 60),
+    ("transformer", "line", 60),
+]
+
+Show = Callable[..., InBrowser]
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Show]:
+    """Writes a model as a page and opens it; all tests share one browser. A page that logs an error fails its test."""
+    browser = browser_path()
+    if browser is None:
+        pytest.skip("SKIPPED LOUDLY: no chromium, so no exported page was tested; try: make browser")
+    folder = tmp_path_factory.mktemp("pages")
+    running: list[InBrowser] = []
+    faults: list[str] = []
+
+    def show(lm: Exportable, *, int8: bool = False) -> InBrowser:
+        plan = plan_of(lm)
+        assert TARGET.refuses(plan, int8) is None
+        TARGET.write(plan, folder / "model.html", int8=int8)
+        if running:
+            running[0].open(folder / "model.html")
+        else:
+            running.append(InBrowser(folder / "model.html", browser))
+            running[0].page.on("pageerror", lambda error: faults.append(str(error)))
+            running[0].page.on("console", lambda line: faults.append(line.text) if line.type == "error" else None)
+            running[0].page.on("request", lambda asked: faults.append(asked.url) if "file:" not in asked.url else None)
+        return running[0]
+
+    yield show
+    for one in running:
+        one.close()
+    assert not faults, faults
+
+
+@pytest.mark.parametrize(("case", "context", "steps"), CASES)
+def test_a_page_says_what_python_says(case: str, context: str, steps: int, opened: Show) -> None:
+    lm = toy(case, context=context)
+    ids = some_ids(lm.model.vocabulary_size, steps)
+    shown = opened(lm)
+    assert shown.page.evaluate("() => Boolean(thereafter.model.product)"), "no WebAssembly"
+    np.testing.assert_allclose(ran(shown, ids), expected(lm.model, ids), atol=FLOAT16)
+
+
+def test_plain_javascript_says_the_same_as_webassembly(opened: Show) -> None:
+    lm = toy("lstm folded")
+    ids = some_ids(lm.model.vocabulary_size, 30)
+    shown = opened(lm)
+    fast = ran(shown, ids)
+    shown.page.evaluate("() => { thereafter.model.product = null; }")
+    np.testing.assert_allclose(ran(shown, ids), fast, atol=1e-5)
+
+
+@pytest.mark.parametrize(("order", "smoothing"), [(4, "kneser-ney"), (3, "add-alpha")])
+def test_an_ngram_on_a_page_says_what_python_says(order: int, smoothing: str, opened: Show) -> None:
+    lm = thereafter.train(text=TEXT, model="ngram", order=order, smoothing=smoothing, tokens="word")
+    ids = np.resize(lm.encode("where is the dog?\nthe cat ran up the tree\n" + TEXT), 200)
+    np.testing.assert_allclose(ran(opened(lm), ids), expected(lm.model, ids), atol=1e-5)
+
+
+def test_int8_on_a_page_is_what_the_rounded_weights_say(opened: Show) -> None:
+    from thereafter.export.steps.interpreter import Interpreter
+    from thereafter.export.steps.lowering import lower
+    from thereafter.export.steps.rounding import as_stored
+
+    lm = toy("gru")
+    ids = some_ids(lm.model.vocabulary_size, 40)
+    rounded = Interpreter(as_stored(lower(plan_of(lm)), 8))  # type: ignore[arg-type]
+    np.testing.assert_allclose(ran(opened(lm, int8=True), ids), ran(rounded, ids), atol=1e-4)
+
+
+@pytest.mark.parametrize("tokens", ["char", "byte", "word", "prose", "bpe", "wordpiece"])
+def test_the_tokenizer_of_a_page_is_ours(tokens: str, opened: Show) -> None:
+    lm = toy("rnn", tokens)
+    text = "the  cat,\tdon't_12½ 3—é 😀\n\n\u00a0 a\u2003</s> <unk> naïve ²x\u0085y\n"
+    page = opened(lm).page
+    assert page.evaluate("(text) => thereafter.tokenizer.encode(text)", text) == lm.tokenizer.encode(text).tolist()
+    ids = lm.tokenizer.encode(TEXT[:60])
+    mine = page.evaluate("(ids) => thereafter.tokenizer.append('', ids)", ids.tolist())
+    assert mine == lm.tokenizer.decode(ids)
+
+
+def test_a_page_is_typed_into_generates_and_shows_its_gates(opened: Show) -> None:
+    lm = toy("lstm folded")
+    page = opened(lm).page
+    page.fill("#text", "the cat")
+    bars = page.locator("#next .bar")
+    assert bars.count() == 12
+    best = 1 + int(expected(lm.model, lm.tokenizer.encode("the cat"))[-1][1:].argmax())
+    bars.first.click()
+    assert page.input_value("#text") == "the cat" + lm.tokenizer.piece(best)
+    page.fill("#text", "the cat")
+    assert page.locator("#inside canvas").count() == 6  # four gates, c and h
+    assert "After token 7: t" in page.inner_text("#where")
+    page.click("#back")
+    assert "After token 6: a" in page.inner_text("#where")
+    page.fill("#count", "30")
+    page.fill("#top", "5")
+    page.click("#generate")
+    page.wait_for_function("() => !document.getElementById('generate').disabled")
+    assert len(page.input_value("#text")) == 37
+    assert "30 tokens" in page.inner_text("#speed")
+    page.click("#theme")
+    assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
+
+
+def test_a_page_loads_nothing_and_no_word_can_end_its_elements() -> None:
+    text = page_text("a <b>", {"words": ["</script><script>alert(1)</script>"]}, b"123")
+    rule = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert rule is not None
+    assert rule[1].startswith("default-src 'none'; ")
+    assert "unsafe-inline" not in text
+    assert "alert(1)</script>" not in text
+    assert '<h1>thereafter <span id="name">a &lt;b&gt;' in text
+    assert read_page(text) == ({"words": ["</script><script>alert(1)</script>"]}, b"123")
+    assert not re.search(r"https?://|\bfetch\(|XMLHttp|import\(", joined_script())
+    assert "\nimport " not in joined_script()
+    assert len(SCRIPTS) == 9
+    assert kernel()[:8] == b"\0asm\x01\0\0\0"
+
+
+def test_what_a_page_cannot_do_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    plan = plan_of(toy("rnn"))
+    unigram = replace(plan, wording=replace(plan.wording, tokenizer={"name": "unigram"}))
+    assert "no unigram tokenizer" in str(TARGET.refuses(unigram, int8=False))
+    letters = replace(plan, wording=replace(plan.wording, letters_only=True))
+    assert "letters" in str(TARGET.refuses(letters, int8=False))
+    chinese = TOKENIZERS.load("prose").fit(lambda: ["漢字漢字"])
+    by_character = replace(plan, wording=replace(plan.wording, tokenizer=chinese.to_json()))
+    assert "scripts" in str(TARGET.refuses(by_character, int8=False))
+    monkeypatch.setattr(html_target, "MOST", 10)
+    assert "at most 10" in str(TARGET.refuses(plan, int8=True))
