@@ -5,6 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 BIOME := .biome/biome-2.6.6
+# tests start hundreds of processes: where the environment forbids to keep compiled modules, each would compile them anew
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo ready test lint format types tests test-shuffled test-slow oracles peers browser biome screenshots bench clean
 

@@ -20,7 +20,9 @@ def seed_everything() -> None:
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(0)
     if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)  # `torch.manual_seed` writes down the stack for each kind of device
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(0)
 
 
 def traces() -> dict[str, dict[Any, Any]]:

@@ -20,13 +20,16 @@ TEXT = "the cat sat on the mat\nthe dog sat on the cat\n\na cat ate the fish on 
 OTHER = "the cat ate the zebra\n\non a mat the dog is é😀\nwhere is"
 TOLERANCE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
 EVERYTHING = [(model, tokens) for model in MODELS for tokens in TOKENIZERS]
+FEW: dict[str, Any] = {"epochs": 3}  # the contract asks nothing of how well it was learnt
 
 pytestmark = pytest.mark.parametrize(("model", "tokens"), EVERYTHING)
 
 
-@cache
-def trained(model: str, tokens: str) -> thereafter.LanguageModel:
-    return thereafter.train(text=TEXT, model=model, tokens=tokens)
+def train(model: str, tokens: str) -> thereafter.LanguageModel:
+    return thereafter.train(text=TEXT, model=model, tokens=tokens, **(FEW if model in NEURAL else {}))
+
+
+trained = cache(train)
 
 
 def ids_of(lm: thereafter.LanguageModel, text: str = OTHER) -> np.ndarray:
@@ -179,7 +182,7 @@ def test_saved_and_loaded_it_gives_the_same_numbers(model: str, tokens: str, tmp
 
 
 def test_the_same_text_gives_the_same_model(model: str, tokens: str) -> None:
-    one, two = trained(model, tokens), thereafter.train(text=TEXT, model=model, tokens=tokens)
+    one, two = trained(model, tokens), train(model, tokens)
     assert one.score(text=OTHER) == two.score(text=OTHER)
 
 
