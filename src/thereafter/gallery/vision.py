@@ -52,7 +52,7 @@ from thereafter.tasks.glimpse_answers import GlimpsesExplained
 SHAPES, GLYPH, CLUTTERED = "shapes", "moving-glyph", "cluttered-glyphs"
 NETWORK, COPYING = "conv-lstm", "copying"
 _PICTURE, _CLIP = 13, 3  # of the test parts
-_CLUTTERED_DIGIT, _CLUTTERED_SIDE, _DRAWN_DIGIT = 97, 40, 3
+_CLUTTERED_DIGIT, _CLUTTERED_SIDE, _DRAWN_DIGIT = 55, 40, 3
 _AHEAD = 5
 _COUNTED = 300  # clips of either part
 

@@ -41,7 +41,7 @@ GLYPH_GLIMPSES: Table = {
     "hidden": 32,
     "read": 32,
     "batch": 64,
-    "epochs": 8.0,
+    "epochs": 14.0,
     "rate": 0.01,
 }
 GLYPH_DRAWER: Table = {

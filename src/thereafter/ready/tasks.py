@@ -9,7 +9,7 @@
 | caption | a captioner of drawn shapes | about 90 seconds |
 | video | a network that sees which drawn digit moves, and where | about 4 minutes |
 | next-frames | a convolutional LSTM that draws the next frames of a moving digit | about 2 minutes |
-| glimpse | a network that looks at a drawn digit among pieces of others, six times | about 2 minutes |
+| glimpse | a network that looks at a drawn digit among pieces of others, six times | about 3 minutes |
 | draw | a network that draws digits in eight strokes | about 2 minutes |
 
 They learn from generated examples (`examples.py`, `series.py`, `pictures.py`), which every machine has. Beside each
@@ -168,7 +168,7 @@ READY_TASKS = (
     ReadyPictures("shapes-captioner", "caption", 4_000, SHAPES_CAPTIONER, minutes=1.5, corpus=SHAPES),
     ReadyPictures("moving-glyph", "video", 20_000, MOVING_GLYPH, minutes=4, corpus=GLYPH, things="clips"),
     ReadyPictures("next-glyphs", "next-frames", 20_000, NEXT_GLYPHS, minutes=2, corpus=GLYPH, things="clips"),
-    ReadyPictures("glyph-glimpses", "glimpse", 20_000, GLYPH_GLIMPSES, minutes=2, corpus=CLUTTERED),
+    ReadyPictures("glyph-glimpses", "glimpse", 20_000, GLYPH_GLIMPSES, minutes=3, corpus=CLUTTERED),
     ReadyPictures("glyph-drawer", "draw", 5_000, GLYPH_DRAWER, minutes=2, corpus=GLYPHS),
 )
 

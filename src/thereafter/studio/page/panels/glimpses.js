@@ -28,7 +28,7 @@ const SOURCES = {
 const LARGE = 560,
   SMALL = 128,
   PATCH = 144; // pixels of the canvases, twice what is seen
-const FIRST_NUMBER = 97; // a digit that the first glimpse does not tell
+const FIRST_NUMBER = 55; // a digit that the first glimpse does not tell
 const MOST_GLIMPSES = 1000;
 const ABOUT =
   "A small network is trained to look at written digits among pieces of others; it is kept for the next time.";
@@ -96,7 +96,7 @@ function mount(place, context) {
   );
   const making = taskModels(context, {
     task: "glimpse",
-    offer: "Train the network (about two minutes)",
+    offer: "Train the network (about three minutes)",
     about: ABOUT,
     changed: offer,
   });
