@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,9 @@ def test_a_score_of_captions_has_rows_beside_it(run: Path, folder: Path, shell: 
         "this model, other pictures",
     ]
     assert all("CIDEr-D" in line for line in lines[2:])
+    searched, _ = shell("predict", run, "--score", folder / "captions.tsv", "--beam", 2)
+    assert [line.split() for line in searched[2:4]] == [line.split() for line in lines[2:4]]
+    assert searched[4].startswith("this model, other pictures, greedy  ")
     lines, _ = shell("score", run, folder / "captions.tsv", "--json")
     assert json.loads(lines[0])["cider_d"] > 0
     assert len(lines) == 1
@@ -248,7 +252,12 @@ def test_ways_of_seeing_are_compared_by_name(folder: Path, tmp_path: Path) -> No
     compared = thereafter.compare(
         folder, task="caption", models=["every", "nothing"], out=tmp_path / "compared", **options
     )
-    assert [row["network"] for row in compared.to_rows()] == ["every", "nothing"]
+    simple = ["one sentence for all", "nearest picture (pixels)"]
+    rows = compared.to_rows()
+    assert [row["network"] for row in rows] == ["every", "nothing", *simple]
+    assert all(row["parameters"] is None and row["bleu_4"] is not None for row in rows[2:])
+    assert all(re.search(rf"^{re.escape(name)} .*\d", compared.table(), re.M) for name in simple)
+    assert [one["name"] for one in json.loads(compared.to_json())["beside"]] == simple
 
 
 def test_flips_are_questioned_where_captions_say_left_or_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,6 +234,37 @@ def test_the_command_line_takes_the_options_of_the_task_that_is_meant(tmp_path: 
     assert any(line.startswith("task       next-frames, 0 parameters") for line in lines)
 
 
+def test_the_command_line_saves_predicted_frames_and_draws_them(tmp_path: Path, shell: Shell) -> None:
+    clips = bare_clips(tmp_path / "bare", 24)
+    run = thereafter.train(clips, task="next-frames", model="copy").save(tmp_path / "run")
+    lines, code = shell("predict", run, "--in", clips, "--out", tmp_path / "ahead.npz", "--horizon", "2")
+    assert code == 0
+    assert lines[-1].endswith("ahead.npz: frames [24, 2, 12, 12]")
+    assert len(read_clips([tmp_path / "ahead.npz"])) == 24
+    figure = tmp_path / "ahead.html"
+    lines, _ = shell("predict", run, "--in", clips, "--explain", "--out", tmp_path / "came.npz", "--figure", figure)
+    assert "the first of 24 clips of" in lines[-1]
+    assert "what came" in figure.read_text(encoding="utf-8")
+    with np.load(tmp_path / "came.npz") as saved, np.load(clips) as given:
+        assert np.array_equal(np.concatenate([saved["read"], saved["came"]], axis=1), given["frames"])
+        assert saved["predicted"].shape == saved["came"].shape
+        assert saved["nats"].shape == saved["came"].shape[:2]
+    assert shell("predict", run, question_files()[-1], "--figure", figure)[1] == 0
+    assert shell("predict", run, "--figure", figure)[1] == 2
+    assert shell("predict", run, "--in", clips, "--out", tmp_path / "a.npz", "--csv")[1] == 2
+
+
+def test_the_command_line_saves_what_is_believed_of_clips(tmp_path: Path, shell: Shell) -> None:
+    run = thereafter.train(labelled_clips(tmp_path / "squares", 40), task="video", **LABELS).save(tmp_path / "run")
+    several = question_files()
+    lines, _ = shell("predict", run, *several, "--out", tmp_path / "belief.npz", "--figure", tmp_path / "belief.html")
+    assert "belief.way [4, 9, 4]" in lines[0]
+    assert "What is believed after each frame" in (tmp_path / "belief.html").read_text(encoding="utf-8")
+    with np.load(tmp_path / "belief.npz") as saved:
+        assert saved["labels.size"].tolist() == ["large", "small"]
+        assert np.allclose(np.nansum(saved["belief.size"], -1)[0], [1, 1, 1, 1, 1, 0, 0, 0, 0], atol=1e-5)
+
+
 # ---- codecs and budgets
 
 

@@ -11,6 +11,7 @@ from typer.models import OptionInfo
 
 from thereafter.cli.app import AsWritten, Encoding, app, writable
 from thereafter.cli.captions import check_figure, draw_captions, print_beside
+from thereafter.cli.clips import reads_clips, save_clips
 from thereafter.cli.drawings import ARRAYS, draws, save_explained, save_samples
 from thereafter.cli.forecasts import figure_file, print_forecast
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
@@ -59,7 +60,8 @@ def predict(
         Path | None,
         typer.Option(
             callback=_table_file,
-            help="Write a table to this file: .csv, .tsv or .json; of a tagger .conllu too; new pictures to .npz.",
+            help="Write a table to this file: .csv, .tsv or .json; of a tagger .conllu too; new pictures and frames to "
+            ".npz.",
         ),
     ] = None,
     pretokenised: Annotated[
@@ -103,7 +105,8 @@ def predict(
         Path | None,
         typer.Option(
             callback=figure_file,
-            help="Draw the forecast with its bands, or what --explain shows of one picture: .html, .png or .svg.",
+            help="Draw the forecast with its bands, or what --explain shows of one picture or clip: "
+            ".html, .png or .svg.",
             rich_help_panel="Forecasts",
         ),
     ] = None,
@@ -138,6 +141,11 @@ def predict(
         unfit |= {name: value for name, value in tables.items() if name != "--out"}
         _refuse(unfit, f"--samples draws new pictures; try: thereafter predict {run} --samples {samples}")
         save_samples(run, samples, seed or 0, figure, out)
+        return
+    if (figure is not None or (out is not None and out.suffix.lower() == ARRAYS)) and reads_clips(run):
+        unfit = {"--trace": trace, "--score": score, "--beam": beam, "--csv": as_csv, "--json": as_json, **of_series}
+        _refuse(unfit, f"--out and --figure save frames; try: thereafter predict {run} --in SOURCE --out frames.npz")
+        save_clips(run, texts or [], source, out, figure, explain=explain, ahead=horizon)
         return
     _refuse(of_series, f"these are options of --last; try: thereafter predict {run} --last TABLE")
     if figure is not None and not explain:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 
 from thereafter import config as toml
 from thereafter import progress
+from thereafter.comparing.beside import Beside, numbers, rows_beside
 from thereafter.comparing.budget import read_seeds
 from thereafter.comparing.model_difference import ModelDifference
 from thereafter.comparing.planning import planned_folder
@@ -27,8 +28,10 @@ from thereafter.storage import write_text
 from thereafter.tabular import Row, Tabular
 from thereafter.tasks import answering, finding, fitting, store
 from thereafter.tasks.choosing import task_for
+from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.resampling import resampled_answers
+from thereafter.tasks.task import AnyTask
 from thereafter.training.settings import TrainingSettings
 
 RUNS = "runs"
@@ -66,6 +69,8 @@ class TaskComparison(Tabular):
     judged: str = ""
     """The figure by which networks are held against those that are `solved` at once; less of it is better."""
     solved: tuple[str, ...] = ()
+    beside: tuple[Beside, ...] = ()
+    """What is answered without a network, below the others."""
 
     @property
     def names(self) -> list[str]:
@@ -90,6 +95,9 @@ class TaskComparison(Tabular):
             if self.columns:
                 cells += [f"{math.fsum(trial.seconds for trial in trials) / len(trials):.1f}", lost.get(name, "")]
             lines.append([name, str(len(trials)), f"{trials[0].parameters:,}", *cells])
+        for one in self.beside:
+            cells = [_cell(one.figures[key], 0.0) if key in one.figures else "" for key in keys]
+            lines.append([one.name, "", "", *cells, *(["", ""] if self.columns else [])])
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         texts = ["  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
         spread = ["± is half the range over the seeds."] if any("±" in text for text in texts) else []
@@ -128,6 +136,9 @@ class TaskComparison(Tabular):
             for key in keys:
                 row[key], row[f"{key}_half_range"] = known.get(key, (None, None))
             rows.append(row)
+        for one in self.beside:
+            shown = {key: value for key, value in one.figures.items() if key in keys}
+            rows.append(dict.fromkeys(rows[0]) | {"network": one.name} | shown)
         return rows
 
     def to_json(self) -> str:
@@ -215,8 +226,10 @@ def _compare(
         kept = None if out is None and base is None else folder
         solved = tuple(dict.fromkeys(name for (name, _), (settings, _) in wanted.items() if known.solves(settings)))
         differences = task_differences(resampled)
+        chosen = known.configured(first)
+        beside = rows_beside(chosen, examples, _tested(chosen, source, valid)[1])
         comparison = TaskComparison(
-            task, plan["source"], part, tuple(trials), kept, differences, known.reported, known.judged, solved
+            task, plan["source"], part, tuple(trials), kept, differences, known.reported, known.judged, solved, beside
         )
         if kept is not None:
             write_text(kept / RESULT, comparison.to_json() + "\n")
@@ -247,24 +260,21 @@ def _measure(
 ) -> tuple[str, TaskTrial, Resampled | None]:
     """The part, the figures on it, and the answers ready to be resampled."""
     task, codecs = fitted.task, fitted.codecs
-    if finding.has(task, source, "test"):
-        part, examples = "test", finding.find(task, source, "test").examples
-    else:
-        part, examples = "validation", finding.train_and_valid(task, source, valid)[1].examples
-    examples, _ = task.scored(examples, codecs)
+    part, tested = _tested(task, source, valid)
+    examples, _ = task.scored(tested.examples, codecs)
     answers = answering.answers(fitted, examples)
     measured = task.measure(examples, answers, codecs).as_dict()
-    figures = dict(_numbers(measured.items()))
+    figures = dict(numbers(measured.items()))
     last = fitted.log[-1]
     trial = TaskTrial(name, seed, figures, last["validation"], last["parameters"], last["seconds_training"])
     return part, trial, resampled_answers(task.name, examples, answers, codecs)
 
 
-def _numbers(items: Iterable[tuple[str, object]]) -> Iterable[tuple[str, float]]:
-    """What can be averaged."""
-    for name, value in items:
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            yield name, float(value)
+def _tested(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[str, Part]:
+    """The part that is measured on: the test part of a source, else what validates."""
+    if finding.has(task, source, "test"):
+        return "test", finding.find(task, source, "test")
+    return "validation", finding.train_and_valid(task, source, valid)[1]
 
 
 def _cell(mean: float, half: float) -> str:
