@@ -8,7 +8,7 @@ from thereafter.serving.schema import Answer
 from thereafter.serving.shelf import TaskModelAnswer
 from thereafter.studio.answers.training import MakingAnswer
 
-TaskName = Literal["translate", "tag", "classify", "forecast", "caption", "video", "next-frames"]
+TaskName = Literal["translate", "tag", "classify", "forecast", "caption", "video", "next-frames", "glimpse", "draw"]
 
 
 class TasksAnswer(Answer):
