@@ -4,9 +4,10 @@
     python benchmarks/export.py --table
 
 Speed: a character LSTM with drawn weights, one row, one thread, the state carried from call to call through Python.
-Beside it a graph with nothing but that many LSTM nodes of that size, fed in the same way. Rounds of 20 steps take
-turns, and the fastest round of each counts. `--table`: every kind of model and every option of its cell with drawn weights,
-exported to every target that takes it, and the largest difference in log p over 1,000 steps with the state carried.
+Beside it a graph with nothing but that many LSTM nodes of that size, fed in the same way. Rounds of 5 steps take
+turns, and the fastest round of each counts. `--table`: every kind of model and every option of its cell with drawn
+weights, exported to every target that takes it, and the largest difference in log p over 1,000 steps with the state
+carried.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from thereafter.export.targets import TARGETS, target_of
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "export"))
 
-STEPS = 20
+STEPS = 5
 
 
 def main() -> int:

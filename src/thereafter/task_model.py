@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thereafter import config as toml
 from thereafter import progress
@@ -31,6 +31,9 @@ from thereafter.terminal import show_progress
 from thereafter.training.options import TextSettings
 from thereafter.training.protocol import find_texts, form_notes, part_of
 from thereafter.training.starting import read_start
+
+if TYPE_CHECKING:
+    from thereafter.export.export import Exported
 
 
 class TaskModel:
@@ -216,6 +219,17 @@ class TaskModel:
         """Save as a run folder. `dtype`: "float16" halves its weights, "int8" makes them four times smaller; both round
         them (`runs/narrow.py`), and `load` reads them into float32."""
         return store.save(self._fitted, Path(run), dtype)
+
+    def export(self, path: str | PathLike[str], to: str = "onnx", *, int8: bool = False) -> Exported:
+        """Write the network as ONNX graphs, checked with drawn inputs before they are handed over.
+
+        A tagger, a classifier of texts, or a recurrent translator (the decoder, and FILE-encoder.onnx beside it);
+        ExportError for any other. The codecs, which turn words into ids, are in the metadata.
+        """
+        from thereafter.export.task_export import export_task
+
+        with show_progress():
+            return export_task(self._fitted, Path(path), to=to, int8=int8)
 
     def _repr_html_(self) -> str:
         """In a notebook: what it is and was trained on."""

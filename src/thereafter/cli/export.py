@@ -9,6 +9,7 @@ import typer
 
 from thereafter.cli.app import ArpaTokens, Run, app, load
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.export.export import Exported
@@ -52,10 +53,19 @@ def export(
 
     Example: thereafter export runs/book --to html --out book.html --check other.txt
     """
-    lm = load(run, tokens)
-    if memory:
-        _print_memory(lm)
-    written = lm.export(out, to, int8=int8, check=check)
+    from thereafter.runs.folder import holds_task
+
+    if holds_task(Path(run)):
+        from thereafter.task_model import load_task
+
+        if check is not None or memory:
+            raise OptionError("the run holds a task, which is checked with drawn inputs; try it without --check")
+        written = load_task(run).export(out, to, int8=int8)
+    else:
+        lm = load(run, tokens)
+        if memory:
+            _print_memory(lm)
+        written = lm.export(out, to, int8=int8, check=check)
     if not print_rows(written.to_rows(), as_csv=as_csv, as_json=as_json):
         for line in lines(written):
             typer.echo(line)

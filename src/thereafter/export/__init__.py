@@ -7,6 +7,7 @@ targets     TARGETS, the table of what can be written; the contract of a `Target
 texts       the text of a check
 check       the same text through the model and through the file
 export      written beside the target, checked, moved into place
+task_export the networks of tasks
 arpa        n-grams as ARPA files
 onnx/       graphs for ONNX Runtime
 """

@@ -60,14 +60,14 @@ def export(
     reason = target.refuses(plan, int8)
     if reason is not None:
         raise ExportError(reason)
-    _check_place(path, target)
+    check_place(path, target)
     ids_T, name = text_of_check(trained, check_text, STEPS)
-    with _beside(path) as folder:
+    with beside(path) as folder:
         with progress.task(f"writing {path.name}", unit="files"):
             written = target.write(plan, folder / path.name, int8=int8)
         checked = _run(target, trained, plan, written, ids_T, name)
         refuse(checked, target.tolerance(int8), path.name)
-        paths = tuple(_moved(one, path.parent / one.name) for one in written.paths)
+        paths = tuple(moved(one, path.parent / one.name) for one in written.paths)
     return Exported(paths, to, target.program, int8, checked, written.facts)
 
 
@@ -81,7 +81,7 @@ def _run(target: Target, trained: Trained, plan: Plan, written: WrittenFiles, id
         runner.close()
 
 
-def _check_place(path: Path, target: Target) -> None:
+def check_place(path: Path, target: Target) -> None:
     """A place that cannot be written is refused before anything is computed."""
     if not path.name or path.name in (".", "..") or "\0" in str(path):
         raise ExportError(f"the file is {str(path)!r}; expected a name; try model{target.ending}")
@@ -92,7 +92,7 @@ def _check_place(path: Path, target: Target) -> None:
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[Path]:
+def beside(path: Path) -> Iterator[Path]:
     """A temporary folder on the same disk, gone afterwards whatever happens."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def _beside(path: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _moved(written: Path, place: Path) -> Path:
+def moved(written: Path, place: Path) -> Path:
     if place.is_dir() and written.is_dir():
         place.rmdir()  # an empty one: any other was refused
     os.replace(written, place)

@@ -1,0 +1,153 @@
+"""Networks of tasks as graphs of whole sequences.
+
+    tagger       (words[B, T], lengths[B], letters[U, L], letter_lengths[U], spelled[B, T]) -> scores[B, T, K]
+    classifier   (words[B, T], lengths[B]) -> log_p[B, K]
+
+A tagger's scores are log p of each word's tags, unless it has a CRF: then they are what its Viterbi search begins with,
+and the constants start[K], transition[K, K] and end[K] come out beside them.
+
+Shapes: B rows, T words, U distinct words, L letters, E word vector, H features, K tags or labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor, nn
+
+from thereafter.errors import ExportError
+from thereafter.export.onnx.cells import State
+from thereafter.export.onnx.graph import Graph
+from thereafter.export.onnx.layers import layer_sequence
+from thereafter.export.onnx.linear import GraphWeights
+from thereafter.export.parts import LayerPlan
+from thereafter.export.plan import array, layers_of, linear_of
+from thereafter.layers.recurrent import Recurrent
+from thereafter.models.classifier import Classifier
+from thereafter.models.tagger import Speller, Tagger
+
+
+def tagger_graph(net: Tagger) -> Graph:
+    """Scores of every tag of every word."""
+    g = Graph("tagger")
+    w = GraphWeights(g)
+    words_BT, lengths_B = _words_and_lengths(g)
+    x_TBE = w.rows(array(net.words.weight), g.op("Transpose", words_BT, perm=[1, 0]))
+    if net.body is not None:
+        x_TBE, _ = stack_sequence(w, layers_of(net.body), x_TBE, lengths_B)
+    if net.speller is not None:
+        letters_UL = g.input("letters", np.int64, ["U", "L"])
+        letter_lengths_U = g.op("Cast", g.input("letter_lengths", np.int64, ["U"]), to=6)
+        spelled_TB = g.op("Transpose", g.input("spelled", np.int64, ["B", "T"]), perm=[1, 0])
+        spelled_UE = _spelled(w, net.speller, letters_UL, letter_lengths_U)
+        x_TBE = g.op("Concat", x_TBE, g.op("Gather", spelled_UE, spelled_TB), axis=-1)
+    h_TBH, _ = stack_sequence(w, layers_of(net.layers), x_TBE, lengths_B)
+    z_BTK = g.op("Transpose", w.linear(h_TBH, *linear_of(net.head)), perm=[1, 0, 2])
+    size = net.head.out_features
+    if net.crf is None:
+        z_BTK = g.op("LogSoftmax", z_BTK, axis=-1)
+    g.output(z_BTK, "scores", np.float32, ["B", "T", size])
+    if net.crf is not None:
+        parts: dict[str, Tensor] = {"start": net.crf.start_K, "transition": net.crf.transition_KK, "end": net.crf.end_K}
+        for name, part in parts.items():
+            g.output(g.weight(array(part), name), name, np.float32, list(part.shape))
+    return g
+
+
+def classifier_graph(net: Classifier) -> Graph:
+    """log p of every label of a text."""
+    g = Graph("classifier")
+    w = GraphWeights(g)
+    words_BT, lengths_B = _words_and_lengths(g)
+    x_TBE = w.rows(array(net.words.weight), g.op("Transpose", words_BT, perm=[1, 0]))
+    inside_TB1 = g.axes(inside_of(g, x_TBE, lengths_B), 2)
+    if isinstance(net.reader, Recurrent):
+        h_TBH, ends = stack_sequence(w, layers_of(net.reader), x_TBE, lengths_B)
+        last_BH = g.op("Concat", *(end[0] for end in ends[-1]), axis=-1) if len(ends[-1]) > 1 else ends[-1][0][0]
+        v_BH = _pooled(w, net, h_TBH, last_BH, inside_TB1)
+    else:
+        x_TBE = g.op("Where", inside_TB1, x_TBE, g.constant(0.0, np.float32))
+        x_BET = g.op("Transpose", x_TBE, perm=[1, 2, 0])
+        convolutions = [part for part in net.reader.modules() if isinstance(part, nn.Conv1d)]
+        parts = [g.op("Relu", _convolved(g, one, x_BET)) for one in convolutions]
+        h_TBH = g.op("Transpose", g.op("Concat", *parts, axis=1), perm=[2, 0, 1])
+        v_BH = _maximum(g, h_TBH, inside_TB1)
+    z_BK = w.linear(v_BH, *linear_of(net.head))
+    g.output(g.op("LogSoftmax", z_BK, axis=-1), "log_p", np.float32, ["B", net.head.out_features])
+    return g
+
+
+def stack_sequence(
+    w: GraphWeights, layers: Sequence[LayerPlan], x_TBI: str, lengths_B: str
+) -> tuple[str, list[list[State]]]:
+    """A stack over whole sequences from its own first state: what it gives, and where each cell of each layer ends."""
+    g, after = w.graph, []
+    rows = g.size(x_TBI, 1)
+    for layer in layers:
+        before = []
+        for lane in layer.lanes:
+            blank = {field: np.zeros(size, np.float32) for field, size in lane.fields.items()}
+            first = {**blank, **lane.initial}
+            before.append(
+                [g.op("Expand", g.weight(part[None], "initial"), g.shape(rows, part.size)) for part in first.values()]
+            )
+        x_TBI, ends = layer_sequence(w, layer, x_TBI, lengths_B, before)
+        after.append(ends)
+    return x_TBI, after
+
+
+def _words_and_lengths(g: Graph) -> tuple[str, str]:
+    words_BT = g.input("words", np.int64, ["B", "T"])
+    return words_BT, g.op("Cast", g.input("lengths", np.int64, ["B"]), to=6)
+
+
+def inside_of(g: Graph, x_TB: str, lengths_B: str) -> str:
+    """Where a row has a step, [T, B]."""
+    time_T = g.op("Range", g.constant(0), g.squeezed(g.size(x_TB, 0)), g.constant(1))
+    return g.op("Less", g.axes(time_T, 1), g.axes(g.op("Cast", lengths_B, to=7), 0))
+
+
+def _maximum(g: Graph, h_TBH: str, inside_TB1: str) -> str:
+    """The maximum of each feature over a row, [B, H]."""
+    there = g.op("Where", inside_TB1, h_TBH, g.constant(-np.inf, np.float32))
+    return g.op("ReduceMax", there, axes=[0], keepdims=0)
+
+
+def _pooled(w: GraphWeights, net: Classifier, h_TBH: str, last_BH: str, inside_TB1: str) -> str:
+    g, pooling = w.graph, net.settings.pooling
+    if pooling == "max":
+        return _maximum(g, h_TBH, inside_TB1)
+    if pooling == "last":
+        return last_BH
+    if pooling == "attention" and net.attention is not None and net.attended is not None:
+        seen = g.op("Tanh", w.linear(h_TBH, *linear_of(net.attention)))
+        score_TB1 = w.linear(seen, array(net.attended.weight))
+        share = g.op("Softmax", g.op("Where", inside_TB1, score_TB1, g.constant(-np.inf, np.float32)), axis=0)
+    else:
+        there = g.op("Cast", inside_TB1, to=1)
+        share = g.op("Div", there, g.op("ReduceSum", there, g.constant([0]), keepdims=1))
+    mean_BH = g.op("ReduceSum", g.op("Mul", share, h_TBH), g.constant([0]), keepdims=0)
+    if pooling != "concat":
+        return mean_BH
+    return g.op("Concat", last_BH, _maximum(g, h_TBH, inside_TB1), mean_BH, axis=-1)
+
+
+def _spelled(w: GraphWeights, speller: Speller, letters_UL: str, lengths_U: str) -> str:
+    """A vector for each word from its letters, [U, width]."""
+    g = w.graph
+    x_LUE = w.rows(array(speller.embedding.weight), g.op("Transpose", letters_UL, perm=[1, 0]))
+    if isinstance(speller.reader, Recurrent):
+        _, ends = stack_sequence(w, layers_of(speller.reader), x_LUE, lengths_U)
+        return g.op("Concat", *(end[0] for end in ends[-1]), axis=-1)
+    if not isinstance(speller.reader, nn.Conv1d):
+        raise ExportError(f"letters are read by {type(speller.reader).__name__}, which has no exported form")
+    y_UWL = _convolved(g, speller.reader, g.op("Transpose", x_LUE, perm=[1, 2, 0]))
+    return _maximum(g, g.op("Transpose", y_UWL, perm=[2, 0, 1]), g.axes(inside_of(g, x_LUE, lengths_U), 2))
+
+
+def _convolved(g: Graph, convolution: nn.Conv1d, x_BET: str) -> str:
+    """A convolution that keeps the length, of an even width with one step more behind."""
+    width = convolution.kernel_size[0]
+    weights = [g.weight(array(weight)) for weight in (convolution.weight, convolution.bias) if weight is not None]
+    return g.op("Conv", x_BET, *weights, pads=[(width - 1) // 2, width // 2])
