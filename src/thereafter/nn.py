@@ -9,13 +9,18 @@ Positional arguments, defaults and returned values are those of the torch module
 ours. The options that all layers share are explained in `Recurrent`, those of a cell in `thereafter.cells`. One default
 differs in value: a fresh LSTM's forget gate starts with bias 1 (`forget_bias=None` draws it as torch does).
 
-On a CPU `kernel="auto"` may take the compiled kernel, which has first derivatives only and cannot be looked into by
-`torch.func`, `torch.export` or `torch.jit`. Second derivatives (`create_graph=True`) raise there and say so; for all of
-these `kernel="reference"` is the plain loop in torch operations.
+torch.compile (fullgraph=True too), torch.export with free batch and length, and torch's ONNX exporter with the table of
+`onnx_translations()` take every layer and option: the kernels are operators to them (`thereafter::scan`). Under
+torch.func (vmap, grad, jvp, hessian) and forward derivatives `kernel="auto"` is the plain loop. docs/torch-tools.md
+says what was tried. The compiled kernel has first derivatives only: second ones (`create_graph=True`) raise there and
+say so; `kernel="reference"`, the plain loop, has them. torch.jit.script does not know these classes.
+`quantize_dynamic` of torch.ao converts torch's own modules by their type and passes these by, without a word: give it
+`to_torch(layer)`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import torch
@@ -45,6 +50,7 @@ __all__ = [
     "count_parameters",
     "from_torch",
     "gate_order",
+    "onnx_translations",
     "reorder_gates",
     "saved_for_backward",
     "to_torch",
@@ -53,6 +59,15 @@ __all__ = [
 
 class RNN(Recurrent):
     """h_t = f(W x_t + U h_{t-1} + b); f: tanh, relu, leaky_relu, relu6, sigmoid or identity.
+
+    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry a layer. `num_layers`: layers
+        above each other.
+    `nonlinearity`: f. `layer_norm`: W x and U h are each normalised, with learned gains (Ba et al. 2016).
+    `bias`: True or "two" for torch's pair, "one", False or "none". `batch_first`: inputs and outputs are [B, T, .]
+        and not [T, B, .]; states never are. `dropout`: between layers. `bidirectional`: a second cell from the end to
+        the beginning in every layer. `device`, `dtype`: of the weights.
+    `locked`, `input_dropout`, `output_dropout`, `weight_drop`, `zoneout`, `initial`, `connect`, `kernel`, `check`: what
+        all layers have, explained in `Recurrent`.
 
     >>> output, h_n = RNN(3, 4)(torch.zeros(5, 2, 3))
     >>> output.shape, h_n.shape
@@ -94,6 +109,18 @@ class RNN(Recurrent):
 
 class LSTM(Recurrent):
     """Long short-term memory, with peepholes, coupled gates, layer norm and projection where asked for.
+
+    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry a layer. `num_layers`: layers
+        above each other.
+    `proj_size`: h_t = W_hr (o tanh(c_t)), of that size; 0 for none (Sak et al. 2014).
+    `peephole`: gates also see the cell, one weight a unit (Gers and Schmidhuber 2000). `coupled`: f = 1 - i, one gate
+        less (Greff et al. 2017). `layer_norm`: W x, U h and c are each normalised (Ba et al. 2016).
+    `forget_bias`: the bias a fresh forget gate starts with; None draws it as torch does.
+    `bias`: True or "two" for torch's pair, "one", False or "none". `batch_first`: inputs and outputs are [B, T, .]
+        and not [T, B, .]; states never are. `dropout`: between layers. `bidirectional`: a second cell from the end to
+        the beginning in every layer. `device`, `dtype`: of the weights.
+    `locked`, `input_dropout`, `output_dropout`, `weight_drop`, `zoneout`, `initial`, `connect`, `kernel`, `check`: what
+        all layers have, explained in `Recurrent`.
 
     >>> output, (h_n, c_n) = LSTM(3, 4, peephole=True)(torch.zeros(5, 2, 3), lengths=[5, 3])
     >>> c_n.shape
@@ -138,6 +165,17 @@ class LSTM(Recurrent):
 
 class GRU(Recurrent):
     """Gated recurrent unit; `reset` before or after the recurrent product, `update` says what z multiplies.
+
+    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry a layer. `num_layers`: layers
+        above each other.
+    `reset`: "after" (torch) or "before" the recurrent product (Cho et al. 2014). `update`: z multiplies the "old" state
+        (torch) or the "new" one. `update_bias`: how strongly a fresh layer keeps its state, with the sign that `update`
+        needs; None draws it as torch does. `layer_norm`: W x and U h are each normalised (Ba et al. 2016).
+    `bias`: True or "two" for torch's pair, "one", False or "none". `batch_first`: inputs and outputs are [B, T, .]
+        and not [T, B, .]; states never are. `dropout`: between layers. `bidirectional`: a second cell from the end to
+        the beginning in every layer. `device`, `dtype`: of the weights.
+    `locked`, `input_dropout`, `output_dropout`, `weight_drop`, `zoneout`, `initial`, `connect`, `kernel`, `check`: what
+        all layers have, explained in `Recurrent`.
 
     >>> output, h_n = GRU(3, 4, reset="before", update="new")(torch.zeros(5, 2, 3))
     >>> h_n.shape
@@ -214,6 +252,15 @@ class _Linear(Recurrent):
 class MinGRU(_Linear):
     """minGRU: the gate sees the input alone, so all steps are computed at once (Feng et al. 2024).
 
+    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry a layer. `num_layers`: layers
+        above each other.
+    Nothing recurs but the state: there is no `weight_drop`, and `bias` is one for each gate or none.
+    `bias`: True or "two" for torch's pair, "one", False or "none". `batch_first`: inputs and outputs are [B, T, .]
+        and not [T, B, .]; states never are. `dropout`: between layers. `bidirectional`: a second cell from the end to
+        the beginning in every layer. `device`, `dtype`: of the weights.
+    `locked`, `input_dropout`, `output_dropout`, `weight_drop`, `zoneout`, `initial`, `connect`, `kernel`, `check`: what
+        all layers have, explained in `Recurrent`.
+
     >>> MinGRU(3, 4)(torch.zeros(5, 2, 3))[0].shape
     torch.Size([5, 2, 4])
     """
@@ -223,6 +270,15 @@ class MinGRU(_Linear):
 
 class MinLSTM(_Linear):
     """minLSTM: input and forget gates see the input alone (Feng et al. 2024).
+
+    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry a layer. `num_layers`: layers
+        above each other.
+    Nothing recurs but the state: there is no `weight_drop`, and `bias` is one for each gate or none.
+    `bias`: True or "two" for torch's pair, "one", False or "none". `batch_first`: inputs and outputs are [B, T, .]
+        and not [T, B, .]; states never are. `dropout`: between layers. `bidirectional`: a second cell from the end to
+        the beginning in every layer. `device`, `dtype`: of the weights.
+    `locked`, `input_dropout`, `output_dropout`, `weight_drop`, `zoneout`, `initial`, `connect`, `kernel`, `check`: what
+        all layers have, explained in `Recurrent`.
 
     >>> MinLSTM(3, 4)(torch.zeros(5, 2, 3))[0].shape
     torch.Size([5, 2, 4])
@@ -234,11 +290,32 @@ class MinLSTM(_Linear):
 class Diagonal(_Linear):
     """A learned decay for each unit and nothing else: the simplest state-space layer.
 
+    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry a layer. `num_layers`: layers
+        above each other.
+    Nothing recurs but the state: there is no `weight_drop`, and `bias` is one for each gate or none.
+    `bias`: True or "two" for torch's pair, "one", False or "none". `batch_first`: inputs and outputs are [B, T, .]
+        and not [T, B, .]; states never are. `dropout`: between layers. `bidirectional`: a second cell from the end to
+        the beginning in every layer. `device`, `dtype`: of the weights.
+    `locked`, `input_dropout`, `output_dropout`, `weight_drop`, `zoneout`, `initial`, `connect`, `kernel`, `check`: what
+        all layers have, explained in `Recurrent`.
+
     >>> Diagonal(3, 4)(torch.zeros(5, 2, 3))[0].shape
     torch.Size([5, 2, 4])
     """
 
     cell_type = "diagonal"
+
+
+def onnx_translations() -> dict[Callable[..., object], Callable[..., object]]:
+    """What torch's ONNX exporter needs to write layers of this module in standard operators: for every cell and option,
+    with free batch and length.
+
+        torch.onnx.export(model, (x,), "model.onnx", dynamo=True, dynamic_shapes=...,
+                          custom_translation_table=thereafter.nn.onnx_translations())
+    """
+    from thereafter.kernels.onnx_table import onnx_table
+
+    return onnx_table()
 
 
 def from_torch(module: torch.nn.RNNBase, **options: Any) -> RNN | LSTM | GRU:

@@ -3,7 +3,9 @@
 scan                the only door: sequences (`unroll`), single steps (`make_stepper`), layouts (`prepare_weights`)
 jobs                what a kernel is asked to do, and what it answers
 running             a job by a kernel, by name or the fastest; time turned round
-operators, spelling the kernels as operators that torch.compile and torch.export write down; cells as strings
+operators           the kernels as operators that torch.compile and torch.export write down
+spelling            cells as strings, for those operators
+onnx_table          those operators in ONNX, for torch's exporter; onnx_steps: a cell's own step, traced
 choice              which kernel `auto` takes
 reference           the plain loop, the twin of all others
 parallel            linear recurrences, all steps at once

@@ -33,7 +33,7 @@ _JOB = (
 """What both operators are given of a job. `state`, `shares`: one for each state field, the latter being the number that
 `Job.hold` has for it, or -1 where it is the next of the `masks`. `weights`: in the order of `Cell.shapes`. `cell`: as
 `spell` writes it. `low`: the type that products are taken in under autocast, or nothing."""
-_MASKED = -1.0
+MASKED = -1.0
 
 Given = tuple[
     Tensor, list[Tensor], list[Tensor], Tensor | None, Tensor | None, list[Tensor], list[float], str, str, str
@@ -76,7 +76,7 @@ def _given(job: Job, kernel: str) -> Given:
         job.lengths_B,
         job.reset_BT,
         [share for share in hold if isinstance(share, Tensor)],
-        [_MASKED if isinstance(share, Tensor) else share for share in hold],
+        [MASKED if isinstance(share, Tensor) else share for share in hold],
         spell(cell),
         kernel,
         low,
@@ -91,7 +91,7 @@ def _job_of(given: Given) -> tuple[Job, str, str]:
         lengths_B = _checked(lengths_B, x_BTI.shape[1])
     left = iter(masks)
     given_hold = zip(cell.state_sizes(), shares, strict=True)
-    hold = {name: next(left) if share == _MASKED else share for name, share in given_hold if share}
+    hold = {name: next(left) if share == MASKED else share for name, share in given_hold if share}
     named = dict(zip(cell.shapes(), weights, strict=True))
     return Job(cell, x_BTI, cell.state_type(*state), named, lengths_B, reset_BT, hold), kernel, low
 

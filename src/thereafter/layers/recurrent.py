@@ -68,7 +68,11 @@ class Recurrent(nn.Module):
         locked. `weight_drop`: DropConnect on the recurrent matrix, drawn at each call. `zoneout`: one rate, or (h, c).
     `initial`: the state where none is given: "zero", "random" or "learned" (see `layers.initial`).
     `connect`: None, "residual" or "highway", round every layer but the first; what is carried is not dropped out.
-    `kernel`: "auto", or a name that must run or raises. `check`: look for NaN and infinity in every input.
+    `kernel`: "auto", or a name that must run or raises: "reference" (the plain loop), "cpu", "parallel", "vendor",
+        "operator". What torch compiles or exports is the operator, whatever is named, but for "reference".
+    `check`: look for NaN and infinity in every input; not where torch compiles or exports, which sees no numbers.
+    `input_size`, `num_layers`, `batch_first`, `bidirectional`, `device`, `dtype` are torch's. `cell`: a name of
+        `thereafter.cells`; `cell_options`: its options.
     """
 
     def __init__(
