@@ -16,7 +16,7 @@ import torch
 
 from thereafter.cells.base import Cell
 from thereafter.kernels import operators
-from thereafter.kernels.onnx_steps import Value, NodeWriter, fresh, onnx_ir, write_project, write_step
+from thereafter.kernels.onnx_steps import NodeWriter, Value, fresh, onnx_ir, write_project, write_step
 from thereafter.kernels.spelling import cell_of
 from thereafter.packages import require
 
