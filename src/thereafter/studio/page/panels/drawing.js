@@ -214,7 +214,8 @@ function mount(place, context) {
       ? ` Pixels ${short(now ? now.left : answer.left)} nats${now ? `, its z ${short(now.latent)}` : ""}.` +
         ` All in all ${short(answer.nats)} nats.`
       : "";
-    status.textContent = `${at ? `After stroke ${at} of ${total}` : `Before the first of ${total} strokes`} of ${answer.name}.${costs}`;
+    const when = at ? `After stroke ${at} of ${total}` : `Before the first of ${total} strokes`;
+    status.textContent = `${when} of ${answer.name}.${costs}`;
     const place = now?.write ? ` It wrote about column ${short(now.write.column)}, row ${short(now.write.row)}.` : "";
     sheet.setAttribute("aria-label", `The canvas. ${status.textContent}${place}`);
     const seen = now?.read ? ` It read about column ${short(now.read.column)}, row ${short(now.read.row)}.` : "";

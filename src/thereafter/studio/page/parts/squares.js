@@ -1,4 +1,4 @@
-// Squares over a picture: where a network looked, read or wrote. Lines have a dark edge, so that they are seen on white.
+// Squares over a picture: where a network looked, read or wrote. Lines have a dark edge, to be seen on white.
 import { el } from "./dom.js";
 import { paint } from "./pixels.js";
 
