@@ -16,12 +16,11 @@ export const CHOSEN_STYLE = `
 .over { outline: 3px dashed var(--accent); outline-offset: 4px; }`;
 
 /**
- * { controls, node, value, number, asked(), state(), settle(model), count }. `sources` are the values and texts to
- * choose from, the first being the one that a panel opens on; `first` is the number it opens on, `another` what the
- * dice say. `asked()` is what a request says, null while there is nothing drawn or opened, `state()` what the address says.
- * `changed()` is called for every other picture, `failed` is a place for errors. `settle` when another model is picked:
- * its held-out pictures can be asked for where it is a run; `made`: how the names of sources begin whose pictures are
- * the made ones.
+ * { controls, node, value, number, asked(), state(), settle(model), count }. `sources`: the values and texts to choose
+ * from; a panel opens on the first of them, at the number `first`. `another`: what the dice say. `asked()` is what a
+ * request says, null while nothing is drawn or opened, `state()` what the address says. `changed()` is called for every
+ * other picture, `failed` is a place for errors. `settle` when another model is picked: its held-out pictures can be
+ * asked for where it is a run; `made`: how the names of sources begin whose pictures are the made ones.
  */
 export function chosenPicture(place, context, { sources, made, first = 0, another, failed, changed }) {
   const names = Object.keys(sources);
