@@ -76,11 +76,11 @@ def test_a_layer_that_reads_backwards_cannot_be_streamed() -> None:
         lower(replace(plan, layers=both))
 
 
-def test_sixteen_bits_with_a_scale_a_row_are_nearer_than_float16() -> None:
+def test_sixteen_bits_with_a_scale_for_32_are_nearer_than_float16() -> None:
     matrix = np.random.default_rng(0).normal(size=(64, 512)).astype(np.float32)
     ours = np.abs(rounded(matrix, 16).values() - matrix)
     theirs = np.abs(matrix.astype(np.float16).astype(np.float32) - matrix)
-    assert np.sqrt((ours**2).mean()) < 0.25 * np.sqrt((theirs**2).mean())
+    assert np.sqrt((ours**2).mean()) < 0.15 * np.sqrt((theirs**2).mean())
     assert np.abs(rounded(matrix, 8).values() - matrix).max() <= np.abs(matrix).max() / 127 / 2 * 1.001
     assert not rounded(np.zeros((2, 3), np.float32), 8).values().any()
 

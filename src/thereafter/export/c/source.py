@@ -134,7 +134,7 @@ def _arrays(program: Program, calls: Calls, int8: bool) -> Iterator[str]:
             small = rounded(matrix, 8)
             numbers = small.numbers.T if by_column else small.numbers
             yield from array_text(name, np.ascontiguousarray(numbers), "signed char")
-            yield from floats(f"{name}_scale", small.scale)
+            yield from floats(f"{name}_scale", small.scale.reshape(-1))
         else:
             yield from floats(name, np.ascontiguousarray(matrix.T if by_column else matrix))
     for name, vector in program.vectors.items():

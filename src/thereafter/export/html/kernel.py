@@ -1,17 +1,23 @@
 """The product of a matrix and a vector as WebAssembly with 128-bit vectors, put together by hand.
 
-    matvec(w, x, y, rows, stride, scale):   y[r] += scale[r] sum_j w[r][j] x[j]
+    matvec(w, x, y, rows, stride, scale):   y[r] += sum_b scale[r][b] sum_j w[r][32 b + j] x[32 b + j]
 
 w has whole numbers of 16 bits, as they are stored: half the memory to be read, which is what a step waits for. All are
-addresses in one memory, which the page owns; `stride` is the size of a row in bytes, a multiple of 16, and `rows` a
-multiple of 4. Four rows are taken at a time, so that four sums grow side by side and x is read once for all of them.
+addresses in one memory, which the page owns; `stride` is the size of a row of w in bytes, a multiple of 64, and `rows`
+a multiple of 4. Four rows are taken at a time, so that four sums grow side by side and x is read once for all of them.
 Plain JavaScript takes several times as long, since it has no such vectors.
 """
 
 from __future__ import annotations
 
-W, X, Y, ROWS, STRIDE, SCALE, J, AT, P1, P2, P3, A, B, C, D, LOW, HIGH, Q = range(18)
-_PARAMETERS, _INTEGERS, _VECTORS = 6, 5, 7
+(
+    W, X, Y, ROWS, STRIDE, SCALE,
+    J, AT, P1, P2, P3, S1, S2, S3,
+    A, B, C, D, TA, TB, TC, TD, LOW, HIGH, Q,
+) = range(25)  # fmt: skip
+_PARAMETERS, _INTEGERS, _VECTORS = 6, 8, 11
+_ROWS = ((W, A, TA, SCALE), (P1, B, TB, S1), (P2, C, TC, S2), (P3, D, TD, S3))
+"""Of each of the four rows: where it is, the sum of a part, the sum of all, where its scales are."""
 
 _I32, _V128, _VOID = 0x7F, 0x7B, 0x40
 _LOOP, _BR_IF, _END = 0x03, 0x0D, 0x0B
@@ -26,18 +32,22 @@ def put(local: int) -> bytes:
 
 
 def constant(value: int) -> bytes:
-    """i32.const of a number below 64."""
-    return bytes([0x41, value])
+    """i32.const of a number from 0 to 8191."""
+    return bytes([0x41, value]) if value < 64 else bytes([0x41, value & 0x7F | 0x80, value >> 7])
 
 
-ADD, SUB, BELOW = b"\x6a", b"\x6b", b"\x49"
-LOAD4, ZERO4 = b"\xfd\x00\x04\x00", b"\xfd\x0c" + bytes(16)
-LOAD4_NEXT = b"\xfd\x00\x04\x10"  # 16 bytes on
+def load4(further: int) -> bytes:
+    """Four floats, or eight whole numbers, so many bytes beyond an address."""
+    return b"\xfd\x00\x04" + bytes([further])
+
+
+ADD, SUB, BELOW, SHIFT_RIGHT = b"\x6a", b"\x6b", b"\x49", b"\x76"
+ZERO4, SPLAT = b"\xfd\x0c" + bytes(16), b"\xfd\x13"
 ADD4, MUL4 = b"\xfd\xe4\x01", b"\xfd\xe6\x01"
 FLOATS = b"\xfd\xfa\x01"
 HALVES = {LOW: b"\xfd\xa7\x01" + FLOATS, HIGH: b"\xfd\xa8\x01" + FLOATS}
 """The lower or the upper four of eight whole numbers, as floats."""
-ADD1, MUL1 = b"\x92", b"\x94"
+ADD1, LOAD1 = b"\x92", b"\x2a\x02"
 
 
 def lane(number: int) -> bytes:
@@ -50,24 +60,34 @@ def _sum_of(local: int) -> bytes:
     return pairs[0] + pairs[1] + ADD1
 
 
+def _part() -> list[bytes]:
+    """32 columns of four rows, added to the sums of all."""
+    parts = []
+    for eight in range(4):
+        parts += [get(AT) + load4(32 * eight) + put(LOW), get(AT) + load4(32 * eight + 16) + put(HIGH)]
+        for row, total, _, _ in _ROWS:
+            parts.append(get(row) + get(J) + ADD + load4(16 * eight) + put(Q))
+            for x, half in HALVES.items():
+                parts.append(get(total) + get(Q) + half + get(x) + MUL4 + ADD4 + put(total))
+    for _, total, all_, scale in _ROWS:
+        parts.append(get(all_) + get(total) + get(scale) + LOAD1 + b"\0" + SPLAT + MUL4 + ADD4 + put(all_))
+        parts.append(ZERO4 + put(total) + get(scale) + constant(4) + ADD + put(scale))
+    return parts
+
+
 def _code() -> bytes:
+    step = get(STRIDE) + constant(4) + SHIFT_RIGHT  # the scales of a row, in bytes
     parts = [bytes([_LOOP, _VOID])]
-    parts += [ZERO4 + put(total) for total in (A, B, C, D)]
+    parts += [ZERO4 + put(total) for total in (TA, TB, TC, TD)]
     parts += [get(before) + get(STRIDE) + ADD + put(row) for before, row in ((W, P1), (P1, P2), (P2, P3))]
-    parts += [constant(0) + put(J), get(X) + put(AT), bytes([_LOOP, _VOID])]
-    parts += [get(AT) + LOAD4 + put(LOW), get(AT) + LOAD4_NEXT + put(HIGH)]
-    for total, row in ((A, W), (B, P1), (C, P2), (D, P3)):
-        parts.append(get(row) + get(J) + ADD + LOAD4 + put(Q))
-        for part, half in HALVES.items():
-            parts.append(get(total) + get(Q) + half + get(part) + MUL4 + ADD4 + put(total))
-    parts += [get(J) + constant(16) + ADD + put(J), get(AT) + constant(32) + ADD + put(AT)]
+    parts += [get(before) + step + ADD + put(scale) for before, scale in ((SCALE, S1), (S1, S2), (S2, S3))]
+    parts += [constant(0) + put(J), get(X) + put(AT), bytes([_LOOP, _VOID]), *_part()]
+    parts += [get(J) + constant(64) + ADD + put(J), get(AT) + constant(128) + ADD + put(AT)]
     parts += [get(J) + get(STRIDE) + BELOW, bytes([_BR_IF, 0, _END])]
-    for number, total in enumerate((A, B, C, D)):
-        at = bytes([2, 4 * number])
-        scaled = _sum_of(total) + get(SCALE) + b"\x2a" + at + MUL1
-        parts.append(get(Y) + get(Y) + b"\x2a" + at + scaled + ADD1 + b"\x38" + at)
-    parts.append(get(P3) + get(STRIDE) + ADD + put(W))
-    parts += [get(place) + constant(16) + ADD + put(place) for place in (Y, SCALE)]
+    for number, (_, _, all_, _) in enumerate(_ROWS):
+        at = bytes([4 * number])
+        parts.append(get(Y) + get(Y) + LOAD1 + at + _sum_of(all_) + ADD1 + b"\x38\x02" + at)
+    parts += [get(P3) + get(STRIDE) + ADD + put(W), get(S3) + put(SCALE), get(Y) + constant(16) + ADD + put(Y)]
     parts += [get(ROWS) + constant(4) + SUB + put(ROWS), get(ROWS), bytes([_BR_IF, 0, _END])]
     return b"".join(parts)
 

@@ -46,7 +46,7 @@ class Packed:
 
 
 def pack_program(program: Program, bits: int) -> Packed:
-    """A neural model, its matrices in 16 or 8 bits with a scale for each row."""
+    """A neural model, its matrices in 16 or 8 bits (`steps.rounding`)."""
     about: Table = {
         "form": "program",
         "bits": bits,

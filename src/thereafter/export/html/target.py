@@ -31,7 +31,7 @@ MOST = 120_000_000
 
 
 class HtmlTarget:
-    """One page. Weights are in 16 bits with a scale for each row, or in 8."""
+    """One page. Weights are in 16 bits with a scale for each 32, or in 8 with a scale for each row."""
 
     ending: ClassVar[str] = ".html"
     program: ClassVar[str] = "Chromium"

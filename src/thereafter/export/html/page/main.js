@@ -77,6 +77,7 @@ class Desk {
       );
     });
     place("tokens").replaceChildren(...listed);
+    place("tokens").scrollTop = place("tokens").scrollHeight;
   }
 
   walk(by) {

@@ -4,7 +4,8 @@ import { logSoftmax } from "./numbers.js";
 import { OPERATIONS } from "./operations.js";
 
 const up4 = (n) => (n + 3) & ~3;
-const up8 = (n) => (n + 7) & ~7;
+const PART = 32; // numbers of a row that share a scale
+const up32 = (n) => (n + 31) & ~31;
 
 /** The model of a description and its bytes; `kernel` are the bytes of the WebAssembly module, or null. */
 export async function loadProgram(about, raw, kernel) {
@@ -31,7 +32,7 @@ class ProgramModel {
     const places = [];
     const reserve = (name, size) => {
       places.push([name, at, size]);
-      at += up8(size); // a product reads eight numbers at a time
+      at += up32(size); // a product reads 32 numbers at a time
     };
     for (const [name, size] of Object.entries(this.about.state)) reserve(name, size);
     this.stateSize = at;
@@ -43,9 +44,10 @@ class ProgramModel {
     });
     for (const name of this.about.matrices) {
       const [rows, columns] = this.about.arrays[name].shape;
-      const stride = up8(columns); // of whole numbers of two bytes
-      this.matrices[name] = { scaleAt: at, at: 2 * (at + up4(rows)), rows, columns, stride };
-      at += up4(rows) + up4((up4(rows) * stride) / 2);
+      const stride = up32(columns); // of whole numbers of two bytes
+      const parts = stride / PART;
+      this.matrices[name] = { scaleAt: at, at: 2 * (at + up4(up4(rows) * parts)), rows, columns, stride, parts };
+      at += up4(up4(rows) * parts) + (up4(rows) * stride) / 2;
     }
     const pages = Math.ceil((4 * at) / 65536) + 1;
     this.memory = typeof WebAssembly === "undefined" ? null : new WebAssembly.Memory({ initial: pages });
@@ -71,12 +73,16 @@ class ProgramModel {
     return new Kind(this.raw.buffer, this.raw.byteOffset + at, size);
   }
 
-  /** Lay a matrix into the memory: whole numbers row by row, and the scale of each row. */
+  /** Lay a matrix into the memory: whole numbers row by row, and the scale of each part of a row. */
   unpack(name) {
-    const { at, scaleAt, rows, columns, stride } = this.matrices[name];
+    const { at, scaleAt, rows, columns, stride, parts } = this.matrices[name];
     const numbers = this.stored(name);
-    this.all.set(this.stored(`${name}_scale`), scaleAt);
-    for (let r = 0; r < rows; r++) this.whole.set(numbers.subarray(r * columns, (r + 1) * columns), at + r * stride);
+    const scale = this.stored(`${name}_scale`);
+    const shared = scale.length === rows; // one scale for a whole row
+    for (let r = 0; r < rows; r++) {
+      this.whole.set(numbers.subarray(r * columns, (r + 1) * columns), at + r * stride);
+      for (let p = 0; p < parts; p++) this.all[scaleAt + r * parts + p] = scale[shared ? r : r * parts + p];
+    }
   }
 
   /** Put WebAssembly in the place of the plain product; where the browser refuses, all stays as it is. */
@@ -91,24 +97,29 @@ class ProgramModel {
   }
 
   /** y += W x for the first rows of a matrix. */
-  multiply({ at, scaleAt, columns, stride }, x, y, rows) {
+  multiply({ at, scaleAt, columns, stride, parts }, x, y, rows) {
     if (this.product) {
       this.product(2 * at, x.byteOffset, y.byteOffset, up4(rows), 2 * stride, 4 * scaleAt);
       return;
     }
-    const { whole } = this;
+    const { whole, all } = this;
     for (let r = 0; r < rows; r++) {
-      let sum = 0;
-      const row = at + r * stride;
-      for (let j = 0; j < columns; j++) sum += whole[row + j] * x[j];
-      y[r] += sum * this.all[scaleAt + r];
+      let total = 0;
+      for (let p = 0; p < parts; p++) {
+        let sum = 0;
+        const end = Math.min(columns, (p + 1) * PART);
+        for (let j = p * PART; j < end; j++) sum += whole[at + r * stride + j] * x[j];
+        total += sum * all[scaleAt + r * parts + p];
+      }
+      y[r] += total;
     }
   }
 
   /** out = a row of a matrix. */
-  row({ at, scaleAt, columns, stride }, number, out) {
+  row({ at, scaleAt, columns, stride, parts }, number, out) {
     const first = at + number * stride;
-    for (let j = 0; j < columns; j++) out[j] = this.whole[first + j] * this.all[scaleAt + number];
+    const scale = scaleAt + number * parts;
+    for (let j = 0; j < columns; j++) out[j] = this.whole[first + j] * this.all[scale + (j >> 5)];
   }
 
   /** An operation as a function without arguments. */

@@ -52,10 +52,16 @@ export function units({ name, kind, values }) {
   canvas.height = 110;
   const pen = canvas.getContext("2d");
   const width = canvas.width / values.length;
+  const ground = low < 0 ? 55 : 109; // where 0 is drawn
   values.forEach((value, at) => {
     pen.fillStyle = colour(value < 0 ? "--warm" : "--bar-strong");
-    const size = (Math.abs(value) / most) * 54;
-    pen.fillRect(at * width, value < 0 ? 55 : 55 - size, Math.max(1, width - (width > 4 ? 1 : 0)), Math.max(size, 0.5));
+    const size = (Math.abs(value) / most) * (low < 0 ? 54 : 108);
+    pen.fillRect(
+      at * width,
+      value < 0 ? ground : ground - size,
+      Math.max(1, width - (width > 4 ? 1 : 0)),
+      Math.max(size, 0.5),
+    );
   });
   const title = el("h3", {}, `${name} (${kind}, ${values.length} units)`);
   return el("div", {}, title, canvas, el("p", { class: "note" }, words));
