@@ -144,3 +144,17 @@ def test_noise_of_many_pictures_is_uniform_and_normal() -> None:
     assert abs(z.var() - 1) < 4 * math.sqrt(2 / z.size)
     assert abs(np.corrcoef(z[:-1].ravel(), z[1:].ravel())[0, 1]) < 4 / math.sqrt(z.size)
     assert 2.5 < np.abs(z).max() < 6
+
+
+def test_fresh_windows_see_what_stands_in_the_middle() -> None:
+    grid = WindowGrid((2, 5), height=28, width=28)
+    picture = torch.zeros(1, 28, 1, 28)
+    picture[:, 8:20, :, 8:20] = 1.0
+    seen = {}
+    for name, numbers in (("first", grid.first()), ("zeros", torch.zeros(2, 5))):
+        filters = grid.by_window(grid.filters(grid.place(numbers[None])))
+        seen[name] = read_window(picture, *filters[0])
+    assert float(seen["first"].min()) > 0.25
+    assert float(seen["zeros"].max()) < 1e-6  # the four corners
+    windows = grid.place(grid.first()[None])
+    torch.testing.assert_close(windows.deviation_BV, windows.stride_BV / 2)

@@ -18,6 +18,7 @@ columns, P = max(H, W). Pictures are [B, H, C, W], so that both products of a re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ from thereafter.errors import OptionError, ShapeError
 
 NUMBERS = 5
 """What a network gives for a window: a_y, a_x, log s^2, log d', log k."""
+_COVERED = 0.5  # of a picture's side by a window to begin with
 _MOST = 12.0  # of a logarithm, above and below 0: beyond, float32 would have 0 or infinity
 
 
@@ -70,6 +72,16 @@ class WindowGrid:
         variance_BV, stride_BV, intensity_BV = logarithms_BV3.clamp(-_MOST, _MOST).exp().unbind(-1)
         centre_BV2 = torch.addcmul(middle_2, place_BV2, half_2)
         return PlacedWindows(centre_BV2, stride_V * stride_BV, variance_BV.sqrt(), intensity_BV)
+
+    def first(self) -> Tensor:
+        """Numbers [V, 5] to begin with: windows over the middle half of a picture, whose filters overlap.
+
+        Numbers of 0 would put a window's outer places at the corners of the picture, with filters of one pixel: a
+        window of 2 x 2 then sees black alone, and a network learns nothing from it for thousands of steps.
+        """
+        widest = max(self.height, self.width) - 1
+        strides = [max(1.0, _COVERED * widest / max(1, side - 1)) for side in self.sides]
+        return torch.tensor([[0.0, 0.0, 2 * math.log(one / 2), math.log(_COVERED), 0.0] for one in strides])
 
     def filters(self, windows: PlacedWindows) -> Tensor:
         """F of every window, [B, V, 2, N, P]: of rows, then of columns. What lies beyond N or P of its own means

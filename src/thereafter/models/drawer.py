@@ -46,6 +46,7 @@ DRAW_MODELS = (DRAW, PIXELS)
 SEED = 20_261_117
 """Of the pixels and the z that belong to a picture."""
 _LEAST, _MOST = 0.01, 0.99  # of the mean intensity that a fresh canvas begins with
+_CALM = 0.3  # of the usual size: fresh windows hardly move
 _READ, _WRITE = 0, 1  # the windows of a stroke
 
 
@@ -133,6 +134,10 @@ class Drawer(TaskNet[DrawingBatch]):
         self.decoder = _layer(settings.cell, settings.latent, units)
         self.posterior = nn.Linear(units, 2 * settings.latent)
         self.writer = nn.Linear(units, made)
+        if settings.attend:
+            with torch.no_grad():
+                self.writer.bias[: 2 * NUMBERS] = self.grid.first().flatten()
+                self.writer.weight[: 2 * NUMBERS] *= _CALM
         middle_C = torch.tensor(mean or (0.5,) * channels).clamp(_LEAST, _MOST).logit()
         self.canvas = nn.Parameter(middle_C[:, None].repeat(height, 1, width))
 
