@@ -278,6 +278,16 @@ def test_budgets_of_many_clips_are_steps() -> None:
     assert many.validate_every < 4_000
 
 
+def test_what_is_not_asked_for_is_small_enough_for_a_cpu() -> None:
+    """docs/video.md has the time of a step."""
+    clips = ClipCodec(64, 64, 10, 10)
+    labels = ColumnLexicons({"digit": list("0123456789")})
+    assert VIDEO.build(VIDEO.settings(), {"clips": clips, "labels": labels}).parameters_count() < 200_000
+    assert NEXT_FRAMES.build(NEXT_FRAMES.settings(), {"clips": clips}).parameters_count() < 200_000
+    assert VIDEO.defaults["batch"] == 16
+    assert NEXT_FRAMES.defaults["batch"] == 8
+
+
 @pytest.mark.parametrize(
     "damaged",
     [{}, {"height": 0, "width": 4, "read": 0, "ahead": 0}, {"height": "8", "width": 8, "read": 1, "ahead": 1}],

@@ -46,9 +46,9 @@ class ClipClassifierSettings:
     "every" frame, or after the "last"."""
 
     cell: str = "lstm"
-    hidden: int = 256
+    hidden: int = 96
     layers: int = 1
-    width: int = 32
+    width: int = 12
     stages: int = 0
     kernel: int = 3
     dropout: float = 0.1

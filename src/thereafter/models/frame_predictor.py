@@ -47,8 +47,8 @@ class FramePredictorSettings:
     frames of a clip that are read (0: half of them); `ahead`: frames that are predicted (0: the others)."""
 
     model: str = CONV_LSTM
-    hidden: int = 64
-    layers: int = 3
+    hidden: int = 16
+    layers: int = 1
     kernel: int = 5
     peephole: bool = False
     patch: int = 4

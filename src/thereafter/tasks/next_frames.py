@@ -44,7 +44,7 @@ Foreseen = NextFrames | JudgedFrames
 """Of a question the frames that come next; of a clip that goes on, how well they were predicted."""
 _SOLVED_ON = 4_000  # clips, spread evenly
 _AT_ONCE = 64
-_STEPS = 4_000  # of a training whose length is not asked for
+_STEPS = 2_000  # of a training whose length is not asked for
 
 
 class FrameCodecs(TypedDict):
@@ -59,7 +59,7 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
 
     name: ClassVar[str] = "next-frames"
     kind: ClassVar[str] = "clips"
-    defaults: ClassVar[Mapping[str, object]] = {"batch": 32, "rate": 1e-3, "steps": 1024, "weight_decay": 0.0}
+    defaults: ClassVar[Mapping[str, object]] = {"batch": 8, "rate": 2e-3, "steps": 1024, "weight_decay": 0.0}
     asked: ClassVar[Mapping[str, object]] = {"ahead": None}
     file_kind: ClassVar[FileKind] = CLIP_FILES
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"encoder": ("", "frame"), "forecaster": ("ahead.", "step")}

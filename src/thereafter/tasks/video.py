@@ -54,7 +54,7 @@ class Video(Task[ClipClassifierSettings, Clip, ClipBatch, ClipClassifier, ClipLa
     name = "video"
     kind = "clips"
     settings = ClipClassifierSettings
-    defaults: ClassVar[Mapping[str, object]] = {"batch": 64, "rate": 1e-3, "steps": 1024}
+    defaults: ClassVar[Mapping[str, object]] = {"batch": 16, "rate": 2e-3, "steps": 1024}
     file_kind: ClassVar[FileKind] = CLIP_FILES
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "frame")}
     asks_files = True
