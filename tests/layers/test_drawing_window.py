@@ -154,7 +154,7 @@ def test_fresh_windows_see_what_stands_in_the_middle() -> None:
     for name, numbers in (("first", grid.first()), ("zeros", torch.zeros(2, 5))):
         filters = grid.by_window(grid.filters(grid.place(numbers[None])))
         seen[name] = read_window(picture, *filters[0])
-    assert float(seen["first"].min()) > 0.25
+    assert float(seen["first"].min()) > 0.2
     assert float(seen["zeros"].max()) < 1e-6  # the four corners
     windows = grid.place(grid.first()[None])
     torch.testing.assert_close(windows.deviation_BV, windows.stride_BV / 2)
