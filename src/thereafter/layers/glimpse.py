@@ -64,7 +64,7 @@ class GlimpseSensor(nn.Module):
         where its column is in the cell's columns, and its row in its rows.
         """
         scale_K = torch.arange(self.scales, device=places_R2.device)
-        wide_K = 2**scale_K
+        wide_K = torch.ones_like(scale_K) << scale_K  # a power of the number 2 would be copied to the device
         share_R2 = (places_R2.clamp(-1, 1) + 1) / 2
         middle_R12 = torch.stack((share_R2[:, 0] * width, share_R2[:, 1] * height), 1)[:, None]
         first_RK2 = torch.floor(middle_R12 - self.patch * wide_K[:, None] / 2 + 0.5).long()

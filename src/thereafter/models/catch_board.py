@@ -27,7 +27,7 @@ class CatchBoard:
         paddle_BP = self.paddle_B[:, None] + self._paddle_P
         column_BP = torch.cat((self.column_BT[:, step : step + 1], paddle_BP), 1)
         row_BP = torch.full_like(column_BP, self.size - 1)
-        row_BP[:, 0] = step
+        row_BP[:, 0].fill_(step)
         return torch.stack((column_BP, row_BP), 2)
 
     def move(self, action_B: Tensor) -> None:
