@@ -48,7 +48,18 @@ def trained(page: Any) -> None:
 
 
 ACTS: dict[str, Callable[[Any], None]] = {"generator": generated} | dict.fromkeys(
-    ("bottleneck", "attention", "tagging", "sentiment", "forecast", "captions", "moving", "glimpses", "drawing"),
+    (
+        "bottleneck",
+        "attention",
+        "tagging",
+        "sentiment",
+        "forecast",
+        "captions",
+        "moving",
+        "glimpses",
+        "drawing",
+        "catch",
+    ),
     trained,
 )
 """What is done in a panel before it is taken."""

@@ -19,6 +19,7 @@ WHOLE = {
     "moving": ".belief .levels",
     "glimpses": ".belief .levels",
     "drawing": ".belief .levels",
+    "catch": ".belief .levels",
 }
 BEGUN = {"units": "#coloured span", "compare": "#distance.js-plotly-plot", "counting": ".pairs td"}
 

@@ -157,6 +157,7 @@ def test_the_list_says_what_there_is_and_names_lead_nowhere_else(server: Served,
     answer = httpx.get(f"{server.address}/api/tasks").json()
     assert {one["name"]: (one["task"], one["attention"]) for one in answer["models"]} == {
         "ready:attention": ("translate", "additive"),
+        "ready:catch": ("act", ""),
         "ready:glyph-drawer": ("draw", ""),
         "ready:glyph-glimpses": ("glimpse", ""),
         "ready:moving-glyph": ("video", ""),

@@ -13,6 +13,7 @@ from thereafter.storage import replacing, write_text
 
 SHAPES, GLYPH = "shapes", "moving-glyph"
 CLUTTERED, GLYPHS = "cluttered-glyphs", "glyphs"
+CATCH = "catch"
 SHAPES_CAPTIONER: Table = {
     "embed": 16,
     "hidden": 32,
@@ -55,8 +56,9 @@ GLYPH_DRAWER: Table = {
     "epochs": 18.0,
     "rate": 0.008,
 }
+CATCHER: Table = {"hidden": 64, "read": 32, "batch": 256, "epochs": 6.0, "rate": 0.003}
 _STILL = {CLUTTERED: {"size": 40}, GLYPHS: {"size": 29, "pieces": 0}}
-_LEAST = {SHAPES: 120, GLYPH: 200, CLUTTERED: 200, GLYPHS: 200}  # examples, however short the training is
+_LEAST = {SHAPES: 120, GLYPH: 200, CLUTTERED: 200, GLYPHS: 200, CATCH: 200}  # examples, however short the training is
 
 
 def picture_part(folder: Path, corpus: str, part: str, examples: int, scale: float = 1.0) -> Path:
@@ -96,13 +98,16 @@ def _ruled(place: Path, corpus: str, part: str, count: int) -> Path:
     """The rule of a part; with so many clips or pictures, 0: all."""
     from dataclasses import replace
 
-    from thereafter.images.made_pictures import clutter_rules, moving_rules
+    from thereafter.images.made_pictures import catch_rules, clutter_rules, moving_rules
 
     path = place / f"{part}.json"
     if not path.exists():
         if corpus in _STILL:
             still = replace(clutter_rules(CLUTTERED)[part], **_STILL[corpus])
             write_text(path, (replace(still, count=count) if count else still).to_json())
+        elif corpus == CATCH:
+            games = catch_rules()[part]
+            write_text(path, (replace(games, count=count) if count else games).to_json())
         else:
             rule = moving_rules(corpus)[part]
             write_text(path, (replace(rule, count=count) if count else rule).to_json())

@@ -79,6 +79,7 @@ def in_words(scores: Mapping[str, float]) -> str:
         "bleu_4": "BLEU-4 {:.1f}",
         "cider_d": "CIDEr-D {:.2f}",
         "nats": "{:.0f} nats a picture" if "latent" in scores else "{:.0f} nats a frame",
+        "caught": "{:.3f} of the balls caught",
         "mase": "{:.2f} of the seasonal naive error (MASE)",
     }
     words = [form.format(scores[name]) for name, form in forms.items() if name in scores]

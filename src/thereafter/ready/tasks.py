@@ -11,6 +11,7 @@
 | next-frames | a convolutional LSTM that draws the next frames of a moving digit | about 2 minutes |
 | glimpse | a network that looks at a drawn digit among pieces of others, six times | about 3 minutes |
 | draw | a network that draws digits in eight strokes | about 2 minutes |
+| act | a network that plays catch by glimpses | about 5 minutes |
 
 They learn from generated examples (`examples.py`, `series.py`, `pictures.py`), which every machine has. Beside each
 lies the recipe it was made by, as with the other ready models (`models.py`).
@@ -26,6 +27,8 @@ from thereafter.config import Table
 from thereafter.ready import models
 from thereafter.ready.examples import FILES, LONGEST, SHORTEST, VERSION
 from thereafter.ready.pictures import (
+    CATCH,
+    CATCHER,
     CLUTTERED,
     GLYPH,
     GLYPH_DRAWER,
@@ -170,6 +173,7 @@ READY_TASKS = (
     ReadyPictures("next-glyphs", "next-frames", 20_000, NEXT_GLYPHS, minutes=2, corpus=GLYPH, things="clips"),
     ReadyPictures("glyph-glimpses", "glimpse", 20_000, GLYPH_GLIMPSES, minutes=3, corpus=CLUTTERED),
     ReadyPictures("glyph-drawer", "draw", 5_000, GLYPH_DRAWER, minutes=2, corpus=GLYPHS),
+    ReadyPictures("catch", "act", 100_000, CATCHER, minutes=5, corpus=CATCH, things="games"),
 )
 
 

@@ -11,6 +11,7 @@ functions, which FastAPI runs on threads. So no model ever holds up the event lo
 from __future__ import annotations
 
 from thereafter.studio.routes import (
+    acting,
     backprop,
     captioning,
     comparison,
@@ -51,6 +52,7 @@ ROUTERS = (
     moving.router,
     glimpsing.router,
     drawing.router,
+    acting.router,
     ready.router,
     training.router,
     backprop.router,

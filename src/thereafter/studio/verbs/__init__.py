@@ -12,6 +12,7 @@
 - `pictures`, `captioning`: pictures, and their captions word by word
 - `clips`, `moving`: clips of moving digits, beliefs after every frame, the frames that come next
 - `digit_pictures`, `glimpsing`, `drawing`: pictures, seen glimpse by glimpse and drawn stroke by stroke
+- `acting`: a game of catch step by step
 - `comparison`, `curves`: models beside each other, and how their training went
 - `numbers`: arrays as plain lists
 """

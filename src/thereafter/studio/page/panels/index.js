@@ -21,6 +21,7 @@ import { panel as captions } from "./captions.js";
 import { panel as moving } from "./moving.js";
 import { panel as glimpses } from "./glimpses.js";
 import { panel as drawing } from "./drawing.js";
+import { panel as catching } from "./catch.js";
 import { panel as train } from "./train.js";
 
 export const PANELS = [
@@ -44,5 +45,6 @@ export const PANELS = [
   moving,
   glimpses,
   drawing,
+  catching,
   train,
 ];
