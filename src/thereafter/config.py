@@ -18,6 +18,7 @@ import numpy as np
 from thereafter.errors import FormatError, OptionError, nearest
 
 T = TypeVar("T")
+_DOTS = 50
 Table = dict[str, Any]
 """A table of TOML or an object of JSON: plain values by name. They come from files, so their types are unknown until
 they are checked: `build` makes dataclasses of them."""
@@ -43,7 +44,15 @@ def dumps(config: Mapping[str, object]) -> str:
 
 
 def loads(text: str, name: str = "the configuration") -> Table:
-    """Parse TOML; FormatError names the file and the line."""
+    """Parse TOML; FormatError names the file and the line.
+
+    The time that a key takes grows with the square of its dots, so keys of many levels are refused unread.
+    """
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.partition("=")[0].count(".") > _DOTS:
+            raise FormatError(
+                f"{name} is not valid: line {number} has a key of more than {_DOTS} levels; expected three"
+            )
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -6,6 +6,7 @@ language model and a task: `tokenizer.json` has whatever turns a user's data int
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +23,8 @@ CONFIG, TOKENIZER, WEIGHTS, LOG = "config.toml", "tokenizer.json", "weights.safe
 STATE, BOARD = "state.safetensors", "tensorboard"
 FILES = (CONFIG, LOG, TOKENIZER, WEIGHTS)
 FORMAT = 1
+_LARGEST = {CONFIG: 4_000_000, TOKENIZER: 1_000_000_000, LOG: 4_000_000_000}
+"""Bytes of a file that is read whole, at most: no run has more."""
 
 
 def is_run(folder: Path) -> bool:
@@ -94,6 +97,7 @@ def read_config(folder: Path) -> tuple[Table, list[Line]]:
     """The configuration and the log of a run, checked."""
     if not is_run(folder):
         raise FormatError(_no_run(folder))
+    check_files(folder)
     try:
         config = toml.loads(read_plain(folder / CONFIG).decode("utf-8"), str(folder / CONFIG))
         log = read_log(folder / LOG)
@@ -101,6 +105,26 @@ def read_config(folder: Path) -> tuple[Table, list[Line]]:
         raise FormatError(f"the run {folder} cannot be read: {error}; try training again") from error
     _check(config, folder)
     return config, log
+
+
+def check_files(folder: Path) -> None:
+    """Refuse links in the place of files, which may lead anywhere, and files that are too large to be what they are
+    called: before any of them is opened."""
+    for name in (*FILES, STATE):
+        path = folder / name
+        try:
+            facts = path.lstat()
+        except (OSError, ValueError):
+            continue
+        if stat.S_ISLNK(facts.st_mode):
+            raise FormatError(
+                f"{path} is a link; expected a plain file; if you trust where it leads, try copying: cp -rL {folder} "
+                f"{folder}-copy"
+            )
+        if facts.st_size > _LARGEST.get(name, facts.st_size):
+            raise FormatError(
+                f"{path} has {facts.st_size:,} bytes; expected at most {_LARGEST[name]:,}; try training again"
+            )
 
 
 def _check(config: Table, folder: Path) -> None:
@@ -127,6 +151,7 @@ def check_tables(config: Table, folder: Path, tables: Mapping[str, Sequence[str]
 def holds_task(folder: Path) -> bool:
     """Whether a folder holds the run of a task, not that of a language model."""
     try:
+        check_files(folder)
         return "task" in toml.loads(read_plain(folder / CONFIG).decode("utf-8"))
     except (OSError, ValueError, FormatError):
         return False

@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from thereafter import config as toml
@@ -31,7 +30,7 @@ from thereafter.training.fit import Destination
 from thereafter.training.neural import device_for
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.starting import TABLE, read_again
-from thereafter.training.weights import load_weights, weights_of
+from thereafter.training.weights import check_counts, restored, weights_of
 
 
 def train(
@@ -81,9 +80,9 @@ def load(folder: Path) -> Fitted:
     config, log, task = read_config(folder)
     arrays, _ = saving.read_weights(folder, config)
     codecs = read_codecs(folder / files.TOKENIZER)
-    with torch.random.fork_rng(devices=[]):  # fresh weights are drawn and overwritten: leave no trace of that
-        net = task.build(toml.build(task.settings, config[task.name], task.name), codecs)
-    load_weights(net, {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
+    settings = toml.build(task.settings, config[task.name], task.name)
+    check_counts(settings, len(arrays))
+    net = restored(lambda: task.build(settings, codecs), arrays)
     return Fitted(task, net.eval(), codecs, config, log)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from thereafter.training.learner import Loss
 from thereafter.training.loop import Loop
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.validation import Validation
-from thereafter.training.weights import load_weights, weights_of
+from thereafter.training.weights import check_counts, restored, weights_of
 
 
 class NeuralKind:
@@ -93,18 +93,12 @@ class NeuralKind:
             if size < 1 or not (line_end is None or 0 <= int(line_end) < size):
                 raise ValueError(f"{size} words with the line end {line_end!r}")
             settings = toml.build(self.settings, config[self.name], self.name)
-            with torch.random.fork_rng(devices=[]):  # fresh weights are drawn and overwritten: leave no trace of that
-                model = build(
-                    self.name,
-                    settings,
-                    vocabulary_size=size,
-                    context=str(known["context"]),
-                    line_end=None if line_end is None else int(line_end),
-                )
-            load_weights(model, {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
+            check_counts(settings, len(arrays))
+            context, last = str(known["context"]), None if line_end is None else int(line_end)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             raise FormatError(f"the weights are incomplete or damaged ({error}); try training again") from error
-        return model.eval()
+        made = partial(build, self.name, settings, vocabulary_size=size, context=context, line_end=last)
+        return restored(made, arrays).eval()
 
     def _build(self, job: TrainingJob) -> NeuralModel:
         assert isinstance(job.settings, NeuralSettings)

@@ -13,7 +13,7 @@ from thereafter.runs.narrow import check_dtype
 from thereafter.text.tokenizers import load_tokenizer
 from thereafter.training.kinds import MODELS, ModelKind, Trained
 
-_TEXT = ("tokens", "context", "lower", "letters_only")
+_TEXT = {"tokens": str, "context": str, "lower": bool, "letters_only": bool}
 
 
 def save(trained: Trained, folder: Path, dtype: str = "float32") -> Path:
@@ -56,5 +56,13 @@ def read_config(folder: Path) -> tuple[Table, list[Line]]:
     model = config["model"]
     if model not in MODELS:
         raise FormatError(f"{folder / files.CONFIG}: no model is called {model!r}; {nearest(model, list(MODELS))}")
-    files.check_tables(config, folder, {"source": ("name",), "text": _TEXT, model: ()})
+    files.check_tables(config, folder, {"source": ("name",), "text": tuple(_TEXT), model: ()})
+    for name, kind in _TEXT.items():
+        if not isinstance(config["text"][name], kind):
+            raise FormatError(
+                f"{folder / files.CONFIG}: {name} of [text] is {str(config['text'][name])[:80]!r}; expected a "
+                f"{kind.__name__}; try training again"
+            )
+    if not isinstance(config["source"]["name"], str):
+        raise FormatError(f"{folder / files.CONFIG}: name of [source] is no text; expected one; try training again")
     return config, log

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thereafter.errors import FormatError
+
+N = TypeVar("N", bound=nn.Module)
+_MOST_LAYERS = 1_000
+_LARGEST, _TIMES = 1 << 26, 64
+"""How many numbers a model may compute for itself (tables of positions), at most: so many, or so many times its own."""
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -20,9 +28,7 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 def load_weights(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
     """Put saved weights into a model's own; FormatError where they are not those of such a model."""
     own = weights_of(model)
-    if own.keys() != saved.keys():
-        other = sorted(own.keys() ^ saved.keys())[0]
-        raise FormatError(f"the weights are not those of this model: {other!r} is on one side only; try training again")
+    _check_names(own, saved)
     put_weights(model, saved)
 
 
@@ -35,8 +41,69 @@ def put_weights(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
                 raise FormatError(f"the model has no weight {name!r}; try training again")
             weight = own[name]
             if weight.shape != saved[name].shape or weight.dtype != saved[name].dtype:
-                raise FormatError(
-                    f"the weight {name!r} is {tuple(saved[name].shape)} of {saved[name].dtype}; expected "
-                    f"{tuple(weight.shape)} of {weight.dtype}; try training again"
-                )
+                raise FormatError(_misfit(name, tuple(saved[name].shape), str(saved[name].dtype), weight))
             weight.copy_(saved[name])
+
+
+def restored(build: Callable[[], N], saved: Mapping[str, NDArray[np.generic]]) -> N:
+    """What `build` makes, with saved weights. No memory is taken for a model that they do not fit: it is built on
+    torch's device "meta" first, where tensors have shapes and no numbers.
+
+    The settings come from a file, so whatever goes wrong while building is a FormatError.
+    """
+    try:
+        with torch.random.fork_rng(devices=[]):  # fresh weights are drawn and overwritten: leave no trace of that
+            _check_fit(build, saved)
+            model = build()
+        load_weights(model, {name: torch.from_numpy(np.array(array)) for name, array in saved.items()})
+    except FormatError:
+        raise
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FormatError(f"the weights are incomplete or damaged ({reason[:300]}); try training again") from error
+    return model
+
+
+def _check_fit(build: Callable[[], nn.Module], saved: Mapping[str, NDArray[np.generic]]) -> None:
+    try:
+        with torch.device("meta"):
+            hollow = build()
+    except NotImplementedError:  # a network that looks at numbers while it is built
+        return
+    own = weights_of(hollow)
+    _check_names(own, saved)
+    for name, weight in own.items():
+        if tuple(weight.shape) != saved[name].shape:
+            raise FormatError(_misfit(name, saved[name].shape, str(saved[name].dtype), weight))
+    stored = sum(array.size for array in saved.values())
+    computed = sum(buffer.numel() for name, buffer in hollow.named_buffers() if name not in own)
+    if computed > max(_LARGEST, _TIMES * stored):
+        raise FormatError(
+            f"the settings ask for tables of {computed:,} numbers beside {stored:,} weights; expected settings that "
+            "belong to them; try training again"
+        )
+
+
+def _check_names(own: Mapping[str, Tensor], saved: Mapping[str, object]) -> None:
+    if own.keys() != saved.keys():
+        other = sorted(own.keys() ^ saved.keys())[0]
+        raise FormatError(f"the weights are not those of this model: {other!r} is on one side only; try training again")
+
+
+def _misfit(name: str, shape: tuple[int, ...], dtype: str, weight: Tensor) -> str:
+    return (
+        f"the weight {name!r} is {tuple(shape)} of {dtype}; expected {tuple(weight.shape)} of {weight.dtype}; "
+        "try training again"
+    )
+
+
+def check_counts(settings: object, arrays: int) -> None:
+    """Refuse settings that ask for far more layers than there are arrays: building them would take for ever."""
+    for name in ("layers", "sizes"):
+        value = getattr(settings, name, 0)
+        count = len(value) if isinstance(value, tuple) else value
+        if isinstance(count, int) and count > max(arrays, _MOST_LAYERS):
+            raise FormatError(
+                f"the settings have {name} = {count:,}, and there are {arrays} arrays of weights; expected fewer "
+                "layers than arrays; try training again"
+            )
