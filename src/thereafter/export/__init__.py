@@ -5,9 +5,12 @@ plans       the plans, one for each generation of models
 plan        `plan_of`: a trained language model as a plan
 targets     TARGETS, the table of what can be written; the contract of a `Target` and of its `Runner`
 texts       the text of a check
+facts       what a program must know of a model to feed it
 check       the same text through the model and through the file
 export      written beside the target, checked, moved into place
 task_export the networks of tasks
 arpa        n-grams as ARPA files
 onnx/       graphs for ONNX Runtime
+torch/      programs of torch.export
+transformers/   folders that transformers loads as GPT-2
 """

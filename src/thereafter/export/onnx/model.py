@@ -17,6 +17,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from thereafter.export.facts import facts_of
 from thereafter.export.onnx.attention import AttentionGraph
 from thereafter.export.onnx.bodies import GraphBody, StackGraph, WindowGraph
 from thereafter.export.onnx.cells import State
@@ -92,24 +93,7 @@ def _put_out(g: Graph, body: GraphBody, after: State) -> None:
 
 def metadata(plan: NeuralPlan, graph: str, *, int8: bool) -> dict[str, str]:
     """What a program needs to know to feed a graph, as JSON texts by name."""
-    words = plan.wording
-    state = [{"name": part.name, "shape": part.shape, "fresh": part.fresh} for part in body_of(plan).state()]
-    facts: Mapping[str, object] = {
-        "format": "thereafter-onnx 1",
-        "graph": graph,
-        "kind": plan.kind,
-        "int8": int8,
-        "start": words.start,
-        "line_end": words.line_end,
-        "unknown": words.unknown,
-        "line_by_line": words.restart is not None,
-        "lower": words.lower,
-        "letters_only": words.letters_only,
-        "state": state,
-        "vocabulary": words.forms,
-        "pieces": [piece.hex() for piece in words.pieces],
-        "tokenizer": words.tokenizer,
-    }
+    facts = {"format": "thereafter-onnx 1", "graph": graph, "int8": int8, **facts_of(plan, body_of(plan).state())}
     return {name: json.dumps(value, ensure_ascii=False, separators=(",", ":")) for name, value in facts.items()}
 
 
