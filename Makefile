@@ -81,6 +81,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .oracles
 	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt kenlm nltk onnx onnxruntime
 	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps pycocoevalcap
+	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt transformers torch
 	touch $@
 
 .peers/.ready: constraints.txt

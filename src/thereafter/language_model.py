@@ -459,13 +459,17 @@ class LanguageModel:
 
 
 def load_language_model(run: str | PathLike[str], tokens: str = "word", *, as_written: bool = False) -> LanguageModel:
-    """The language model of a run folder or an ARPA file; FormatError if the run holds a task."""
+    """The language model of a run folder, an ARPA file or a GPT-2 folder; FormatError if the run holds a task."""
     path = Path(run)
     if not files.is_run(path) and files.is_file(path):
         from thereafter.training import arpa
 
         with show_progress():
             return LanguageModel(arpa.read(path, tokens), as_written=as_written)
+    if not files.is_run(path) and files.is_file(path / "config.json"):
+        from thereafter.training import gpt2
+
+        return LanguageModel(gpt2.read(path), as_written=as_written)
     return LanguageModel(store.load(path), as_written=as_written)
 
 

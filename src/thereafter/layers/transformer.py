@@ -94,6 +94,9 @@ class Block(nn.Module):
     norm="post":  norm(x + f(x))       Vaswani et al. 2017
     """
 
+    approximate = "none"
+    """How gelu is computed: by erf, or "tanh" as GPT-2 does."""
+
     def __init__(self, size: int, heads: int, inner: int, *, norm: str = "pre", dropout: float = 0.0) -> None:
         super().__init__()
         if norm not in ("pre", "post"):
@@ -122,6 +125,8 @@ class Block(nn.Module):
         x_BTH = x_BTH + F.dropout(y_BTH, self.dropout, self.training)
         x_BTH = x_BTH if self.pre else self.norm_attention(x_BTH)
         read = self.norm_forward(x_BTH) if self.pre else x_BTH
-        y_BTH = self.narrow(F.dropout(F.gelu(self.widen(read)), self.dropout, self.training))
+        y_BTH = self.narrow(
+            F.dropout(F.gelu(self.widen(read), approximate=self.approximate), self.dropout, self.training)
+        )
         x_BTH = x_BTH + F.dropout(y_BTH, self.dropout, self.training)
         return (x_BTH if self.pre else self.norm_forward(x_BTH)), kept

@@ -17,6 +17,7 @@ Language models:
     protocol      from a text to a trained model; resume goes on with one, store saves and loads it
     starting      a run that another training begins with
     kinds         the contract of a kind of model; neural and ngram are the two implementations, arpa reads files
+    gpt2          checkpoints of transformers, read as trained models
     options, recipes, defaults      options by name, options from a file, default options
     split, roles  the validation part of a text; what a text has been to a model
     order, blocks, validation       batches of a text, and the loss on its validation part

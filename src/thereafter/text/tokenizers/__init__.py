@@ -7,6 +7,7 @@ prose     lossless pieces of running text
 char      characters; byte: the bytes of UTF-8
 bpe, wordpiece, unigram    pieces of bytes; byte_level: what they share, lessons: what they learn from,
           pieces: the table of their forms
+gpt2      the tokenizer of a GPT-2 folder, which is read and never fitted
 stored    the JSON file of a tokenizer
 
 >>> tokenizer = TOKENIZERS.load("prose").fit(lambda: ["the cat sat.\\n" * 2])
