@@ -7,7 +7,7 @@ from thereafter.studio.answers.glimpsing import SquareAnswer
 from thereafter.studio.answers.pixels import PixelsAnswer
 
 
-class StepAnswer(Answer):
+class GameStepAnswer(Answer):
     """One step of a game. `ball` is the column of the ball, whose row is the number of the step from 0, `paddle` the
     left column of the paddle. The network looked at `column` and `row`, in pixels: `squares` and `patches` are what it
     saw, from the sharpest scale to the widest. `chances`: the probability of every action; `expected`: the reward that
@@ -32,7 +32,7 @@ class GameAnswer(Answer):
     size: int
     wide: int
     actions: list[str]
-    steps: list[StepAnswer]
+    steps: list[GameStepAnswer]
     ball: int
     paddle: int
     caught: bool

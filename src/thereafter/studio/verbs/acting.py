@@ -7,7 +7,7 @@ import numpy as np
 from thereafter.errors import OptionError
 from thereafter.images.catch_game import ACTIONS, PADDLE, Episode
 from thereafter.models.catcher import Catcher
-from thereafter.studio.answers.acting import GameAnswer, StepAnswer
+from thereafter.studio.answers.acting import GameAnswer, GameStepAnswer
 from thereafter.studio.verbs.glimpsing import squares
 from thereafter.studio.verbs.numbers import numbers
 from thereafter.studio.verbs.pictures import packed
@@ -28,7 +28,7 @@ def play(model: TaskModel, number: int) -> GameAnswer:
     for step, action in enumerate(game.actions_T):
         column, row = (float(value) for value in game.places_T2[step])
         steps.append(
-            StepAnswer(
+            GameStepAnswer(
                 ball=game.columns_T[step],
                 paddle=game.paddles_T[step],
                 column=round(column, 3),
