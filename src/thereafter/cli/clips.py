@@ -5,6 +5,7 @@ Shapes: N clips, T frames, K frames ahead, H rows of pixels, W columns, L labels
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,8 +58,10 @@ def save_clips(
         clips, name = _clips(model, run, texts, source)
         if out is not None:
             arrays = _beliefs(model, clips) if model.task.name == "video" else _frames(model, clips, explain, ahead)
-            with replacing(out) as beside, beside.open("wb") as file:
-                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+            with replacing(out) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
+                for key, array in arrays.items():
+                    with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
+                        np.lib.format.write_array(member, array, allow_pickle=False)
             shapes = ", ".join(f"{key} {list(array.shape)}" for key, array in arrays.items())
             typer.echo(f"saved {out}: {shapes}")
         if figure is not None:

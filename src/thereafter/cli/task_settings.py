@@ -7,7 +7,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -79,7 +79,9 @@ def described_settings(settings: type[object]) -> list[tuple[str, str, str]]:
     A meaning is the docstring below the field, or what follows the name in the docstring of the class, or of one it
     inherits from: up to the next name.
     """
-    listed = [one for one in fields(settings) if not one.name.startswith("_")]  # type: ignore[arg-type]
+    if not is_dataclass(settings):
+        raise TypeError(f"{settings!r} is not a dataclass")
+    listed = [one for one in fields(settings) if not one.name.startswith("_")]
     names = [one.name for one in listed]
     meanings: dict[str, str] = {}
     for owner in settings.__mro__:
