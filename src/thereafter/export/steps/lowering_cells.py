@@ -31,6 +31,17 @@ class Products:
         self.writer.linear(out, weight, x, bias if gain is None else None)
         self._normalised(out, gain, bias)
 
+    def add_recurrent(self, z: str, h: str) -> None:
+        """z += U h + b', normalised where the cell asks for it: through a buffer of its own then."""
+        size = len(self.lane.weights["weight_hh"])
+        if "norm_hh" in self.lane.weights:
+            r = self.writer.own("r", size)
+            self.recur(r, h)
+            self.writer.op("add", z, x=r, n=size)
+            return
+        weight = self.writer.matrix(f"{self.lane.name}_weight_hh", self.lane.weights["weight_hh"])
+        self.writer.linear(z, weight, h, self.vector("bias_hh"), add=True)
+
     def recur(self, out: str, x: str, rows: slice = slice(None), name: str = "hh") -> None:
         """out = U x + b' of some of the gates."""
         own, lane = self.lane.weights, self.lane.name
@@ -99,9 +110,7 @@ def _join(writer: Writer, layer: LayerPlan, x: str, h: str) -> None:
 
 def _elman(products: Products, z: str, h: str) -> None:
     writer, size = products.writer, products.lane.hidden_size
-    r = writer.own("r", size)
-    products.recur(r, h)
-    writer.op("add", z, x=r, n=size)
+    products.add_recurrent(z, h)
     writer.op("act", z, f=str(products.lane.options["nonlinearity"]), n=size)
     writer.op("copy", h, x=z, n=size)
 
@@ -110,9 +119,7 @@ def _lstm(products: Products, z: str, h: str) -> None:
     """The memory and the gates first, then h of what the output gate shows."""
     writer, lane = products.writer, products.lane
     size, c = lane.hidden_size, f"c_{lane.name}"
-    r = writer.own("r", len(lane.gates) * size)
-    products.recur(r, h)
-    writer.op("add", z, x=r, n=len(lane.gates) * size)
+    products.add_recurrent(z, h)
     seen = {name: products.vector(f"peephole_{name}") for name in ("input", "forget", "output")}
     coupled = int(bool(lane.options["coupled"]))
     arrays = {name: vector for name, vector in seen.items() if vector is not None}

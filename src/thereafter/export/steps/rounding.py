@@ -1,6 +1,6 @@
 """Matrices in 16 or 8 bits: whole numbers with a scale for each row, or for each 32 numbers of a row.
 
-    q = round(w / s),   s = max |w| of the row, or of its part, / 32766 (or 127)
+    q = round(w / s),   s = max |w| of the row, or of its part, / 32767 (or 127)
 
 At 16 bits with a scale for 32 numbers this is about ten times nearer to a trained network than float16 is, whose steps
 are a share of each number and not of the largest; a browser has an array of its own for it. (Jacob et al. 2018,
@@ -43,7 +43,7 @@ def rounded(matrix: Array, bits: int) -> Rounded:
     """
     columns = matrix.shape[1]
     begins = [0] if bits == 8 else list(range(0, columns, PART))
-    most = 127 if bits == 8 else 127 * 258  # so that what was rounded to 8 bits before is exact in 16
+    most = 127 if bits == 8 else 32767
     largest = np.maximum.reduceat(np.abs(matrix), begins, axis=1).astype(np.float64)
     scale = np.where(largest == 0.0, 1.0, largest / most).astype(np.float32)
     numbers = np.clip(np.rint(matrix / spread(scale, columns)), -most, most)

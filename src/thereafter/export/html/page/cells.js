@@ -1,5 +1,5 @@
 // The cells: gates are left in z, where the page looks at them.
-import { sigmoid, softplus } from "./numbers.js";
+import { sigmoid, softplus, tanh } from "./numbers.js";
 
 function lstmMemory(_, { out: c, z }, { input, forget, output }, { coupled, n }) {
   const g = coupled ? n : 2 * n;
@@ -9,7 +9,7 @@ function lstmMemory(_, { out: c, z }, { input, forget, output }, { coupled, n })
     z[i] = sigmoid(z[i] + (input ? input[i] * before : 0));
     let keep = 1 - z[i];
     if (!coupled) keep = z[n + i] = sigmoid(z[n + i] + (forget ? forget[i] * before : 0));
-    z[g + i] = Math.tanh(z[g + i]);
+    z[g + i] = tanh(z[g + i]);
     c[i] = keep * before + z[i] * z[g + i];
     z[o + i] = sigmoid(z[o + i] + (output ? output[i] * c[i] : 0));
   }
@@ -17,7 +17,7 @@ function lstmMemory(_, { out: c, z }, { input, forget, output }, { coupled, n })
 
 function lstmOutput(_, { out: h, z, c }, __, { coupled, n }) {
   const o = (coupled ? 2 : 3) * n;
-  for (let i = 0; i < n; i++) h[i] = z[o + i] * Math.tanh(c[i]);
+  for (let i = 0; i < n; i++) h[i] = z[o + i] * tanh(c[i]);
 }
 
 function mix(h, z, i, n, keeps) {
@@ -29,7 +29,7 @@ function gru(_, { out: h, z, r }, __, { keeps, n }) {
   for (let i = 0; i < n; i++) {
     z[i] = sigmoid(z[i] + r[i]);
     z[n + i] = sigmoid(z[n + i] + r[n + i]);
-    z[2 * n + i] = Math.tanh(z[2 * n + i] + z[i] * r[2 * n + i]);
+    z[2 * n + i] = tanh(z[2 * n + i] + z[i] * r[2 * n + i]);
     mix(h, z, i, n, keeps);
   }
 }
@@ -41,7 +41,7 @@ function gruReset(_, { out, z, r, h }, __, { n }) {
 
 function gruNew(_, { out: h, z, q }, __, { keeps, n }) {
   for (let i = 0; i < n; i++) {
-    z[2 * n + i] = Math.tanh(z[2 * n + i] + q[i]);
+    z[2 * n + i] = tanh(z[2 * n + i] + q[i]);
     mix(h, z, i, n, keeps);
   }
 }

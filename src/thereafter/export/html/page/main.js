@@ -8,7 +8,7 @@ import { TrieModel } from "./trie.js";
 
 const SHOWN = 12; // likeliest tokens
 const LISTED = 120; // tokens of the text that can be looked at
-const AT_ONCE = 30; // milliseconds of generating between two frames
+const AT_ONCE = 60; // milliseconds of generating between two frames
 
 const place = (id) => document.getElementById(id);
 const text = place("text");

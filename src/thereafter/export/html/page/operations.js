@@ -1,11 +1,11 @@
 // The operations of a program: each takes the model, its buffers, its arrays and its numbers.
 import { CELLS } from "./cells.js";
-import { erf, logSoftmax, sigmoid } from "./numbers.js";
+import { erf, logSoftmax, sigmoid, tanh } from "./numbers.js";
 
 const EPSILON = 1e-5;
 
 const ACTIVATIONS = {
-  tanh: Math.tanh,
+  tanh,
   sigmoid,
   identity: (x) => x,
   relu: (x) => Math.max(x, 0),
@@ -26,8 +26,9 @@ function normalise(x, gain, shift) {
 
 function linear(model, { out, x }, { weight, bias }, { add }) {
   const rows = Math.min(weight.rows, out.length);
-  if (!add) out.fill(0);
-  if (bias) for (let i = 0; i < rows; i++) out[i] += bias[i];
+  if (!add && bias) out.set(bias);
+  else if (!add) out.fill(0);
+  else if (bias) for (let i = 0; i < rows; i++) out[i] += bias[i];
   model.multiply(weight, x, out, rows);
 }
 
