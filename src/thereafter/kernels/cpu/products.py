@@ -53,7 +53,8 @@ def as_array(weights: Tensor | None, like: Tensor) -> Floats:
     """Small weights as the compiled loops take them: empty where there are none."""
     if weights is None:
         return np.empty((0, 0), dtype=like.numpy().dtype)
-    return weights.detach().contiguous().numpy()
+    # a copy: memory that numpy has seen cannot be given up and taken again, as FSDP does with weights
+    return weights.detach().clone(memory_format=torch.contiguous_format).numpy()
 
 
 def workable(gradient: Tensor) -> Tensor:
