@@ -70,6 +70,12 @@ def _check_fit(build: Callable[[], nn.Module], saved: Mapping[str, NDArray[np.ge
             hollow = build()
     except NotImplementedError:  # a network that looks at numbers while it is built
         return
+    except RuntimeError as error:  # sizes that no machine can count
+        stored = sum(array.size for array in saved.values())
+        raise FormatError(
+            f"the settings ask for a model that cannot be built ({str(error).splitlines()[0][:200]}); expected one of "
+            f"{stored:,} numbers, as stored; try training again"
+        ) from error
     own = weights_of(hollow)
     _check_names(own, saved)
     for name, weight in own.items():
