@@ -27,6 +27,9 @@ from waiting import wait_for
 
 SCALE = 0.05
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+AWAITED = Path(__file__).parent / "awaited.js"
+FRAMES = 6
+"""So many frames of the page in a row without a change: nothing is to come any more."""
 
 
 def _panels() -> list[str]:
@@ -129,29 +132,60 @@ def page(browser: Any, server: Served) -> Iterator[Any]:
 @contextmanager
 def visiting(browser: Any, address: str, **options: Any) -> Iterator[Any]:
     """A tab of a visitor of its own; answers of 4xx are part of what is tested, other errors are not."""
+    with opened(browser, address, **options) as (tab, faults):
+        yield tab
+    refuse(faults)
+
+
+@contextmanager
+def opened(browser: Any, address: str, **options: Any) -> Iterator[tuple[Any, list[str]]]:
+    """A tab, and the errors that its page logs."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, "base_url": address} | options)
+    context.add_init_script(path=AWAITED)
     tab = context.new_page()
     tab.set_default_timeout(60_000)
     faults: list[str] = []
     tab.on("pageerror", lambda error: faults.append(str(error)))
     tab.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
     try:
-        yield tab
+        yield tab, faults
     finally:
         context.close()
+
+
+def refuse(faults: list[str]) -> None:
     assert not [fault for fault in faults if "status of 4" not in fault], faults
 
 
+@pytest.fixture(scope="module")
+def _long_visit(browser: Any, server: Served) -> Iterator[tuple[Any, list[str]]]:
+    with opened(browser, server.address) as visit:
+        yield visit
+
+
+@pytest.fixture
+def visitor(_long_visit: tuple[Any, list[str]]) -> Iterator[Any]:
+    """The tab of one visitor who goes from panel to panel through all tests of a file, so that the page and its charts
+    are loaded once; a test fails where the page logged an error."""
+    tab, faults = _long_visit
+    faults.clear()
+    yield tab
+    refuse(faults)
+
+
 def settle(tab: Any) -> None:
-    """Wait until nothing is asked any more and nothing changes any more."""
-    tab.wait_for_function("() => document.querySelectorAll('.place *').length > 5")
-    tab.wait_for_load_state("networkidle")
-    tab.evaluate("window.seen = -1")
+    """Wait until nothing is awaited any more (awaited.js) and nothing changes any more."""
+    tab.evaluate("window.settling = { seen: -1, frames: 0 }")
     tab.wait_for_function(
-        """() => {
-          const now = document.querySelector('.place').innerHTML.length, before = window.seen;
-          window.seen = now;
-          return now === before;
+        """frames => {
+          const before = window.settling, place = document.querySelector('.place');
+          window.settling = { seen: -1, frames: 0 };
+          if (document.readyState !== 'complete' || window.awaited()) return false; // a look at the place takes longer
+          if (!place || place.querySelectorAll('*').length <= 5) return false;
+          const seen = place.innerHTML.length;
+          window.settling = { seen, frames: seen === before.seen ? before.frames + 1 : 0 };
+          return window.settling.frames >= frames;
         }""",
-        polling=300,
+        arg=FRAMES,
+        polling="raf",
     )

@@ -26,7 +26,6 @@ LOOK = (Path(__file__).parent / "look.js").read_text(encoding="utf-8")
 def panel(request: pytest.FixtureRequest, browser: Any, server: Served) -> Iterator[Any]:
     """A tab at a panel with its pictures drawn; the tests of a panel share it, in the order they stand here."""
     with visiting(browser, server.address, reduced_motion="reduce") as tab:
-        tab.set_default_timeout(30_000)
         tab.goto(f"/#{request.param}")
         settle(tab)
         yield tab
@@ -60,7 +59,8 @@ def test_it_fits_and_can_be_read(panel: Any):
     """In light and dark, wide and narrow: the page is not wider than the screen, texts have contrast, controls are
     large enough for a finger."""
     found = {}
-    for theme in ("dark", "light"):
+    shown = panel.evaluate("document.documentElement.dataset.theme")
+    for theme in (shown, {"light": "dark", "dark": "light"}[shown]):  # the panel is opened anew for the other one alone
         if panel.evaluate("document.documentElement.dataset.theme") != theme:
             panel.locator("#theme").click()
         for width in (390, 1280):
