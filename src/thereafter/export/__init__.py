@@ -10,6 +10,9 @@ check       the same text through the model and through the file
 export      written beside the target, checked, moved into place
 task_export the networks of tasks
 arpa        n-grams as ARPA files
+steps/      a neural plan as a list of small operations, for c and html
+c/          one C99 file and its header
+html/       one page that works from disk
 onnx/       graphs for ONNX Runtime
 torch/      programs of torch.export
 transformers/   folders that transformers loads as GPT-2

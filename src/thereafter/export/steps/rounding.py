@@ -2,7 +2,7 @@
 
     q = round(w / s),   s = max |w| of the row, or of its part, / 32767 (or 127)
 
-At 16 bits with a scale for 32 numbers this is about ten times nearer to a trained network than float16 is, whose steps
+At 16 bits with a scale for 32 numbers this is several times nearer to a trained network than float16 is, whose steps
 are a share of each number and not of the largest; a browser has an array of its own for it. (Jacob et al. 2018,
 Quantization and training of neural networks for efficient integer-arithmetic-only inference, with one scale a matrix.)
 
