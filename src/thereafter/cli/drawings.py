@@ -83,8 +83,8 @@ def save_explained(model: TaskModel, explained: Explained, given: object, name: 
             figure
         )
     elif isinstance(net, Drawer):
-        sides = {"read": net.settings.read, "write": net.settings.write}
-        path = drawn_strokes(measured_strokes(model.trace(given), **sides, text=text)).save(figure)
+        read, write = net.settings.read, net.settings.write
+        path = drawn_strokes(measured_strokes(model.trace(given), read=read, write=write, text=text)).save(figure)
     else:
         raise OptionError(
             "the run sees or predicts all of a picture at once; expected glimpses or strokes; try leaving --figure out"

@@ -14,8 +14,8 @@
     table_rows          the same as rows of numbers
     machine             the machine and the versions that figures depend on
     task_trials         the networks of a task, compared in the same way, with task_differences; yardsticks names
-                        those that lose to what is solved at once, task_networks which are compared, beside rows without a
-                        network
+                        those that lose to what is solved at once, task_networks which are compared, beside rows
+                        without a network
 
 What a corpus asks about itself (`evaluation.corpus_probe`) is taken as the corpus offers it; no probe is known by name.
 """

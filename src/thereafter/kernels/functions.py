@@ -22,7 +22,7 @@ def apply_many(function: type[torch.autograd.Function], *args: object) -> tuple[
 
 def traced() -> bool:
     """Whether torch is writing down what is computed, to compile or to export it: then numbers cannot be looked at."""
-    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return torch.compiler.is_compiling() or torch._C._is_tracing()
 
 
 def transformed() -> bool:

@@ -57,7 +57,8 @@ GLYPH_DRAWER: Table = {
     "rate": 0.008,
 }
 CATCHER: Table = {"hidden": 64, "read": 32, "batch": 256, "epochs": 6.0, "rate": 0.003}
-_STILL = {CLUTTERED: {"size": 40}, GLYPHS: {"size": 29, "pieces": 0}}
+_STILL = {CLUTTERED: (40, None), GLYPHS: (29, 0)}
+"""Pixels on the side of a picture, and how many pieces of others (None: as the rule has it)."""
 _LEAST = {SHAPES: 120, GLYPH: 200, CLUTTERED: 200, GLYPHS: 200, CATCH: 200}  # examples, however short the training is
 
 
@@ -103,7 +104,8 @@ def _ruled(place: Path, corpus: str, part: str, count: int) -> Path:
     path = place / f"{part}.json"
     if not path.exists():
         if corpus in _STILL:
-            still = replace(clutter_rules(CLUTTERED)[part], **_STILL[corpus])
+            still, (size, pieces) = clutter_rules(CLUTTERED)[part], _STILL[corpus]
+            still = replace(still, size=size, pieces=still.pieces if pieces is None else pieces)
             write_text(path, (replace(still, count=count) if count else still).to_json())
         elif corpus == CATCH:
             games = catch_rules()[part]
