@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -102,6 +102,8 @@ def test_the_check_sees_every_kind_of_difference() -> None:
 
 def test_an_empty_text_cannot_check() -> None:
     class Never:
+        name: ClassVar[str] = "nobody"
+
         def start(self, rows: int) -> Any: ...
         def step(self, token_B: Any) -> Any: ...
         def close(self) -> None: ...
@@ -158,6 +160,25 @@ def test_a_missing_package_names_the_line_that_gets_it(
     with pytest.raises(MissingPackageError, match=r"pip install thereafter\[export\]"):
         lstm.export(tmp_path / "m.onnx")
     assert files(tmp_path) == []
+
+
+def test_who_ran_the_file_is_who_is_named(
+    lstm: thereafter.LanguageModel, ngram: thereafter.LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from thereafter.cli.export import lines
+    from thereafter.export.c import target as c_target
+    from thereafter.export.html import target as html_target
+
+    monkeypatch.setattr(c_target, "compiler", lambda: None)
+    monkeypatch.setattr(html_target, "browser_path", lambda: None)
+    for to, program in (("c", "C compiler"), ("html", "Chromium")):
+        exported = lstm.export(tmp_path / f"m.{to}", to)
+        assert exported.program == exported.to_rows()[0]["checked_by"] == "our own numpy interpreter"
+        assert any("checked by our own numpy interpreter: 1,000 steps" in line for line in lines(exported))
+        assert "was not run" in str(exported.facts["note"])
+        with pytest.raises(ExportError, match=f"there is no {program} here"):
+            ngram.export(tmp_path / f"n.{to}", to)
+    assert ngram.export(tmp_path / "m.arpa", "arpa").program == "our reader of ARPA files"
 
 
 def test_every_target_that_is_there_has_an_ending_and_a_program() -> None:

@@ -19,7 +19,7 @@ class ArpaTarget:
     """What KenLM, SRILM and speech recognisers read; gzip where the name ends in `.gz`."""
 
     ending: ClassVar[str] = ".arpa"
-    program: ClassVar[str] = "the reader of ARPA files"
+    program: ClassVar[str] = "reader of ARPA files"
 
     def tolerance(self, int8: bool) -> float:
         return FLOAT32
@@ -55,6 +55,8 @@ class ArpaTarget:
 
 class ArpaRunner:
     """The file, read again; its words are put into the order of the model's by their spelling."""
+
+    name: ClassVar[str] = "our reader of ARPA files"
 
     def __init__(self, plan: Plan, path: Path) -> None:
         words = plan.wording

@@ -65,18 +65,21 @@ def export(
     with beside(path) as folder:
         with progress.task(f"writing {path.name}", unit="files"):
             written = target.write(plan, folder / path.name, int8=int8)
-        checked = _run(target, trained, plan, written, ids_T, name)
+        checked, program = _run(target, trained, plan, written, ids_T, name)
         refuse(checked, target.tolerance(int8), path.name)
         paths = tuple(moved(one, path.parent / one.name) for one in written.paths)
-    return Exported(paths, to, target.program, int8, checked, written.facts)
+    return Exported(paths, to, program, int8, checked, written.facts)
 
 
-def _run(target: Target, trained: Trained, plan: Plan, written: WrittenFiles, ids_T: Ids, name: str) -> Checked:
+def _run(
+    target: Target, trained: Trained, plan: Plan, written: WrittenFiles, ids_T: Ids, name: str
+) -> tuple[Checked, str]:
+    """What the check has seen, and who ran the file."""
     runner = target.runner(plan, written)
     if runner is None:
         raise ExportError(f"there is no {target.program} here to check the file with; nothing was written")
     try:
-        return check(trained, runner, ids_T, name)
+        return check(trained, runner, ids_T, name), runner.name
     finally:
         runner.close()
 

@@ -41,7 +41,10 @@ class WrittenFiles:
 
 
 class Runner(Protocol):
-    """A written file as an outside program runs it; the state of its rows is kept inside."""
+    """A written file as a program runs it; the state of its rows is kept inside."""
+
+    name: ClassVar[str]
+    """Who runs the file here: the outside program, or an interpreter of ours where that is missing."""
 
     def start(self, rows: int) -> Floats:
         """Begin anew: the fresh state reads `<s>`. log p of every first token, [B, V]."""
@@ -59,7 +62,7 @@ class Target(Protocol):
     ending: ClassVar[str]
     """How a file's name ends, ".c"; "" where it is a folder."""
     program: ClassVar[str]
-    """Who runs the file in the check, "ONNX Runtime"."""
+    """Who the file is for and should run it in the check, "ONNX Runtime"; `Runner.name` says who did."""
 
     def tolerance(self, int8: bool) -> float | None:
         """The largest difference of a log p that may be left; None where bits per byte decide."""

@@ -35,7 +35,7 @@ class CTarget:
     """NAME.c and NAME.h; NAME is that of the file."""
 
     ending: ClassVar[str] = ".c"
-    program: ClassVar[str] = "the C compiler"
+    program: ClassVar[str] = "C compiler"
 
     def tolerance(self, int8: bool) -> float | None:
         return None if int8 else FLOAT32
@@ -67,7 +67,7 @@ class CTarget:
             file.writelines(pieces)
         facts: dict[str, object] = {"state bytes": size, "stack bytes": stack, "functions": f"{name}_step, ..."}
         if compiler() is None and not isinstance(plan, NgramPlan):
-            facts["note"] = "no C compiler is here: the file was checked by running the same arrays in numpy"
+            facts["note"] = "no C compiler is here: numpy ran the same arrays, the C text was not run"
         return WrittenFiles((path, header), facts)
 
     def runner(self, plan: Plan, written: WrittenFiles) -> Runner | None:
@@ -106,6 +106,8 @@ def compile_library(source: Path, library: Path, flags: tuple[str, ...] = FLAGS)
 
 class CompiledModel:
     """The file as a shared library, called step by step: a `Runner` of one row."""
+
+    name: ClassVar[str] = "the C compiler"
 
     def __init__(self, source: Path, words: int, state_bytes: int, flags: tuple[str, ...] = FLAGS) -> None:
         self._folder = tempfile.TemporaryDirectory()

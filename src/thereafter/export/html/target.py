@@ -59,7 +59,7 @@ class HtmlTarget:
         path.write_text(page_text(path.stem, description, packed.weights()), encoding="utf-8", newline="\n")
         facts: dict[str, object] = {"state bytes": state_bytes(plan, packed), "bytes of weights": packed.size}
         if not isinstance(plan, NgramPlan) and browser_path() is None:
-            facts["note"] = "no browser is here: the weights of the page were checked by running them in numpy"
+            facts["note"] = "no browser is here: numpy ran the page's weights, its script was not run"
         return WrittenFiles((path,), facts)
 
     def runner(self, plan: Plan, written: WrittenFiles) -> Runner | None:
@@ -97,6 +97,8 @@ def browser_path() -> str | None:
 
 class InBrowser:
     """The page in a headless browser with the network off: a `Runner` of one row."""
+
+    name: ClassVar[str] = "Chromium"
 
     def __init__(self, path: Path, browser: str) -> None:
         sync = packages.require("playwright.sync_api", "running a page")

@@ -74,6 +74,8 @@ class OnnxTarget:
 class OnnxRunner:
     """The step graph in ONNX Runtime; all it knows of the model stands in the file."""
 
+    name: ClassVar[str] = "ONNX Runtime"
+
     def __init__(self, path: Path, threads: int = 1) -> None:
         self._session = session(path, threads)
         facts = self._session.get_modelmeta().custom_metadata_map

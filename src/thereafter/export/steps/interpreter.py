@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,8 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 class Interpreter:
     """Runs a program: the `Runner` of a target where no outside program is."""
+
+    name: ClassVar[str] = "our own numpy interpreter"
 
     def __init__(self, program: Program) -> None:
         self.program = program

@@ -60,6 +60,8 @@ class TorchTarget:
 class TorchRunner:
     """The program, loaded again."""
 
+    name: ClassVar[str] = "torch.export.load"
+
     def __init__(self, plan: Plan, path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

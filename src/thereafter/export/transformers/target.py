@@ -20,7 +20,7 @@ class TransformersTarget:
     """config.json, model.safetensors and, where it can be said, tokenizer.json: GPT-2 as transformers knows it."""
 
     ending: ClassVar[str] = ""
-    program: ClassVar[str] = "our reader of GPT-2 folders"
+    program: ClassVar[str] = "reader of GPT-2 folders"
 
     def tolerance(self, int8: bool) -> float:
         return FLOAT32
@@ -59,6 +59,8 @@ class TransformersTarget:
 
 class Gpt2Runner:
     """The folder, read again; lines begin anew where those of the model do."""
+
+    name: ClassVar[str] = "our reader of GPT-2 folders"
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self._model = read_network(folder).eval()
