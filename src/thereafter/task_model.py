@@ -223,8 +223,9 @@ class TaskModel:
     def export(self, path: str | PathLike[str], to: str = "onnx", *, int8: bool = False) -> Exported:
         """Write the network as ONNX graphs, checked with drawn inputs before they are handed over.
 
-        A tagger, a classifier of texts, or a recurrent translator (the decoder, and FILE-encoder.onnx beside it);
-        ExportError for any other. The codecs, which turn words into ids, are in the metadata.
+        A tagger, a classifier of texts or of series, a forecaster (the parameters of its distribution), or a recurrent
+        translator (the decoder, and FILE-encoder.onnx beside it); ExportError for any other. The codecs, which turn
+        words into ids and numbers into scaled ones, are in the metadata.
         """
         from thereafter.export.task_export import export_task
 

@@ -87,7 +87,7 @@ def lines(written: Exported) -> list[str]:
     listed = [*map(str, written.paths), f"size: {written.size:,} bytes"]
     listed.append(
         f"checked by {written.program}: {checked.steps:,} steps of {checked.text}, "
-        f"largest difference in log p {checked.largest:.2g}"
+        f"largest difference in {checked.what} {checked.largest:.2g}"
     )
     if written.int8:
         listed.append(

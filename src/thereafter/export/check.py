@@ -30,7 +30,7 @@ class Checked:
     """What a check has seen.
 
     `largest`: the largest |difference| of a log p over all steps and all words. `bits`, `bits_exported`: bits per byte
-    of the text by the model and by the file. `text`: what was read.
+    of the text by the model and by the file. `text`: what was read. `what`: the numbers that were compared.
     """
 
     steps: int
@@ -38,6 +38,7 @@ class Checked:
     bits: float
     bits_exported: float
     text: str
+    what: str = "log p"
 
     @property
     def loss(self) -> float:
@@ -79,8 +80,9 @@ def refuse(checked: Checked, tolerance: float | None, what: str) -> None:
     """ExportError where a file computes something else than its model; there is then no file."""
     if tolerance is not None and not checked.largest <= tolerance:
         raise ExportError(
-            f"{what} differs from its model by {checked.largest:.2g} in log p after at most {checked.steps:,} steps; "
-            f"expected at most {tolerance:g}; nothing was written; try another --to, and please report it"
+            f"{what} differs from its model by {checked.largest:.2g} in {checked.what} after at most "
+            f"{checked.steps:,} steps; expected at most {tolerance:g}; nothing was written; "
+            "try another --to, and please report it"
         )
     if tolerance is None and not checked.loss <= MORE_BITS:
         raise ExportError(

@@ -138,8 +138,8 @@ HeadPlan = SoftmaxPlan | AdaptivePlan
 class BlockPlan:
     """A Transformer block; each linear map is (weight [out, in], bias [out]), each norm (gain [H], shift [H]).
 
-    `into` gives queries, keys and values side by side, [3 H, H], each of them head by head. `widen`, gelu (by erf),
-    `narrow` are the feed-forward layer.
+    `into` gives queries, keys and values side by side, [3 H, H], each of them head by head. `widen`, gelu,
+    `narrow` are the feed-forward layer; `approximate`: gelu by tanh, as GPT-2 has it, and not by erf.
     """
 
     into: tuple[Array, Array]
@@ -148,6 +148,7 @@ class BlockPlan:
     narrow: tuple[Array, Array]
     norm_attention: tuple[Array, Array]
     norm_forward: tuple[Array, Array]
+    approximate: bool = False
 
 
 EPSILON = 1e-5

@@ -182,6 +182,7 @@ def block_of(block: Block) -> BlockPlan:
         narrow=linear_of(block.narrow),
         norm_attention=norm_of(block.norm_attention),
         norm_forward=norm_of(block.norm_forward),
+        approximate=block.approximate == "tanh",
     )
 
 

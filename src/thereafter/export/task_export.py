@@ -68,4 +68,4 @@ def check_task(made: TaskGraphs, places: Mapping[str, Path]) -> Checked:
                 largest = max(largest, difference(ours, theirs))
             steps += ROWS * LONGEST
             advance(ROWS * LONGEST)
-    return Checked(steps, largest, 0.0, 0.0, "drawn inputs")
+    return Checked(steps, largest, 0.0, 0.0, "drawn inputs", made.what)

@@ -40,10 +40,10 @@ NUMBER_HEADS = Registry(
 LEVELS = (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)
 """The levels of a quantile head: the deciles, and the ends of the bands of 90 % and 95 %."""
 
-_UNIT = math.log(math.e - 1)  # softplus of it is 1
-_LEAST = 1e-4  # of a spread, in units of the scale: a place that was never wrong does not make log p infinite
-_FREEDOM = 4.0  # degrees of freedom above 2 at first
-_MOST_FREEDOM = 1000.0  # there Student's t is the normal distribution to three digits
+UNIT = math.log(math.e - 1)  # softplus of it is 1
+LEAST_SPREAD = 1e-4  # of a spread, in units of the scale: a place that was never wrong does not make log p infinite
+FREEDOM = 4.0  # degrees of freedom above 2 at first
+MOST_FREEDOM = 1000.0  # there Student's t is the normal distribution to three digits
 
 
 class NumberHead(nn.Module):
@@ -100,7 +100,7 @@ class PointHead(NumberHead):
         seen_ND = ~residuals_ND.isnan()
         sizes_ND = self._deviation(residuals_ND.double()).masked_fill(~seen_ND, 0.0)
         count_D = seen_ND.sum(0)
-        spread_D = self._spread(sizes_ND.sum(0) / count_D.clamp_min(1)).clamp_min(_LEAST)
+        spread_D = self._spread(sizes_ND.sum(0) / count_D.clamp_min(1)).clamp_min(LEAST_SPREAD)
         self.spread.copy_(torch.where(count_D > 0, spread_D, self.spread))
 
     def _deviation(self, residuals_ND: Tensor) -> Tensor:
@@ -167,7 +167,7 @@ class NormalHead(NumberHead):
 
     def expect(self, f_NF: Tensor) -> Distribution:
         mean_ND, raw_ND = self._parameters_of(f_NF)
-        return Normal(mean_ND, _positive(raw_ND) + _LEAST)
+        return Normal(mean_ND, _positive(raw_ND) + LEAST_SPREAD)
 
 
 class StudentTHead(NumberHead):
@@ -177,8 +177,8 @@ class StudentTHead(NumberHead):
 
     def expect(self, f_NF: Tensor) -> Distribution:
         location_ND, raw_ND, freedom_ND = self._parameters_of(f_NF)
-        freedom_ND = 2 + _LEAST + F.softplus(freedom_ND + _FREEDOM)
-        return StudentT(location_ND, _positive(raw_ND) + _LEAST, freedom_ND.clamp_max(_MOST_FREEDOM))
+        freedom_ND = 2 + LEAST_SPREAD + F.softplus(freedom_ND + FREEDOM)
+        return StudentT(location_ND, _positive(raw_ND) + LEAST_SPREAD, freedom_ND.clamp_max(MOST_FREEDOM))
 
 
 class NegativeBinomialHead(NumberHead):
@@ -188,7 +188,7 @@ class NegativeBinomialHead(NumberHead):
 
     def expect(self, f_NF: Tensor) -> Distribution:
         mean_ND, dispersion_ND = self._parameters_of(f_NF)
-        return NegativeBinomial(_positive(mean_ND) + _LEAST, _positive(dispersion_ND) + _LEAST)
+        return NegativeBinomial(_positive(mean_ND) + LEAST_SPREAD, _positive(dispersion_ND) + LEAST_SPREAD)
 
 
 class QuantilesHead(NumberHead):
@@ -219,4 +219,4 @@ class QuantilesHead(NumberHead):
 
 def _positive(raw: Tensor) -> Tensor:
     """softplus, moved so that it is 1 at 0."""
-    return F.softplus(raw + _UNIT)
+    return F.softplus(raw + UNIT)

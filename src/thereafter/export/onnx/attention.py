@@ -113,9 +113,7 @@ class AttentionGraph:
         x = g.op("Add", x, y)
         x = x if pre else normalised(w, x, *block.norm_attention)
         wide = w.linear(normalised(w, x, *block.norm_forward) if pre else x, *block.widen)
-        erf = g.op("Erf", g.op("Mul", wide, g.constant(math.sqrt(0.5), np.float32)))
-        gelu = g.op("Mul", g.op("Mul", wide, g.constant(0.5, np.float32)), g.op("Add", erf, g.constant(1, np.float32)))
-        x = g.op("Add", x, w.linear(gelu, *block.narrow))
+        x = g.op("Add", x, w.linear(gelu(g, wide, block.approximate), *block.narrow))
         return x if pre else normalised(w, x, *block.norm_forward)
 
     def _with_room(self, w: GraphWeights, state: State) -> State:
@@ -138,3 +136,30 @@ class AttentionGraph:
         for one, old, part, kind in zip(read, state, self.state(), types, strict=True):
             kept = g.op("Where", rows_of(g, full_B, part), one, old)
             g.output(kept, g.fresh("kept"), kind, ["B", *part.shape])
+
+
+def gelu(g: Graph, x: str, approximate: bool) -> str:
+    """x Phi(x) by erf, or as GPT-2 has it: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
+    if approximate:
+        cube = g.op("Mul", g.op("Mul", g.op("Mul", x, x), x), g.constant(0.044715, np.float32))
+        inner = g.op("Tanh", g.op("Mul", g.op("Add", x, cube), g.constant(math.sqrt(2 / math.pi), np.float32)))
+    else:
+        inner = g.op("Erf", g.op("Mul", x, g.constant(math.sqrt(0.5), np.float32)))
+    return g.op("Mul", g.op("Mul", x, g.constant(0.5, np.float32)), g.op("Add", inner, g.constant(1, np.float32)))
+
+
+def causal_block(w: GraphWeights, block: BlockPlan, heads: int, x_BTH: str, steps: int) -> str:
+    """A block that normalises before, over `steps` places that are read at once."""
+    g, size = w.graph, len(block.out[0])
+    q, k, v = (
+        g.op("Transpose", g.op("Reshape", part, g.constant([0, steps, heads, size // heads])), perm=[0, 2, 1, 3])
+        for part in g.split(w.linear(normalised(w, x_BTH, *block.norm_attention), *block.into), [size] * 3)
+    )
+    q = g.op("Mul", q, g.constant(1 / math.sqrt(size // heads), np.float32))
+    scores = g.op("MatMul", q, g.op("Transpose", k, perm=[0, 1, 3, 2]))
+    hidden_TT = np.triu(np.full((steps, steps), -np.inf, np.float32), 1)
+    y = g.op("MatMul", g.op("Softmax", g.op("Add", scores, g.weight(hidden_TT, "hidden")), axis=-1), v)
+    y = g.op("Reshape", g.op("Transpose", y, perm=[0, 2, 1, 3]), g.constant([0, steps, size]))
+    x = g.op("Add", x_BTH, w.linear(y, *block.out))
+    wide = w.linear(normalised(w, x, *block.norm_forward), *block.widen)
+    return g.op("Add", x, w.linear(gelu(g, wide, block.approximate), *block.narrow))

@@ -1,6 +1,7 @@
 """The graphs of a task's network, and drawn inputs for which network and graphs must agree.
 
-Shapes: B rows, T words, U distinct words, L letters, K tags or labels, S places of a source, V words.
+Shapes: B rows, T words, U distinct words, L letters or rows, C channels or covariates, D targets,
+K tags or labels, S places of a source, V words.
 """
 
 from __future__ import annotations
@@ -13,16 +14,24 @@ import torch
 from numpy.typing import NDArray
 
 from thereafter.errors import ExportError
+from thereafter.export.onnx.forecasters import forecaster_graph
 from thereafter.export.onnx.graph import Graph
+from thereafter.export.onnx.series import channels_of, series_graph
 from thereafter.export.onnx.tasks import classifier_graph, tagger_graph
 from thereafter.export.onnx.translators import decoder_graph, encoder_graph
 from thereafter.models.classifier import ClassBatch, Classifier
+from thereafter.models.forecasting.batch import WindowBatch
+from thereafter.models.forecasting.forecaster import Forecaster
+from thereafter.models.forecasting.network import ForecastNetwork
 from thereafter.models.recurrent_translator import RecurrentTranslator
+from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier
 from thereafter.models.tagger import TagBatch, Tagger
 from thereafter.models.translator import PairBatch
 from thereafter.models.word_decoder import END
 
 ROWS, LONGEST = 8, 40
+FIELDS = {"quantiles": "values", "levels": "levels_Q"}
+"""What an output of a forecaster is called in its distribution, where that is something else."""
 Feeds = dict[str, NDArray[np.generic]]
 Run = Callable[[str, Feeds], Mapping[str, NDArray[np.generic]]]
 """A graph by its name, with its inputs: its outputs by name."""
@@ -31,10 +40,12 @@ Pair = tuple[NDArray[np.floating], NDArray[np.floating]]
 
 @dataclass(frozen=True)
 class TaskGraphs:
-    """`graphs`: by name, the main one first. `compare`: what network and graphs give for a drawn batch."""
+    """`graphs`: by name, the main one first. `compare`: what network and graphs give for a drawn batch. `what`: the
+    numbers that are compared."""
 
     graphs: Mapping[str, Graph]
     compare: Callable[[np.random.Generator, Run], Iterator[Pair]]
+    what: str = "log p"
 
 
 def graphs_of(net: object) -> TaskGraphs:
@@ -46,9 +57,14 @@ def graphs_of(net: object) -> TaskGraphs:
     if isinstance(net, RecurrentTranslator):
         graphs = {"decoder": decoder_graph(net), "encoder": encoder_graph(net)}
         return TaskGraphs(graphs, lambda draw, run: _translated(net, draw, run))
+    if isinstance(net, Forecaster):
+        what = "scaled values, and in the logs of what is positive"
+        return TaskGraphs({"forecaster": forecaster_graph(net)}, lambda draw, run: _forecast(net, draw, run), what)
+    if isinstance(net, SeriesClassifier):
+        return TaskGraphs({"classifier": series_graph(net)}, lambda draw, run: _labelled_series(net, draw, run))
     raise ExportError(
-        f"the network {type(net).__name__} has no exported form; expected a tagger, a classifier of texts or a "
-        "recurrent translator; try torch.export on task_model.net"
+        f"the network {type(net).__name__} has no exported form; expected a tagger, a classifier of texts or of "
+        "series, a forecaster or a recurrent translator; try torch.export on task_model.net"
     )
 
 
@@ -83,6 +99,41 @@ def _labelled(net: Classifier, draw: np.random.Generator, run: Run) -> Iterator[
     with net.quietly():
         right = net.scores(batch.to(net.device)).float().log_softmax(-1).cpu().numpy()
     yield right, run("classifier", {"words": words_BT, "lengths": lengths_B})["log_p"].astype(np.float64)
+
+
+def _labelled_series(net: SeriesClassifier, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
+    channels = channels_of(net)
+    lengths_B = draw.integers(1, LONGEST + 1, ROWS)
+    lengths_B[0] = LONGEST
+    seen_BTC = draw.random((ROWS, LONGEST, channels)) < (0.8 if net.gaps else 1.0)
+    values_BTC = (draw.standard_normal(seen_BTC.shape) * seen_BTC).astype(np.float32)
+    batch = SeriesBatch(*map(torch.from_numpy, (values_BTC, seen_BTC, lengths_B)))
+    with net.quietly():
+        right = net.scores(batch.to(net.device)).float().log_softmax(-1).cpu().numpy()
+    feeds: Feeds = {"values": values_BTC, "lengths": lengths_B, "seen": seen_BTC}
+    yield right, run("classifier", feeds)["log_p"].astype(np.float64)
+
+
+def _forecast(net: Forecaster, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
+    """Locations as they are, in units of the series; what is positive by its logs."""
+    facts, counts = net.facts, isinstance(net, ForecastNetwork) and net.norm == "mean"
+    shape, steps = (ROWS, facts.lookback, facts.targets), min(net.reach, facts.horizon)
+    seen_BLD = draw.random(shape) < (0.8 if facts.gaps else 1.0)
+    walk_BLD = draw.poisson(5.0, shape) if counts else 0.3 * draw.standard_normal(shape).cumsum(1)
+    past_BLD = (walk_BLD * seen_BLD).astype(np.float32)
+    inputs_BLC, ahead_BHK = (
+        draw.standard_normal(size).astype(np.float32)
+        for size in ((ROWS, facts.lookback, facts.covariates), (ROWS, steps, facts.known))
+    )
+    past, seen, inputs, ahead = map(torch.from_numpy, (past_BLD, seen_BLD, inputs_BLC, ahead_BHK))
+    batch = WindowBatch(past, seen, inputs, ahead)
+    with net.quietly():
+        expected = net.expect(batch.to(net.device))
+    got = run("forecaster", {"past": past_BLD, "seen": seen_BLD, "inputs": inputs_BLC, "ahead": ahead_BHK})
+    for name, value in got.items():
+        right = vars(expected)[FIELDS.get(name, name)].float().cpu().numpy().astype(np.float64)
+        logs = name not in ("location", "quantiles") or counts
+        yield (np.log(right), np.log(value.astype(np.float64))) if logs else (right, value.astype(np.float64))
 
 
 def _translated(net: RecurrentTranslator, draw: np.random.Generator, run: Run) -> Iterator[Pair]:

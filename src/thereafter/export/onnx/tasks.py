@@ -65,12 +65,12 @@ def classifier_graph(net: Classifier) -> Graph:
     if isinstance(net.reader, Recurrent):
         h_TBH, ends = stack_sequence(w, layers_of(net.reader), x_TBE, lengths_B)
         last_BH = g.op("Concat", *(end[0] for end in ends[-1]), axis=-1) if len(ends[-1]) > 1 else ends[-1][0][0]
-        v_BH = _pooled(w, net, h_TBH, last_BH, inside_TB1)
+        v_BH = pooled(w, net.settings.pooling, (net.attention, net.attended), h_TBH, last_BH, inside_TB1)
     else:
         x_TBE = g.op("Where", inside_TB1, x_TBE, g.constant(0.0, np.float32))
         x_BET = g.op("Transpose", x_TBE, perm=[1, 2, 0])
         convolutions = [part for part in net.reader.modules() if isinstance(part, nn.Conv1d)]
-        parts = [g.op("Relu", _convolved(g, one, x_BET)) for one in convolutions]
+        parts = [g.op("Relu", convolved(g, one, x_BET)) for one in convolutions]
         h_TBH = g.op("Transpose", g.op("Concat", *parts, axis=1), perm=[2, 0, 1])
         v_BH = _maximum(g, h_TBH, inside_TB1)
     z_BK = w.linear(v_BH, *linear_of(net.head))
@@ -114,15 +114,23 @@ def _maximum(g: Graph, h_TBH: str, inside_TB1: str) -> str:
     return g.op("ReduceMax", there, axes=[0], keepdims=0)
 
 
-def _pooled(w: GraphWeights, net: Classifier, h_TBH: str, last_BH: str, inside_TB1: str) -> str:
-    g, pooling = w.graph, net.settings.pooling
+def pooled(
+    w: GraphWeights,
+    pooling: str,
+    learned: tuple[nn.Linear | None, nn.Linear | None],
+    h_TBH: str,
+    last_BH: str,
+    inside_TB1: str,
+) -> str:
+    """One vector of a row's features, [B, H]; `learned`: the maps of attention, where there is any."""
+    g, (attention, attended) = w.graph, learned
     if pooling == "max":
         return _maximum(g, h_TBH, inside_TB1)
     if pooling == "last":
         return last_BH
-    if pooling == "attention" and net.attention is not None and net.attended is not None:
-        seen = g.op("Tanh", w.linear(h_TBH, *linear_of(net.attention)))
-        score_TB1 = w.linear(seen, array(net.attended.weight))
+    if pooling == "attention" and attention is not None and attended is not None:
+        seen = g.op("Tanh", w.linear(h_TBH, *linear_of(attention)))
+        score_TB1 = w.linear(seen, array(attended.weight))
         share = g.op("Softmax", g.op("Where", inside_TB1, score_TB1, g.constant(-np.inf, np.float32)), axis=0)
     else:
         there = g.op("Cast", inside_TB1, to=1)
@@ -142,11 +150,11 @@ def _spelled(w: GraphWeights, speller: Speller, letters_UL: str, lengths_U: str)
         return g.op("Concat", *(end[0] for end in ends[-1]), axis=-1)
     if not isinstance(speller.reader, nn.Conv1d):
         raise ExportError(f"letters are read by {type(speller.reader).__name__}, which has no exported form")
-    y_UWL = _convolved(g, speller.reader, g.op("Transpose", x_LUE, perm=[1, 2, 0]))
+    y_UWL = convolved(g, speller.reader, g.op("Transpose", x_LUE, perm=[1, 2, 0]))
     return _maximum(g, g.op("Transpose", y_UWL, perm=[2, 0, 1]), g.axes(inside_of(g, x_LUE, lengths_U), 2))
 
 
-def _convolved(g: Graph, convolution: nn.Conv1d, x_BET: str) -> str:
+def convolved(g: Graph, convolution: nn.Conv1d, x_BET: str) -> str:
     """A convolution that keeps the length, of an even width with one step more behind."""
     width = convolution.kernel_size[0]
     weights = [g.weight(array(weight)) for weight in (convolution.weight, convolution.bias) if weight is not None]

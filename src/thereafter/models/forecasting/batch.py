@@ -13,7 +13,7 @@ from torch import Tensor
 
 from thereafter.series.windows import Window
 
-_LEAST = 0.1  # of the series' own deviation: a window that hardly moves is not blown up
+LEAST_MOVEMENT = 0.1  # of the series' own deviation: a window that hardly moves is not blown up
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class WindowBatch:
         count_BD = seen_BLD.sum(1).clamp_min(1.0)
         mean_BD = self.past_BLD.sum(1) / count_BD  # missing values are 0
         off_BLD = (self.past_BLD - mean_BD[:, None]) * seen_BLD
-        return (off_BLD.square().sum(1) / count_BD).sqrt() + _LEAST
+        return (off_BLD.square().sum(1) / count_BD).sqrt() + LEAST_MOVEMENT
 
     def level(self, norm: str) -> tuple[Tensor, Tensor]:
         """What a forecast is relative to, z = (y - offset) / scale, [B, D] each.
