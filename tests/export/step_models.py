@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from thereafter.cells.options import ElmanOptions, GRUVariant, LSTMVariant, option_cases
+from thereafter.layers.transformer import Block
 from thereafter.models.any_model import AnyModel
 from thereafter.models.build import build, settings_of
 from thereafter.text.tokenizers import TOKENIZERS
@@ -16,6 +17,8 @@ from thereafter.text.tokenizers.base import Tokenizer
 
 TEXT = "the cat sat on the mat; a dog, 12 years old, ran after it.\nwhere is the cat now? up a tree — é è ü.\n" * 3
 
+GPT2 = "transformer of gpt2"
+"""The gelu of its blocks is GPT-2's, and their weights reach where the two differ."""
 Case = tuple[str, dict[str, Any]]
 CASES: dict[str, Case] = {
     "rnn": ("rnn", {"hidden": 9, "layers": 2}),
@@ -38,6 +41,7 @@ CASES: dict[str, Case] = {
         "transformer",
         {"hidden": 12, "layers": 1, "heads": 3, "context": 16, "norm": "post", "positions": "learned", "tied": False},
     ),
+    GPT2: ("transformer", {"hidden": 8, "layers": 2, "heads": 2, "context": 7}),
 }
 for _kind, _variant in (("rnn", ElmanOptions), ("gru", GRUVariant), ("lstm", LSTMVariant)):
     for _options in option_cases(_variant):
@@ -65,6 +69,9 @@ def toy(case: str, tokens: str = "char", *, context: str = "stream", seed: int =
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(0.3 * torch.randn_like(weight))
+        for block in (part for part in model.modules() if isinstance(part, Block) and case == GPT2):
+            block.approximate = "tanh"
+            block.narrow.weight.mul_(4)
     return Toy(model.eval(), tokenizer, {"model": name, "text": {"lower": False, "letters_only": False}})
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from step_models import TEXT, expected, ran, some_ids, toy
+from step_models import GPT2, TEXT, expected, ran, some_ids, toy
 
 import thereafter
 from thereafter.errors import ExportError
@@ -33,6 +33,7 @@ COMPILED = [
     ("window direct", "line", 100),
     ("average", "stream", 100),
     ("transformer", "line", STEPS),
+    (GPT2, "stream", 60),
 ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from step_models import TEXT, expected, ran, some_ids, toy
+from step_models import GPT2, TEXT, expected, ran, some_ids, toy
 
 import thereafter
 from thereafter.export.html import target as html_target
@@ -32,6 +32,7 @@ CASES = [
     ("window direct", "line", 60),
     ("average", "stream", 60),
     ("transformer", "line", 60),
+    (GPT2, "stream", 60),
 ]
 
 Show = Callable[..., InBrowser]

@@ -8,17 +8,19 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from step_models import CASES, expected, ran, some_ids, toy
+from step_models import CASES, GPT2, expected, ran, some_ids, toy
 
 from thereafter.errors import ExportError
 from thereafter.export.parts import SoftmaxPlan
 from thereafter.export.plan import layers_of, plan_of
-from thereafter.export.plans import NgramPlan, RecurrentPlan
+from thereafter.export.plans import NgramPlan, RecurrentPlan, TransformerPlan
 from thereafter.export.steps.interpreter import Interpreter
 from thereafter.export.steps.lowering import lower
 from thereafter.export.steps.program import Program
 from thereafter.export.steps.rounding import as_stored, rounded
+from thereafter.export.transformers import gpt2
 from thereafter.layers.recurrent import Recurrent
+from thereafter.models.transformer import TransformerModel
 
 
 def program_of(case: str, context: str = "stream") -> Program:
@@ -34,6 +36,21 @@ def test_a_program_computes_what_its_model_does(case: str, context: str) -> None
     ids = some_ids(program.wording.size, 20)
     ids[[9, 15]] = program.wording.line_end
     np.testing.assert_allclose(ran(Interpreter(program), ids), expected(lm.model, ids), atol=1e-4)
+
+
+def test_the_gelu_of_gpt2_is_carried_and_another_epsilon_refused() -> None:
+    lm = toy(GPT2)
+    plan = plan_of(lm)
+    assert isinstance(plan, TransformerPlan)
+    ids = some_ids(plan.wording.size, 20)
+    other = replace(plan, blocks=tuple(replace(block, approximate=False) for block in plan.blocks))
+    assert np.abs(ran(Interpreter(lower(other)), ids) - expected(lm.model, ids)).max() > 2e-4
+    assert gpt2.config_of(plan)["activation_function"] == "gelu_new"
+    assert isinstance(lm.model, TransformerModel)
+    for norm in (part for part in lm.model.modules() if isinstance(part, torch.nn.LayerNorm)):
+        norm.eps = 1e-6
+    with pytest.raises(ExportError, match="an epsilon of 1e-06"):
+        plan_of(lm)
 
 
 def test_the_first_product_is_a_table_only_where_that_is_smaller() -> None:

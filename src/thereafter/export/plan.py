@@ -12,6 +12,7 @@ from thereafter.cells.options import OptionValue
 from thereafter.config import Table
 from thereafter.errors import ExportError
 from thereafter.export.parts import (
+    EPSILON,
     AdaptivePlan,
     Array,
     BlockPlan,
@@ -193,7 +194,12 @@ def linear_of(linear: nn.Linear) -> tuple[Array, Array]:
 
 
 def norm_of(norm: nn.LayerNorm) -> tuple[Array, Array]:
-    """Gain and shift."""
+    """Gain and shift; ExportError for one whose epsilon no target has."""
+    if norm.eps != EPSILON:
+        raise ExportError(
+            f"the layer norms of this model have an epsilon of {norm.eps:g}; what is exported has {EPSILON:g}; "
+            "try an exporter of the library that the checkpoint comes from"
+        )
     return array(norm.weight), array(norm.bias)
 
 

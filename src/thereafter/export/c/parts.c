@@ -151,6 +151,15 @@ static void act_gelu(float *out, int n)
     for (int i = 0; i < n; i++) out[i] = 0.5f * out[i] * (1.0f + erff(out[i] * 0.70710678f));
 }
 
+/* --- act_gelu_tanh */
+static void act_gelu_tanh(float *out, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const float x = out[i];
+        out[i] = 0.5f * x * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+    }
+}
+
 /* --- lstm_memory: sigmoid */
 /* c = f c + i g. z has the sums of the gates i, f, g, o (i, g, o where f = 1 - i), and has the gates afterwards. A
    peephole of 0 is none. */

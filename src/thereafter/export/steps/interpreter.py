@@ -41,7 +41,14 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu6": lambda x: np.clip(x, 0, 6),
     "leaky_relu": lambda x: np.where(x > 0, x, np.float32(0.01) * x),
     "gelu": lambda x: np.float32(0.5) * x * (np.float32(1.0) + _erf(x / np.float32(math.sqrt(2.0)))),
+    "gelu_tanh": lambda x: _gelu_tanh(x),
 }
+
+
+def _gelu_tanh(x: Array) -> Array:
+    """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), gelu as GPT-2 has it."""
+    inner: Array = np.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x**3))
+    return np.float32(0.5) * x * (np.float32(1.0) + inner)
 
 
 class Interpreter:

@@ -129,7 +129,7 @@ def _transformer(writer: Writer, plan: TransformerPlan) -> None:
             norm(y, f"{at}_norm_forward", block.norm_forward)
         wide = writer.own("wide", inner)
         linear(wide, f"{at}_widen", y, block.widen)
-        writer.op("act", wide, f="gelu", n=inner)
+        writer.op("act", wide, f="gelu_tanh" if block.approximate else "gelu", n=inner)
         linear(y, f"{at}_narrow", wide, block.narrow)
         writer.op("add", x, x=y, n=size)
         if not plan.pre:

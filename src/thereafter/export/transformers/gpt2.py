@@ -59,7 +59,7 @@ def config_of(plan: TransformerPlan) -> Table:
         "n_layer": len(plan.blocks),
         "n_head": plan.heads,
         "n_inner": len(plan.blocks[0].widen[0]),
-        "activation_function": "gelu",
+        "activation_function": "gelu_new" if plan.blocks[0].approximate else "gelu",
         "layer_norm_epsilon": EPSILON,
         "resid_pdrop": 0.0,
         "embd_pdrop": 0.0,

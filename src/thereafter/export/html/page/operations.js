@@ -12,6 +12,7 @@ const ACTIVATIONS = {
   relu6: (x) => Math.min(6, Math.max(x, 0)),
   leaky_relu: (x) => (x > 0 ? x : 0.01 * x),
   gelu: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
+  gelu_tanh: (x) => 0.5 * x * (1 + tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
 };
 
 function normalise(x, gain, shift) {
