@@ -78,10 +78,11 @@ def read_network(folder: Path) -> NeuralModel:
         own = _own_arrays({name.removeprefix("transformer."): one for name, one in arrays.items()}, settings, start)
     except (KeyError, ValueError, IndexError) as error:
         raise FormatError(f"{folder / WEIGHTS} is not GPT-2: no array {error} as expected; try another") from error
+    epsilon = _epsilon(config, folder / CONFIG)
     model = restored(partial(build, "transformer", settings, vocabulary_size=size), own)
     for norm in model.modules():
         if isinstance(norm, nn.LayerNorm):
-            norm.eps = float(config.get("layer_norm_epsilon", 1e-5))
+            norm.eps = epsilon
         elif isinstance(norm, Block):
             norm.approximate = _APPROXIMATE[str(config.get("activation_function", "gelu_new"))]
     return model.eval()
@@ -122,6 +123,15 @@ def _number(config: Table, name: str, path: Path) -> int:
     if type(value) is not int or not 0 < value < 1 << 40:
         raise FormatError(f"{path}: {name} is {str(value)[:40]}; expected a whole number above 0; try another folder")
     return value
+
+
+def _epsilon(config: Table, path: Path) -> float:
+    value = config.get("layer_norm_epsilon", 1e-5)
+    if type(value) not in (int, float) or not 0 <= value <= 1:
+        raise FormatError(
+            f"{path}: layer_norm_epsilon is {str(value)[:40]}; expected a number from 0 to 1; try another folder"
+        )
+    return float(value)
 
 
 def _own_arrays(theirs: Arrays, settings: TransformerSettings, start: int) -> dict[str, NDArray[np.generic]]:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
     from tokenizers.models import Model
 
-_TAIL = re.compile(r"\S*\s+")  # of a text that is read backwards
+_TAIL = re.compile(r"[\S\x1c-\x1f]*[^\S\x1c-\x1f]+")
+"""The end of a text that is read backwards, up to white space as Unicode has it: \\s of Python has four marks more."""
 _AT_ONCE = 100_000
 
 
@@ -41,6 +42,8 @@ class Gpt2Tokenizer(BpeTokenizer):
         if not all(type(number) is int for number in pieces.values()):
             raise damage_error(cls.name, "the number of a piece is not a whole number")
         taken = set(pieces.values())
+        if max(taken, default=0) >= size:
+            raise damage_error(cls.name, f"it has {max(taken) + 1:,} pieces, and the network knows {size:,}")
         pieces |= {f"<|unused-{number}|>": number for number in range(size) if number not in taken}
         return cls(cls._engine_of(cls._stored_model(cls._library(), {**model, "vocab": pieces})))
 
