@@ -56,8 +56,7 @@ class Examples:
         self._lengths_R = task.lengths(examples, codecs)
         self._most, self._seed, self._shuffle = int(training.batch or 1), training.seed, shuffle
         self._places = self._most * int(training.steps or 1)
-        self._ahead: Future[ExampleBatch] | None = None
-        self._ahead_of: tuple[ExampleEpoch, int] | None = None
+        self._ahead: tuple[batching.Batches, int, Future[ExampleBatch]] | None = None
         self._maker = ThreadPoolExecutor(1, "batches") if self.device.type != "cpu" else None
 
     def __len__(self) -> int:
@@ -73,11 +72,10 @@ class Examples:
         """Batch k in the host's memory. Where a GPU computes, a thread makes the batch after it meanwhile."""
         if self._maker is None:
             return epoch.make(k)
-        waiting, wanted = self._ahead, self._ahead_of
-        batch = waiting.result() if waiting is not None and wanted == (epoch, k) else epoch.make(k)
-        self._ahead, self._ahead_of = None, None
-        if k + 1 < len(epoch):
-            self._ahead, self._ahead_of = self._maker.submit(epoch.make, k + 1), (epoch, k + 1)
+        ahead = self._ahead
+        batch = ahead[2].result() if ahead and ahead[0] is epoch.plan and ahead[1] == k else epoch.make(k)
+        # its plan, not the epoch, which holds these examples: they and the thread end with the training
+        self._ahead = (epoch.plan, k + 1, self._maker.submit(epoch.make, k + 1)) if k + 1 < len(epoch) else None
         return batch
 
 
