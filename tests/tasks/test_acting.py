@@ -16,6 +16,7 @@ from thereafter.errors import OptionError
 from thereafter.evaluation.catch_measures import ResampledCatches, score_catches
 from thereafter.images.catch_game import ACTIONS, Episode, caught, play
 from thereafter.models.catch_settings import CatcherSettings
+from thereafter.tasks.acting import ACTING
 from thereafter.tasks.acting_answers import Played, PlayedExplained
 from thereafter.training.recipes import read_recipe
 
@@ -126,3 +127,11 @@ def test_the_page_on_acting_says_what_comes_out(
     for names, values in re.findall(r"^\| (`.*`) \| ([^|]*\d.*) \|$", page.partition("## What was")[0], re.M):
         for name, value in zip(re.findall(r"`(\w+)`", names), re.split(r"[,;] ", values), strict=False):
             assert str(defaults[name]).removesuffix(".0") == value.strip("`"), name
+
+
+@pytest.mark.parametrize("given", ["9" * 5_000, f"{'1' * 5_000}:3", str(2**53), "3:-1", "x:3"])
+def test_an_episode_that_no_game_has_is_one_sentence(given: str) -> None:
+    with pytest.raises(OptionError, match=r"^the episode is .{3,80}; expected the number of an episode") as refused:
+        ACTING.example(given)
+    assert len(str(refused.value)) < 300
+    assert ACTING.example("3:17") == Episode(17, 3)

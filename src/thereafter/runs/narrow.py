@@ -4,8 +4,9 @@
 
 W is [R rows, C columns] (further axes count as columns), Q is int8, s is float32 and stands beside Q in the file under
 the name of W with `::scale` behind it (symmetric quantisation, one scale for each output: Jacob et al. 2018). Vectors
-and small matrices are stored as float16, of which a number is off by at most one part in 2,048; where float16 cannot
-hold them they stay as they are. `config.toml` names the form (`[weights] dtype`); what is read back is float32.
+and small matrices are stored as float16, of which a number is off by at most one part in 2,048, or by 3e-8 where that
+is more; where float16 cannot hold them they stay as they are. `config.toml` names the form (`[weights] dtype`); what is
+read back is float32.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from thereafter.tasks.task import Task
 from thereafter.text.lines import lines_of
 
 _MOST_HELD_OUT = 2_000
+_DIGITS = 16  # of 2^53
 _EXPECTED = "expected the number of an episode, such as 17, seed and number, such as 3:17, or a rule in a .json file"
 
 
@@ -131,9 +132,10 @@ class Acting(Task[CatcherSettings, Episode, CatchBatch, Catcher, Played, ActingC
             return given
         seed, _, number = str(given).strip().rpartition(":")
         if isinstance(given, bool) or not isinstance(given, int | str) or not number.isdecimal():
-            raise OptionError(f"the episode is {given!r}; {_EXPECTED}")
-        if not (seed or "0").isdecimal() or max(int(seed or 0), int(number)) >= 2**53:
-            raise OptionError(f"the episode is {given!r}; {_EXPECTED}, each below 2^53")
+            raise OptionError(f"the episode is {repr(given)[:80]}; {_EXPECTED}")
+        long = max(len(seed), len(number)) > _DIGITS
+        if long or not (seed or "0").isdecimal() or max(int(seed or 0), int(number)) >= 2**53:
+            raise OptionError(f"the episode is {repr(given)[:80]}; {_EXPECTED}, each below 2^53")
         return Episode(int(number), int(seed or 0))
 
     def prepare(self, given: object, codecs: ActingCodecs) -> Episode:
