@@ -109,7 +109,9 @@ class SeriesClassifier(TaskNet[SeriesBatch]):
         elif isinstance(self.reader, RecurrentBlocks):
             h_BTH = self.reader(x_BTI, lengths_B)
         else:
-            inside_BT = torch.arange(x_BTI.shape[1], device=x_BTI.device) < batch.lengths_B.to(x_BTI.device)[:, None]
+            inside_BT = torch.ones(x_BTI.shape[:2], dtype=torch.bool, device=x_BTI.device)
+            if lengths_B is not None:
+                inside_BT = torch.arange(x_BTI.shape[1], device=x_BTI.device) < lengths_B.to(x_BTI.device)[:, None]
             h_BTH = self.reader(x_BTI, inside_BT)
         v_BH, weights_BT = self.pooling(h_BTH, lengths_B)
         z_BK: Tensor = self.head(F.dropout(v_BH, self.settings.dropout, self.training))
