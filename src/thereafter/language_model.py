@@ -363,18 +363,31 @@ class LanguageModel:
             return arpa.write(self.trained, Path(path))
 
     def export(
-        self, path: str | PathLike[str], to: str = "onnx", *, int8: bool = False, check: AnySource | None = None
+        self,
+        path: str | PathLike[str],
+        to: str = "onnx",
+        *,
+        int8: bool = False,
+        check: AnySource | None = None,
+        dtype: str | None = None,
     ) -> Exported:
         """Write a file that runs without this package: `to` is "onnx", "c", "html" or another of `export.TARGETS`.
 
         The file is run by an outside program over at least 1,000 tokens, with the state carried, and compared with this
         model before it is handed over; one that differs is not written. `check`: the text of that comparison; without
         one it is the validation part of the training text, else what the model writes itself. `int8`: weights of a
-        byte each, which may cost 1 % in bits per byte.
+        byte each, which may cost 1 % in bits per byte. `to="run"` writes a run folder as `save` does, with the weights
+        as `dtype`, compared in the same way.
         """
         from thereafter.export.export import export
+        from thereafter.export.run_folder import RUN, dtype_of, export_run
 
+        form = dtype_of(to, dtype, int8)
+        if to == RUN:
+            mixing.check_savable(self.trained)
         with show_progress():
+            if to == RUN:
+                return export_run(self.trained, Path(path), form, check)
             return export(self.trained, Path(path), to=to, int8=int8, check_text=check)
 
     def summary(self) -> Table:

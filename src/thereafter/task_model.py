@@ -220,16 +220,23 @@ class TaskModel:
         them (`runs/narrow.py`), and `load` reads them into float32."""
         return store.save(self._fitted, Path(run), dtype)
 
-    def export(self, path: str | PathLike[str], to: str = "onnx", *, int8: bool = False) -> Exported:
+    def export(
+        self, path: str | PathLike[str], to: str = "onnx", *, int8: bool = False, dtype: str | None = None
+    ) -> Exported:
         """Write the network as ONNX graphs, checked with drawn inputs before they are handed over.
 
         A tagger, a classifier of texts or of series, a forecaster (the parameters of its distribution), or a recurrent
         translator (the decoder, and FILE-encoder.onnx beside it); ExportError for any other. The codecs, which turn
-        words into ids and numbers into scaled ones, are in the metadata.
+        words into ids and numbers into scaled ones, are in the metadata. `to="run"` writes a run folder as `save`
+        does, with the weights as `dtype`, scored on the validation examples before and after.
         """
+        from thereafter.export.run_folder import RUN, dtype_of, export_task_run
         from thereafter.export.task_export import export_task
 
+        form = dtype_of(to, dtype, int8)
         with show_progress():
+            if to == RUN:
+                return export_task_run(self._fitted, Path(path), form)
             return export_task(self._fitted, Path(path), to=to, int8=int8)
 
     def _repr_html_(self) -> str:

@@ -16,9 +16,13 @@ if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
 
 To = Annotated[
-    str, typer.Option("--to", help="onnx, torch, html, c, arpa or transformers: the form to write.", show_default=False)
+    str,
+    typer.Option("--to", help="onnx, torch, html, c, arpa, transformers, run: the form to write.", show_default=False),
 ]
-Out = Annotated[Path, typer.Option(help="File to write; of transformers, a folder.", show_default=False)]
+Out = Annotated[Path, typer.Option(help="File to write; of transformers and run, a folder.", show_default=False)]
+Dtype = Annotated[
+    str | None, typer.Option(help="With --to run: float32, float16 or int8, the weights of the run folder.")
+]
 Int8 = Annotated[bool, typer.Option("--int8", help="Weights of one byte each; at most 1 % more bits per byte.")]
 Check = Annotated[
     str | None,
@@ -41,6 +45,7 @@ def export(
     to: To,
     out: Out,
     int8: Int8 = False,
+    dtype: Dtype = None,
     check: Check = None,
     memory: CheckMemory = False,
     tokens: ArpaTokens = "word",
@@ -52,6 +57,8 @@ def export(
     Example: thereafter export runs/book --to onnx --out book.onnx
 
     Example: thereafter export runs/book --to html --out book.html --check other.txt
+
+    Example: thereafter export runs/book --to run --out runs/book-small --dtype int8
     """
     from thereafter.runs.folder import holds_task
 
@@ -60,12 +67,12 @@ def export(
 
         if check is not None or memory:
             raise OptionError("the run holds a task, which is checked with drawn inputs; try it without --check")
-        written = load_task(run).export(out, to, int8=int8)
+        written = load_task(run).export(out, to, int8=int8, dtype=dtype)
     else:
         lm = load(run, tokens)
         if memory:
             _print_memory(lm)
-        written = lm.export(out, to, int8=int8, check=check)
+        written = lm.export(out, to, int8=int8, check=check, dtype=dtype)
     if not print_rows(written.to_rows(), as_csv=as_csv, as_json=as_json):
         for line in lines(written):
             typer.echo(line)
@@ -84,13 +91,12 @@ def _print_memory(lm: LanguageModel) -> None:
 def lines(written: Exported) -> list[str]:
     """What is printed: the files, their size, what the check has seen, and what else there is to say."""
     checked = written.checked
-    listed = [*map(str, written.paths), f"size: {written.size:,} bytes"]
+    listed, unit = [*map(str, written.paths), f"size: {written.size:,} bytes"], checked.unit
     listed.append(
-        f"checked by {written.program}: {checked.steps:,} steps of {checked.text}, "
+        f"checked by {written.program}: {checked.steps:,} {unit} of {checked.text}, "
         f"largest difference in {checked.what} {checked.largest:.2g}"
     )
-    if written.int8:
-        listed.append(
-            f"bits per byte: {checked.bits:.4f}, in int8 {checked.bits_exported:.4f} ({100 * checked.loss:+.2f} %)"
-        )
+    if checked.bits and written.form != "float32":
+        loss = f"{checked.bits_exported:.4f} ({100 * checked.loss:+.2f} %)"
+        listed.append(f"bits per byte: {checked.bits:.4f}, in {written.form} {loss}")
     return [*listed, *(f"{name}: {value}" for name, value in written.facts.items())]

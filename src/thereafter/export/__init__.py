@@ -8,6 +8,7 @@ texts       the text of a check
 facts       what a program must know of a model to feed it
 check       the same text through the model and through the file
 export      written beside the target, checked, moved into place
+run_folder  a run folder again, with weights in fewer bytes
 task_export the networks of tasks
 arpa        n-grams as ARPA files
 steps/      a neural plan as a list of small operations, for c and html

@@ -39,6 +39,7 @@ class Checked:
     bits_exported: float
     text: str
     what: str = "log p"
+    unit: str = "steps"
 
     @property
     def loss(self) -> float:
@@ -76,7 +77,9 @@ def difference(ours: NDArray[np.floating], theirs: NDArray[np.floating]) -> floa
     return float(np.max(np.abs(one - two), initial=0.0))
 
 
-def refuse(checked: Checked, tolerance: float | None, what: str) -> None:
+def refuse(
+    checked: Checked, tolerance: float | None, what: str, *, form: str = "int8", advice: str = "try it without --int8"
+) -> None:
     """ExportError where a file computes something else than its model; there is then no file."""
     if tolerance is not None and not checked.largest <= tolerance:
         raise ExportError(
@@ -86,6 +89,7 @@ def refuse(checked: Checked, tolerance: float | None, what: str) -> None:
         )
     if tolerance is None and not checked.loss <= MORE_BITS:
         raise ExportError(
-            f"{what} in int8 needs {checked.bits_exported:.4f} bits per byte where its model needs {checked.bits:.4f}, "
-            f"{checked.loss:.1%} more; expected at most {MORE_BITS:.0%}; nothing was written; try it without --int8"
+            f"{what} in {form} needs {checked.bits_exported:.4f} bits per byte where its model needs "
+            f"{checked.bits:.4f}, {checked.loss:.1%} more; expected at most {MORE_BITS:.0%}; "
+            f"nothing was written; {advice}"
         )

@@ -33,6 +33,12 @@ class Exported(Tabular):
     int8: bool
     checked: Checked
     facts: Mapping[str, object] = field(default_factory=dict)
+    dtype: str = "float32"
+
+    @property
+    def form(self) -> str:
+        """What the weights are stored as."""
+        return "int8" if self.int8 else self.dtype
 
     @property
     def path(self) -> Path:
