@@ -21,8 +21,10 @@ from safetensors.numpy import load_file, save_file
 
 import thereafter
 from thereafter.cli import main
-from thereafter.errors import ThereafterError
+from thereafter.errors import FormatError, ThereafterError
+from thereafter.models.captioner import CaptionerSettings
 from thereafter.storage import map_arrays
+from thereafter.training.weights import check_counts
 
 OLD = Path(__file__).parents[1] / "old_runs"
 KINDS = ("ngram", "lstm", "transformer", "tag")
@@ -217,10 +219,17 @@ TAGGER: dict[str, Harm] = {
     "a codec that is a class": replaced(TOKENIZER, '"open": true', '"codec": "os:system", "open": true'),
     "lexicons that are a list": replaced(TOKENIZER, '{"lexicons": {', '{"lexicons": [1], "x": {'),
 }
+NGRAM: dict[str, Harm] = {
+    f"tables {name!r} of {dtype}": arrays(
+        lambda some, name=name, dtype=dtype: some.update({name: some[name].astype(dtype)})  # type: ignore[misc]
+    )
+    for name, dtype in (("word", "uint8"), ("logp", "uint8"), ("suffix", "int16"), ("level_starts", "uint8"))
+}
 CASES = [
     *((kind, what, harm) for kind in KINDS for what, harm in GENERAL.items()),
     *((kind, what, harm) for kind in KINDS[:3] for what, harm in LANGUAGE.items()),
     *((kind, what, harm) for kind in ("lstm", "transformer") for what, harm in NEURAL.items()),
+    *(("ngram", what, harm) for what, harm in NGRAM.items()),
     *(("lstm", what, harm) for what, harm in RECURRENT.items()),
     *(("transformer", what, harm) for what, harm in TRANSFORMER.items()),
     *(("tag", what, harm) for what, harm in TAGGER.items()),
@@ -271,3 +280,9 @@ def test_the_folder_that_was_not_harmed_is_read(kind: str, tmp_path: Path) -> No
     (tmp_path / "link").symlink_to(tmp_path / "run")
     for name in ("run", "link"):
         thereafter.load(tmp_path / name).score(OLD / "texts" / ("tags.tsv" if kind == "tag" else "other.txt"))
+
+
+def test_a_captioner_of_a_billion_blocks_is_refused_before_it_is_built() -> None:
+    with pytest.raises(FormatError, match="blocks = 1,000,000,000, and there are 40 arrays"):
+        check_counts(CaptionerSettings(blocks=10**9), 40)
+    check_counts(CaptionerSettings(blocks=30), 40)

@@ -105,7 +105,7 @@ def _misfit(name: str, shape: tuple[int, ...], dtype: str, weight: Tensor) -> st
 
 def check_counts(settings: object, arrays: int) -> None:
     """Refuse settings that ask for far more layers than there are arrays: building them would take for ever."""
-    for name in ("layers", "sizes"):
+    for name in ("layers", "sizes", "blocks"):
         value = getattr(settings, name, 0)
         count = len(value) if isinstance(value, tuple) else value
         if isinstance(count, int) and count > max(arrays, _MOST_LAYERS):
