@@ -223,7 +223,7 @@ NGRAM: dict[str, Harm] = {
     f"tables {name!r} of {dtype}": arrays(
         lambda some, name=name, dtype=dtype: some.update({name: some[name].astype(dtype)})  # type: ignore[misc]
     )
-    for name, dtype in (("word", "uint8"), ("logp", "uint8"), ("suffix", "int16"), ("level_starts", "uint8"))
+    for name, dtype in (("word", "uint8"), ("logp", "float16"), ("suffix", "int16"), ("level_starts", "uint8"))
 }
 CASES = [
     *((kind, what, harm) for kind in KINDS for what, harm in GENERAL.items()),

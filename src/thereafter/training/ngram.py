@@ -84,9 +84,8 @@ class NgramKind:
     def restore(self, arrays: Mapping[str, NDArray[np.generic]], facts: Mapping[str, str], config: Table) -> NgramModel:
         try:
             known = json.loads(facts["ngram"])
-            tables = Tables(
-                **{field.name: arrays[field.name].astype(kind, casting="safe", copy=False) for field, kind in _DTYPES}
-            )
+            _check_types(arrays)
+            tables = Tables(**{field.name: arrays[field.name].astype(kind, copy=False) for field, kind in _DTYPES})
             discounts = {int(order): tuple(map(float, amounts)) for order, amounts in known["discounts"].items()}
             tables.check()
             if known["context"] not in ("line", "stream"):
@@ -105,6 +104,13 @@ class NgramKind:
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
             raise FormatError(f"the n-gram tables are incomplete or damaged ({error}); try training again") from error
+
+
+def _check_types(arrays: Mapping[str, NDArray[np.generic]]) -> None:
+    """ValueError for a table of another type than it was written in: its numbers may have been cut off."""
+    for field, kind in _DTYPES:
+        if arrays[field.name].dtype != np.dtype(kind):
+            raise ValueError(f"the table {field.name!r} is of {arrays[field.name].dtype}, expected {np.dtype(kind)}")
 
 
 _DTYPES = list(zip(fields(Tables), (np.int32, np.float32, np.int32, np.float32, np.int32, np.int64), strict=True))
