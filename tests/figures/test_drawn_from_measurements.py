@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from test_glimpse_and_drawing_figures import explained_glimpses, traced_drawing
+
 import thereafter
 from thereafter import figures, instruments
 from thereafter.errors import OptionError, UnknownNameError
@@ -102,6 +104,8 @@ def measured(
         _bleu(),
         _steps_ahead(),
         *_pictures(),
+        figures.measured_glimpses(explained_glimpses(), patch=4, scales=2, truth="b"),
+        figures.measured_strokes(traced_drawing(), read=2, write=5),
     ]
     return {one.kind: one for one in made}
 
