@@ -38,7 +38,10 @@ def test_json_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     [
         (["train", "nowhere.txt"], "(text itself is piped in, with - as the source)"),
         (["score", "RUN"], "expected one (a path or a corpus name, or --text '...')"),
-        (["train", "shapes", "--task", "caption", "--model", "gru"], "--task is caption; try --set cell=gru"),
+        (
+            ["train", "shapes", "--task", "caption", "--model", "gru"],
+            "--task is caption; try --set cell=gru, or --set see= with attention, every, first, nothing",
+        ),
     ],
 )
 def test_the_shell_has_its_own_way_out(

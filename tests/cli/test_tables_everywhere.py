@@ -38,6 +38,7 @@ NO_TABLE = {
 
 COMMANDS = {
     "compare": ["book.txt", "--models", "unigram,ngram-2", "--out", "compared"],
+    "export": ["ngram", "--to", "arpa", "--out", "model.arpa"],
     "figure": [],
     "kernels": [],
     "neighbours": ["lstm", "the", "-k", "3"],

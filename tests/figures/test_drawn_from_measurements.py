@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from test_glimpse_and_drawing_figures import explained_glimpses, traced_drawing
 
 import thereafter
