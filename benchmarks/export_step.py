@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -32,6 +33,9 @@ from thereafter.export.plans import Plan
 from thereafter.models.build import build
 from thereafter.models.settings import LstmSettings
 from thereafter.text.tokenizers.char import CharTokenizer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 FASTEST = ("-O3", "-march=native", "-std=c99", "-Wall", "-Werror")
 LETTERS = "".join(map(chr, range(32, 127))) + "\n"
@@ -102,16 +106,10 @@ def steps(made: Made, plan: Plan, folder: Path, hidden: int, layers: int, int8: 
     return figures
 
 
-def page(plan: Plan, folder: Path, int8: bool) -> dict[str, float]:
-    """Characters a second on the page, and its size as a share of the weights it holds."""
-    browser = browser_path()
-    if browser is None:
-        print("no chromium: the page is not measured")
-        return {}
-    files = HTML.write(plan, folder / "model.html", int8=int8)
-    shown = InBrowser(files.paths[0], browser)
-    shown.page.fill("#count", str(CHARACTERS))
-    clock = shown.page.context.new_cdp_session(shown.page)
+def generated(shown: Page) -> tuple[list[float], list[float]]:
+    """Characters a second by the clock, and by the processor time of the page, three times."""
+    shown.fill("#count", str(CHARACTERS))
+    clock = shown.context.new_cdp_session(shown)
     clock.send("Performance.enable")
 
     def used() -> float:
@@ -121,10 +119,22 @@ def page(plan: Plan, folder: Path, int8: bool) -> dict[str, float]:
 
     rates, shares = [], []
     for _ in range(3):
-        shown.page.fill("#text", "A")
+        shown.fill("#text", "A")
         before = used()
-        rates.append(float(shown.page.evaluate("() => thereafter.generate()")))
+        rates.append(float(shown.evaluate("() => thereafter.generate()")))
         shares.append(CHARACTERS / (used() - before))
+    return rates, shares
+
+
+def page(plan: Plan, folder: Path, int8: bool) -> dict[str, float]:
+    """Characters a second on the page, and its size as a share of the weights it holds."""
+    browser = browser_path()
+    if browser is None:
+        print("no chromium: the page is not measured")
+        return {}
+    files = HTML.write(plan, folder / "model.html", int8=int8)
+    shown = InBrowser(files.paths[0], browser)
+    rates, shares = shown.ask(generated)
     shown.close()
     size, weights = files.paths[0].stat().st_size, int(str(files.facts["bytes of weights"]))
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -17,6 +18,9 @@ from thereafter.export.html.target import TARGET, InBrowser, browser_path
 from thereafter.export.plan import Exportable, plan_of
 from thereafter.export.targets import FLOAT16
 from thereafter.text.tokenizers import TOKENIZERS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 STEPS = 1000
 CASES = [
@@ -48,6 +52,11 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Show]:
     running: list[InBrowser] = []
     faults: list[str] = []
 
+    def watch(page: Page) -> None:
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda line: faults.append(line.text) if line.type == "error" else None)
+        page.on("request", lambda asked: faults.append(asked.url) if "file:" not in asked.url else None)
+
     def show(lm: Exportable, *, int8: bool = False) -> InBrowser:
         plan = plan_of(lm)
         assert TARGET.refuses(plan, int8) is None
@@ -56,9 +65,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Show]:
             running[0].open(folder / "model.html")
         else:
             running.append(InBrowser(folder / "model.html", browser))
-            running[0].page.on("pageerror", lambda error: faults.append(str(error)))
-            running[0].page.on("console", lambda line: faults.append(line.text) if line.type == "error" else None)
-            running[0].page.on("request", lambda asked: faults.append(asked.url) if "file:" not in asked.url else None)
+            running[0].ask(watch)
         return running[0]
 
     yield show
@@ -72,7 +79,7 @@ def test_a_page_says_what_python_says(case: str, context: str, steps: int, opene
     lm = toy(case, context=context)
     ids = some_ids(lm.model.vocabulary_size, steps)
     shown = opened(lm)
-    assert shown.page.evaluate("() => Boolean(thereafter.model.product)"), "no WebAssembly"
+    assert shown.ask(lambda page: page.evaluate("() => Boolean(thereafter.model.product)")), "no WebAssembly"
     np.testing.assert_allclose(ran(shown, ids), expected(lm.model, ids), atol=FLOAT16)
 
 
@@ -81,7 +88,7 @@ def test_plain_javascript_says_the_same_as_webassembly(opened: Show) -> None:
     ids = some_ids(lm.model.vocabulary_size, 30)
     shown = opened(lm)
     fast = ran(shown, ids)
-    shown.page.evaluate("() => { thereafter.model.product = null; }")
+    shown.ask(lambda page: page.evaluate("() => { thereafter.model.product = null; }"))
     np.testing.assert_allclose(ran(shown, ids), fast, atol=1e-5)
 
 
@@ -107,16 +114,20 @@ def test_int8_on_a_page_is_what_the_rounded_weights_say(opened: Show) -> None:
 def test_the_tokenizer_of_a_page_is_ours(tokens: str, opened: Show) -> None:
     lm = toy("rnn", tokens)
     text = "the  cat,\tdon't_12½ 3—é 😀\n\n\u00a0 a\u2003</s> <unk> naïve ²x\u0085y\n"
-    page = opened(lm).page
-    assert page.evaluate("(text) => thereafter.tokenizer.encode(text)", text) == lm.tokenizer.encode(text).tolist()
-    ids = lm.tokenizer.encode(TEXT[:60])
-    mine = page.evaluate("(ids) => thereafter.tokenizer.append('', ids)", ids.tolist())
+    shown, encode = opened(lm), "(text) => thereafter.tokenizer.encode(text)"
+    assert shown.ask(lambda page: page.evaluate(encode, text)) == lm.tokenizer.encode(text).tolist()
+    ids, append = lm.tokenizer.encode(TEXT[:60]), "(ids) => thereafter.tokenizer.append('', ids)"
+    mine = shown.ask(lambda page: page.evaluate(append, ids.tolist()))
     assert mine == lm.tokenizer.decode(ids)
 
 
 def test_a_page_is_typed_into_generates_and_shows_its_gates(opened: Show) -> None:
     lm = toy("lstm folded")
-    page = opened(lm).page
+    shown = opened(lm)
+    shown.ask(lambda page: _walk(page, lm))
+
+
+def _walk(page: Page, lm: Exportable) -> None:
     page.fill("#text", "the cat")
     bars = page.locator("#next .bar")
     assert bars.count() == 12

@@ -216,7 +216,8 @@ def test_two_tabs_write_at_once(page: Any, letters: Any):
         wait_for_text(tab, 40)
         press(tab, "Pause")
     for tab, seed in ((page, 3), (other, 9)):
-        assert letters.generate("def ", 500, temperature=0.8, seed=seed).startswith(text(tab))
+        written = text(tab)  # on a busy machine a tab goes on for long before it is paused
+        assert letters.generate("def ", len(written), temperature=0.8, seed=seed).startswith(written)
 
 
 def test_a_line_that_breaks_is_said_and_another_can_be_begun(page: Any):

@@ -198,7 +198,8 @@ def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
     def listed() -> Any:
         return httpx.get(f"{untrained.address}/api/tasks").json()
 
-    assert listed()["missing"] == ["translate", "tag", "classify", "forecast", "caption", "video", "next-frames"]
+    pictures = ["caption", "video", "next-frames", "glimpse", "draw"]
+    assert listed()["missing"] == ["translate", "tag", "classify", "forecast", *pictures]
     assert ask(untrained, "train", task="classify")["making"]["task"] == "classify"
     assert ask(untrained, "train", task="classify")["making"]["task"] == "classify"  # asked twice, made once
     busy = httpx.post(f"{untrained.address}/api/tasks/train", json={"task": "tag"})
@@ -206,7 +207,7 @@ def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
     assert "are being trained" in busy.json()["error"]
     wait_for(lambda: not listed()["making"]["task"], 120)
     assert listed()["making"]["error"] == ""
-    assert listed()["missing"] == ["translate", "tag", "forecast", "caption", "video", "next-frames"]
+    assert listed()["missing"] == ["translate", "tag", "forecast", *pictures]
     found = ask(untrained, "classify", model="ready:sentiment", text="the film was dull .")
     assert found["words"][1]["word"] == "film"
 

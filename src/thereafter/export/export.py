@@ -96,6 +96,11 @@ def check_place(path: Path, target: Target) -> None:
         raise ExportError(f"the file is {str(path)!r}; expected a name; try model{target.ending}")
     if path.is_dir() and target.ending:
         raise ExportError(f"{path} is a folder; expected the name of a file; try {path / ('model' + target.ending)}")
+    packed = ".gz" if target.ending == ".arpa" else ""  # as KenLM and others read them too
+    if not path.name.lower().removesuffix(packed).endswith(target.ending):
+        raise ExportError(
+            f"the file is {path.name!r}; expected a name that ends in {target.ending}; try {path}{target.ending}"
+        )
     if not target.ending and path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ExportError(f"{path} exists; expected a new or an empty folder; try another name")
 

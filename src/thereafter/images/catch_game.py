@@ -142,7 +142,7 @@ def play(episode: Episode, act: Callable[[Moment], int], size: int = SIZE) -> li
     """Play one game: every moment from the first to the last; `act` says 0 (left), 1 (stay) or 2 (right).
 
     >>> [moment.paddle for moment in play(Episode(7), lambda moment: 2, size=4)]
-    [0, 1, 2, 2]
+    [1, 2, 2, 2]
     """
     start, wide = starts_of([episode], size), FINE * (size - 1)
     fine, speed, paddle = FINE * int(start.ball_B[0]), int(start.slant_B[0]), int(start.paddle_B[0])

@@ -48,7 +48,7 @@ class Calls:
     def _cell(self, op: Op, out: str, x: str) -> str:
         n, given = op.numbers.get("n"), {role: self._buffer(name) for role, name in op.inputs.items()}
         if op.name == "scale":
-            return self._call("scale", out, f"{op.numbers['by']:.9g}f", n)
+            return self._call("scale", out, f"{float(op.numbers['by'])!r}f", n)
         if op.name == "lift":
             return self._call("lift", out, f"{x}[{op.numbers['at']}]", n)
         if op.name == "take":

@@ -6,8 +6,10 @@ Shapes: V words.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 
@@ -23,9 +25,12 @@ from thereafter.export.targets import FLOAT16, Runner, WrittenFiles
 from thereafter.models.base import Floats, Ids
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page, Playwright
+
+T = TypeVar("T")
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_READY = "() => window.thereafter || document.getElementById('error')?.hidden === false"
 MOST = 120_000_000
 """The most bytes of weights: the text of a page has half as many characters as a browser takes."""
 
@@ -96,36 +101,61 @@ def browser_path() -> str | None:
 
 
 class InBrowser:
-    """The page in a headless browser with the network off: a `Runner` of one row."""
+    """The page in a headless browser with the network off: a `Runner` of one row.
+
+    A thread of its own speaks to the browser: playwright runs once in a thread, and not where an event loop runs, as
+    one does in a notebook.
+    """
 
     name: ClassVar[str] = "Chromium"
 
     def __init__(self, path: Path, browser: str) -> None:
-        sync = packages.require("playwright.sync_api", "running a page")
-        self._driver = sync.sync_playwright().start()
-        self._browser = self._driver.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
-        context = self._browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
-        self.page: Page = context.new_page()
-        self.page.set_default_timeout(120_000)
-        self.open(path)
+        self._thread = ThreadPoolExecutor(1, "browser")
+        self._running: tuple[Playwright, Browser, Page] | None = None
+        try:
+            self._running = self._thread.submit(_started, browser).result()
+            self.open(path)
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(self, work: Callable[[Page], T]) -> T:
+        """What `work` returns of the page, in the thread that may speak to it."""
+        if self._running is None:
+            raise RuntimeError("the browser has not begun")
+        return self._thread.submit(work, self._running[2]).result()
 
     def open(self, path: Path) -> None:
         """Show a page, and wait until its model can be asked."""
-        self.page.goto(path.resolve().as_uri())
-        self.page.wait_for_function("() => window.thereafter || !document.getElementById('error').hidden")
+        address = path.resolve().as_uri()
+        self.ask(lambda page: page.goto(address))
+        self.ask(lambda page: page.wait_for_function(_READY))
 
     def start(self, rows: int) -> Floats:
         """Begin anew; log p of every first token, [1, V]."""
-        return np.array([self.page.evaluate("() => thereafter.begin()")], dtype=np.float32)
+        return np.array([self.ask(lambda page: page.evaluate("() => thereafter.begin()"))], dtype=np.float32)
 
     def step(self, token_B: Ids) -> Floats:
         """Read one token; log p of every token after it, [1, V]."""
-        return np.array([self.page.evaluate("(token) => thereafter.after(token)", int(token_B[0]))], dtype=np.float32)
+        token, asked = int(token_B[0]), "(token) => thereafter.after(token)"
+        return np.array([self.ask(lambda page: page.evaluate(asked, token))], dtype=np.float32)
 
     def close(self) -> None:
         """End the browser."""
-        self._browser.close()
-        self._driver.stop()
+        if self._running is not None:
+            driver, browser, _ = self._running
+            self._thread.submit(browser.close).result()
+            self._thread.submit(driver.stop).result()
+        self._thread.shutdown()
+
+
+def _started(browser: str) -> tuple[Playwright, Browser, Page]:
+    """A browser without a network, and its empty page."""
+    driver = packages.require("playwright.sync_api", "running a page").sync_playwright().start()
+    shown = driver.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
+    page = shown.new_context(offline=True, viewport={"width": 1280, "height": 900}).new_page()
+    page.set_default_timeout(120_000)
+    return driver, shown, page
 
 
 TARGET = HtmlTarget()

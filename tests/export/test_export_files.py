@@ -217,3 +217,11 @@ def test_the_command_prints_what_the_check_has_seen(lstm: thereafter.LanguageMod
     assert out.is_file()
     help_text = CliRunner().invoke(app, ["export", "--help"]).output
     assert "Example: thereafter export" in help_text
+
+
+@pytest.mark.parametrize(("to", "name"), [("html", "page"), ("c", "model"), ("c", "model.h"), ("onnx", "model.txt")])
+def test_a_name_that_a_program_would_not_take_is_refused(to: str, name: str, tmp_path: Path) -> None:
+    lm = thereafter.train(text="a b a b\n" * 20, model="rnn", tokens="char", hidden=4, tokens_budget=40)
+    with pytest.raises(ExportError, match=rf"expected a name that ends in \.{to}; try .*{name}\.{to}"):
+        lm.export(tmp_path / name, to=to)
+    assert not list(tmp_path.iterdir())
