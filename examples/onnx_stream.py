@@ -1,6 +1,6 @@
 """Stream text from a file that `thereafter export RUN --to onnx --out FILE.onnx` wrote: ONNX Runtime and numpy alone.
 
-    python examples/onnx_stream.py FILE.onnx "Once upon a time" 400
+    python examples/onnx_stream.py FILE.onnx ["Once upon a time" [400]]
 
 The file holds the vocabulary. A prompt is cut into its longest pieces from left to right, which is what the tokenizers
 `char` and `byte` do; for others the metadata `tokenizer` has all there is to know.
@@ -12,13 +12,14 @@ import sys
 import numpy as np
 import onnxruntime
 
-path, prompt, steps = sys.argv[1], sys.argv[2].encode() if len(sys.argv) > 2 else b"", int([*sys.argv, 200][3])
+given = dict(enumerate(sys.argv))
+path, prompt, steps = sys.argv[1], given.get(2, "").encode(), int(given.get(3, 200))
 session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 facts = {name: json.loads(text) for name, text in session.get_modelmeta().custom_metadata_map.items()}
 pieces = [bytes.fromhex(piece) for piece in facts["pieces"]]
-types = {given.name: np.int64 if "int64" in given.type else np.float32 for given in session.get_inputs()}
+types = {one.name: np.int64 if "int64" in one.type else np.float32 for one in session.get_inputs()}
 state = {s["name"]: np.full((1, *s["shape"]), s["fresh"], types[s["name"]]) for s in facts["state"]}
-names = [given.name for given in session.get_outputs()]
+names = [one.name for one in session.get_outputs()]
 ids, draw = [facts["start"]], np.random.default_rng(0)
 while prompt:
     fits = [i for i, piece in enumerate(pieces) if piece and i != facts["unknown"] and prompt.startswith(piece)]

@@ -14,7 +14,7 @@ export const panel = {
   see: "Each word looks at its own place of the picture: colour and shape at the thing they name.",
   about:
     "A network reads the picture and writes a caption word by word; the picture is dark where it did not look. " +
-    "Press Next word, or the right arrow key, roll the dice for another picture, or drop a photo of your own.",
+    "Press Next word, or the right arrow key, press Another picture, or drop a photo of your own.",
   mount,
 };
 

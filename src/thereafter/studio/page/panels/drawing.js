@@ -16,7 +16,7 @@ export const panel = {
   see: "A picture is not made at once: each stroke writes through its window, and mends what is still missing.",
   about:
     "A network draws new digits from random numbers, or draws a digit again that it reads through a window. " +
-    "Press Next stroke, or the right arrow key, roll the dice for another picture, draw a digit or drop a file.",
+    "Press Next stroke, or the right arrow key, press Another picture, draw a digit or drop a file.",
   mount,
 };
 

@@ -15,7 +15,7 @@ export const panel = {
   see: "The network never sees the whole picture: watch where it looks next, and how its belief grows.",
   about:
     "A network looks at small parts of a picture, one after the other, and decides after each where to look next. " +
-    "Press Next glimpse, or the right arrow key, roll the dice for another picture, draw a digit or drop a file.",
+    "Press Next glimpse, or the right arrow key, press Another picture, draw a digit or drop a file.",
   mount,
 };
 

@@ -15,7 +15,7 @@ export const panel = {
   see: "One frame shows the digit but not where it goes: watch the belief in a direction grow.",
   about:
     "A network reads a clip frame by frame and says after each which digit moves and where it began to go. " +
-    "Press Next frame, or the right arrow key, roll the dice for another clip, or draw a digit and send it off.",
+    "Press Next frame, or the right arrow key, press Another clip, or draw a digit and send it off.",
   mount,
 };
 
