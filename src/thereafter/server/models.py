@@ -1,0 +1,115 @@
+"""The runs a server has loaded, by name: the name of a run is that of its folder."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from thereafter.errors import OptionError, nearest
+from thereafter.serving.errors import NotThereError
+
+if TYPE_CHECKING:
+    from thereafter.language_model import LanguageModel
+    from thereafter.serving.engine import Engine
+    from thereafter.task_model import TaskModel
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A run: a language model with its engine, or a task."""
+
+    name: str
+    language_model: LanguageModel | None = None
+    task: TaskModel | None = None
+    engine: Engine | None = None
+    created: int = field(default_factory=lambda: int(time.time()))
+    """When it was trained, in seconds since 1970; when it was loaded where that is not known."""
+
+
+class ServedModels:
+    """All runs of a server, in the order they were given."""
+
+    def __init__(self, models: Sequence[ServedModel]) -> None:
+        if not models:
+            raise OptionError("no run was given; expected at least one; try thereafter serve runs/book")
+        twice = [name for name, count in Counter(model.name for model in models).items() if count > 1]
+        if twice:
+            raise OptionError(f"two runs are called {twice[0]!r}; expected a name for each; try renaming a folder")
+        self._models = {model.name: model for model in models}
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._models)
+
+    def __iter__(self) -> Iterator[ServedModel]:
+        return iter(self._models.values())
+
+    def get(self, name: str | None = None) -> ServedModel:
+        """The run of that name; a single run needs none."""
+        if name is None:
+            if len(self._models) > 1:
+                raise NotThereError(f"several runs are served, so a request names one; {nearest('', self.names)}")
+            return next(iter(self._models.values()))
+        if name not in self._models:
+            raise NotThereError(f"no run is called {name[:200]!r}; {nearest(name[:200], self.names)}")
+        return self._models[name]
+
+    def close(self) -> None:
+        """End all engines: rows in flight hear of it."""
+        for model in self:
+            if model.engine is not None:
+                model.engine.close()
+
+
+def open_models(
+    runs: Sequence[str | PathLike[str]], *, tokens: str = "word", as_written: bool = False, most_rows: int = 64
+) -> ServedModels:
+    """Load runs, ARPA files among them (`tokens` as in `read_arpa`), and start an engine for each language model."""
+    loaded = [_load(run, tokens, as_written) for run in runs]
+    ServedModels(loaded)  # refuses before any thread is started
+    return ServedModels([_with_engine(model, most_rows) for model in loaded])
+
+
+def served_language_model(lm: LanguageModel, name: str, *, most_rows: int = 64) -> ServedModel:
+    """A language model that is loaded already, with an engine of its own."""
+    return _with_engine(ServedModel(name, language_model=lm), most_rows)
+
+
+def _load(run: str | PathLike[str], tokens: str, as_written: bool) -> ServedModel:
+    from thereafter.api import load
+    from thereafter.language_model import LanguageModel
+
+    model, path = load(run, tokens, as_written=as_written), Path(run)
+    name, created = _name(path), _created(path)
+    if isinstance(model, LanguageModel):
+        return ServedModel(name, language_model=model, created=created)
+    return ServedModel(name, task=model, created=created)
+
+
+def _with_engine(model: ServedModel, most_rows: int) -> ServedModel:
+    from thereafter.serving.engine import Engine
+
+    lm = model.language_model
+    if lm is None:
+        return model
+    return ServedModel(
+        model.name, language_model=lm, engine=Engine(lm.model, most_rows=most_rows), created=model.created
+    )
+
+
+def _name(path: Path) -> str:
+    """The folder's name; that of a file without its endings."""
+    path = path.resolve()
+    return path.name if path.is_dir() else path.name.removesuffix(".gz").removesuffix(".arpa")
+
+
+def _created(path: Path) -> int:
+    try:
+        return int(path.stat().st_mtime)
+    except OSError:
+        return int(time.time())
