@@ -14,9 +14,12 @@ import pytest
 import thereafter
 from thereafter.cli import main
 from thereafter.cli.task_settings import described_settings
+from thereafter.errors import OptionError
 from thereafter.task_model import TaskModel
 from thereafter.tasks import TASKS, finding
+from thereafter.tasks.fitting import idle_options, settle
 from thereafter.tasks.validating import training_caveat
+from thereafter.training.settings import TrainingSettings
 
 SMALL: dict[str, Any] = {"hidden": 4, "epochs": 1, "batch": 8, "seed": 1}
 
@@ -101,20 +104,37 @@ def test_a_stop_before_the_first_step_says_that_nothing_was_learned(
 
 def test_the_settings_of_a_task_are_listed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     printed = thereafter_says(capsys, monkeypatch, "train", "--task", "caption", "--options")
-    assert re.search(r"^  width +32 +channels of the first stage of convolutions$", printed, re.M)
-    assert re.search(r"^  min_count +3 +how often", printed, re.M)
+    assert re.search(r"^  width +32 +Channels of the first stage of convolutions\.$", printed, re.M)
+    assert re.search(r"^  min_count +3 +How often", printed, re.M)
     assert re.search(r"^  epochs +30.0 +Passes over", printed, re.M)  # of this task, not of all
+    assert re.search(r"^  optimizer +adamw +How weights are updated: adamw, adam, sgd or nt-asgd\.$", printed, re.M)
+    for idle in ("batching", "jitter", "unfreeze", "layer_decay", "heads", "feedforward"):
+        assert not re.search(rf"^  {idle} ", printed, re.M)
     printed = thereafter_says(capsys, monkeypatch, "train", "moving-glyphs", "--task", "video", "--options")
     assert printed.startswith("next-frames: ")
     assert "expected --task with" in thereafter_says(capsys, monkeypatch, "train", "--options")
 
 
-@pytest.mark.parametrize("name", list(TASKS))
-def test_every_setting_of_a_picture_task_has_a_meaning(name: str) -> None:
-    listed = described_settings(TASKS.load(name).settings)
+@pytest.mark.parametrize("settings", [*(TASKS.load(name).settings for name in TASKS), TrainingSettings])
+def test_every_setting_of_a_task_is_described_in_whole_sentences(settings: type[object]) -> None:
+    listed = described_settings(settings)
     assert listed
-    if name in ("caption", "classify-pictures", "video", "next-frames"):
-        assert all(meaning or field in ("heads", "feedforward") for field, _, meaning in listed)
+    for name, _, meaning in listed:
+        assert meaning[:1].isupper() or meaning.startswith("nt-asgd "), name
+        assert meaning.endswith("."), name
+        assert len(meaning.split()) >= 2, name
+        assert not re.search(r"`[A-Z_]+`|\(\)|\.py", meaning), name  # names of the source tell a user nothing
+
+
+def test_settings_that_do_nothing_in_a_task_are_not_listed() -> None:
+    values = {"batching": "lines", "jitter": True, "unfreeze": True, "layer_decay": 0.5}
+    for task in map(TASKS.load, TASKS):
+        idle = idle_options(task)
+        assert {"batching", "jitter"} <= idle
+        for option in idle:
+            with pytest.raises(OptionError, match=option):
+                settle(task, {option: values[option]})
+    assert "unfreeze" not in idle_options(TASKS.load("tag"))
 
 
 def test_a_model_beside_captions_names_what_is_meant(tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 import textwrap
-from collections.abc import Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from itertools import pairwise
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import typer
@@ -55,7 +56,9 @@ def remedy_for(task: str, model: str, own: set[str]) -> str:
 
 def print_settings(task: str | None, source: AnySource | None = None) -> None:
     """The settings of the network of a task and those of its training, a line each."""
+    from thereafter.config import as_table
     from thereafter.tasks import TASKS
+    from thereafter.tasks.fitting import idle_options, training_of
     from thereafter.training.settings import TrainingSettings
 
     if task is None:
@@ -68,27 +71,30 @@ def print_settings(task: str | None, source: AnySource | None = None) -> None:
     for name, default, meaning in described_settings(known.settings):
         _print_line(name, default, meaning)
     typer.echo("\nits training:")
-    for name, default, meaning in described_settings(TrainingSettings):
-        _print_line(name, _spelled(known.defaults[name]) if name in known.defaults else default, meaning)
-    typer.echo("\nWhere no default stands it is chosen from the examples or the machine.")
+    values, idle = as_table(training_of(known)), idle_options(known)
+    for name, _, meaning in described_settings(TrainingSettings):
+        if name not in idle:
+            _print_line(name, _spelled(values[name]), meaning)
+    typer.echo("\nWhere no default stands there is none, or it is chosen from the examples.")
 
 
 def described_settings(settings: type[object]) -> list[tuple[str, str, str]]:
-    """Name, default and meaning of each field of a dataclass of settings.
+    """Name, default and meaning of each field of a dataclass of settings that does something.
 
-    A meaning is the docstring below the field, or what follows the name in the docstring of the class, or of one it
-    inherits from: up to the next name.
+    A meaning is the docstring below the field, here or in a class it inherits from. What stands there as `CHOICES` or
+    `choices()` of its module is spelled out.
     """
     if not is_dataclass(settings):
         raise TypeError(f"{settings!r} is not a dataclass")
-    listed = [one for one in fields(settings) if not one.name.startswith("_")]
-    names = [one.name for one in listed]
+    idle = getattr(settings, "idle", ())
     meanings: dict[str, str] = {}
     for owner in settings.__mro__:
-        own = owner.__dict__.get("__doc__") or ""
-        meanings = _meanings(own, names) | _below_fields(owner) | meanings
-    defaults = {one.name: "" if one.default is MISSING else _spelled(one.default) for one in listed}
-    return [(name, defaults[name], meanings.get(name, "")) for name in names]
+        meanings = _below_fields(owner) | meanings
+    return [
+        (one.name, "" if one.default is MISSING else _spelled(one.default), meanings.get(one.name, ""))
+        for one in fields(settings)
+        if not one.name.startswith("_") and one.name not in idle
+    ]
 
 
 def _below_fields(owner: type[object]) -> dict[str, str]:
@@ -98,31 +104,31 @@ def _below_fields(owner: type[object]) -> dict[str, str]:
     except (OSError, TypeError):
         return {}
     body = tree.body if isinstance(tree, ast.ClassDef) else []
+    module = sys.modules[owner.__module__]
     return {
-        before.target.id: " ".join(after.value.value.split()).strip(" .")
+        before.target.id: _with_choices(" ".join(after.value.value.split()), module)
         for before, after in pairwise(body)
         if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and isinstance(after, ast.Expr)
         if isinstance(after.value, ast.Constant) and isinstance(after.value.value, str)
     }
 
 
-def _meanings(docstring: str, names: Sequence[str]) -> dict[str, str]:
-    """What a docstring says after each name that stands in it as `name`.
+def _with_choices(meaning: str, module: ModuleType) -> str:
+    """A meaning with the choices in the place of their name.
 
-    >>> _meanings("`hidden` units a layer, `layers`. `rate`: how fast.", ["hidden", "rate"])
-    {'hidden': 'units a layer, `layers`', 'rate': 'how fast'}
+    >>> from thereafter.training import settings
+    >>> _with_choices("Where it is computed: `DEVICES`.", settings)
+    'Where it is computed: auto, cpu or cuda.'
     """
-    text = " ".join(docstring.split())
-    places = [(one.start(), one.end(), one.group(1)) for one in re.finditer(r"`(\w+)`", text) if one.group(1) in names]
-    first: dict[str, str] = {}
-    ends = [start for start, _, _ in places[1:]] + [len(text)]
-    for (_, begin, name), end in zip(places, ends, strict=False):
-        meaning = text[begin:end].strip(" :;,.")
-        whole, _, rest = meaning.rpartition(". ")
-        meaning = whole if whole and len(rest.split()) <= 2 else meaning  # the heading of what follows
-        if meaning not in ("", "and", "or"):
-            first.setdefault(name, meaning)
-    return first
+
+    def choices(name: re.Match[str]) -> str:
+        listed = getattr(module, name[1], None)
+        if listed is None:
+            return name[0]
+        *before, last = listed() if name[2] else listed
+        return f"{', '.join(before)} or {last}"
+
+    return re.sub(r"`([A-Z_]+|[a-z_]+(?=\(\)))(\(\))?`", choices, meaning)
 
 
 def _spelled(value: object) -> str:
@@ -136,7 +142,7 @@ def _spelled(value: object) -> str:
 
 def _print_line(name: str, default: str, meaning: str) -> None:
     head = f"  {name:<{_HERE - 3}} {default}"
-    lines = textwrap.wrap(meaning, _WIDTH - _MEANING) or [""]
+    lines = textwrap.wrap(meaning, _WIDTH - _MEANING, break_on_hyphens=False) or [""]
     typer.echo(f"{head:<{_MEANING - 1}} {lines[0]}".rstrip())
     for line in lines[1:]:
         typer.echo(" " * _MEANING + line)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -40,25 +41,11 @@ MOST_STAGES = 8
 
 @dataclass(frozen=True)
 class CaptionerSettings(DecoderSettings):
-    """`see`: what the decoder sees of a picture: "attention", "every", "first" or "nothing" (see the module).
+    """Those of `DecoderSettings`, of the encoder of pictures, and of how pictures are varied while training
+    (`layers/augmenting.py`)."""
 
-    `cell`: the kind of its layers, such as "lstm" or "gru"; `hidden`: units a layer; `layers`: how many; `embed`:
-    numbers of a word's vector; `attention`: "additive", "bilinear" or "dot"; `heads` and `feedforward` are for others.
-    `tied`: the head's matrix is that of the word vectors. `dropout`: in its layers; `drop_words`: the share of words
-    that lose their vectors; `label_smoothing`: the share of p that is spread over all words; `own_words`: the share of
-    its own words that are read while training; `own_words_schedule`: how that share grows. `longest`: words of a
-    caption at most. `min_count`: how often training captions have a word that is learned.
-
-    `size`: pixels a side (0: theirs where all are alike and at most 256, else 64). `width`: channels of the first stage
-    of convolutions; `blocks`: residual blocks a stage; `stages`: how often the channels double and the sides are
-    halved; `norm`: "batch" or "group". `bag`: the weight of the loss of the words as a bag; `drop_picture`: dropout of
-    the channels of the map.
-
-    `flip`: at random while training (`layers/augmenting.py`), mirror one picture in two, which turns left into right:
-    leave it out where captions say which is which; `shift`: move it by up to this share of its side; `zoom`: smaller or
-    larger by up to this share; `colour`: brightness and each channel, by up to this many deviations; `erase`: grey out
-    a rectangle with sides up to this share.
-    """
+    idle: ClassVar[tuple[str, ...]] = ("heads", "feedforward")
+    """Settings that do nothing here: those of Transformers."""
 
     cell: str = "lstm"
     embed: int = 256
@@ -66,19 +53,34 @@ class CaptionerSettings(DecoderSettings):
     dropout: float = 0.5
     longest: int = 60
     see: str = "attention"
+    """What the decoder sees of a picture: all places for every word (attention), the whole beside every word (every)
+    or once before all words (first), or nothing."""
     size: int = 0
+    """Pixels a side to which pictures are brought (0: their own where all are equal and at most 256, else 64)."""
     width: int = 32
+    """Channels of the first stage of convolutions."""
     blocks: int = 1
+    """Residual blocks a stage."""
     stages: int = 3
+    """How often the channels double and the sides are halved."""
     norm: str = "batch"
+    """How convolutions are normalised: `NORMS`."""
     drop_picture: float = 0.2
+    """The share of the channels of a picture's map that is dropped while training."""
     bag: float = 0.3
+    """The weight of a second loss: the words of a caption as a bag, predicted from the picture alone."""
     flip: bool = True
+    """Whether one picture in two is mirrored while training. Leave it out where captions tell left from right."""
     shift: float = 0.1
+    """Pictures are moved by up to this share of their side while training."""
     zoom: float = 0.1
+    """Pictures are made smaller or larger by up to this share while training."""
     colour: float = 0.1
+    """Brightness and each channel are varied by up to this many deviations while training."""
     erase: float = 0.3
+    """A rectangle with sides of up to this share is greyed out while training."""
     min_count: int = 3
+    """How often a word must stand in the training captions to be learned."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -17,24 +17,29 @@ GAZES = ("learned", "centre")
 
 @dataclass(frozen=True)
 class CatcherSettings:
-    """`places`: where to look: "learned", or always at the "centre". Glimpses of `patch` x `patch` pixels at `scales`
-    scales, each twice as wide as the one before. `cell`, `hidden` units; `read`: units for what is seen, and as many
-    for where.
-
-    While training: `deviation` of places from their mean, the screen being 2 wide; `entropy`: the weight of the entropy
-    of actions, which keeps them from being sure too early; `credit`: how much of what is learned at a step is passed on
-    to the one before it: 1 is the reward itself, less has less noise; `dropout`: on what is chosen by."""
+    """Sizes of a network that plays catch by glimpses, and how it learns to."""
 
     places: str = "learned"
+    """Where to look: "learned", or always the "centre"."""
     patch: int = 6
+    """Pixels on the side of a glimpse."""
     scales: int = 3
+    """Scales of a glimpse, each twice as wide as the one before."""
     cell: str = "rnn"
+    """The kind of its recurrent layer: `cells()`."""
     hidden: int = 128
+    """Units of the recurrent layer."""
     read: int = 64
+    """Units for what is seen, and as many for where."""
     deviation: float = 0.2
+    """The standard deviation of places from their mean while training; the screen is 2 wide."""
     entropy: float = 0.003
+    """The weight of the entropy of actions, which keeps them from being sure too early."""
     credit: float = 0.7
+    """How much of what is learned at a step is passed on to the one before it: 1 is the reward itself, less has less
+    noise."""
     dropout: float = 0.0
+    """The share of what is chosen by that is dropped while training."""
 
     def __post_init__(self) -> None:
         check_choice("places", self.places, GAZES)

@@ -34,21 +34,26 @@ _WIDTHS = (3, 4, 5)
 
 @dataclass(frozen=True)
 class ClassifierSettings:
-    """`encoder`: a recurrent cell, or "cnn"; `hidden` units a direction (a width of the convolution), `layers`.
-    `sizes`: the units of layers that read forward only, as those of a language model do, in place of both.
-    `pooling`: "last", "mean", "max", "attention" or "concat"; a convolution takes the maximum. `dropout` is locked, on
-    word vectors, between layers and on the pooled vector; `weight_drop`: the share of recurrent weights that is
-    dropped throughout a batch; `drop_words`: so many words are read as unknown while training."""
+    """Sizes of a classifier of texts and how it is regularised."""
 
     encoder: str = "lstm"
+    """What reads the words: a recurrent cell or a convolution: `ENCODERS`."""
     embed: int = 128
+    """Numbers of a word's vector."""
     hidden: int = 128
+    """Units a layer in each direction; of a convolution, for each of its widths."""
     layers: int = 1
+    """Recurrent layers, one over the other."""
     sizes: tuple[int, ...] = ()
+    """Units of layers that read forward only, as those of a language model do, in place of `hidden` and `layers`."""
     pooling: str = "max"
+    """How the words become one vector: `POOLINGS`. A convolution takes the maximum."""
     dropout: float = 0.5
+    """The share of word vectors, of what is between layers and of the pooled vector that is dropped while training."""
     drop_words: float = 0.1
+    """The share of words that are read as unknown while training."""
     weight_drop: float = 0.0
+    """The share of recurrent weights that is dropped throughout a batch."""
 
     def __post_init__(self) -> None:
         check_choice("encoder", self.encoder, ENCODERS)

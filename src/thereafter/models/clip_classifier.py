@@ -38,22 +38,26 @@ def clip_cells() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ClipClassifierSettings:
-    """`cell`: a recurrent kind such as "lstm", or "conv-lstm", whose memory is a map; `hidden`: units (channels of a
-    conv-lstm); `layers`: how many. `width`: channels of the first convolutions; `stages`: how often they halve the
-    frames (0: until about 4 x 4 places are left). `kernel`: of a conv-lstm. `dropout`: on what each layer and the heads
-    read.
-    `sees`: "all" frames, or "last": every belief is one about the last frame alone. `learn`: from the belief after
-    "every" frame, or after the "last"."""
+    """Sizes of a classifier of clips, and what it sees and learns from."""
 
     cell: str = "lstm"
+    """The kind of its recurrent layers: `clip_cells()`. The memory of conv-lstm is a map."""
     hidden: int = 96
+    """Units a layer; of conv-lstm, channels."""
     layers: int = 1
+    """Recurrent layers, one over the other."""
     width: int = 12
+    """Channels of the first convolutions."""
     stages: int = 0
+    """How often convolutions halve the frames (0: until about 4 x 4 places are left)."""
     kernel: int = 3
+    """Places on the side of the kernel of conv-lstm."""
     dropout: float = 0.1
+    """The share of what each layer and the heads read that is dropped while training."""
     sees: str = "all"
+    """What a belief is about: "all" frames so far, or the "last" alone."""
     learn: str = "every"
+    """Which beliefs are learned from: those after "every" frame, or the "last" alone."""
 
     def __post_init__(self) -> None:
         check_choice("cell", self.cell, tuple(clip_cells()))

@@ -52,21 +52,28 @@ _READ, _WRITE = 0, 1  # the windows of a stroke
 
 @dataclass(frozen=True)
 class DrawerSettings:
-    """`model`: "draw", or "pixels": every pixel by itself (`models/lone_pixels.py`). `strokes`: how often the canvas is
-    written on; `latent`: numbers z of a stroke; `hidden` units of encoder and decoder, each one layer of `cell`.
-    `attend`: read and write through windows, of `read` x `read` and `write` x `write` places; else whole pictures.
-    `dropout`: on what both layers read. `size`: pixels on the side of a picture (0: as they are)."""
+    """Sizes of a network that draws."""
 
     model: str = DRAW
+    """The kind of network: "draw", stroke by stroke, or "pixels", every pixel by itself."""
     cell: str = "lstm"
+    """The kind of encoder and decoder, each one layer: `cells()`."""
     hidden: int = 256
+    """Units of encoder and decoder each."""
     latent: int = 100
+    """Numbers z of a stroke."""
     strokes: int = 32
+    """How often the canvas is written on."""
     attend: bool = True
+    """Whether it reads and writes through windows; else whole pictures."""
     read: int = 2
+    """Places on the side of the window that is read."""
     write: int = 5
+    """Places on the side of the window that is written."""
     dropout: float = 0.0
+    """The share of what both layers read that is dropped while training."""
     size: int = 0
+    """Pixels on the side of a picture (0: as they are)."""
 
     def __post_init__(self) -> None:
         check_choice("model", self.model, DRAW_MODELS)

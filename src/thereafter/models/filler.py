@@ -39,16 +39,20 @@ SIDES = ("both", "left", "right")
 
 @dataclass(frozen=True)
 class FillerSettings:
-    """`cell`, `embed`, `hidden` units a direction, `layers` of each direction; `sides` that a word is predicted
-    from: "both", "left" or "right". `dropout` is locked, on word vectors, between layers and on the last features.
-    """
+    """Sizes of a network that fills in a missing word."""
 
     cell: str = "lstm"
+    """The kind of its recurrent layers: `CELLS`."""
     embed: int = 200
+    """Numbers of a word's vector."""
     hidden: int = 200
+    """Units a layer in each direction."""
     layers: int = 1
+    """Recurrent layers of each direction."""
     sides: str = "both"
+    """The sides that a word is predicted from: `SIDES`."""
     dropout: float = 0.3
+    """The share of word vectors, of what is between layers and of the last features that is dropped while training."""
 
     def __post_init__(self) -> None:
         check_choice("cell", self.cell, CELLS)

@@ -40,23 +40,30 @@ _MOST_UNITS = 1 << 15
 
 @dataclass(frozen=True)
 class FramePredictorSettings:
-    """`model`: "conv-lstm", "lstm" (dense), or "copy": the last frame again. `hidden`: channels of the convolutional
-    LSTM; `layers`: how many; `kernel`: its width; `peephole`: whether its gates see its memory; `patch`: pixels on the
-    side of a place. `units`: of the dense LSTM; 0: as many as give it the parameters of the convolutional one of the
-    same settings. `feedback`: every prediction is read before the next is made. `dropout`: between layers. `read`:
-    frames of a clip that are read (0: half of them); `ahead`: frames that are predicted (0: the others)."""
+    """Sizes of a network that predicts frames, and how many it reads and predicts."""
 
     model: str = CONV_LSTM
+    """The kind of network: "conv-lstm", dense "lstm", or "copy", which shows the last frame again."""
     hidden: int = 16
+    """Channels of the convolutional LSTM."""
     layers: int = 1
+    """Layers, one over the other."""
     kernel: int = 5
+    """Places on the side of the kernel of the convolutional LSTM."""
     peephole: bool = False
+    """Whether the gates of the convolutional LSTM see its memory."""
     patch: int = 4
+    """Pixels on the side of a place."""
     units: int = 0
+    """Units of the dense LSTM (0: as many as give it the parameters of the convolutional one)."""
     feedback: bool = False
+    """Whether every predicted frame is read before the next is predicted."""
     dropout: float = 0.0
+    """The share of what is between layers that is dropped while training."""
     read: int = 0
+    """Frames of a clip that are read (0: half of them)."""
     ahead: int = 0
+    """Frames that are predicted (0: the others)."""
 
     def __post_init__(self) -> None:
         check_choice("model", self.model, FRAME_MODELS)

@@ -19,28 +19,35 @@ LEARN = ("every", "last")
 
 @dataclass(frozen=True)
 class GlimpserSettings:
-    """`places`: where to look: "learned"; "random", drawn anew while training and once for each picture else;
-    "centre", always; or "all": convolutions that see the whole picture, with as many parameters. `glimpses` of `patch`
-    x `patch` pixels at `scales` scales, each twice as wide as the one before. `cell`, `hidden` units; `read`: units for
-    what is seen, and as many for where. `size`: of the pictures (0: as they are).
-
-    While training: `deviation` of places from their mean, the picture being 2 wide; `samples`: paths of glimpses drawn
-    for a picture; `reward_weight`: of the loss of places. `learn`: from the belief after "every" glimpse, or after the
-    "last". `dropout`: on what the beliefs are made of."""
+    """Sizes of a network that looks at small parts of a picture, and how it learns where to look."""
 
     places: str = "learned"
+    """Where to look: "learned"; "random", drawn anew while training and once for each picture else; always the
+    "centre"; or "all": convolutions that see the whole picture, with as many parameters."""
     glimpses: int = 6
+    """Glimpses at a picture."""
     patch: int = 8
+    """Pixels on the side of a glimpse."""
     scales: int = 1
+    """Scales of a glimpse, each twice as wide as the one before."""
     cell: str = "lstm"
+    """The kind of its recurrent layer: `cells()`."""
     hidden: int = 256
+    """Units of the recurrent layer."""
     read: int = 128
+    """Units for what is seen, and as many for where."""
     size: int = 0
+    """Pixels on the side of a picture (0: as they are)."""
     deviation: float = 0.2
+    """The standard deviation of places from their mean while training; a picture is 2 wide."""
     samples: int = 1
+    """Paths of glimpses that are drawn for a picture while training."""
     reward_weight: float = 0.1
+    """The weight of the loss of places."""
     learn: str = "every"
+    """Which beliefs are learned from: those after "every" glimpse, or the "last" alone."""
     dropout: float = 0.0
+    """The share of what the beliefs are made of that is dropped while training."""
 
     def __post_init__(self) -> None:
         check_choice("places", self.places, PLACES)

@@ -22,23 +22,26 @@ def encoders() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ReaderSettings:
-    """`encoder`: a recurrent kind such as "gru", or "conv"; `hidden`: units a direction (a width of the convolutions);
-    `layers`: how many; `bidirectional`: recurrent layers read in both directions. `pooling`: "last", "mean", "max",
-    "attention" or "concat". `dropout`: between layers and on the pooled vector.
-
-    Recurrent layers: `stack`: "plain", or "residual" blocks with a feed-forward layer each, which may be deep; `feed`:
-    that of a block, "gated", "plain" or "none". `memory`: steps for which fresh gates remember at the longest (0: as
-    the cell has it)."""
+    """What reads a series, or a picture as one, and how it becomes one vector."""
 
     encoder: str = "gru"
+    """What reads the series: a recurrent cell or convolutions: `encoders()`."""
     hidden: int = 64
+    """Units a layer in each direction; of convolutions, for each of their widths."""
     layers: int = 1
+    """Layers, one over the other."""
     bidirectional: bool = True
+    """Whether recurrent layers read in both directions."""
     pooling: str = "max"
+    """How the steps become one vector: `POOLINGS`."""
     dropout: float = 0.2
+    """The share of what is between layers and of the pooled vector that is dropped while training."""
     stack: str = "plain"
+    """How recurrent layers are stacked: `STACKS`. Residual blocks have a feed-forward layer each, and may be deep."""
     feed: str = "gated"
+    """The feed-forward layer of a residual block: `FEEDS`."""
     memory: int = 0
+    """Steps for which fresh gates remember at the longest (0: as the cell has it)."""
 
     def __post_init__(self) -> None:
         check_choice("encoder", self.encoder, encoders())
@@ -67,22 +70,21 @@ class ReaderSettings:
 
 @dataclass(frozen=True)
 class SeriesClassifierSettings(ReaderSettings):
-    """Those of `ReaderSettings`; and columns of a table, where they are not recognised: `label`, `series`, `time`;
-    `channels`, with commas between."""
+    """Those of `ReaderSettings`, and the columns of a table where they are not recognised."""
 
     label: str = ""
+    """The column of the labels. Default: recognised in the table."""
     series: str = ""
+    """The column that names the series. Default: recognised in the table."""
     time: str = ""
+    """The column of the time stamps. Default: recognised in the table."""
     channels: str = ""
+    """The columns that are read, with commas between them. Default: all others with numbers."""
 
 
 @dataclass(frozen=True)
 class PictureClassifierSettings(ReaderSettings):
-    """Those of `ReaderSettings`, with one layer that reads in one direction and answers from its last state.
-
-    `read`: "rows" (a step is a row of pixels), "pixels" (a step is a pixel, row by row) or "permuted" (the pixels in
-    one random order for all pictures); `permutation`: the seed of that order. `size`: pixels a side to which pictures
-    are brought (0: their own where all are equal and at most 256, else 64)."""
+    """Those of `ReaderSettings`, with one layer that reads in one direction and answers from its last state."""
 
     encoder: str = "lstm"
     hidden: int = 128
@@ -90,8 +92,12 @@ class PictureClassifierSettings(ReaderSettings):
     pooling: str = "last"
     dropout: float = 0.0
     read: str = "rows"
+    """What a step is: a row of pixels ("rows"), a pixel, row by row ("pixels"), or a pixel in one random order for
+    all pictures ("permuted")."""
     permutation: int = PERMUTATION
+    """The seed of that random order."""
     size: int = 0
+    """Pixels a side to which pictures are brought (0: their own where all are equal and at most 256, else 64)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

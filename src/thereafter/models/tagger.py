@@ -38,24 +38,33 @@ _WIDTH = 3  # letters that a convolution sees at once
 
 @dataclass(frozen=True)
 class TaggerSettings:
-    """`cell`, `hidden` units a direction, `layers`; `letters` says how words are spelled, with `letter_embed` and
-    `letter_hidden` units (a direction). `crf`: tags are decided together. `dropout` is locked, on what every layer
-    reads; `drop_words`: so many words are read as unknown while training, so that the unknown word is learned.
-    `body`: the units of layers below, of the cell `body_cell`, that read word vectors forward, as those of a language
-    model do; none by default."""
+    """Sizes of a tagger and how it is regularised."""
 
     cell: str = "lstm"
+    """The kind of its recurrent layers: `CELLS`."""
     embed: int = 100
+    """Numbers of a word's vector."""
     hidden: int = 200
+    """Units a layer in each direction."""
     layers: int = 2
+    """Recurrent layers, one over the other."""
     letters: str = "lstm"
+    """What reads the letters of a word: `LETTERS`."""
     letter_embed: int = 32
+    """Numbers of a letter's vector."""
     letter_hidden: int = 64
+    """Units over the letters (of an LSTM, in each direction)."""
     crf: bool = False
+    """Whether the tags of a sentence are decided together, by a conditional random field."""
     dropout: float = 0.4
+    """The share of what every layer reads that is dropped while training, the same units at all words."""
     drop_words: float = 0.1
+    """The share of words that are read as unknown while training, so that the unknown word is learned."""
     body: tuple[int, ...] = ()
+    """Units of layers below that read word vectors forward only, as those of a language model do; one number a
+    layer."""
     body_cell: str = "lstm"
+    """The kind of the layers of `body`: `CELLS`."""
 
     def __post_init__(self) -> None:
         check_choice("cell", self.cell, CELLS)

@@ -29,27 +29,27 @@ TOKENS = ("word", "prose", "bpe", "wordpiece", "unigram", "char")
 
 @dataclass(frozen=True)
 class TranslatorSettings(DecoderSettings):
-    """`model`: "recurrent" or "transformer"; `hidden` units a layer (both directions of an encoder together), `layers`.
-
-    Recurrent: `cell`, word vectors of `embed` numbers, `bidirectional` encoder, `reverse`d source, `attention`.
-    Transformer: `heads`, `feedforward` units (0 means four times `hidden`); word vectors have `hidden` numbers.
-    `tied`: the head's matrix is that of the target's word vectors; `shared`: source and target have one vocabulary and
-    one table of vectors. `dropout` is locked in recurrent layers; `drop_words`: so many words lose their vectors.
-    `label_smoothing`, `own_words`, `own_words_schedule`: see `word_decoder`.
-    Text: `tokens` word, prose, bpe, wordpiece, unigram or char; `vocabulary` forms at most, `min_count`; `lower` case;
-    sentences are read up to `longest` tokens. `languages`, as in "de-en": which of a corpus' languages; columns of a
-    file, as in "2-1".
-    """
+    """Those of `DecoderSettings`, and of what reads the source. A recurrent encoder has `hidden` units in both
+    directions together."""
 
     model: str = "recurrent"
+    """The kind of encoder and decoder: `MODELS`."""
     bidirectional: bool = True
+    """Whether a recurrent encoder reads in both directions."""
     reverse: bool = False
+    """Whether the source is read from its end."""
     shared: bool = False
+    """Whether source and target have one vocabulary and one table of word vectors."""
     tokens: str = "prose"
+    """How text is cut into tokens: `TOKENS`."""
     vocabulary: int = 0
+    """Tokens of a language at most (0: chosen by the tokenizer)."""
     min_count: int = 2
+    """How often a word must stand in the training text to be learned."""
     lower: bool = True
+    """Whether text is converted to lower case."""
     languages: str = ""
+    """Which languages of a corpus, as in "de-en"; which columns of a file, as in "2-1" (else the first two)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -42,29 +42,36 @@ _STEEP = 12.0  # of the sigmoid schedule: from 0.2 % of the share to 99.8 %
 
 @dataclass(frozen=True)
 class DecoderSettings:
-    """`hidden` units a layer, `layers`.
-
-    Recurrent: `cell`, word vectors of `embed` numbers, `attention`.
-    Transformer: `heads`, `feedforward` units (0 means four times `hidden`); word vectors have `hidden` numbers.
-    `tied`: the head's matrix is that of the word vectors. `dropout` is locked in recurrent layers; `drop_words`: so
-    many words lose their vectors. `label_smoothing`, `own_words`, `own_words_schedule`: see the module. `longest`:
-    tokens of a sequence at most.
-    """
+    """A decoder over words, recurrent or a Transformer."""
 
     cell: str = "gru"
+    """The kind of recurrent layers: `CELLS`."""
     embed: int = 256
+    """Numbers of a word's vector in recurrent networks."""
     hidden: int = 512
+    """Units a layer; in a Transformer, numbers of a word's vector too."""
     layers: int = 1
+    """Layers, one over the other."""
     attention: str = "additive"
+    """How a recurrent decoder looks at the source: `ATTENTIONS`."""
     heads: int = 8
+    """Attention heads of a Transformer."""
     feedforward: int = 0
+    """Units of the feed-forward layers of a Transformer (0: four times `hidden`)."""
     dropout: float = 0.3
+    """The share of units that is dropped while training, in recurrent layers the same ones at all steps."""
     drop_words: float = 0.0
+    """The share of words that lose their vectors while training."""
     tied: bool = True
+    """Whether the head's matrix is that of the word vectors."""
     label_smoothing: float = 0.1
+    """The share of each target that is spread over all words."""
     own_words: float = 0.0
+    """The share of its own predictions that the decoder reads while it is trained, in place of the known words."""
     own_words_schedule: str = "constant"
+    """How that share grows during the training: `SCHEDULES`."""
     longest: int = 250
+    """Tokens of a sequence at most."""
 
     def __post_init__(self) -> None:
         check_choice("cell", self.cell, CELLS)

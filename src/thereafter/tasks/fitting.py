@@ -35,6 +35,8 @@ from thereafter.training.weights import weights_of
 
 _IDLE: Mapping[str, object] = {"batching": None, "jitter": False}
 """Options of language models that have no effect on tasks, and the value that tasks use."""
+_LAYERED = ("unfreeze", "layer_decay")
+"""Options of tasks that can have the layers of a language model under them."""
 _PLACES = 64  # of an example on average: what `steps` means here
 
 
@@ -89,6 +91,17 @@ def settle(task: AnyTask, options: Table, body: Body | None = None) -> tuple[obj
     complete = _complete(toml.build(TrainingSettings, training, "training"))
     check_layered(complete, bool(task.stack), f"the task {task.name!r}")
     return settings, complete
+
+
+def training_of(task: AnyTask) -> TrainingSettings:
+    """How a task is trained where no option says otherwise; `device` stands as it is chosen: "auto"."""
+    complete = settle(task, {})[1]
+    return replace(complete, device=TrainingSettings.device)
+
+
+def idle_options(task: AnyTask) -> set[str]:
+    """The options of training that do nothing in a task."""
+    return {*_IDLE, *(() if task.stack else _LAYERED)}
 
 
 def _complete(given: TrainingSettings) -> TrainingSettings:
@@ -153,7 +166,7 @@ def fit(
         place.journal.write(began)
     else:
         writer = RunWriter(out)
-        journal = writer.begin(config, CodecsFile(codecs), began, tensorboard=training.tensorboard)
+        journal = writer.begin(config, CodecsFile(codecs), began)
         place = Destination(journal, writer, initial=initial)
     return run(task, codecs, config, train, valid, settings, training, place)
 

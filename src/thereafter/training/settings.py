@@ -25,17 +25,17 @@ class TrainingSettings:
     """How a neural model is trained."""
 
     seed: int = 0
-    """Of all random numbers: fresh weights, dropout, the order of batches."""
+    """The seed of all random numbers: fresh weights, dropout, the order of batches."""
 
     # ---- batches
     batching: str | None = None
-    """"stream": rows run through the text side by side, the state is carried, gradients are cut after `steps` tokens.
-    "partition": pieces of `steps` tokens from a random offset, shuffled, each from a fresh state. "lines": each line on
-    its own, gradients through all of it; one longer than `steps` is cut."""
+    """How a text is cut. "stream": rows run through the text side by side, the state is carried, gradients are cut after
+    `steps` tokens. "partition": pieces of `steps` tokens from a random offset, shuffled, each from a fresh state.
+    "lines": each line on its own, gradients through all of it; one longer than `steps` is cut."""
     batch: int | None = None
-    """Rows at a time."""
+    """Rows of text, or examples of a task, that are learned from at a time."""
     steps: int | None = None
-    """Tokens of a row at a time."""
+    """Tokens of a row at a time; of a task: a batch has at most `batch` times so many words, steps or frames."""
     jitter: bool | None = None
     """Whether `steps` varies from block to block as in AWD-LSTM, the learning rate in proportion."""
 
@@ -43,9 +43,9 @@ class TrainingSettings:
     epochs: float | None = None
     """Passes over the training data."""
     tokens_budget: int | None = None
-    """Targets to learn from in all."""
+    """Targets to learn from in all, after which the training ends."""
     minutes: float | None = None
-    """Time of training."""
+    """Minutes after which the training ends."""
     patience: int | None = None
     """Validations without a better one that end the training; 0 never ends it."""
     validate_every: int | None = None
@@ -53,47 +53,47 @@ class TrainingSettings:
 
     # ---- optimizer
     optimizer: str | None = None
-    """One of `OPTIMIZERS`."""
+    """How weights are updated: `OPTIMIZERS`."""
     rate: float | None = None
     """The learning rate."""
     momentum: float = 0.0
-    """Of sgd."""
+    """The momentum of sgd."""
     betas: tuple[float, ...] = (0.9, 0.999)
-    """Of adam and adamw."""
+    """How slowly the two averages of adam and adamw forget: of gradients and of their squares."""
     weight_decay: float | None = None
-    """Of adamw apart from the gradient, of the others added to it."""
+    """How strongly weights are drawn to 0: by adamw apart from the gradient, by the others as a part of it."""
     clip: float | None = None
-    """The largest norm of the gradient; 0 for any."""
+    """The largest norm of the gradient; a larger one is scaled down to it. 0: none is."""
     nonmono: int = 5
-    """NT-ASGD averages weights once a validation is worse than the best of those so many before it."""
+    """nt-asgd averages weights once a validation is worse than the best of those at least so many before it."""
     unfreeze: bool = False
     """Gradual unfreezing: the head alone learns in the first epoch, and one layer more in each epoch after it."""
     layer_decay: float = 1.0
-    """What the rate is multiplied by from each layer to the one below it, beginning at the head."""
+    """What the learning rate is multiplied by from each layer to the one below it, beginning at the head."""
 
     # ---- schedule of the learning rate
     schedule: str | None = None
-    """One of `SCHEDULES`."""
+    """How the learning rate changes: `SCHEDULES`."""
     warmup: float | None = None
-    """Below 1 a share of the budget, else steps."""
+    """How long the learning rate rises first: below 1 a share of the budget, else steps."""
     final: float = 0.05
-    """The share of the rate that cosine and one-cycle end with."""
+    """The share of the learning rate that cosine and one-cycle end with."""
     decay: float = 0.5
-    """What step and plateau multiply the rate by."""
+    """What step and plateau multiply the learning rate by."""
     decay_from: float = 4.0
-    """The epoch at which step begins."""
+    """The epoch at which step begins to lower the learning rate."""
     decay_every: float = 1.0
     """Epochs between two decays of step."""
     plateau: int = 1
-    """Validations without a better one after which plateau decays."""
+    """Validations without a better one after which plateau lowers the learning rate."""
 
     # ---- machine and log
     device: str = "auto"
-    """One of `DEVICES`."""
+    """Where it is computed: `DEVICES`."""
     precision: str = "auto"
-    """One of `PRECISIONS`."""
+    """The numbers that are multiplied: `PRECISIONS`."""
     graphs: bool = True
-    """Whether steps on a GPU are recorded as CUDA graphs and replayed (`graphs.py`)."""
+    """Whether steps on a GPU are recorded as CUDA graphs and replayed."""
     log_every: int | None = None
     """Steps between two lines of the log."""
     checkpoint_every: int | None = None

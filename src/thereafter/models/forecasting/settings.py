@@ -39,48 +39,57 @@ def compared_models() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ForecastSettings:
-    """What is forecast, and by what.
-
-    Columns, as in `series.table.ColumnChoice`: `target`, `time`, `series`, `past`, `known`, names with commas between
-    them; `calendar` adds the hour, the day of the week and the like as covariates that are known ahead. `split`: the
-    parts of the rows by time, "70/10/20" or numbers of rows; empty: the last tenth validates. `stride`: rows between
-    the windows that are learned from.
-
-    `model`: one of `models()`. `horizon`: steps that are forecast together; `lookback`: rows that are read for it (0:
-    chosen from the horizon and the season). `season`: rows of one season (0: chosen by the frequency). `strategy`:
-    "direct" gives all steps at once, "recursive" one step at a time, fed with its own predictions.
-    `head`: what is learned: "squared", "absolute", "huber" (points), "gaussian", "student-t", "negative-binomial"
-    (counts), "quantile". `norm`: what a window is relative to: "none", its "last" value, or "standard": its last value
-    and its own spread. `order`: the order of an autoregression (0: by AIC, up to `lookback`); `ridge`: added to the
-    squares of a least-squares fit, as a share of the variance of the inputs.
-
-    Networks: `hidden` units, `layers`, `heads` of a Transformer, `dropout` on what the head sees. `segment`: rows that
-    are read in one step; `skip`: a linear map from the window beside the network (Lai et al. 2018).
-    """
+    """What is forecast, and by what. Columns are chosen as in `series.table.ColumnChoice`."""
 
     target: str = ""
+    """The column to forecast; several with commas between them."""
     time: str = ""
+    """The column of the time stamps; "row": rows are counted. Default: recognised in the table."""
     series: str = ""
+    """The column that names the series, for a table with many of them."""
     past: str = ""
+    """Columns that are known up to now and read beside the target, with commas between them."""
     known: str = ""
+    """Columns that are known ahead, such as holidays or prices, with commas between them."""
     calendar: bool = False
+    """Whether the hour, the day of the week and the like are read as columns that are known ahead."""
     split: str = ""
+    """The parts of the rows by time: "70/10/20", or numbers of rows. Default: the last tenth validates."""
     stride: int = 1
+    """Rows between two windows that are learned from."""
     model: str = "gru"
+    """The kind of forecaster: `models()`."""
     horizon: int = 24
+    """Steps that are forecast together."""
     lookback: int = 0
+    """Rows that a forecast reads (0: chosen from the horizon and the season)."""
     season: int = 0
+    """Rows of one season (0: chosen by the frequency)."""
     strategy: str = ""
+    """All steps at once (direct), or one step at a time, fed with its own predictions (recursive). Default: direct;
+    recursive for ar."""
     head: str = "gaussian"
+    """What is learned: points ("squared", "absolute", "huber"), a distribution ("gaussian", "student-t",
+    "negative-binomial" for counts) or quantiles ("quantile")."""
     norm: str = ""
+    """What a window is relative to: nothing (none), its last value (last), or its last value and its own spread
+    (standard). Default: what suits the model."""
     order: int = 0
+    """The order of an autoregression (0: chosen by AIC, up to `lookback`)."""
     ridge: float = 0.01
+    """What is added to the squares of a least-squares fit, as a share of the variance of the inputs."""
     hidden: int = 64
+    """Units a layer of a network."""
     layers: int = 1
+    """Layers of a network."""
     heads: int = 4
+    """Attention heads of a Transformer."""
     dropout: float = 0.0
+    """The share of what the head of a network sees that is dropped while training."""
     segment: int = 0
+    """Rows that a network reads in one step (0: chosen)."""
     skip: bool = False
+    """Whether a linear map from the window stands beside the network (Lai et al. 2018)."""
 
     def __post_init__(self) -> None:
         check_choice("model", self.model, models())
