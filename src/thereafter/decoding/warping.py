@@ -86,7 +86,7 @@ class Warping:
         with np.errstate(over="ignore"):  # a temperature next to 0 sends all but the best to minus infinity
             weights: Floats = np.exp((logs - logs[best]) / self.temperature)
         if self.top_p < 1:
-            weights = _nucleus(weights, self.top_p)
+            weights = keep_nucleus(weights, self.top_p)
         if self.min_p > 0:
             weights[weights < self.min_p] = 0.0  # the likeliest weighs 1
         return weights
@@ -153,7 +153,7 @@ def _largest_of_rows(scores_RV: NDArray[np.floating], k: int) -> NDArray[np.intp
     return chosen_RK
 
 
-def _nucleus(weights_V: Floats, top_p: float) -> Floats:
+def keep_nucleus(weights_V: Floats, top_p: float) -> Floats:
     """Keep a token if all likelier ones together do not reach `top_p`; the likeliest is always kept."""
     places = np.flatnonzero(weights_V)
     ordered = places[np.argsort(-weights_V[places], kind="stable")]

@@ -6,7 +6,7 @@ Shapes: B rows, T steps, V words that can be predicted, E numbers of a word vect
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar
 
@@ -92,7 +92,7 @@ class SequenceModel(Protocol[S]):
     `<s>` is fed by `start`, so the first token is predicted like any other. Feeding a sequence token by token gives the
     same numbers as the whole pass; a contract suite tests it for every registered model.
 
-    This is all that is ever asked of a model. One that inherits from it gets `read`, `observe`, `predictions`,
+    This is all that is ever asked of a model. One that inherits from it gets `read`, `stack`, `observe`, `predictions`,
     `context_sizes`, `last_features` and `input_embedding` by itself, and overrides those for which it has a quicker
     way or an answer.
     """
@@ -127,6 +127,18 @@ class SequenceModel(Protocol[S]):
     def read(self, tokens_BT: Ids, state: S) -> S:
         """The state after tokens that are not scored, such as those of a prompt."""
         return self.log_probs(tokens_BT, state)[1]
+
+    def stack(self, states: Sequence[S]) -> S:
+        """The rows of several states one below the other, so that texts of any length share their steps.
+
+        A model that does not say how this is done takes one state: a server then reads its texts one beside the other.
+        """
+        if len(states) == 1:
+            return states[0]
+        raise OptionError(
+            f"{type(self).__name__} was given {len(states)} states and does not say how to stack them; expected one; "
+            "try defining stack(states)"
+        )
 
     def observe(self, tokens_BT: Ids, state: S) -> tuple[Logs, Floats | None, S]:
         """log p of each token [B, T], the features it was predicted from [B, T, H] or None, the state after all."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,11 @@ TOKENS_AT_ONCE = 4096
 """How many tokens are read at once, so that the features of a whole text never exist."""
 
 WEIGHT, THETA, DECAY = 0.1, 0.3, 0.995
+
+Kind = TypeVar("Kind", np.int64, np.float32)
+
+NOTHING = -1
+"""Where a row remembers no word."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +76,20 @@ class CacheSettings:
 
 @dataclass(frozen=True)
 class CacheState(Generic[S]):
-    """The model's own state, the last words, and the features that each of them was predicted from."""
+    """The model's own state, the last words, and the features that each of them was predicted from.
+
+    A row that remembers fewer words than others has `NOTHING` before them.
+    """
 
     inner: S
     words_BN: NDArray[np.int64]
     keys_BNH: Floats | None = None
 
     def select(self, index: Ids) -> CacheState[S]:
-        keys = None if self.keys_BNH is None else self.keys_BNH[index]
-        return CacheState(self.inner.select(index), self.words_BN[index], keys)
+        words_BN = self.words_BN[index]
+        empty = _padding(words_BN)
+        keys = None if self.keys_BNH is None else self.keys_BNH[index][:, empty:]
+        return CacheState(self.inner.select(index), words_BN[:, empty:], keys)
 
     def key(self) -> Hashable:
         keys = None if self.keys_BNH is None else self.keys_BNH.tobytes()
@@ -131,6 +141,13 @@ class CacheModel(SequenceModel[CacheState[S]]):
             return self.apart(tokens_BT, state, ())[2]
         return self._remember(state, self.model.read(tokens_BT, state.inner), np.asarray(tokens_BT), None)
 
+    def stack(self, states: Sequence[CacheState[S]]) -> CacheState[S]:
+        width = max(state.words_BN.shape[1] for state in states)
+        words = [_widened(state.words_BN, width, NOTHING) for state in states]
+        keys = [_widened(state.keys_BNH, width, 0) for state in states if state.keys_BNH is not None]
+        inner = self.model.stack([state.inner for state in states])
+        return CacheState(inner, np.concatenate(words), np.concatenate(keys) if keys else None)
+
     def log_probs(self, tokens_BT: Ids, state: CacheState[S]) -> tuple[Floats, CacheState[S]]:
         plain_BT, cached_GBT, state = self.apart(tokens_BT, state, [self._way])
         return mix([plain_BT, cached_GBT[0]], self._log_weights), state
@@ -153,9 +170,10 @@ class CacheModel(SequenceModel[CacheState[S]]):
                 if state.keys_BNH is None:
                     queries_BTH = None
                 for b, words_T in enumerate(tokens[:, piece]):
-                    keys_NH = None if state.keys_BNH is None else state.keys_BNH[b]
+                    empty = _padding(state.words_BN[b : b + 1])
+                    keys_NH = None if state.keys_BNH is None else state.keys_BNH[b, empty:]
                     queries_TH = None if queries_BTH is None else queries_BTH[b]
-                    past = (state.words_BN[b], keys_NH)
+                    past = (state.words_BN[b, empty:], keys_NH)
                     cached_GBT[:, b, piece] = recalled(*past, words_T, queries_TH, self.settings.size, ways)
                 state = self._remember(state, inner, tokens[:, piece], queries_BTH)
                 advance(min(size, tokens.shape[1] - begin))
@@ -184,7 +202,11 @@ class CacheModel(SequenceModel[CacheState[S]]):
             return logp_BV
         query = self._query(state.inner)
         cached = recalled_words(state.words_BN, state.keys_BNH, query, self._way, self.vocabulary_size)
-        return mix([logp_BV, cached], self._log_weights)
+        mixed_BV = mix([logp_BV, cached], self._log_weights)
+        nothing_B = state.words_BN[:, -1] == NOTHING
+        if nothing_B.any():
+            mixed_BV[nothing_B] = logp_BV[nothing_B]
+        return mixed_BV
 
     def _query(self, inner: S) -> Floats | None:
         return self.model.last_features(inner) if self._way.theta else None
@@ -196,3 +218,16 @@ class CacheModel(SequenceModel[CacheState[S]]):
         if state.keys_BNH is not None and queries_BTH is not None:
             keys = np.concatenate([state.keys_BNH, queries_BTH[:, -size:]], axis=1)[:, -size:]
         return CacheState(inner, words, keys)
+
+
+def _padding(words_BN: NDArray[np.int64]) -> int:
+    """Columns at the beginning in which no row remembers anything."""
+    return int((words_BN == NOTHING).all(axis=0).sum())
+
+
+def _widened(array_BN: NDArray[Kind], width: int, filler: int) -> NDArray[Kind]:
+    """The array with columns of the filler before it."""
+    missing = width - array_BN.shape[1]
+    if not missing:
+        return array_BN
+    return np.pad(array_BN, [(0, 0), (missing, 0)] + [(0, 0)] * (array_BN.ndim - 2), constant_values=filler)

@@ -84,6 +84,10 @@ class MixtureModel(SequenceModel[MixtureState]):
             tuple(model.read(tokens_BT, part) for model, part in zip(self.models, state.parts, strict=True))
         )
 
+    def stack(self, states: Sequence[MixtureState]) -> MixtureState:
+        parts = zip(*(state.parts for state in states), strict=True)
+        return MixtureState(tuple(model.stack(own) for model, own in zip(self.models, parts, strict=True)))
+
     def log_probs(self, tokens_BT: Ids, state: MixtureState) -> tuple[NDArray[np.float32], MixtureState]:
         tokens = np.asarray(tokens_BT)
         if tokens.ndim != 2:

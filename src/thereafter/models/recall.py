@@ -65,16 +65,19 @@ def recalled(
 def recalled_words(
     words_BN: Ids, keys_BNH: Floats | None, query_BH: Floats | None, way: Way, vocabulary_size: int
 ) -> Floats:
-    """log p_cache of every word, [B, V]; at least one must be remembered."""
+    """log p_cache of every word, [B, V]; -inf where nothing is remembered. Words below 0 count for nothing."""
     rows, count = words_BN.shape
     age_BN = np.broadcast_to(np.arange(count - 1, -1, -1), (rows, count))
     like_BN = None
     if keys_BNH is not None and query_BH is not None and way.theta:
         like_BN = np.matmul(keys_BNH, query_BH[:, :, None])[:, :, 0]
     weight_BN = _weigh(like_BN, age_BN, way)
-    weight_BN = np.exp(weight_BN - weight_BN.max(axis=1, keepdims=True)).astype(np.float64)
+    weight_BN = np.where(words_BN < 0, -np.inf, weight_BN)
+    most_B1 = weight_BN.max(axis=1, keepdims=True)
+    weight_BN = np.exp(weight_BN - np.where(np.isneginf(most_B1), 0, most_B1)).astype(np.float64)
+    whole_B1 = weight_BN.sum(axis=1, keepdims=True)
     p_BV = np.zeros((rows, vocabulary_size))
-    np.add.at(p_BV, (np.arange(rows)[:, None], words_BN), weight_BN / weight_BN.sum(axis=1, keepdims=True))
+    np.add.at(p_BV, (np.arange(rows)[:, None], words_BN), weight_BN / np.where(whole_B1 > 0, whole_B1, 1))
     return _log(p_BV)
 
 

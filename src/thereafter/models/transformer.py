@@ -77,7 +77,8 @@ class TransformerModel(NeuralModel):
         return np.where(inputs_T <= full, inputs_T, kept + 1 + (inputs_T - full - 1) % (full - kept))
 
     def stack(self, states: Sequence[NeuralState]) -> NeuralState:
-        width = max(state.memory["tokens"].shape[1] for state in states)
+        """Rows may differ in how many tokens they hold; no more room is kept than the fullest needs."""
+        width = max(max(state.memory["held"].tolist(), default=0) for state in states)
         return stacked([NeuralState(_widen(state.memory, width), state.features_BH) for state in states])
 
     def encode(
@@ -145,12 +146,14 @@ class TransformerModel(NeuralModel):
 
 
 def _widen(memory: Mapping[str, Tensor], width: int) -> Memory:
-    """The same tokens with room for `width` of them; the padding is never attended to."""
+    """The same tokens with room for `width` of them; the padding is never attended to, and what is too much is cut."""
     wide = {}
     for name, part in memory.items():
         axis = 1 if name == "tokens" else 2
-        if name == "held" or part.shape[axis] == width:
+        if name == "held":
             wide[name] = part
+        elif part.shape[axis] >= width:
+            wide[name] = part.narrow(axis, 0, width)
         else:
             filler = list(part.shape)
             filler[axis] = width - part.shape[axis]

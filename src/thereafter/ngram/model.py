@@ -84,6 +84,9 @@ class NgramModel(SequenceModel[NgramState]):
         _, after = self.log_probs(np.asarray(token_B).reshape(-1, 1), state)
         return self.predict(after), after
 
+    def stack(self, states: Sequence[NgramState]) -> NgramState:
+        return NgramState(np.concatenate([state.nodes for state in states]))
+
     def log_probs(self, tokens_BT: Ids, state: NgramState) -> tuple[NDArray[np.float32], NgramState]:
         tokens = self._check_tokens(tokens_BT)
         scores = np.empty(tokens.shape, dtype=np.float32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thereafter.errors import ThereafterError
+from thereafter.errors import BusyError, ThereafterError
 
 
 class NotThereError(ThereafterError):
@@ -15,6 +15,10 @@ class StartingError(ThereafterError):
 
 class EndingError(ThereafterError):
     """Asked while the server ends."""
+
+
+class FullError(BusyError):
+    """Asked while as many wait as may; a little later there may be room."""
 
 
 class AbandonedError(ThereafterError):
