@@ -70,3 +70,27 @@ def every_member(model: SequenceModel[Any], ids: np.ndarray) -> None:
         again = model.input_embedding()
         assert again is not None
         np.testing.assert_array_equal(again, kept)
+
+
+def stacked_rows(model: SequenceModel[Any], ids: np.ndarray) -> None:
+    """Texts of any length share their steps: they come and go, and each gets the numbers it would get alone."""
+    begins, ends = (0, 3, 1, 0, 2), (0, 12, 1, 7, 30)
+    alone = [model.read(ids[None, begin:end], model.start(1)) for begin, end in zip(begins, ends, strict=True)]
+    together = model.stack([model.stack(alone[:2]), alone[2], model.stack(alone[3:])])
+    np.testing.assert_array_equal(
+        np.asarray(model.predict(model.stack(alone[1:2]))), np.asarray(model.predict(alone[1]))
+    )
+    for t, token in enumerate(ids[:9].tolist()):
+        if t == 3:  # the longest and the first one go, and one that has read nothing comes
+            alone = [*alone[1:4], model.start(1)]
+            together = model.stack([together.select(np.array([1, 2, 3])), model.start(1)])
+        tokens_B = np.roll(ids, t)[: len(alone)]
+        tokens_B[0] = token
+        logp_BV, together = model.step(tokens_B, together)
+        for row, read in enumerate(tokens_B.tolist()):
+            logp_1V, alone[row] = model.step(np.array([read]), alone[row])
+            np.testing.assert_allclose(np.asarray(logp_BV)[row], np.asarray(logp_1V)[0], **TOLERANCE)
+    scored, _ = model.log_probs(np.tile(ids[:8], (len(alone), 1)), together)
+    for row, state in enumerate(alone):
+        own, _ = model.log_probs(ids[None, :8], state)
+        np.testing.assert_allclose(np.asarray(scored)[row], np.asarray(own)[0], **TOLERANCE)

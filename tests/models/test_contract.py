@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from members import every_member
+from members import every_member, stacked_rows
 
 import thereafter
 from thereafter import config
@@ -103,6 +103,11 @@ def test_selecting_reorders_the_rows(model: str, tokens: str) -> None:
     after, _ = net.step(np.full(5, ids[0]), chosen)
     before, _ = net.step(np.full(3, ids[0]), state)
     np.testing.assert_allclose(np.asarray(after), np.asarray(before)[order], **TOLERANCE)
+
+
+def test_rows_of_several_texts_are_stacked(model: str, tokens: str) -> None:
+    lm = trained(model, tokens)
+    stacked_rows(lm.model, ids_of(lm, OTHER * 2))
 
 
 def test_states_are_values(model: str, tokens: str) -> None:

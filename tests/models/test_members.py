@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from members import every_member
+from members import every_member, stacked_rows
 from torch import Tensor
 from wrapped import END, V, counted, every_way, lstm, made, rows
 
+from thereafter.errors import OptionError
 from thereafter.evaluation.dynamic import DynamicModel
 from thereafter.evaluation.dynamic_settings import DynamicSettings
 from thereafter.evaluation.switches import Switches, switched_on
@@ -77,6 +78,18 @@ class Uniform(SequenceModel[Rows]):
 @pytest.mark.parametrize("name", MADE)
 def test_every_member_answers(name: str) -> None:
     every_member(MADE[name](), IDS)
+
+
+@pytest.mark.parametrize("name", [name for name in MADE if "stranger" not in name])
+def test_rows_of_a_model_made_of_others_are_stacked(name: str) -> None:
+    stacked_rows(MADE[name](), rows(1, 40)[0])
+
+
+def test_a_model_that_cannot_stack_says_so() -> None:
+    model = Uniform()
+    assert model.stack([model.start(2)]) == Rows(2)
+    with pytest.raises(OptionError, match=r"Uniform was given 2 states .* try defining stack"):
+        CacheModel(model).stack([CacheModel(model).start(1)] * 2)
 
 
 @pytest.mark.parametrize("context", ["stream", "line"])
