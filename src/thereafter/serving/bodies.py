@@ -36,10 +36,11 @@ class DisconnectedError(Exception):
 
 
 class Shape:
-    """How much structure a JSON text has, counted piece by piece as it comes in."""
+    """How much structure a JSON text has, counted piece by piece as it comes in; `most` marks are taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_MARKS) -> None:
         self.marks = self.level = 0
+        self._most = most
         self._in_string = self._escaped = False
 
     def feed(self, piece: bytes) -> None:
@@ -72,15 +73,15 @@ class Shape:
             self.level += 1
         elif mark in b"}]":
             self.level -= 1
-        if self.marks > MOST_MARKS or self.level > MOST_LEVELS:
+        if self.marks > self._most or self.level > MOST_LEVELS:
             raise RefusedError(422, "the request has too many fields, values or levels; expected those of its verb")
         return match.end()
 
 
-async def read(receive: Receive, most: int) -> bytes:
-    """A whole body of at most so many bytes; RefusedError where it is too much, too slow or too intricate."""
+async def read(receive: Receive, most: int, marks: int = MOST_MARKS) -> bytes:
+    """A whole body of at most so many bytes and marks; RefusedError where it is too much, too slow or too intricate."""
     pieces: list[bytes] = []
-    taken, shape, clock = 0, Shape(), asyncio.get_running_loop().time
+    taken, shape, clock = 0, Shape(marks), asyncio.get_running_loop().time
     last = clock() + LASTING
     try:
         async with asyncio.timeout(SILENCE) as limit:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
+from typing import ClassVar
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -47,16 +48,30 @@ _HEADERS: Headers = [
 class AccessGuard:
     """An ASGI application round another. `token`: demanded of everybody where it is given.
 
-    A body has at most `MOST_BYTES`; `larger` names the paths that take more. `server` is its name in sentences.
+    A body has at most `MOST_BYTES` and `bodies.MOST_MARKS`; `larger` and `intricate` name the paths that take more.
+    `server` is its name in sentences.
     """
 
+    no_token: ClassVar[tuple[int, str]] = 403, "open the address it printed, which ends in ?token=..."
+    """The status for those who come without the token, and what they are to try."""
+
     def __init__(
-        self, app: ASGIApp, *, token: str | None = None, larger: Mapping[str, int] | None = None, server: str = "server"
+        self,
+        app: ASGIApp,
+        *,
+        token: str | None = None,
+        larger: Mapping[str, int] | None = None,
+        intricate: Mapping[str, int] | None = None,
+        server: str = "server",
     ) -> None:
         self.app, self._token, self._server = app, token, server
-        self._larger = dict(larger or {})
+        self._larger, self._intricate = dict(larger or {}), dict(intricate or {})
         self._secret = secrets.token_urlsafe(32)
         self._attempts = Attempts()
+
+    def error_of(self, status: int, sentence: str) -> Mapping[str, object]:
+        """An error as the JSON that goes out."""
+        return {"error": sentence}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -64,7 +79,7 @@ class AccessGuard:
             return
         refusal = self._wrong_name(scope) or await self._wrong_token(scope)
         if refusal is not None:
-            await _refuse(scope, receive, send, *refusal)
+            await self._refuse(scope, receive, send, *refusal)
         elif scope["type"] == "websocket":
             await self.app(scope, receive, send)
         elif self._token is not None and scope["method"] == "GET" and _token_of(scope):
@@ -80,12 +95,13 @@ class AccessGuard:
                 if size <= bodies.most_discarded(most):
                     await bodies.discard(receive, most)
                 raise bodies.RefusedError(413, bodies.too_much(most))
-            body = b"" if size == 0 else await bodies.read(receive, most)
+            marks = self._intricate.get(scope["path"], bodies.MOST_MARKS)
+            body = b"" if size == 0 else await bodies.read(receive, most, marks)
         except bodies.DisconnectedError:
             return
         except bodies.RefusedError as refused:
             # there may be more of it than was read
-            await _refuse(scope, receive, send, refused.status, refused.sentence, [(b"connection", b"close")])
+            await self._refuse(scope, receive, send, refused.status, refused.sentence, [(b"connection", b"close")])
             return
         await self._pass_on(scope, _replay(body, receive) if body else receive, send)
 
@@ -104,7 +120,7 @@ class AccessGuard:
             await self.app(scope, receive, guarded)
         except Exception:
             if not begun:
-                await _refuse(
+                await self._refuse(
                     scope, receive, send, 500, f"something went wrong in the {self._server}; its terminal says what"
                 )
             raise
@@ -136,7 +152,18 @@ class AccessGuard:
             if secrets.compare_digest(given[0].encode(), self._token.encode()):
                 self._attempts.forgive(address)
                 return None
-        return 403, f"this {self._server} needs its token; open the address it printed, which ends in ?token=..."
+        return self.no_token[0], f"this {self._server} needs its token; {self.no_token[1]}"
+
+    async def _refuse(
+        self, scope: Scope, receive: Receive, send: Send, status: int, sentence: str, more: Headers | None = None
+    ) -> None:
+        """Answer with a sentence, or close a socket that was not opened yet."""
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008, "reason": sentence[:120]})
+            return
+        headers = [(b"content-type", b"application/json"), *(more or [])]
+        await _answer(send, status, json.dumps(self.error_of(status, sentence)).encode(), headers)
 
     def _has_cookie(self, scope: Scope) -> bool:
         cookies = _cookies("; ".join(values_of(scope["headers"], b"cookie")))
@@ -190,18 +217,6 @@ def _size(scope: Scope) -> int | None:
         return None
     sizes = values_of(scope["headers"], b"content-length") or ["0"]
     return int(sizes[0][:_DIGITS]) if sizes[0].isascii() and sizes[0].isdigit() else None
-
-
-async def _refuse(
-    scope: Scope, receive: Receive, send: Send, status: int, sentence: str, more: Headers | None = None
-) -> None:
-    """Answer with a sentence, or close a socket that was not opened yet."""
-    if scope["type"] == "websocket":
-        await receive()
-        await send({"type": "websocket.close", "code": 1008, "reason": sentence[:120]})
-        return
-    headers = [(b"content-type", b"application/json"), *(more or [])]
-    await _answer(send, status, json.dumps({"error": sentence}).encode(), headers)
 
 
 async def _answer(send: Send, status: int, body: bytes, headers: Headers) -> None:

@@ -1,0 +1,52 @@
+"""Where a server listens, and the token it demands of those who come from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from thereafter.errors import OptionError
+from thereafter.serving.hosts import LOOPBACK
+
+EVERYWHERE = ("0.0.0.0", "::")
+_SHORTEST_TOKEN = 8
+
+
+def listen(host: str, ports: Sequence[int], hint: str = "try another --port, or none for a free one") -> socket.socket:
+    """A socket that listens on the first of these ports that is free; 0 is any. `hint` ends the sentence if none is."""
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    failed: Exception | None = None
+    for number in ports:
+        # only where the protocol is named does asyncio set TCP_NODELAY on what it accepts; without it every answer on a
+        # connection that is kept waits some 40 ms for the acknowledgement of the one before
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        if os.name == "posix":  # elsewhere this would let two programs share a port
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, number))
+            listening.listen(128)
+            return listening
+        except (OSError, OverflowError) as error:
+            listening.close()
+            failed = error
+    raise OptionError(f"cannot listen on {host} port {ports[0]}: {failed}; {hint}")
+
+
+def token_for(host: str, token: str | None) -> str | None:
+    """The token of a server on that host: where others can reach it one is made up if none is given."""
+    if token is not None and len(token) < _SHORTEST_TOKEN:
+        raise OptionError(
+            f"the token has {len(token)} characters; expected at least {_SHORTEST_TOKEN}; try none: one is made up"
+        )
+    return secrets.token_urlsafe(24) if token is None and host not in LOOPBACK else token
+
+
+def address_of(host: str, port: int, token: str | None = None) -> str:
+    """What to open in a browser, or to give to a client."""
+    name = socket.gethostname() if host in EVERYWHERE else host.strip("[]")
+    name = f"[{name}]" if ":" in name else name
+    return f"http://{name}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")
