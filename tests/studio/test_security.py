@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -132,7 +133,7 @@ def test_the_token_in_the_address_gives_a_cookie_and_goes_from_the_address(locke
 
 def test_a_path_cannot_send_the_visitor_elsewhere_with_the_token(locked: Served):
     with socket.create_connection(("127.0.0.1", int(locked.address.rpartition(":")[2]))) as line:
-        token = serving.quote(TOKEN, safe="")
+        token = quote(TOKEN, safe="")
         line.sendall(f"GET //evil.example/?token={token} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         assert b"location: /evil.example/\r\n" in line.recv(4096)
 
@@ -142,13 +143,13 @@ def test_a_socket_needs_the_token_too(locked: Served):
     with pytest.raises(InvalidStatus) as refused:
         connect(address).close()
     assert refused.value.response.status_code == 403
-    with connect(f"{address}?token={serving.quote(TOKEN, safe='')}") as line:
+    with connect(f"{address}?token={quote(TOKEN, safe='')}") as line:
         assert json.loads(line.recv())["stage"]["loaded"]
 
 
 def test_the_page_works_behind_a_token(browser: Any, locked: Served):
     with visiting(browser, locked.address) as tab:
-        tab.goto(f"/?token={serving.quote(TOKEN, safe='')}#keyboard?text=the+nurse")
+        tab.goto(f"/?token={quote(TOKEN, safe='')}#keyboard?text=the+nurse")
         tab.wait_for_selector('[data-model="ready:lstm"] .bar')
         assert "token" not in tab.url
         assert "text=the+nurse" in tab.url
