@@ -14,6 +14,7 @@ neighbours          similar words
 inspect/            instruments, one file each
 figure, gallery     pictures
 studio              the web page
+serve               runs over HTTP
 data, arpa          corpora, ARPA files
 export              `export`: files that run without this package
 kernels             how recurrent layers run on this machine
@@ -40,6 +41,7 @@ from thereafter.cli import (
     predict,
     rank,
     score,
+    serve,
     studio,
     surprisal,
     train,
@@ -65,6 +67,7 @@ __all__ = [
     "predict",
     "rank",
     "score",
+    "serve",
     "studio",
     "surprisal",
     "train",

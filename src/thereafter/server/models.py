@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -59,11 +60,12 @@ class ServedModels:
             raise NotThereError(f"no run is called {name[:200]!r}; {nearest(name[:200], self.names)}")
         return self._models[name]
 
-    def close(self) -> None:
-        """End all engines: rows in flight hear of it."""
-        for model in self:
-            if model.engine is not None:
-                model.engine.close()
+    def close(self, patience: float = 0.0) -> None:
+        """End all engines: nothing new is taken, rows in flight have that many seconds, then they hear of the end."""
+        engines = [model.engine for model in self if model.engine is not None]
+        if engines:
+            with ThreadPoolExecutor(len(engines)) as threads:
+                list(threads.map(lambda engine: engine.close(patience), engines))
 
 
 def open_models(

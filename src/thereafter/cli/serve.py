@@ -1,0 +1,44 @@
+"""`thereafter serve`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from thereafter.cli.app import ArpaTokens, AsWritten, app
+
+
+@app.command()
+def serve(
+    runs: Annotated[list[str], typer.Argument(help="Run folders, or ARPA files.", show_default=False)],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8138,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Any address that other machines can reach needs a token.")
+    ] = "127.0.0.1",
+    token: Annotated[
+        str | None,
+        typer.Option(help="Token that clients send as their API key. Default: a random one where it is needed."),
+    ] = None,
+    most_rows: Annotated[int, typer.Option(min=1, help="Most texts that are generated at once, for each run.")] = 64,
+    timeout: Annotated[float, typer.Option(help="Seconds after which an answer is broken off.")] = 600.0,
+    tokens: ArpaTokens = "word",
+    as_written: AsWritten = False,
+) -> None:
+    """Serve runs over HTTP, to any client of OpenAI's completions.
+
+    Example: thereafter serve runs/book --port 8138
+    """
+    from thereafter.server.start import serve
+
+    serve(
+        runs,
+        host=host,
+        port=port,
+        token=token,
+        most_rows=most_rows,
+        timeout=timeout,
+        tokens=tokens,
+        as_written=as_written,
+        say=typer.echo,
+    )

@@ -1,0 +1,104 @@
+"""The addresses under /v1: completions, the list of models, and why there is no chat."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
+
+from thereafter.language_model import LanguageModel
+from thereafter.server.events import Envelope, EventStream, watched
+from thereafter.server.jobs import CompletionJob, Post
+from thereafter.server.metrics import Metrics
+from thereafter.server.models import ServedModel, ServedModels
+from thereafter.server.prompts import is_long, read_prompts, wish_of
+from thereafter.server.refusals import refusal
+from thereafter.server.verbs import verbs_of
+from thereafter.server.wire import CompletionRequest, ServedModelAnswer, ServedModelsAnswer, TextCompletionAnswer
+from thereafter.serving.errors import AbandonedError, NotThereError
+
+ROUTER = APIRouter(prefix="/v1", tags=["OpenAI"])
+OWNER = "thereafter"
+_NO_CHAT = (
+    "no run here is a chat model: a language model continues a text and knows neither roles nor a template that would "
+    "turn messages into one; try /v1/completions with the text as its prompt"
+)
+
+
+@ROUTER.post(
+    "/completions",
+    response_model=TextCompletionAnswer,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def complete(asked: CompletionRequest, request: Request) -> Response:
+    """Continue prompts: texts, token ids, or lists of either. Streamed as server-sent events where `stream` is true."""
+    state = request.app.state
+    metrics: Metrics = state.metrics
+    served: ServedModel = state.models.get(asked.model)
+    lm = _language_model(served)
+    wish = wish_of(asked)
+    prompts = await run_in_threadpool(read_prompts, asked, lm) if is_long(asked) else read_prompts(asked, lm)
+    job = CompletionJob(_post(request, served), lm, prompts, wish)
+    envelope = Envelope(served.name)
+
+    def count(job: CompletionJob) -> None:
+        metrics.tokens(job.completion_tokens)
+        if not job.done:
+            metrics.abandoned()
+
+    if asked.stream:
+        with_usage = bool(asked.stream_options and asked.stream_options.include_usage)
+        return EventStream(job, envelope, with_usage=with_usage, seconds=state.seconds, ended=count)
+    try:
+        async with watched(request.receive, job, state.seconds):
+            await job.read_prompts()
+            await job.wait()
+    except AbandonedError:
+        return Response(status_code=499)  # nobody reads it
+    finally:
+        count(job)
+    if wish.top is None:
+        return JSONResponse(envelope.whole(job).model_dump())
+    return Response(
+        await run_in_threadpool(lambda: envelope.whole(job).model_dump_json()), media_type="application/json"
+    )
+
+
+@ROUTER.get("/models")
+async def models(request: Request) -> ServedModelsAnswer:
+    """The runs that are served."""
+    served: ServedModels = request.app.state.models
+    return ServedModelsAnswer(data=[_card(model) for model in served])
+
+
+@ROUTER.get("/models/{name}")
+async def model(name: str, request: Request) -> ServedModelAnswer:
+    """One run."""
+    served: ServedModels = request.app.state.models
+    return _card(served.get(name))
+
+
+@ROUTER.post("/chat/completions", status_code=404)
+async def chat(request: Request) -> Response:
+    """Refused: the message says why, and what to ask instead."""
+    return JSONResponse(refusal(404, _NO_CHAT, "model", "not_a_chat_model"), 404)
+
+
+def _card(model: ServedModel) -> ServedModelAnswer:
+    return ServedModelAnswer(id=model.name, created=model.created, owned_by=OWNER)
+
+
+def _language_model(served: ServedModel) -> LanguageModel:
+    if served.language_model is None or served.engine is None:
+        verbs = " or ".join(verbs_of(served)) or "thereafter predict"
+        raise NotThereError(f"the run {served.name!r} holds a task, which continues no text; try {verbs}")
+    return served.language_model
+
+
+def _post(request: Request, served: ServedModel) -> Post:
+    """The rows of a run's engine in flight; made on the event loop when first needed."""
+    posts: dict[str, Post] = request.app.state.posts
+    if served.name not in posts:
+        assert served.engine is not None
+        posts[served.name] = Post(served.engine)
+    return posts[served.name]

@@ -1,0 +1,145 @@
+"""A completion as JSON: whole, or as server-sent events while it is generated.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html: an event is a line `data: JSON` and an empty line; the
+last is `data: [DONE]`. Tokens that came while the one before was being sent go out together. What goes wrong after the
+first event is an event with an `error`, and no [DONE] follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from thereafter.errors import ThereafterError
+from thereafter.server.choices import ChoicePart, log_probs_of
+from thereafter.server.jobs import CompletionJob
+from thereafter.server.refusals import RunOutError, refusal, status_of
+from thereafter.server.wire import ChoiceAnswer, TextCompletionAnswer, UsageAnswer
+from thereafter.serving.errors import AbandonedError
+from thereafter.version import __version__
+
+FINGERPRINT = f"thereafter-{__version__}"
+_DONE = b"data: [DONE]\n\n"
+_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+
+
+def usage_of(job: CompletionJob) -> UsageAnswer:
+    """Tokens read and written; a prompt counts once, however many texts follow it."""
+    read = sum(prompt.size for prompt in job.prompts)
+    return UsageAnswer(
+        prompt_tokens=read, completion_tokens=job.completion_tokens, total_tokens=read + job.completion_tokens
+    )
+
+
+class Envelope:
+    """What all parts of an answer have in common."""
+
+    def __init__(self, model: str) -> None:
+        self.id, self.created, self.model = f"cmpl-{secrets.token_hex(12)}", int(time.time()), model
+
+    def whole(self, job: CompletionJob) -> TextCompletionAnswer:
+        """The answer of a job that is done."""
+        choices = [_choice(index, writer.look(), job.wish.top) for index, writer in enumerate(job.writers)]
+        return TextCompletionAnswer(
+            id=self.id,
+            created=self.created,
+            model=self.model,
+            system_fingerprint=FINGERPRINT,
+            choices=choices,
+            usage=usage_of(job),
+        )
+
+    def frame(self, *, with_usage: bool) -> tuple[bytes, bytes]:
+        """What stands before and after the choices of an event. It is written once: events are many and small."""
+        facts = {
+            "id": self.id,
+            "object": "text_completion",
+            "created": self.created,
+            "model": self.model,
+            "system_fingerprint": FINGERPRINT,
+        }
+        before = "data: " + json.dumps(facts)[:-1] + ', "choices": ['
+        return before.encode(), b'], "usage": null}\n\n' if with_usage else b"]}\n\n"
+
+
+def _choice(index: int, part: ChoicePart, top: int | None) -> ChoiceAnswer:
+    logprobs = log_probs_of(part.entries, top)
+    return ChoiceAnswer(text=part.text, index=index, logprobs=logprobs, finish_reason=part.finish)
+
+
+def _choice_json(index: int, part: ChoicePart, top: int | None) -> bytes:
+    """As `_choice`, without the detour over a model where there is nothing but text."""
+    if top is not None:
+        return _choice(index, part, top).model_dump_json().encode()
+    finish = "null" if part.finish is None else f'"{part.finish}"'
+    text = json.dumps(part.text)
+    return f'{{"text": {text}, "index": {index}, "logprobs": null, "finish_reason": {finish}}}'.encode()
+
+
+@asynccontextmanager
+async def watched(receive: Receive, job: CompletionJob, seconds: float) -> AsyncIterator[None]:
+    """A job for as long as somebody waits for it, and no longer than that many seconds; then its rows are free."""
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        job.abandon()
+
+    watching = asyncio.create_task(watch())
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise RunOutError(
+            f"the answer took longer than {seconds:g} seconds; try fewer tokens, or thereafter serve --timeout"
+        ) from error
+    finally:
+        watching.cancel()
+        job.cancel()
+
+
+class EventStream(Response):
+    """The parts of a job as they come; `ended` is called with the job when nothing more will be sent."""
+
+    def __init__(
+        self,
+        job: CompletionJob,
+        envelope: Envelope,
+        *,
+        with_usage: bool,
+        seconds: float,
+        ended: Callable[[CompletionJob], None],
+    ) -> None:
+        super().__init__(media_type="text/event-stream")
+        self._job, self._envelope, self._with_usage = job, envelope, with_usage
+        self._seconds, self._ended = seconds, ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def write(body: bytes, *, more: bool = True) -> None:
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+
+        try:
+            async with watched(receive, self._job, self._seconds):
+                await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+                await self._job.read_prompts()
+                before, after = self._envelope.frame(with_usage=self._with_usage)
+                while parts := await self._job.parts():
+                    top = self._job.wish.top
+                    await write(b"".join(before + _choice_json(i, part, top) + after for i, part in parts))
+                await write((self._usage(before) if self._with_usage else b"") + _DONE, more=False)
+        except AbandonedError:
+            pass
+        except ThereafterError as error:
+            await write(b"data: " + json.dumps(refusal(status_of(error), str(error))).encode() + b"\n\n", more=False)
+        finally:
+            self._ended(self._job)
+
+    def _usage(self, before: bytes) -> bytes:
+        return before + b'], "usage": ' + usage_of(self._job).model_dump_json().encode() + b"}\n\n"

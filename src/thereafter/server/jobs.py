@@ -1,0 +1,163 @@
+"""Rows in flight, seen from the event loop: who gets which event, and a request as the rows it asked for.
+
+The engine calls `Post.deliver` once a step, on its own thread, with the events of all requests; one call goes on to the
+event loop, which hands each event to the request it belongs to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from thereafter.language_model import LanguageModel
+from thereafter.server.choices import ChoicePart, ChoiceWriter, prompt_entries
+from thereafter.server.prompts import ReadPrompt, Wish
+from thereafter.serving.engine import Engine
+from thereafter.serving.engine_rows import Events, RowEvent, TextRequest, TextRow
+from thereafter.serving.engine_scores import ScoredTokens
+from thereafter.serving.errors import AbandonedError, EndingError
+
+Sink = Callable[[RowEvent], None]
+
+
+class Post:
+    """The rows of one engine and who waits for them; all but `deliver` runs on the event loop."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._loop = asyncio.get_running_loop()
+        self._sinks: dict[TextRow, Sink] = {}
+
+    def submit(self, request: TextRequest, sink: Sink) -> TextRow:
+        """Have a row generated, whose events go to `sink`."""
+        row = self.engine.submit(request, self.deliver)
+        self._sinks[row] = sink
+        return row
+
+    def cancel(self, row: TextRow) -> None:
+        """Nobody waits for this row any more; nothing happens where it has ended."""
+        if self._sinks.pop(row, None) is not None:
+            self.engine.cancel(row)
+
+    def deliver(self, events: Events) -> None:
+        """Pass events on to the event loop."""
+        self._loop.call_soon_threadsafe(self._arrive, events)
+
+    def _arrive(self, events: Events) -> None:
+        for row, event in events:
+            sink = self._sinks.pop(row, None) if event.end else self._sinks.get(row)
+            if sink is not None:
+                sink(event)
+
+
+class CompletionJob:
+    """A request in flight: `n` rows for every prompt, in the order of their choices."""
+
+    def __init__(self, post: Post, lm: LanguageModel, prompts: Sequence[ReadPrompt], wish: Wish) -> None:
+        self.prompts, self.wish = prompts, wish
+        self.writers = [ChoiceWriter(lm, prompt, wish) for prompt in prompts for _ in range(wish.n)]
+        self._post, self._lm = post, lm
+        self._rows: list[TextRow] = []
+        self._changed = asyncio.Event()
+        self._failure: Exception | None = None
+        if wish.max_tokens:
+            try:
+                self._submit()
+            except Exception:
+                self.cancel()
+                raise
+
+    @property
+    def done(self) -> bool:
+        return all(writer.finished for writer in self.writers)
+
+    @property
+    def completion_tokens(self) -> int:
+        return sum(writer.tokens for writer in self.writers)
+
+    async def read_prompts(self) -> None:
+        """Where prompts are to be repeated, put them before their choices, with log p of their tokens."""
+        if not self.wish.echo:
+            return
+        scored = None
+        if self.wish.top is not None:
+            scored = await self._score(self.wish.top)
+        for number, prompt in enumerate(self.prompts):
+            entries = [] if scored is None else prompt_entries(self._lm, prompt, scored[number], self.wish.top or 0)
+            for writer in self.writers[number * self.wish.n : (number + 1) * self.wish.n]:
+                writer.begin_with(prompt.text, entries)
+
+    async def wait(self) -> None:
+        """Until all choices are finished."""
+        while not self.done:
+            await self._change()
+
+    async def parts(self) -> list[tuple[int, ChoicePart]]:
+        """What is new, by choice, once there is something; nothing at the end."""
+        while True:
+            parts = [(index, part) for index, writer in enumerate(self.writers) if not (part := writer.look()).empty]
+            if parts or self.done:
+                return parts
+            await self._change()
+
+    def abandon(self) -> None:
+        """Whoever asked has gone."""
+        self._fail(AbandonedError("nobody waits for the answer any more"))
+
+    def cancel(self) -> None:
+        """Take its rows out of the engine; nothing happens to those that have ended."""
+        for row in self._rows:
+            self._post.cancel(row)
+
+    def _submit(self) -> None:
+        unknown = self._lm.tokenizer.unknown_id
+        index = 0
+        for prompt in self.prompts:
+            for seed in self.wish.seeds():
+                request = TextRequest(
+                    prompt=prompt.ids,
+                    max_tokens=self.wish.max_tokens,
+                    warping=self.wish.warping,
+                    seed=seed,
+                    top=self.wish.top or 0,
+                    forbidden=() if unknown is None else (unknown,),
+                )
+                self._rows.append(self._post.submit(request, self._sink(index)))
+                index += 1
+
+    async def _score(self, top: int) -> list[ScoredTokens]:
+        """log p of all prompts, unless the request fails before."""
+        future = asyncio.wrap_future(self._post.engine.score([prompt.ids for prompt in self.prompts], top))
+        future.add_done_callback(lambda _: self._changed.set())
+        try:
+            while not future.done():
+                await self._change()
+            return future.result()
+        finally:
+            future.cancel()
+
+    def _sink(self, index: int) -> Sink:
+        def take(event: RowEvent) -> None:
+            if event.end == "ending":
+                self._fail(EndingError("the server is ending; try again when it has been started anew"))
+            elif event.error is not None:
+                self._fail(event.error)
+            else:
+                writer = self.writers[index]
+                writer.take(event)
+                if writer.finished and not event.end:
+                    self._post.cancel(self._rows[index])
+            self._changed.set()
+
+        return take
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = self._failure or error
+        self._changed.set()
+
+    async def _change(self) -> None:
+        if self._failure is None:
+            await self._changed.wait()
+            self._changed.clear()
+        if self._failure is not None:
+            raise self._failure
