@@ -4,7 +4,8 @@ A row draws what `sampling.draw` would draw for it alone: its weights are the sa
 one uniform number. Rows whose settings cut alike (top-k, top-p, min-p, forbidden tokens) are drawn in a few operations
 over all of them; temperatures may differ. Rows with a repetition penalty are drawn one by one.
 
-Shapes: B rows, R rows that cut alike, V words that can be predicted, N words left of them, K the likeliest.
+Shapes: B rows, R rows that cut alike, V words that can be predicted, W places for them in full blocks, S words
+of a block, K blocks, or the likeliest words.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from thereafter.decoding.sampling import draw
 from thereafter.decoding.warping import Floats, Warping, keep_nucleus, largest
 from thereafter.models.base import Ids, Logs
 
-_NUCLEUS = 256
-"""So many of the likeliest words are sorted first: most nuclei are among them."""
+_ROWS = 8
+"""Rows that are weighed at once: those of common vocabularies then stay in a processor's cache."""
+_BLOCK = 128
+"""Words whose weights are summed first."""
 
 Cut = tuple[int | None, float, float, tuple[int, ...]]
 
@@ -65,62 +68,79 @@ def _draw_one(logp_V: Logs, drawing: RowDrawing) -> int | None:
 
 def _draw_alike(logp_RV: Logs, drawings: Sequence[RowDrawing]) -> list[int | None]:
     """Tokens of rows that cut alike."""
-    logs_RV: Floats = np.array(logp_RV, dtype=np.float64)
-    logs_RV[:, list(drawings[0].forbidden)] = -np.inf
-    best_R = logs_RV.argmax(axis=1)
-    most_R = logs_RV[np.arange(len(best_R)), best_R]
-    temperature_R = np.array([drawing.warping.temperature for drawing in drawings])
-    tokens: list[int | None] = best_R.tolist()
-    for line in np.flatnonzero(np.isneginf(most_R)).tolist():
-        tokens[line] = None
-    sampled_R = np.flatnonzero((temperature_R > 0) & ~np.isneginf(most_R))
-    if len(sampled_R) < len(tokens):
-        logs_RV, most_R, temperature_R = logs_RV[sampled_R], most_R[sampled_R], temperature_R[sampled_R]
-    if len(sampled_R):
-        chosen = [drawings[line] for line in sampled_R.tolist()]
-        drawn = _sample(logs_RV, most_R[:, None], temperature_R[:, None], chosen)
-        for line, token in zip(sampled_R.tolist(), drawn, strict=True):
-            tokens[line] = token
+    tokens: list[int | None] = []
+    forbidden = list(drawings[0].forbidden)
+    blocks = -(-logp_RV.shape[1] // _BLOCK)
+    for begin in range(0, len(drawings), _ROWS):
+        part = slice(begin, begin + _ROWS)
+        logs_RW: Floats = np.full((len(drawings[part]), blocks * _BLOCK), -np.inf)
+        logs_RW[:, : logp_RV.shape[1]] = logp_RV[part]
+        logs_RW[:, forbidden] = -np.inf
+        tokens += _draw_few(logs_RW, logp_RV.shape[1], drawings[part])
     return tokens
 
 
-def _sample(logs_RV: Floats, most_R1: Floats, temperature_R1: Floats, drawings: Sequence[RowDrawing]) -> list[int]:
-    """As `Warping.weights` and `draw`, for rows in which something is possible; `logs_RV` is overwritten."""
-    warping = drawings[0].warping
+def _draw_few(logs_RW: Floats, words: int, drawings: Sequence[RowDrawing]) -> list[int | None]:
+    """As many rows as a processor keeps near: likeliest tokens where the temperature is 0, else draws."""
+    best_R = logs_RW.argmax(axis=1)
+    most_R = logs_RW[np.arange(len(best_R)), best_R]
+    temperature_R = np.array([drawing.warping.temperature for drawing in drawings])
+    possible_R = ~np.isneginf(most_R)
+    sampled_R = possible_R & (temperature_R > 0)
+    tokens: list[int | None] = [
+        int(best) if possible else None for best, possible in zip(best_R, possible_R, strict=True)
+    ]
+    lines = np.flatnonzero(sampled_R)
+    if len(lines) < len(tokens):
+        logs_RW, most_R, temperature_R = logs_RW[lines], most_R[lines], temperature_R[lines]
+    if len(lines):
+        chosen = [drawings[line] for line in lines.tolist()]
+        weights_RW, ids_RK = _weigh(logs_RW, words, most_R[:, None], temperature_R[:, None], chosen[0].warping)
+        u_R = np.array([drawing.rng.random() for drawing in chosen])
+        places = _places(weights_RW, u_R)
+        for row, (line, place) in enumerate(zip(lines.tolist(), places, strict=True)):
+            tokens[line] = place if ids_RK is None else int(ids_RK[row, place])
+    return tokens
+
+
+def _weigh(
+    logs_RW: Floats, words: int, most_R1: Floats, temperature_R1: Floats, warping: Warping
+) -> tuple[Floats, NDArray[np.intp] | None]:
+    """As `Warping.weights`, in the place of the logs; with top-k of the k likeliest alone, and which these are."""
     ids_RK: NDArray[np.intp] | None = None
-    if warping.top_k is not None and warping.top_k < logs_RV.shape[1]:
-        ids_RK = np.sort(largest(logs_RV, warping.top_k), axis=1)
-        logs_RV = np.take_along_axis(logs_RV, ids_RK, axis=1)
-    weights_RN = np.subtract(logs_RV, most_R1, out=logs_RV)
+    if warping.top_k is not None and warping.top_k < words:
+        ids_RK = np.sort(largest(logs_RW[:, :words], warping.top_k), axis=1)
+        logs_RW = np.take_along_axis(logs_RW, ids_RK, axis=1)
+    weights_RW = np.subtract(logs_RW, most_R1, out=logs_RW)
     if (temperature_R1 != 1).any():
         with np.errstate(over="ignore"):  # as in `Warping.weights`
-            np.divide(weights_RN, temperature_R1, out=weights_RN)
-    np.exp(weights_RN, out=weights_RN)
+            np.divide(weights_RW, temperature_R1, out=weights_RW)
+    np.exp(weights_RW, out=weights_RW)
     if warping.top_p < 1:
-        weights_RN = _nuclei(weights_RN, warping.top_p)
+        weights_RW = keep_nucleus(weights_RW, warping.top_p)
     if warping.min_p > 0:
-        weights_RN[weights_RN < warping.min_p] = 0.0
-    ends_RN = np.cumsum(weights_RN, axis=1)
-    tokens = []
-    for row, (drawing, ends_N) in enumerate(zip(drawings, ends_RN, strict=True)):
-        place = int(ends_N.searchsorted(drawing.rng.random() * ends_N[-1], side="right"))
-        if place == len(ends_N):  # rounding at the very end of the line
-            place = int(np.flatnonzero(weights_RN[row])[-1])
-        tokens.append(place if ids_RK is None else int(ids_RK[row, place]))
-    return tokens
+        weights_RW[weights_RW < warping.min_p] = 0.0
+    return weights_RW, ids_RK
 
 
-def _nuclei(weights_RN: Floats, top_p: float) -> Floats:
-    """As `warping.keep_nucleus` for each row, sorting only the likeliest words where these are enough."""
-    words = weights_RN.shape[1]
-    ids_RK = largest(weights_RN, min(_NUCLEUS, words))
-    sorted_RK = np.take_along_axis(weights_RN, ids_RK, axis=1)
-    sums_RK = np.cumsum(sorted_RK, axis=1)
-    whole_R1 = top_p * weights_RN.sum(axis=1, keepdims=True)
-    kept_RN = np.zeros_like(weights_RN)
-    inside_RK = np.pad(sums_RK[:, :-1], [(0, 0), (1, 0)]) < whole_R1  # what all likelier ones together do not reach
-    np.put_along_axis(kept_RN, ids_RK, np.where(inside_RK, sorted_RK, 0.0), axis=1)
-    if words > _NUCLEUS:
-        for row in np.flatnonzero(sums_RK[:, -1] < whole_R1[:, 0]).tolist():
-            kept_RN[row] = keep_nucleus(weights_RN[row], top_p)
-    return kept_RN
+def _places(weights_RW: Floats, u_R: Floats) -> list[int]:
+    """Where the share u of each row's weight is reached: first the block, then the place in it.
+
+    Sums over blocks are several times faster than the running sum of `draw`; both are exact to the last digits of
+    float64, in which two neighbouring words never lie.
+    """
+    rows, width = weights_RW.shape
+    size = _BLOCK if width % _BLOCK == 0 else width
+    blocks_RKS = weights_RW.reshape(rows, -1, size)
+    ends_RK = np.cumsum(blocks_RKS.sum(axis=2), axis=1)
+    goal_R1 = u_R[:, None] * ends_RK[:, -1:]
+    block_R = np.minimum((ends_RK <= goal_R1).sum(axis=1), ends_RK.shape[1] - 1)
+    each_R = np.arange(rows)
+    inside_RS = blocks_RKS[each_R, block_R]
+    before_R1 = np.where(block_R > 0, ends_RK[each_R, block_R - 1], 0.0)[:, None]
+    place_R = (np.cumsum(inside_RS, axis=1) <= goal_R1 - before_R1).sum(axis=1)
+    places: list[int] = (block_R * size + place_R).tolist()
+    for row in np.flatnonzero((place_R == size) | (inside_RS.max(axis=1) == 0)).tolist():  # rounding at a block's end
+        places[row] = int(np.searchsorted(np.cumsum(weights_RW[row]), goal_R1[row, 0], side="right"))
+        places[row] = min(places[row], int(np.flatnonzero(weights_RW[row])[-1]))
+    return places

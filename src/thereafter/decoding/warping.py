@@ -153,13 +153,21 @@ def _largest_of_rows(scores_RV: NDArray[np.floating], k: int) -> NDArray[np.intp
     return chosen_RK
 
 
-def keep_nucleus(weights_V: Floats, top_p: float) -> Floats:
-    """Keep a token if all likelier ones together do not reach `top_p`; the likeliest is always kept."""
-    places = np.flatnonzero(weights_V)
-    ordered = places[np.argsort(-weights_V[places], kind="stable")]
-    sums = np.cumsum(weights_V[ordered])
-    before = np.concatenate([[0.0], sums[:-1]])
-    kept = np.zeros_like(weights_V)
-    chosen = ordered[before < top_p * sums[-1]]
-    kept[chosen] = weights_V[chosen]
+def keep_nucleus(weights: Floats, top_p: float) -> Floats:
+    """Keep a token of a row [V], or of each row [R, V], if all likelier ones together do not reach `top_p`.
+
+    The likeliest is always kept; ties go to the lower id. Only the weights are sorted, not their places: of one weight
+    the least that is kept follows.
+    """
+    ordered = np.sort(weights, axis=-1)[..., ::-1]
+    sums = np.cumsum(ordered, axis=-1)
+    reached = sums[..., :-1] < top_p * sums[..., -1:]
+    count = 1 + np.count_nonzero(reached, axis=-1, keepdims=True)
+    least = np.take_along_axis(ordered, count - 1, axis=-1)
+    kept: Floats = np.where(weights >= least, weights, 0.0)
+    for row in np.argwhere(np.count_nonzero(kept, axis=-1, keepdims=True) > count)[:, :-1]:
+        place = tuple(row)
+        ties = np.flatnonzero(weights[place] == least[place])
+        above = np.count_nonzero(weights[place] > least[place])
+        kept[(*place, ties[int(count[place][0]) - above :])] = 0.0
     return kept
