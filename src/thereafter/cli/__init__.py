@@ -8,7 +8,7 @@ score, rank         scores of texts
 surprisal           bits of every word
 next_words          `next`: the next token, and words that are half typed
 generate            `generate`
-predict             answers of a task; captions, clips, drawings, forecasts (what it saves of them)
+predict             answers of a task; captions, clips, drawings, forecasts (what it saves of them), task_hints
 compare             several models on one text
 neighbours          similar words
 inspect/            instruments, one file each

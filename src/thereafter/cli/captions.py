@@ -15,19 +15,11 @@ if TYPE_CHECKING:
     from thereafter.tasks.shown import Explained
 
 _ENDING = "-caption.html"
-_DRAWN = ("caption", "glimpse", "draw")
 
 
-def check_figure(task: str, pictures: Sequence[str], figure: Path | None) -> None:
-    """Refuse a figure that cannot be drawn, before anything is predicted."""
-    if figure is None:
-        return
-    if task not in _DRAWN:
-        raise OptionError(
-            f"--figure with --explain draws what tasks on pictures show ({', '.join(_DRAWN)}), and the run holds the "
-            f"task {task!r}; try leaving it out"
-        )
-    if len(pictures) != 1:
+def check_figure(pictures: Sequence[str], figure: Path | None) -> None:
+    """Refuse a figure of several pictures, before anything is predicted."""
+    if figure is not None and len(pictures) != 1:
         raise OptionError(
             f"--figure is one file and there are {len(pictures)} pictures; try one picture, or leave it out"
         )

@@ -14,6 +14,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from thereafter.cli.task_hints import task_of
 from thereafter.errors import OptionError
 from thereafter.storage import replacing
 
@@ -29,9 +30,7 @@ Arrays = dict[str, NDArray[np.generic]]
 
 def reads_clips(run: str) -> bool:
     """Whether a run holds a network over clips."""
-    from thereafter.runs import folder
-
-    return folder.read_config(Path(run))[0].get("task") in CLIP_TASKS
+    return task_of(run) in CLIP_TASKS
 
 
 def save_clips(

@@ -24,13 +24,6 @@ _BETWEEN = 2  # pixels between two pictures
 _GREY = 128
 
 
-def draws(run: str) -> bool:
-    """Whether a run holds a network that draws."""
-    from thereafter.runs import folder
-
-    return folder.read_config(Path(run))[0].get("task") == "draw"
-
-
 def save_samples(run: str, count: int, seed: int, figure: Path | None, out: Path | None = None) -> None:
     """Draw new pictures and save them: side by side to `figure`, as arrays to `out`; without both to samples.png in the
     current folder.

@@ -12,9 +12,10 @@ from typer.models import OptionInfo
 from thereafter.cli.app import AsWritten, Encoding, app, writable
 from thereafter.cli.captions import check_figure, draw_captions, print_beside
 from thereafter.cli.clips import reads_clips, save_clips
-from thereafter.cli.drawings import ARRAYS, draws, save_explained, save_samples
+from thereafter.cli.drawings import ARRAYS, save_explained, save_samples
 from thereafter.cli.forecasts import figure_file, print_forecast
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.cli.task_hints import DRAW, check_drawn, check_samples, task_of
 from thereafter.cli.train_options import KeepLicence, KeepMarkup, Wrapped
 from thereafter.config import Table
 from thereafter.errors import OptionError
@@ -22,15 +23,6 @@ from thereafter.tabular import check_ending
 
 if TYPE_CHECKING:
     from thereafter.task_model import TaskModel
-
-
-def _table_file(path: Path | None) -> Path | None:
-    """The file of the predictions. An unknown file ending is refused before anything is predicted."""
-    if path is not None and path.suffix.lower() != ARRAYS:  # those hold new pictures, and no table
-        from thereafter.tasks.predictions import check_file
-
-        check_file(path)
-    return path
 
 
 def _of_series(text: str, *names: str, metavar: str | None = None) -> OptionInfo:
@@ -59,7 +51,6 @@ def predict(
     out: Annotated[
         Path | None,
         typer.Option(
-            callback=_table_file,
             help="Write a table to this file: .csv, .tsv or .json; of a tagger .conllu too; new pictures and frames to "
             ".npz.",
         ),
@@ -136,23 +127,20 @@ def predict(
         table = load_task(run).forecast(last, horizon=horizon, samples=samples or 0, seed=seed or 0)
         print_forecast(table, out, figure, as_csv=as_csv, as_json=as_json)
         return
-    if samples is not None and draws(run):
+    if samples is not None and task_of(run) == DRAW:
         unfit = {_count(texts or []): texts, "--explain": explain, "--trace": trace, "--score": score}
         unfit |= {name: value for name, value in tables.items() if name != "--out"}
         _refuse(unfit, f"--samples draws new pictures; try: thereafter predict {run} --samples {samples}")
         save_samples(run, samples, seed or 0, figure, out)
         return
+    _check_table(out)
     if (figure is not None or (out is not None and out.suffix.lower() == ARRAYS)) and reads_clips(run):
         unfit = {"--trace": trace, "--score": score, "--beam": beam, "--csv": as_csv, "--json": as_json, **of_series}
         _refuse(unfit, f"--out and --figure save frames; try: thereafter predict {run} --in SOURCE --out frames.npz")
         save_clips(run, texts or [], source, out, figure, explain=explain, ahead=horizon)
         return
-    _refuse(of_series, f"these are options of --last; try: thereafter predict {run} --last TABLE")
-    if figure is not None and not explain:
-        raise OptionError(
-            "--figure draws a forecast (--last) or what --explain shows, and was given without either; try: thereafter "
-            f"predict {run} photo.jpg --explain --figure {figure}"
-        )
+    check_samples(run, texts or [], of_series)
+    check_drawn(run, texts or [], figure, explain=explain)
     if score is not None:
         given = {_count(texts or []): texts, "--explain": explain, "--trace": trace, **tables}
         _refuse(given, f"--score measures on examples of its own; try: thereafter predict {run} --score {score}")
@@ -176,6 +164,14 @@ def predict(
         _print_table(model, texts, source, reading | options, out, as_csv=as_csv, as_json=as_json)
     else:
         _print_answers(model, texts or _standard_input(), options, explain=explain, figure=figure)
+
+
+def _check_table(out: Path | None) -> None:
+    """An unknown file ending is refused before anything is predicted. Arrays hold frames, and no table."""
+    if out is not None and out.suffix.lower() != ARRAYS:
+        from thereafter.tasks.predictions import check_file
+
+        check_file(out)
 
 
 def _refuse(given: Table, message: str) -> None:
@@ -236,7 +232,7 @@ def _print_answers(
     inputs = [one for several in spelled for one in several]
     names = [text for text, several in zip(lines, spelled, strict=True) for _ in several]
     if explain:
-        check_figure(model.task.name, names, figure)
+        check_figure(names, figure)
         explained = model.explain(inputs)
         answers = [f"{name}\n{one}" for name, one in zip(names, explained, strict=True)]
     else:

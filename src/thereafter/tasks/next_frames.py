@@ -177,8 +177,9 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
             read = min(codec.read, len(frames_THW) - codec.ahead)
             if read < 1:
                 raise OptionError(
-                    f"the clip {one.name} has {count_frames(len(frames_THW))}; expected more than {codec.ahead}, which "
-                    "are predicted from those before them; try predict"
+                    f"the clip {one.name} has {count_frames(len(frames_THW))}; expected more than {codec.ahead}: the "
+                    f"last {codec.ahead} are shown beside what is predicted from those before them; try a longer clip; "
+                    "the frames that come after it are predicted by predict, or in the shell with --out frames.npz"
                 )
             ours_1THW = torch.from_numpy(frames_THW[None, -read - codec.ahead :]).to(net.device)
             cut = FrameBatch(ours_1THW[:, :read], ours_1THW[:, read:])
