@@ -24,6 +24,7 @@ _ROWS = 8
 """Rows that are weighed at once: those of common vocabularies then stay in a processor's cache."""
 _BLOCK = 128
 """Words whose weights are summed first."""
+_ONES_S = np.ones(_BLOCK)
 
 Cut = tuple[int | None, float, float, tuple[int, ...]]
 
@@ -67,55 +68,54 @@ def _draw_one(logp_V: Logs, drawing: RowDrawing) -> int | None:
 
 
 def _draw_alike(logp_RV: Logs, drawings: Sequence[RowDrawing]) -> list[int | None]:
-    """Tokens of rows that cut alike."""
-    tokens: list[int | None] = []
-    forbidden = list(drawings[0].forbidden)
-    blocks = -(-logp_RV.shape[1] // _BLOCK)
-    for begin in range(0, len(drawings), _ROWS):
-        part = slice(begin, begin + _ROWS)
-        logs_RW: Floats = np.full((len(drawings[part]), blocks * _BLOCK), -np.inf)
-        logs_RW[:, : logp_RV.shape[1]] = logp_RV[part]
-        logs_RW[:, forbidden] = -np.inf
-        tokens += _draw_few(logs_RW, logp_RV.shape[1], drawings[part])
-    return tokens
-
-
-def _draw_few(logs_RW: Floats, words: int, drawings: Sequence[RowDrawing]) -> list[int | None]:
-    """As many rows as a processor keeps near: likeliest tokens where the temperature is 0, else draws."""
-    best_R = logs_RW.argmax(axis=1)
-    most_R = logs_RW[np.arange(len(best_R)), best_R]
+    """Tokens of rows that cut alike: the likeliest where the temperature is 0, else draws, some rows at a time."""
+    best_R = _likeliest(logp_RV, drawings[0].forbidden)
     temperature_R = np.array([drawing.warping.temperature for drawing in drawings])
-    possible_R = ~np.isneginf(most_R)
-    sampled_R = possible_R & (temperature_R > 0)
-    tokens: list[int | None] = [
-        int(best) if possible else None for best, possible in zip(best_R, possible_R, strict=True)
-    ]
-    lines = np.flatnonzero(sampled_R)
-    if len(lines) < len(tokens):
-        logs_RW, most_R, temperature_R = logs_RW[lines], most_R[lines], temperature_R[lines]
-    if len(lines):
+    tokens: list[int | None] = [None if best < 0 else best for best in best_R.tolist()]
+    lines_R = np.flatnonzero((temperature_R > 0) & (best_R >= 0))
+    for begin in range(0, len(lines_R), _ROWS):
+        lines = lines_R[begin : begin + _ROWS]
         chosen = [drawings[line] for line in lines.tolist()]
-        weights_RW, ids_RK = _weigh(logs_RW, words, most_R[:, None], temperature_R[:, None], chosen[0].warping)
-        u_R = np.array([drawing.rng.random() for drawing in chosen])
-        places = _places(weights_RW, u_R)
+        most_R1 = logp_RV[lines, best_R[lines]][:, None].astype(np.float64)
+        weights_RW, ids_RK = _weigh(logp_RV[lines], most_R1, temperature_R[lines, None], chosen[0])
+        places = _places(weights_RW, np.array([drawing.rng.random() for drawing in chosen]))
         for row, (line, place) in enumerate(zip(lines.tolist(), places, strict=True)):
             tokens[line] = place if ids_RK is None else int(ids_RK[row, place])
     return tokens
 
 
+def _likeliest(logp_RV: Logs, forbidden: Sequence[int]) -> NDArray[np.intp]:
+    """The likeliest token of each row, ties to the lower id; -1 where nothing is possible."""
+    best_R = logp_RV.argmax(axis=1)
+    for row in np.flatnonzero(np.isin(best_R, forbidden)).tolist() if forbidden else ():
+        logs_V = logp_RV[row].copy()
+        logs_V[list(forbidden)] = -np.inf
+        best_R[row] = logs_V.argmax()
+    impossible_R = np.isneginf(logp_RV[np.arange(len(best_R)), best_R]) | np.isin(best_R, forbidden)
+    return np.where(impossible_R, -1, best_R)
+
+
 def _weigh(
-    logs_RW: Floats, words: int, most_R1: Floats, temperature_R1: Floats, warping: Warping
+    logp_RV: Logs, most_R1: Floats, temperature_R1: Floats, drawing: RowDrawing
 ) -> tuple[Floats, NDArray[np.intp] | None]:
-    """As `Warping.weights`, in the place of the logs; with top-k of the k likeliest alone, and which these are."""
+    """As `Warping.weights`, in full blocks; with top-k of the k likeliest alone, and which these are."""
+    warping, words, forbidden = drawing.warping, logp_RV.shape[1], list(drawing.forbidden)
     ids_RK: NDArray[np.intp] | None = None
     if warping.top_k is not None and warping.top_k < words:
-        ids_RK = np.sort(largest(logs_RW[:, :words], warping.top_k), axis=1)
-        logs_RW = np.take_along_axis(logs_RW, ids_RK, axis=1)
-    weights_RW = np.subtract(logs_RW, most_R1, out=logs_RW)
-    if (temperature_R1 != 1).any():
-        with np.errstate(over="ignore"):  # as in `Warping.weights`
-            np.divide(weights_RW, temperature_R1, out=weights_RW)
-    np.exp(weights_RW, out=weights_RW)
+        logp_RV[:, forbidden] = -np.inf
+        ids_RK = np.sort(largest(logp_RV, warping.top_k), axis=1)
+        logp_RV = np.take_along_axis(logp_RV, ids_RK, axis=1)
+        words, forbidden = warping.top_k, []
+    weights_RW: Floats = np.empty((len(logp_RV), -(-words // _BLOCK) * _BLOCK))
+    weights_RV = weights_RW[:, :words]
+    weights_RV[:] = logp_RV
+    weights_RV -= most_R1
+    with np.errstate(over="ignore"):  # as in `Warping.weights`, and where a forbidden token is the likeliest
+        if (temperature_R1 != 1).any():
+            weights_RV /= temperature_R1
+        np.exp(weights_RV, out=weights_RV)
+    weights_RW[:, words:] = 0.0
+    weights_RW[:, forbidden] = 0.0
     if warping.top_p < 1:
         weights_RW = keep_nucleus(weights_RW, warping.top_p)
     if warping.min_p > 0:
@@ -129,18 +129,17 @@ def _places(weights_RW: Floats, u_R: Floats) -> list[int]:
     Sums over blocks are several times faster than the running sum of `draw`; both are exact to the last digits of
     float64, in which two neighbouring words never lie.
     """
-    rows, width = weights_RW.shape
-    size = _BLOCK if width % _BLOCK == 0 else width
-    blocks_RKS = weights_RW.reshape(rows, -1, size)
-    ends_RK = np.cumsum(blocks_RKS.sum(axis=2), axis=1)
+    rows = len(weights_RW)
+    blocks_RKS = weights_RW.reshape(rows, -1, _BLOCK)
+    ends_RK = np.cumsum(blocks_RKS @ _ONES_S, axis=1)
     goal_R1 = u_R[:, None] * ends_RK[:, -1:]
     block_R = np.minimum((ends_RK <= goal_R1).sum(axis=1), ends_RK.shape[1] - 1)
     each_R = np.arange(rows)
     inside_RS = blocks_RKS[each_R, block_R]
     before_R1 = np.where(block_R > 0, ends_RK[each_R, block_R - 1], 0.0)[:, None]
     place_R = (np.cumsum(inside_RS, axis=1) <= goal_R1 - before_R1).sum(axis=1)
-    places: list[int] = (block_R * size + place_R).tolist()
-    for row in np.flatnonzero((place_R == size) | (inside_RS.max(axis=1) == 0)).tolist():  # rounding at a block's end
+    places: list[int] = (block_R * _BLOCK + place_R).tolist()
+    for row in np.flatnonzero((place_R == _BLOCK) | (inside_RS.max(axis=1) == 0)).tolist():  # rounding at a block's end
         places[row] = int(np.searchsorted(np.cumsum(weights_RW[row]), goal_R1[row, 0], side="right"))
         places[row] = min(places[row], int(np.flatnonzero(weights_RW[row])[-1]))
     return places

@@ -13,7 +13,7 @@ from thereafter.models.any_model import AnyModel
 from thereafter.models.base import State, rows_at_once
 from thereafter.serving.engine_batch import Top, top_of_rows
 
-PIECE = 256
+PIECE = 128
 """Tokens scored between two steps; fewer where the likeliest of a large vocabulary are asked for."""
 
 
