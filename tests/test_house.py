@@ -54,7 +54,7 @@ FLOORS = [
     {"training", "runs", "comparing", "figures", "tasks"},
     {"api", "language_model", "task_model", "instruments", "export", "gallery", "ready"},
     {"serving"},
-    {"cli", "studio", "server"},
+    {"cli", "studio", "server", "harness"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -15,6 +15,7 @@ inspect/            instruments, one file each
 figure, gallery     pictures
 studio              the web page
 serve               runs over HTTP
+harness             `lm-eval`: the tasks of lm-evaluation-harness
 data, arpa          corpora, ARPA files
 export              `export`: files that run without this package
 kernels             how recurrent layers run on this machine
@@ -34,6 +35,7 @@ from thereafter.cli import (
     figure,
     gallery,
     generate,
+    harness,
     inspect,
     kernels,
     neighbours,
@@ -59,6 +61,7 @@ __all__ = [
     "figure",
     "gallery",
     "generate",
+    "harness",
     "inspect",
     "kernels",
     "main",
