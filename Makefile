@@ -82,6 +82,7 @@ $(READY): pyproject.toml constraints.txt
 	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt kenlm nltk onnx onnxruntime
 	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps pycocoevalcap
 	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt transformers torch
+	.oracles/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "lm_eval[api]"
 	touch $@
 
 .peers/.ready: constraints.txt
