@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement as Measurement
     from thereafter.inspection.trace import Trace as Trace
     from thereafter.task_model import TaskModel as TaskModel
+    from thereafter.training.logs import logging_to as logging_to
+    from thereafter.training.watching import watching as watching
 
 
 _DOOR = {
@@ -53,6 +55,8 @@ _DOOR = {
     "Measurement": "thereafter.inspection.measurement",
     "Trace": "thereafter.inspection.trace",
     "ThereafterError": "thereafter.errors",
+    "logging_to": "thereafter.training.logs",
+    "watching": "thereafter.training.watching",
 }
 
 __all__ = [
@@ -70,12 +74,14 @@ __all__ = [
     "figures",
     "instruments",
     "load",
+    "logging_to",
     "mixture",
     "nn",
     "read_arpa",
     "resume",
     "surprisal",
     "train",
+    "watching",
 ]
 
 

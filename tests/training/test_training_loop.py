@@ -16,7 +16,7 @@ from safetensors import safe_open
 import thereafter
 from stops import stopping_at
 from thereafter import progress
-from thereafter.errors import OptionError, StorageError
+from thereafter.errors import StorageError
 from thereafter.training.validation import Validation
 from thereafter.training.watching import Training, watching
 
@@ -237,34 +237,6 @@ def test_bfloat16_trains_too():
     lm = train(precision="bfloat16", epochs=4, hidden=32)
     assert losses(lm, "step")[-1] < losses(lm, "step")[0]
     assert lm.config["training"]["precision"] == "bfloat16"
-
-
-def test_tensorboard_gets_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    import sys
-    import types
-
-    with pytest.raises(OptionError, match="out="):
-        train(tensorboard=True)
-    written: list[tuple[str, float, int]] = []
-
-    class SummaryWriter:
-        def __init__(self, folder: str) -> None:
-            assert folder == str(tmp_path / "run" / "tensorboard")
-
-        def add_scalar(self, name: str, value: float, step: int) -> None:
-            written.append((name, value, step))
-
-        def close(self) -> None:
-            written.append(("closed", 0.0, 0))
-
-    monkeypatch.setitem(sys.modules, "tensorboard", types.ModuleType("tensorboard"))
-    fake = types.ModuleType("torch.utils.tensorboard")
-    fake.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
-    lm = train(tensorboard=True, out=tmp_path / "run", epochs=1)
-    assert [value for name, value, _ in written if name == "validation/loss"] == losses(lm, "validation")
-    assert [value for name, value, _ in written if name == "step/loss"] == losses(lm, "step")
-    assert written[-1][0] == "closed"
 
 
 def test_progress_shows_the_figures():

@@ -258,8 +258,10 @@ def test_a_folder_that_cannot_be_written(book: Path, tmp_path: Path):
 
 def test_tensorboard_that_is_not_installed(book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(MissingPackageError, match="pip install tensorboard"):
-        thereafter.train(book, out=tmp_path / "run", model="lstm", tensorboard=True, **SMALL)
+    for option in ({"tensorboard": True}, {"log": "csv,tensorboard"}):
+        with pytest.raises(MissingPackageError, match=r"pip install 'thereafter\[tensorboard\]'$"):
+            thereafter.train(book, out=tmp_path / "run", model="lstm", **option, **SMALL)
+    assert not (tmp_path / "run" / "config.toml").exists()
 
 
 def cli(*words: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:

@@ -63,6 +63,7 @@ def train(
     schedule: opt.Schedule = None,
     unfreeze: opt.Unfreeze = False,
     layer_decay: opt.LayerDecay = None,
+    log: opt.Log = None,
     valid: opt.Valid = None,
     split: opt.Split = None,
     target: opt.Target = None,

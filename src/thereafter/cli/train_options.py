@@ -120,6 +120,13 @@ LayerDecay = Annotated[
     float | None,
     _neural("Multiply the learning rate by this from each layer to the one below it, from the head down: 0.38."),
 ]
+Log = Annotated[
+    str | None,
+    _neural(
+        "Also write the figures of every step to the run folder: csv (log.csv), tensorboard, or csv,tensorboard "
+        "(docs/logging.md)."
+    ),
+]
 Valid = Annotated[str | None, _neural("Text to validate on. Default: the valid part of the corpus.")]
 Split = Annotated[
     str | None,

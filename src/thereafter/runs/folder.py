@@ -20,7 +20,8 @@ from thereafter.runs.journal import Line, has_ended, read_log
 from thereafter.storage import read_plain
 
 CONFIG, TOKENIZER, WEIGHTS, LOG = "config.toml", "tokenizer.json", "weights.safetensors", "log.jsonl"
-STATE, BOARD = "state.safetensors", "tensorboard"
+STATE = "state.safetensors"
+ROWS, BOARD = "log.csv", "tensorboard"  # of a run that is asked for them
 FILES = (CONFIG, LOG, TOKENIZER, WEIGHTS)
 FORMAT = 1
 _LARGEST = {CONFIG: 4_000_000, TOKENIZER: 1_000_000_000, LOG: 4_000_000_000}
@@ -77,7 +78,7 @@ def say_replaced(folder: Path) -> None:
 
 def _ours(name: str) -> bool:
     """A file of a run, its lock, or what a save that was killed left of one."""
-    return name in (*FILES, STATE, BOARD, ownership.LOCK) or left_behind(name)
+    return name in (*FILES, STATE, ROWS, BOARD, ownership.LOCK) or left_behind(name)
 
 
 def left_behind(name: str) -> bool:
@@ -110,7 +111,7 @@ def read_config(folder: Path) -> tuple[Table, list[Line]]:
 def check_files(folder: Path) -> None:
     """Refuse links in the place of files, which may lead anywhere, and files that are too large to be what they are
     called: before any of them is opened."""
-    for name in (*FILES, STATE):
+    for name in (*FILES, STATE, ROWS):
         path = folder / name
         try:
             facts = path.lstat()

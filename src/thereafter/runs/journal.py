@@ -1,4 +1,4 @@
-"""The log of a training, one JSON line an event: in memory, in `log.jsonl`, and in TensorBoard if asked for."""
+"""The log of a training, one JSON line an event: in memory and in `log.jsonl`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import json
 import os
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
 
-from thereafter import packages, progress
+from thereafter import progress
 from thereafter.config import Table
 from thereafter.errors import StorageError
 
 Line = Table
 _ENDS = ("trained", "read")
-_SHOWN = {"step": ("loss", "rate", "norm", "clipped"), "validation": ("loss", "perplexity")}
 
 
 def read_lines(written: bytes) -> tuple[list[Line], int]:
@@ -64,23 +62,14 @@ def _last_line(written: bytes) -> Line | None:
     return next(iter(read_lines(whole[whole.rfind(b"\n", 0, -1) + 1 :])[0]), None)
 
 
-class Board(Protocol):
-    """What is used of TensorBoard's writer."""
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class Journal:
     """The lines of a log, in memory and in a file: a line is in the file when `write` returns."""
 
-    def __init__(self, path: Path | None = None, *, keep: int = 0, tensorboard: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, *, keep: int = 0) -> None:
         """`keep`: so many bytes of the file are kept, as far as they are whole lines; what comes after is cut off."""
         self.lines: list[Line] = []
         self._path = path
         self._file: FileIO | None = None
-        self._board = None if tensorboard is None else _board(tensorboard)
         if path is not None:
             try:
                 self._file = FileIO(path, "a+")
@@ -110,10 +99,6 @@ class Journal:
             except OSError as error:
                 raise self._storage_error(error) from error
             self.length += written
-        if self._board is not None:
-            for name in _SHOWN.get(str(line.get("event")), ()):
-                if line.get(name) is not None:
-                    self._board.add_scalar(f"{line['event']}/{name}", line[name], line["step"])
 
     def sync(self) -> None:
         """Wait until all lines are on the disk."""
@@ -127,15 +112,6 @@ class Journal:
         """Nothing more is written."""
         if self._file is not None:
             self._file.close()
-        if self._board is not None:
-            self._board.close()
 
     def _storage_error(self, error: OSError) -> StorageError:
         return StorageError(f"cannot write {self._path}: {error.strerror}; what was saved stays; try freeing space")
-
-
-def _board(folder: Path) -> Board:
-    """TensorBoard's writer, which comes with torch and needs the package `tensorboard`."""
-    packages.require("tensorboard", "TensorBoard logging")
-    writer: Board = packages.require("torch.utils.tensorboard", "TensorBoard logging").SummaryWriter(str(folder))
-    return writer

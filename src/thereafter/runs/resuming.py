@@ -31,13 +31,13 @@ class Unfinished:
     snapshot: Snapshot | None
     writer: RunWriter
 
-    def journal(self, *, tensorboard: bool) -> Journal:
+    def journal(self) -> Journal:
         """The log, cut back to where the training goes on. It changes the folder: call it after all checks."""
         snapshot = self.snapshot
         self.writer.tidy()
         self.writer.resumed(None if snapshot is None else snapshot.facts)
         keep = self.writer.first_line() if snapshot is None else int(snapshot.facts["log_bytes"])
-        return self.writer.journal(keep=keep, tensorboard=tensorboard)
+        return self.writer.journal(keep=keep)
 
     @property
     def notes(self) -> list[str]:

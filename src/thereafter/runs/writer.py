@@ -13,14 +13,16 @@ from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
 from thereafter.errors import StorageError
-from thereafter.packages import require
-from thereafter.runs.folder import BOARD, CONFIG, LOG, STATE, TOKENIZER, WEIGHTS, check_free, is_file, left_behind
+from thereafter.runs.folder import BOARD, CONFIG, LOG, ROWS, STATE, TOKENIZER, WEIGHTS, check_free, is_file, left_behind
 from thereafter.runs.journal import Journal, Line
 from thereafter.runs.saving import Codecs
 from thereafter.storage import map_arrays, replacing, write_arrays, write_text
 
 if TYPE_CHECKING:
     import torch
+
+EVENT_FILES = "events.out.tfevents.*"
+"""What TensorBoard's files are called."""
 
 
 class RunWriter:
@@ -39,24 +41,24 @@ class RunWriter:
         """The command that goes on with this run."""
         return f"thereafter train --resume {self.folder}"
 
-    def begin(self, config: Table, codecs: Codecs, line: Line, *, tensorboard: bool = False) -> Journal:
+    def begin(self, config: Table, codecs: Codecs, line: Line) -> Journal:
         """Make room for a new run, and open its log with a first line; the configuration comes last, so that a folder
         that has it can be resumed."""
         check_free(self.folder)
-        if tensorboard:
-            require("tensorboard", "training.tensorboard")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with replacing(self.folder / TOKENIZER) as made:
                 codecs.save(made)  # on a full disk this fails, and the run that was there is still whole
-                for name in (CONFIG, STATE, WEIGHTS, LOG):
+                for name in (CONFIG, STATE, WEIGHTS, LOG, ROWS):
                     (self.folder / name).unlink(missing_ok=True)
+                for events in (self.folder / BOARD).glob(EVENT_FILES):
+                    events.unlink(missing_ok=True)
             self.tidy()
         except OSError as error:
             raise StorageError(
                 f"cannot write the run folder {self.folder}: {error.strerror}; try another --out"
             ) from error
-        journal = self.journal(tensorboard=tensorboard)
+        journal = self.journal()
         journal.write(dict(line))
         journal.sync()
         write_text(self.folder / CONFIG, toml.dumps(config), durable=True)
@@ -69,9 +71,9 @@ class RunWriter:
         with (self.folder / LOG).open("rb") as log:
             return len(log.readline())
 
-    def journal(self, *, keep: int = 0, tensorboard: bool = False) -> Journal:
+    def journal(self, *, keep: int = 0) -> Journal:
         """The log, of which so many bytes are kept."""
-        return Journal(self.folder / LOG, keep=keep, tensorboard=self.folder / BOARD if tensorboard else None)
+        return Journal(self.folder / LOG, keep=keep)
 
     def write_weights(self, arrays: Mapping[str, NDArray[np.generic]], facts: Mapping[str, str]) -> None:
         """The weights that `load` finds from now on."""

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 CONFIG, WEIGHTS, LOG = "config.toml", "weights.safetensors", "log.jsonl"
-_FILES = frozenset({CONFIG, WEIGHTS, LOG, "tokenizer.json", "state.safetensors", ".lock"})
+_FILES = frozenset({CONFIG, WEIGHTS, LOG, "tokenizer.json", "state.safetensors", "log.csv", ".lock"})
 _FOLDERS = frozenset({"tensorboard"})
 
 

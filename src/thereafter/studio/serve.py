@@ -37,7 +37,7 @@ def serve(
 ) -> None:
     """Run the studio until it is interrupted. On a host that others can reach a token is made where none is given."""
     for package in ("fastapi", "uvicorn", "websockets"):
-        require(package, "the studio")
+        require(package, "the studio", install="'thereafter[studio]'")
     from thereafter.studio.studio import Studio
 
     token = token_for(host, token)

@@ -96,7 +96,7 @@ def baseline_rows(
         settings = toml.build(task.settings, vars(budget.settings) | dict(changes), task.name)
         if task.solves(budget.settings) and not task.solves(settings):
             continue  # what is solved at once is simpler than any network
-        training = replace(budget.training, tensorboard=False, unfreeze=False, layer_decay=1.0)
+        training = replace(budget.training, tensorboard=False, log="", unfreeze=False, layer_decay=1.0)
         progress.note(f"training {name}, for comparison")
         fitted: Fitted = fit(task, train, budget.valid, settings, training, source={}, notes=[])
         rows.append((name, task.measure(test.examples, answers(fitted, test.examples), fitted.codecs)))

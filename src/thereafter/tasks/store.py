@@ -12,7 +12,7 @@ from thereafter import config as toml
 from thereafter.config import Table
 from thereafter.data import corpora
 from thereafter.data.files import AnySource, Files, Parts
-from thereafter.errors import FormatError, OptionError, SourceError
+from thereafter.errors import FormatError, SourceError
 from thereafter.runs import folder as files
 from thereafter.runs import ownership, resuming, saving
 from thereafter.runs.journal import Line
@@ -28,7 +28,7 @@ from thereafter.tasks.task import AnyTask
 from thereafter.training.counters import COUNTED
 from thereafter.training.fit import Destination
 from thereafter.training.neural import device_for
-from thereafter.training.settings import TrainingSettings
+from thereafter.training.settings import TrainingSettings, check_logs
 from thereafter.training.starting import TABLE, read_again
 from thereafter.training.weights import check_counts, restored, weights_of
 
@@ -45,8 +45,7 @@ def train(
     """Find the examples and train on them, in the run folder where there is one; `body` as in `fitting.fit`."""
     if folder is not None:
         files.check_free(folder)
-    if training.tensorboard and folder is None:
-        raise OptionError("tensorboard is on and there is no folder to write to; try out='runs/NAME' (--out)")
+    check_logs(training, folder)
     task = task.configured(settings)
     with nullcontext() if folder is None else ownership.owning(folder):
         examples, heldout, notes = finding.train_and_valid(task, source, valid)
@@ -103,7 +102,7 @@ def _go_on(unfinished: Unfinished) -> Fitted:
     words = codecs.get("words")
     if unfinished.snapshot is None and TABLE in config and isinstance(words, Lexicon):
         initial = body_of(read_again(config[TABLE], folder)).weights(words, task.stack)
-    journal = unfinished.journal(tensorboard=training.tensorboard)
+    journal = unfinished.journal()
     place = Destination(journal, unfinished.writer, unfinished.snapshot, initial)
     return run(task, codecs, config, train, valid, settings, training, place)
 

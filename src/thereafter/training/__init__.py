@@ -5,6 +5,8 @@ The loop, for whatever learns:
     fit           one training from its first step to its end: the loop, the best weights, the run folder
     loop          step, validate, snapshot
     watching      functions of your own that a training calls
+    logs          the figures of every step as CSV (log_csv) or for TensorBoard (log_tensorboard)
+    pending       the figures of steps that are still on the device
     optimizers, schedules      updates of the weights; the learning rate of every step
     layering      which layers learn in an epoch, and at what rate
     guard         losses and gradients that are not finite

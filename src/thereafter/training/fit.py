@@ -24,6 +24,7 @@ from thereafter.training import numerics
 from thereafter.training.generators import seeded
 from thereafter.training.layering import LayerNames
 from thereafter.training.learner import B, Epochs, Heldout, Learner
+from thereafter.training.logs import logging_in
 from thereafter.training.loop import Loop
 from thereafter.training.products import steady_products
 from thereafter.training.settings import TrainingSettings
@@ -79,6 +80,7 @@ def fit(
         seeded(training.seed, device),
         numerics.as_in(snapshot, device),
         steady_products(training.precision, device),
+        logging_in(None if writer is None else writer.folder, training),
     ):
         with _before_its_steps(writer):
             module, course = begin(device)

@@ -33,10 +33,11 @@ from thereafter.training.graphs import Graphs
 from thereafter.training.guard import Guard, blame
 from thereafter.training.layering import Layering, LayerNames
 from thereafter.training.learner import B, Epoch, Epochs, Heldout, Learner
+from thereafter.training.pending import PendingSteps
 from thereafter.training.schedules import Position, Schedule
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.stopping import Stop, undisturbed
-from thereafter.training.watching import watchers
+from thereafter.training.watching import Audience, StepReport, ValidationReport
 from thereafter.training.weights import load_weights, weights_of
 
 STEPS_AT_ONCE = {"cpu": 1}
@@ -88,10 +89,10 @@ class Loop(Generic[B]):
         self._graphs = self._new_graphs()
         self._state: NeuralState | None = None
         self._epoch, self._laid_out = epochs.epoch(0), 0
-        self._pending: list[tuple[Tensor, int]] = []
+        self._pending = PendingSteps()
         self._careful = 0  # up to this step the figures of every step are read at once
         self._good: Snapshot | None = None
-        self._stop, self._watchers = Stop(), watchers()
+        self._stop, self._audience = Stop(), Audience(self)
         self._warm = False
         self._written, self._writing = time.monotonic(), 0.0  # when the last checkpoint was written, how long it took
 
@@ -112,6 +113,7 @@ class Loop(Generic[B]):
             self._after_step(again=True)
             while True:
                 self._stop.allow()
+                self._audience.deliver()
                 if self._warm and time.monotonic() - looked >= _SHOW_EVERY:
                     looked, share = time.monotonic(), 100 * self._used()
                     advance(max(0.0, share - shown), self._status())
@@ -122,8 +124,7 @@ class Loop(Generic[B]):
                 elif self.step():
                     self._after_step()
             self._layering.open_all()
-            for watcher in self._watchers:
-                watcher.at_end(self)
+            self._audience.end()
 
     def _after_step(self, *, again: bool = False) -> None:
         """What is due after a step: a line of the log, a validation, a snapshot.
@@ -147,8 +148,7 @@ class Loop(Generic[B]):
 
     def step(self) -> bool:
         """Learn from one batch; False where that failed and the run went back."""
-        for watcher in self._watchers:
-            watcher.before_step(self)
+        self._audience.before_step()
         self._stop.hold()
         epoch, at = self._current_epoch(), self.at
         if self._layering.open(at.epoch):
@@ -159,9 +159,8 @@ class Loop(Generic[B]):
         after = self._replay(batch, state if epoch.carried else None)
         if after is None:
             figures, scale, after = self._gradients(batch, state)
-            for watcher in self._watchers:
-                watcher.before_update(self)
-            self._pending.append((figures, batch.count))
+            self._audience.before_update()
+            self._pending.add(figures, batch.count, at)
             asked = len(self._pending) >= self._ask_every()
             if asked and not self._settle(at.step + 1, lambda: self._loss(batch, state)):
                 return False
@@ -183,7 +182,7 @@ class Loop(Generic[B]):
         played = self._graphs.play(batch, state, self.at.rate)
         if played is None:
             return None
-        self._pending.append((played[0], batch.count))
+        self._pending.add(played[0], batch.count, self.at)
         return NeuralState({}) if played[1] is None else played[1]
 
     def _learn(self, batch: B, state: NeuralState | None, rate: Tensor) -> tuple[Tensor, NeuralState]:
@@ -217,18 +216,22 @@ class Loop(Generic[B]):
         """
         if not self._pending:
             return True
-        figures = torch.stack([figures_3 for figures_3, _ in self._pending]).tolist()
-        counts = [count for _, count in self._pending]
-        self._pending = []
-        for number, ((nats, loss, norm), count) in enumerate(zip(figures, counts, strict=True), last - len(counts) + 1):
-            if not (math.isfinite(loss) and math.isfinite(norm)):
-                known = again is not None and len(counts) == 1
-                if known and math.isfinite(loss) and self.loss_scale > 1.0:
+        steps = self._pending.read()
+        for number, one in enumerate(steps, last - len(steps) + 1):
+            if not one.finite:
+                known = again is not None and len(steps) == 1
+                if known and math.isfinite(one.loss) and self.loss_scale > 1.0:
                     self._lower_scale(number)
                 else:
-                    self._back(number, blame(self.model, loss, norm, again) if again is not None and known else None)
+                    what = blame(self.model, one.loss, one.norm, again) if again is not None and known else None
+                    self._back(number, what)
                 return False
-            self.at.add(nats, count, norm, self._clip)
+            self.at.add(one.nats, one.count, one.norm, self._clip)
+            if self._audience:
+                mean = one.nats / max(1, one.count)
+                figures = self.learner.figures(mean)
+                seconds = self.at.elapsed() if self._warm else self.at.seconds
+                self._audience.add(StepReport(number, one.epoch, one.seen, mean, one.norm, one.rate, seconds, figures))
         return True
 
     def _lower_scale(self, step: int) -> None:
@@ -281,8 +284,11 @@ class Loop(Generic[B]):
             self._back(at.step, what)
             return False
         at.validated, at.stale = at.step, 0 if better else at.stale + 1
+        figures, seconds = self.learner.figures(loss), at.elapsed()
         line: Table = {"event": "validation", "step": at.step, "epoch": at.epoch, "loss": loss}
-        line |= self.learner.figures(loss) | {"best": better, "seconds": round(at.elapsed(), 3)}
+        line |= figures | {"best": better, "seconds": round(seconds, 3)}
+        if self._audience:
+            self._audience.add(ValidationReport(at.step, at.epoch, at.seen, loss, better, seconds, figures))
         for change in (self._optimizer.after_validation(loss), self._schedule.after_validation(loss)):
             if change:
                 line["note"] = change
@@ -302,6 +308,7 @@ class Loop(Generic[B]):
         if self._write is None:
             return
         began = time.monotonic()
+        self._audience.checkpoint()
         self.journal.sync()
         self._write(snapshot)
         self._written = time.monotonic()
@@ -341,7 +348,8 @@ class Loop(Generic[B]):
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to a snapshot. It becomes the last good one, or the earlier one that it remembers does."""
         facts, device = snapshot.facts, self._device
-        self.at, self._pending = Counters.from_dict(facts["at"]), []
+        self.at = Counters.from_dict(facts["at"])
+        self._pending.clear()
         load_weights(self.model, snapshot.part("model"))
         self._optimizer.restore(snapshot.part("optimizer"), facts["optimizer"])
         self._schedule.restore(facts["schedule"])

@@ -30,7 +30,7 @@ from thereafter.text.writing import describe_writing, describe_writing_of_run, t
 from thereafter.training import roles, starting
 from thereafter.training.kinds import MODELS, About, ModelKind, Trained, TrainingJob
 from thereafter.training.options import Sorted, TextSettings
-from thereafter.training.settings import TrainingSettings
+from thereafter.training.settings import TrainingSettings, check_logs
 from thereafter.training.split import split_texts
 from thereafter.training.starting import Start
 
@@ -132,6 +132,7 @@ def train(
     """
     kind: ModelKind = MODELS.load(model)
     training = toml.build(TrainingSettings, options.training, "training")
+    check_logs(training, out)
     if start is not None:
         writing = writing_of_run(start.trained.config, start.trained.tokenizer)
         texts, valid = texts_in_style(texts, writing), None if valid is None else texts_in_style(valid, writing)
@@ -179,9 +180,7 @@ def train(
         figures |= {"validation_tokens": len(validation), "notes": notes}
         if out is not None:
             writer = RunWriter(out)
-            journal = writer.begin(config, tokenizer, _first_line(figures), tensorboard=training.tensorboard)
-        elif training.tensorboard:
-            raise OptionError("tensorboard is on and there is no folder to write to; try out='runs/NAME' (--out)")
+            journal = writer.begin(config, tokenizer, _first_line(figures))
         else:
             journal.write(_first_line(figures))
     initial = {} if start is None else start.weights

@@ -45,7 +45,7 @@ def _go_on(run: Unfinished) -> Trained:
     figures: Table = {"tokens": len(ids), "vocabulary": len(tokenizer.vocabulary), "validation_tokens": len(valid)}
     figures |= {"seconds_tokenizing": 0.0, "notes": run.notes}
     initial = {} if run.snapshot is not None else starting.weights_again(config, run.folder)
-    journal = run.journal(tensorboard=training.tensorboard)
+    journal = run.journal()
     context = str(config["text"]["context"])
     job = TrainingJob(
         tokenizer, ids, context, settings, training, journal, figures, valid, run.writer, run.snapshot, initial

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from pathlib import Path
 
+from thereafter import packages
 from thereafter.errors import OptionError, nearest
 
 BATCHINGS = ("stream", "partition", "lines")
@@ -16,6 +18,7 @@ OPTIMIZERS = ("adamw", "adam", "sgd", "nt-asgd")
 SCHEDULES = ("constant", "step", "cosine", "plateau", "one-cycle")
 PRECISIONS = ("auto", "float32", "bfloat16")
 DEVICES = ("auto", "cpu", "cuda")
+LOGS = ("csv", "tensorboard")
 SEEDS = 2**64
 """How many there are: torch's generators take 64 bits."""
 
@@ -29,8 +32,8 @@ class TrainingSettings:
 
     # ---- batches
     batching: str | None = None
-    """How a text is cut. "stream": rows run through the text side by side, the state is carried, gradients are cut after
-    `steps` tokens. "partition": pieces of `steps` tokens from a random offset, shuffled, each from a fresh state.
+    """How a text is cut. "stream": rows run through the text side by side, the state is carried, gradients are cut
+    after `steps` tokens. "partition": pieces of `steps` tokens from a random offset, shuffled, each from a fresh state.
     "lines": each line on its own, gradients through all of it; one longer than `steps` is cut."""
     batch: int | None = None
     """Rows of text, or examples of a task, that are learned from at a time."""
@@ -99,9 +102,12 @@ class TrainingSettings:
     checkpoint_every: int | None = None
     """Steps between two snapshots."""
     checkpoint_seconds: float = 30.0
-    """The least time between two writes of a snapshot to disk."""
+    """The fewest seconds between two writes of a snapshot to disk."""
+    log: str = ""
+    """Other logs in the run folder: "csv" (log.csv, a row a step or validation), "tensorboard" (a folder of that name;
+    of one step in `log_every`), or both with a comma."""
     tensorboard: bool = False
-    """Whether the figures go to TensorBoard as well."""
+    """The same as log = "tensorboard"."""
 
     def __post_init__(self) -> None:
         _choice("batching", self.batching, BATCHINGS)
@@ -109,6 +115,8 @@ class TrainingSettings:
         _choice("schedule", self.schedule, SCHEDULES)
         _choice("precision", self.precision, PRECISIONS)
         _choice("device", self.device, DEVICES)
+        for name in self.logs:
+            _choice("log", name, LOGS)
         values = vars(self)
         for name in ("batch", "steps", "tokens_budget", "validate_every", "nonmono", "log_every", "checkpoint_every"):
             _at_least(name, values[name], 1)
@@ -129,10 +137,32 @@ class TrainingSettings:
         if self.momentum and self.optimizer in ("adamw", "adam", "nt-asgd"):
             raise OptionError(f"{self.optimizer} has no momentum (got {self.momentum}); try optimizer='sgd'")
 
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """The names in `log`, each once."""
+        named = {name.strip() for name in self.log.split(",")} | ({"tensorboard"} if self.tensorboard else set())
+        return tuple(sorted(named - {""}))
+
 
 def names() -> list[str]:
     """All options of training."""
     return [field.name for field in fields(TrainingSettings)]
+
+
+def check_logs(training: TrainingSettings, folder: Path | None) -> None:
+    """Refuse logs that have no run folder to be written to, or need a package that is not here: before any work."""
+    if training.logs and folder is None:
+        raise OptionError(
+            f"log is {','.join(training.logs)!r} and there is no run folder to write to; try out='runs/NAME' (--out), "
+            "or thereafter.logging_to"
+        )
+    if "tensorboard" in training.logs:
+        require_tensorboard()
+
+
+def require_tensorboard() -> None:
+    """MissingPackageError, with the line that installs it, where TensorBoard is not installed."""
+    packages.require("tensorboard", "a log for TensorBoard", install="'thereafter[tensorboard]'")
 
 
 def _choice(name: str, value: str | None, known: tuple[str, ...]) -> None:

@@ -1,17 +1,19 @@
 """Code of your own in the course of a training, whichever door starts it.
 
-    def look(training: Training) -> None:
-        print(training.at.step, training.at.rate)
+    def look(training: Training, report: StepReport) -> None:
+        print(report.step, report.loss, report.norm, report.rate)
 
-    with watching(before_step=look):
+    with thereafter.watching(after_step=look):
         thereafter.train("book.txt", model="lstm")
 
-A function may read the training or change it, and may raise: KeyboardInterrupt stops a training as Ctrl-C does.
+A function may read the training or change it, and may raise: KeyboardInterrupt stops a training as Ctrl-C does. The
+writers of docs/logging.md are built on this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -39,7 +41,44 @@ class Training(Protocol):
         """All that the following steps depend on, copied."""
 
 
+@dataclass(frozen=True)
+class StepReport:
+    """The figures of one step.
+
+    `step` counts from 1, `epoch` from 0; `seen` are the targets up to and with this step. `loss`: the mean of its
+    targets, in nats, under the weights before the step and without what regularisation adds. `norm` of its gradient,
+    before it was clipped. `rate`: the learning rate. `seconds` of training so far. `figures`: the loss in other words,
+    the perplexity of a text.
+    """
+
+    step: int
+    epoch: int
+    seen: int
+    loss: float
+    norm: float
+    rate: float
+    seconds: float
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class ValidationReport:
+    """The figures of one validation, after the step `step`; `best`: no validation before it had a lower loss."""
+
+    step: int
+    epoch: int
+    seen: int
+    loss: float
+    best: bool
+    seconds: float
+    figures: Mapping[str, float]
+
+
 def _nothing(training: Training) -> None:
+    return None
+
+
+def _no_report(training: Training, report: object) -> None:
     return None
 
 
@@ -48,20 +87,23 @@ class Watcher:
     """Functions that a training calls.
 
     `before_step`: between two steps. `before_update`: the gradients of a step are there, its weights are the old ones;
-    a step that is replayed from a CUDA graph does not call it. `at_end`: after the last step and the last validation.
+    a step that is replayed from a CUDA graph does not call it. `after_step`, with the figures of a step, and
+    `at_validation`, with those of a validation: every one, in order, between two steps. On a GPU the figures of up to
+    32 steps are read at once, so that nothing waits: then the functions come late, and the weights may be newer.
+    A training that goes back to an earlier step, or is resumed there, reports the steps after it again.
+    `at_checkpoint`: the state is about to be written to the disk; what was reported so far will not be again. `at_end`:
+    after the last step and the last validation.
     """
 
     before_step: Callable[[Training], None] = _nothing
     before_update: Callable[[Training], None] = _nothing
     at_end: Callable[[Training], None] = _nothing
+    after_step: Callable[[Training, StepReport], None] = _no_report
+    at_validation: Callable[[Training, ValidationReport], None] = _no_report
+    at_checkpoint: Callable[[Training], None] = _nothing
 
 
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("thereafter_watchers", default=())
-
-
-def watchers() -> tuple[Watcher, ...]:
-    """Those of the blocks that are open, the outermost first."""
-    return _watchers.get()
 
 
 @contextmanager
@@ -69,11 +111,76 @@ def watching(
     *,
     before_step: Callable[[Training], None] = _nothing,
     before_update: Callable[[Training], None] = _nothing,
+    after_step: Callable[[Training, StepReport], None] = _no_report,
+    at_validation: Callable[[Training, ValidationReport], None] = _no_report,
+    at_checkpoint: Callable[[Training], None] = _nothing,
     at_end: Callable[[Training], None] = _nothing,
 ) -> Iterator[None]:
-    """Every training that begins inside the block calls these functions; see `Watcher`."""
-    token = _watchers.set((*_watchers.get(), Watcher(before_step, before_update, at_end)))
+    """Every training that begins inside the block calls these functions; `Watcher` says when.
+
+    >>> import thereafter
+    >>> losses = []
+    >>> with watching(after_step=lambda training, report: losses.append(report.loss)):
+    ...     lm = thereafter.train(text="to be or not to be\\n" * 9, model="rnn", tokens="char", hidden=4, epochs=1)
+    >>> len(losses) == lm.log[-1]["steps"]
+    True
+    """
+    watcher = Watcher(before_step, before_update, at_end, after_step, at_validation, at_checkpoint)
+    with adding(watcher):
+        yield
+
+
+@contextmanager
+def adding(watcher: Watcher) -> Iterator[None]:
+    """Every training that begins inside the block is watched, after those who watch already."""
+    token = _watchers.set((*_watchers.get(), watcher))
     try:
         yield
     finally:
         _watchers.reset(token)
+
+
+class Audience:
+    """Those who watch one training, the outermost block first, and the reports that they have not been given yet.
+
+    Reports wait until the training is between two steps, so that a function which stops it loses nothing.
+    """
+
+    def __init__(self, training: Training) -> None:
+        self._training, self._watchers = training, _watchers.get()
+        self._reports: deque[StepReport | ValidationReport] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._watchers)
+
+    def before_step(self) -> None:
+        for watcher in self._watchers:
+            watcher.before_step(self._training)
+
+    def before_update(self) -> None:
+        for watcher in self._watchers:
+            watcher.before_update(self._training)
+
+    def add(self, report: StepReport | ValidationReport) -> None:
+        """Give this report to all of them at the next `deliver`."""
+        self._reports.append(report)
+
+    def deliver(self) -> None:
+        """Give the reports that wait to all watchers."""
+        while self._reports:
+            report = self._reports.popleft()
+            for watcher in self._watchers:
+                if isinstance(report, StepReport):
+                    watcher.after_step(self._training, report)
+                else:
+                    watcher.at_validation(self._training, report)
+
+    def checkpoint(self) -> None:
+        self.deliver()
+        for watcher in self._watchers:
+            watcher.at_checkpoint(self._training)
+
+    def end(self) -> None:
+        self.deliver()
+        for watcher in self._watchers:
+            watcher.at_end(self._training)
