@@ -22,6 +22,9 @@ def serve(
     ] = None,
     most_rows: Annotated[int, typer.Option(min=1, help="Most texts that are generated at once, for each run.")] = 64,
     timeout: Annotated[float, typer.Option(help="Seconds after which an answer is broken off.")] = 600.0,
+    grace: Annotated[
+        float, typer.Option(min=0, help="Seconds that answers have to come to their end when the server is stopped.")
+    ] = 5.0,
     tokens: ArpaTokens = "word",
     as_written: AsWritten = False,
 ) -> None:
@@ -38,6 +41,7 @@ def serve(
         token=token,
         most_rows=most_rows,
         timeout=timeout,
+        grace=grace,
         tokens=tokens,
         as_written=as_written,
         say=typer.echo,

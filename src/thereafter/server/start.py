@@ -37,6 +37,7 @@ def serve(
     token: str | None = None,
     most_rows: int = 64,
     timeout: float = 600.0,
+    grace: float = GRACE,
     tokens: str = "word",
     as_written: bool = False,
     say: Callable[[str], None] = print,
@@ -53,7 +54,7 @@ def serve(
     with listen(host, [port], "try another --port, or 0 for a free one") as door:
         models = open_models(runs, tokens=tokens, as_written=as_written, most_rows=most_rows)
         app = make_app(models, token=token, seconds=timeout)
-        server = make_server(app)
+        server = make_server(app, grace=grace)
         address = address_of(host, door.getsockname()[1])
         key = f"; API key: {token}" if token else ""
         say(f"serving {', '.join(models.names)} at {address}v1{key}  (Ctrl-C ends it)")

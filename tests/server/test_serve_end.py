@@ -1,0 +1,218 @@
+"""Who is let in, what a request may cost, and how a server ends: SIGTERM in the middle of a stream."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+from numpy.typing import NDArray
+
+import thereafter
+from served_runs import ServedRuns, served_runs
+from thereafter.api import LanguageModel
+from thereafter.errors import OptionError
+from thereafter.ngram.model import NgramModel
+from thereafter.server import start
+from thereafter.server.choices import ChoicePart, ChoiceWriter
+from thereafter.server.models import ServedModel, ServedModels, served_language_model
+from thereafter.server.prompts import read_prompts, wish_of
+from thereafter.server.wire import LARGER_BODIES, CompletionRequest
+from thereafter.serving.engine import Engine
+from thereafter.serving.engine_rows import RowEvent
+from waiting import wait_for
+
+TOKEN = "a word that nobody guesses"
+LSTM = Path(__file__).resolve().parents[1] / "old_runs" / "lstm" / "finished"
+PAUSE = 0.01
+
+
+@pytest.fixture(scope="module")
+def slow() -> LanguageModel:
+    """A model whose steps take some time."""
+    lm = thereafter.train(text="the cat sat on the mat\n" * 3, tokens="char", order=3)
+    model = lm.model
+    assert isinstance(model, NgramModel)
+
+    class Slow(NgramModel):
+        def step(self, token_B: NDArray, state: object) -> object:
+            time.sleep(PAUSE)
+            return super().step(token_B, state)
+
+    slowed = object.__new__(Slow)
+    slowed.__dict__.update(model.__dict__)
+    return LanguageModel(replace(lm.trained, model=slowed))
+
+
+@pytest.fixture(scope="module")
+def server(slow: LanguageModel) -> Iterator[ServedRuns]:
+    with served_runs([served_language_model(slow, "slow")]) as one:
+        yield one
+
+
+@contextmanager
+def asking(server: ServedRuns, key: str = "none", retries: int = 0) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{server.address}/v1", api_key=key, max_retries=retries, timeout=60) as client:
+        yield client
+
+
+def test_with_a_token_only_those_who_send_it_as_their_key_are_let_in(slow: LanguageModel):
+    with served_runs([served_language_model(slow, "slow")], token=TOKEN) as server:
+        with asking(server, TOKEN) as client:
+            assert [model.id for model in client.models.list()] == ["slow"]
+            assert client.completions.create(model="slow", prompt="the", max_tokens=2).usage.completion_tokens == 2
+        with asking(server, "guessed") as client, pytest.raises(openai.AuthenticationError) as refused:
+            client.completions.create(model="slow", prompt="the")
+        assert refused.value.code == "invalid_api_key"
+        assert "expected it as the API key" in refused.value.body["message"]
+        for path in ("/health", "/metrics", "/openapi.json", "/v1/models"):
+            assert httpx.get(server.address + path).status_code == 401
+
+
+def test_without_a_token_it_listens_on_this_machine_alone():
+    assert start.token_for("127.0.0.1", None) is None
+    made = [start.token_for("0.0.0.0", None) for _ in "12"]
+    assert made[0] != made[1]
+    assert all(made)
+    with pytest.raises(OptionError, match="expected at least 8"):
+        start.token_for("127.0.0.1", "short")
+    with start.listen("127.0.0.1", [0]) as door, pytest.raises(OptionError, match="or 0 for a free one"):
+        start.serve([LSTM], port=door.getsockname()[1], say=lambda text: None)
+
+
+def test_another_name_and_another_page_are_refused(server: ServedRuns):
+    for headers in ({"Host": "example.com"}, {"Origin": "http://example.com"}):
+        answer = httpx.post(f"{server.address}/v1/completions", json={"prompt": "a"}, headers=headers)
+        assert answer.status_code == 403
+        assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_body_has_limits(server: ServedRuns):
+    with httpx.Client(base_url=server.address, timeout=60) as plain:
+        most = LARGER_BODIES["/v1/completions"]
+        assert plain.post("/v1/completions", json={"prompt": "a" * most}).status_code == 413
+        long = plain.post("/v1/completions", json={"prompt": "a" * (most // 2), "max_tokens": 1})
+        assert (long.status_code, long.json()["error"]["param"]) == (400, "prompt")
+        assert plain.post("/v1/completions", json={"prompt": ["a"] * 129}).status_code == 400
+        ids = plain.post("/v1/completions", json={"prompt": [1] * 50_000, "max_tokens": 1})
+        assert ids.json()["usage"]["prompt_tokens"] == 50_000
+        assert plain.post("/v1/completions", json={"prompt": [1] * 130_000}).status_code == 422
+        fields = plain.post("/v1/completions", json={f"field {number}": 1 for number in range(2_000)})
+        assert "2000 fields were sent" in fields.json()["error"]["message"]
+        assert plain.post("/v1/completions", content=b"a=1").status_code == 400
+
+
+def test_a_full_queue_is_a_rate_limit(slow: LanguageModel):
+    engine = Engine(slow.model, most_rows=1, most_waiting=1)
+    with served_runs([ServedModel("slow", language_model=slow, engine=engine)]) as server, asking(server) as client:
+        options = {"model": "slow", "prompt": "the", "max_tokens": 3_000}
+        with client.completions.create(stream=True, **options):
+            wait_for(lambda: engine.rows == 1)
+            with client.completions.create(stream=True, **options):
+                wait_for(lambda: engine.waiting == 1)
+                with pytest.raises(openai.RateLimitError) as refused:
+                    client.completions.create(**options)
+        assert refused.value.response.headers["retry-after"] == "1"
+        assert "try again in a moment" in refused.value.body["message"]
+        with pytest.raises(openai.RateLimitError):  # all rows of a request, or none
+            client.completions.create(n=5, **options)
+        wait_for(lambda: engine.rows == engine.waiting == 0)
+
+
+def test_an_answer_that_takes_too_long_is_broken_off(slow: LanguageModel):
+    with served_runs([served_language_model(slow, "slow")], seconds=0.3) as server, asking(server) as client:
+        options = {"model": "slow", "prompt": "the", "max_tokens": 3_000}
+        with pytest.raises(openai.InternalServerError, match=r"longer than 0\.3 seconds") as refused:
+            client.completions.create(**options)
+        assert refused.value.response.headers["x-should-retry"] == "false"
+        with pytest.raises(openai.APIError, match=r"longer than 0\.3 seconds"):
+            list(client.completions.create(stream=True, **options))
+        engine = server.models.get().engine
+        assert engine is not None
+        wait_for(lambda: engine.rows == 0)
+
+
+def test_whoever_goes_away_frees_the_rows(server: ServedRuns):
+    with asking(server) as client:
+        engine = server.models.get().engine
+        assert engine is not None
+        options = {"model": "slow", "prompt": "the", "max_tokens": 30_000, "n": 3}
+        stream = client.completions.create(stream=True, **options)
+        next(stream)
+        assert engine.rows == 3
+        stream.close()
+        wait_for(lambda: engine.rows == 0, 10)
+        with pytest.raises(openai.APITimeoutError):
+            client.with_options(timeout=0.3).completions.create(**options)
+        wait_for(lambda: engine.rows == 0, 10)
+        figures = httpx.get(f"{server.address}/metrics").text
+        assert "thereafter_abandoned_requests_total 2" in figures
+
+
+def test_at_the_end_a_short_answer_is_finished_and_a_long_one_hears_of_it(slow: LanguageModel):
+    with served_runs([served_language_model(slow, "slow")], grace=2.0) as server, asking(server) as client:
+        short = client.completions.create(model="slow", prompt="the", max_tokens=40, stream=True)
+        long = client.completions.create(model="slow", prompt="the", max_tokens=30_000, stream=True)
+        next(short)
+        server.server.should_exit = True
+        assert [chunk.choices[0].finish_reason for chunk in short][-1] == "length"
+        with pytest.raises(openai.APIError, match="the server is ending"):
+            list(long)
+
+
+def test_sigterm_while_it_streams_ends_it_in_peace(tmp_path: Path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "thereafter", "serve", str(LSTM), "--port", "0", "--grace", "0.2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        printed = process.stdout.readline()
+        address = re.search(r"serving finished at (http://127\.0\.0\.1:\d+/v1)", printed)
+        assert address, printed
+        with openai.OpenAI(base_url=address[1], api_key="none", max_retries=0, timeout=60) as client:
+            stream = client.completions.create(model="finished", prompt="a dog", max_tokens=32_000, stream=True)
+            next(stream)
+            process.send_signal(signal.SIGTERM)
+            with pytest.raises(openai.APIError, match="the server is ending; try again"):
+                list(stream)
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def test_tokens_that_wait_for_a_slow_reader_go_out_together(slow: LanguageModel):
+    asked = CompletionRequest(prompt="the", max_tokens=9)
+    (prompt,) = read_prompts(asked, slow)
+    writer = ChoiceWriter(slow, prompt, wish_of(asked))
+    tokens = slow.encode(" cat sat").tolist()
+    for token in tokens[:5]:
+        writer.take(RowEvent(token))
+    assert writer.look() == ChoicePart(" cat ")
+    assert writer.look().empty
+    for token, end in zip(tokens[5:], ("", "", "length"), strict=True):
+        writer.take(RowEvent(token, end=end))
+    assert writer.look() == ChoicePart("sat", finish="length")
+
+
+def test_runs_have_names_of_their_own(slow: LanguageModel):
+    with pytest.raises(OptionError, match="two runs are called 'a'"):
+        ServedModels([ServedModel("a", language_model=slow), ServedModel("a", language_model=slow)])
+    with pytest.raises(OptionError, match="no run was given"):
+        ServedModels([])
