@@ -1,4 +1,4 @@
-"""A text from the engine is that of `lm.generate` with the same seed, alone and among others, for all kinds of model."""
+"""A text from the engine is that of `lm.generate` with the same seed, alone and among others, for every model."""
 
 from __future__ import annotations
 

@@ -88,7 +88,6 @@ class TextRow:
         return "length" if self.written >= self.request.max_tokens else ""
 
 
-Row = TextRow
 Events = list[tuple[TextRow, RowEvent]]
 Deliver = Callable[[Events], None]
 """Takes what the rows it was submitted with say after a step, on the engine's thread: it must be quick."""
