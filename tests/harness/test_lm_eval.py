@@ -1,0 +1,187 @@
+"""The real lm-evaluation-harness on local tasks: its figures are those of `thereafter score` and `inspect pairs`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_tasks import TASKS, Questions
+
+import thereafter
+from thereafter import instruments
+from thereafter.language_model import LanguageModel, load_language_model
+from thereafter.ready import shipped
+from thereafter.ready.models import READY
+
+ROOT = Path(__file__).parents[2]
+RUNS = ("ngram", "lstm", "transformer", "letters")
+GRAMMAR = [
+    ("the dogs are old .", "the dogs is old ."),
+    ("the dog is old .", "the dog are old ."),
+    ("the cats near the teacher were here .", "the cats near the teacher was here ."),
+    ("the teacher near the cats was here .", "the teacher near the cats were here ."),
+    ("my friend that the lions follow sleeps .", "my friend that the lions follow sleep ."),
+    ("her coins that the boy sees shine .", "her coins that the boy sees shines ."),
+]
+CODE = [
+    ("return self.name", "return self name"),
+    ("for item in items:", "for item items in:"),
+    ("if x is not None:", "if x not is None:"),
+    ("import os", "imptro os"),
+]
+PROSE = "the dogs near the teacher are old .\nmy friend that the lions follow sleeps .\nher coins were here .\n"
+PROGRAM = "def add(self, name):\n    if name is None:\n        return self.name\n    return name\n"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A run, what it was asked, and what both ways of asking gave."""
+
+    lm: LanguageModel
+    run: Path
+    questions: Questions
+    own: dict[str, Any]
+    served: dict[str, Any]
+
+    @property
+    def begin(self) -> str:
+        """What `inspect pairs` reads before a sentence."""
+        return "" if self.lm.model.facts.context == "line" else "\n"
+
+
+def oracle_python() -> Path:
+    named = os.environ.get("THEREAFTER_ORACLES")
+    python = Path(named) if named else ROOT / ".oracles" / "bin" / "python"
+    look = "import importlib.util as u, sys; sys.exit(u.find_spec('lm_eval') is None)"
+    if not python.exists() or subprocess.run([python, "-c", look], capture_output=True).returncode:
+        pytest.skip("SKIPPED LOUDLY: the oracle lm_eval is not installed; run `make oracles`")
+    return python
+
+
+def run_of(name: str, folder: Path) -> Path:
+    if name == "ngram":
+        text = (PROSE + "".join(f"{good}\n" for good, _ in GRAMMAR) + "the boys sleep .\nher coin shines .\n") * 2
+        return thereafter.train(text=text, order=3, tokens="word", min_count=1).save(folder / name)
+    recipe = next(one for one in READY if one.name == name)
+    assert shipped.unpack(recipe, folder, folder / "texts")
+    return folder / name
+
+
+def questions_for(lm: LanguageModel) -> Questions:
+    """Documents, pairs with the line ends that `inspect pairs` counts, and texts of which the last one is wrong."""
+    line = lm.model.facts.context == "line"
+    document, sentences = (PROSE, GRAMMAR) if line else (PROGRAM, CODE)
+    begin = "" if line else "\n"
+    pairs = [("", f"{begin}{good}\n", f"{begin}{bad}\n") for good, bad in sentences]
+    prompts = ["the dogs", "my friend that", "her coins"] if line else ["def get", "return ", "import "]
+    texts = [lm.generate(prompt, 12, do_sample=False, stop_strings="\n") for prompt in prompts]
+    answers = [text.removeprefix(prompt) for text, prompt in zip(texts, prompts, strict=True)]
+    return Questions([document, document * 2], pairs, [*zip(prompts[:2], answers, strict=False), (prompts[2], "no")])
+
+
+@contextmanager
+def serving(run: Path) -> Iterator[str]:
+    """The address of a server of one run, on a thread."""
+    from thereafter.server.app import make_app
+    from thereafter.server.models import open_models
+    from thereafter.server.start import make_server
+
+    server = make_server(make_app(open_models([run])))
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{door.getsockname()[1]}/v1/completions"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Asked]:
+    """Every run, asked by the harness itself and through a server; one process of the oracle does it all."""
+    python, folder = oracle_python(), tmp_path_factory.mktemp("harness")
+    runs = {name: run_of(name, folder) for name in RUNS}
+    models = {name: load_language_model(run) for name, run in runs.items()}
+    questions = {name: questions_for(lm) for name, lm in models.items()}
+    calls: list[tuple[str, list[str]]] = []
+    with ExitStack() as servers:
+        for name in RUNS:
+            tasks = ["--include_path", str(questions[name].write(folder / "tasks" / name)), "--tasks", ",".join(TASKS)]
+            calls.append(("thereafter", ["lm-eval", "--run", str(runs[name]), *tasks]))
+            address = servers.enter_context(serving(runs[name]))
+            remote = ["--model", "local-completions", "--model_args", f"model={name},base_url={address}"]
+            calls.append(("lm_eval", [*remote, *tasks]))
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        environment |= {"PYTHONPATH": str(ROOT / "src"), "HF_HOME": str(folder / "hf"), "NO_PROXY": "127.0.0.1"}
+        environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+        script, out = ROOT / "tests" / "oracles" / "harness_figures.py", folder / "out.json"
+        words = [str(python), str(script), json.dumps(calls), str(out)]
+        done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr[-5000:]
+    figures = json.loads(out.read_text())
+    assert not any("exit" in one for one in figures), done.stderr[-5000:]
+    return {
+        name: Asked(models[name], runs[name], questions[name], figures[2 * place], figures[2 * place + 1])
+        for place, name in enumerate(RUNS)
+    }
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", RUNS)
+def test_rolling_likelihoods_are_those_of_score(name: str, asked: dict[str, Asked]) -> None:
+    one = asked[name]
+    scores = [one.lm.score(text=text) for text in one.questions.documents]
+    assert [score.bytes for score in scores] == [len(text.encode()) for text in one.questions.documents]
+    nats = sum(score.nats + score.spelling_nats for score in scores)
+    bits = nats / math.log(2) / sum(score.bytes for score in scores)
+    figures = one.own["results"]["documents"]
+    assert figures["bits_per_byte,none"] == pytest.approx(bits, abs=1e-6)
+    words = sum(
+        len(text.split()) + 1 for text in one.questions.documents
+    )  # the harness counts what a last line end cuts
+    if name != "letters":
+        assert figures["word_perplexity,none"] == pytest.approx(math.exp(nats / words), rel=1e-5)
+    assert one.served["results"]["documents"]["bits_per_byte,none"] == pytest.approx(bits, abs=1e-6)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", RUNS)
+def test_choices_are_those_of_inspect_pairs(name: str, asked: dict[str, Asked], tmp_path: Path) -> None:
+    one = asked[name]
+    sentences = CODE if name == "letters" else GRAMMAR
+    (tmp_path / "pairs.tsv").write_text("".join(f"{good}\t{bad}\n" for good, bad in sentences))
+    table = instruments.pair_table(one.lm, tmp_path / "pairs.tsv")
+    assert table.judged_K.all()
+    for figures in (one.own, one.served):
+        assert figures["results"]["pairs"]["acc,none"] == pytest.approx(table.accuracy)
+        logp = [[float(answer[0][0]) for answer in answers] for answers in figures["answers"]["pairs"]]
+        assert logp == pytest.approx(table.logp_K2, abs=1e-4)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", RUNS)
+def test_generated_texts_are_those_of_generate(name: str, asked: dict[str, Asked]) -> None:
+    one = asked[name]
+    for figures in (one.own, one.served):
+        assert figures["results"]["texts"]["exact_match,none"] == pytest.approx(2 / 3)
+        answers = [answer[0][0] for answer in figures["answers"]["texts"]]
+        assert answers[:2] == [answer for _, answer in one.questions.texts[:2]]
+
+
+@pytest.mark.oracle
+def test_the_harness_notes_which_run_it_asked(asked: dict[str, Asked]) -> None:
+    config = asked["lstm"].own["config"]
+    assert config["model"] == "thereafter"
+    assert config["run"] == str(asked["lstm"].run)
+    assert config["thereafter_version"] == thereafter.__version__
