@@ -1,13 +1,12 @@
 """Exported files: how fast a step is beside ONNX Runtime's own LSTM nodes, how large files are, how far they are off.
 
     python benchmarks/export.py [--hidden 512] [--layers 2] [--rounds 60] [--json FILE]
-    python benchmarks/export.py --table [--targets onnx,c] [--all]
+    python benchmarks/export.py --table [--targets onnx,c] [--all] [--cells FILE] [--write docs/export.md]
 
 Speed: a character LSTM with drawn weights, one row, one thread, the state carried from call to call through Python.
 Beside it a graph with nothing but that many LSTM nodes of that size, fed in the same way. Rounds of 5 steps take
-turns, and the fastest round of each counts. `--table`: every kind of model with drawn weights, exported to every target
-that takes it, and the largest difference in log p over 1,000 steps with the state carried; with `--all` every option of
-every cell as well.
+turns, and the fastest round of each counts. `--table`: see export_table.py; with `--all` every option of every cell as
+well.
 """
 
 from __future__ import annotations
@@ -16,15 +15,14 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from report import Report, machine
-from thereafter.errors import ThereafterError
-from thereafter.export.check import check
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.onnx.layers import by_operator
 from thereafter.export.onnx.linear import GraphWeights
@@ -32,7 +30,7 @@ from thereafter.export.onnx.model import model_bytes
 from thereafter.export.onnx.target import TARGET, OnnxRunner, session
 from thereafter.export.plan import plan_of
 from thereafter.export.plans import RecurrentPlan
-from thereafter.export.targets import TARGETS, target_of
+from thereafter.export.targets import TARGETS
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "export"))
 
@@ -46,19 +44,32 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=60)
     options.add_argument("--json", type=Path)
     options.add_argument("--table", action="store_true", help="print the table of docs/export.md")
-    options.add_argument("--targets", default=",".join(name for name in TARGETS if name != "arpa"))
+    options.add_argument("--targets", default=",".join(TARGETS))
+    options.add_argument("--write", type=Path, metavar="PAGE", help="put the table between the marks of a page")
+    options.add_argument("--cells", type=Path, metavar="FILE", help="figures that are known, and where new ones go")
     options.add_argument("--all", action="store_true", help="every option of every cell")
     given = options.parse_args()
     torch.set_num_threads(1)
     if given.table:
-        for line in table([name for name in given.targets.split(",") if is_built(name)], given.all):
-            print(line, flush=True)
-        return 0
+        return print_table(given.targets.split(","), given.all, given.write, given.cells)
     print(machine(), end="\n\n")
     report = Report()
     with tempfile.TemporaryDirectory() as folder:
         measure(report, Path(folder), given.hidden, given.layers, given.rounds)
     return report.close(given.json)
+
+
+def print_table(targets: list[str], every: bool, page: Path | None, cells: Path | None) -> int:
+    """The tables of docs/export.md, line by line as they are made."""
+    from export_table import Kept, is_built, table, task_table, written
+
+    lines, kept = [], Kept(cells)
+    for line in chain(table([name for name in targets if is_built(name)], every, kept), [""], task_table(kept)):
+        print(line, flush=True)
+        lines.append(line)
+    if page is not None:
+        written(page, lines)
+    return 0
 
 
 def measure(report: Report, folder: Path, hidden: int, layers: int, rounds: int) -> None:
@@ -119,40 +130,6 @@ def fastest(steps: dict[str, Callable[[], object]], rounds: int) -> dict[str, fl
             if turn:
                 best[name] = min(best[name], (time.perf_counter() - began) / STEPS)
     return best
-
-
-def table(targets: list[str], every: bool) -> Iterator[str]:
-    """A row a case: the largest difference in log p by target, or why there is none."""
-    from step_models import CASES, some_ids, toy
-
-    yield "| model | " + " | ".join(targets) + " |"
-    yield "|---|" + "---|" * len(targets)
-    for case in [case for case in CASES if every or ("=" not in case and case == case.strip())]:
-        lm = toy(case)
-        plan, cells = plan_of(lm), []
-        for name in targets:
-            target = target_of(name)
-            if target.refuses(plan, False) is not None:
-                cells.append("no")
-                continue
-            with tempfile.TemporaryDirectory() as folder:
-                runner = target.runner(plan, target.write(plan, Path(folder) / f"m{target.ending}", int8=False))
-                if runner is None:
-                    cells.append("not run")
-                    continue
-                ids = some_ids(plan.wording.size, 1000)
-                cells.append(f"{check(lm, runner, ids, case).largest:.0e}")
-                runner.close()
-        yield f"| {case} | " + " | ".join(cells) + " |"
-
-
-def is_built(name: str) -> bool:
-    """Whether a target is in this version."""
-    try:
-        target_of(name)
-    except ThereafterError:
-        return False
-    return True
 
 
 if __name__ == "__main__":

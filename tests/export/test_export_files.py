@@ -210,8 +210,8 @@ def test_the_command_prints_what_the_check_has_seen(lstm: thereafter.LanguageMod
     given = ["export", str(run), "--to", "onnx", "--out", str(out), "--check", str(tmp_path / "other.txt")]
     result = CliRunner().invoke(app, given)
     assert result.exit_code == 0, result.output
-    assert "checked by ONNX Runtime: 1,000 steps of " in result.output
-    assert "other.txt, largest difference in log p" in result.output
+    assert "checked by ONNX Runtime: 1,000 steps over the 99 tokens of " in result.output
+    assert "other.txt, read again and again, largest difference in log p" in result.output
     assert "size: " in result.output
     assert "state: 128 bytes a row" in result.output
     assert out.is_file()
@@ -225,3 +225,52 @@ def test_a_name_that_a_program_would_not_take_is_refused(to: str, name: str, tmp
     with pytest.raises(ExportError, match=rf"expected a name that ends in \.{to}; try .*{name}\.{to}"):
         lm.export(tmp_path / name, to=to)
     assert not list(tmp_path.iterdir())
+
+
+def test_files_of_an_export_are_replaced_together_and_named(
+    ngram: thereafter.LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from thereafter.cli.export import lines
+    from thereafter.export import placing
+
+    assert ngram.export(tmp_path / "m.c", "c").replaced == ()
+    older = {name: (tmp_path / name).read_bytes() for name in ("m.c", "m.h")}
+    again = ngram.export(tmp_path / "m.c", "c")
+    assert "replaced: m.c, m.h" in lines(again)
+    real = placing.moved
+
+    def fails(written: Path, place: Path) -> Path:
+        if place.suffix == ".h":
+            raise OSError(28, "No space left on device")
+        return real(written, place)
+
+    monkeypatch.setattr(placing, "moved", fails)
+    other = thereafter.train(text=TEXT, model="ngram", tokens="char", order=2)
+    with pytest.raises(StorageError, match="nothing was changed"):
+        other.export(tmp_path / "m.c", "c")
+    assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == older
+    (tmp_path / "n.h").write_text("mine")
+    with pytest.raises(ExportError, match=r"n\.h exists and is no earlier export"):
+        ngram.export(tmp_path / "n.c", "c")
+    assert files(tmp_path) == ["m.c", "m.h", "n.h"]
+    assert (tmp_path / "n.h").read_text() == "mine"
+
+
+def test_what_a_killed_export_has_left_is_removed_by_the_next(ngram: thereafter.LanguageModel, tmp_path: Path) -> None:
+    import os
+
+    for name in (".export-dead", ".export-young"):
+        (tmp_path / name / "files").mkdir(parents=True)
+    os.utime(tmp_path / ".export-dead", (0, 0))
+    ngram.export(tmp_path / "m.arpa", "arpa")
+    assert files(tmp_path) == [".export-young", "m.arpa"]
+
+
+def test_a_short_text_is_not_said_to_be_long(ngram: thereafter.LanguageModel, tmp_path: Path) -> None:
+    from thereafter.cli.export import lines
+
+    (tmp_path / "short.txt").write_text("a cat")
+    exported = ngram.export(tmp_path / "m.arpa", "arpa", check=tmp_path / "short.txt")
+    assert exported.to_rows()[0]["tokens"] == exported.checked.tokens < 10
+    words = f"1,000 steps over the {exported.checked.tokens} tokens of "
+    assert any(words in line and "again and again" in line for line in lines(exported))

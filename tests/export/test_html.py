@@ -127,6 +127,22 @@ def test_a_page_is_typed_into_generates_and_shows_its_gates(opened: Show) -> Non
     shown.ask(lambda page: _walk(page, lm))
 
 
+@pytest.mark.parametrize("tokens", ["word", "prose"])
+def test_a_page_completes_the_word_that_is_being_typed(tokens: str, opened: Show) -> None:
+    lm = thereafter.train(text=TEXT, model="ngram", order=3, tokens=tokens)
+    right = lm.complete("the dog r", k=5)
+
+    def typed(page: Page) -> tuple[list[str], str]:
+        page.fill("#text", "the dog r")
+        words = page.locator("#complete .word").all_inner_texts()
+        page.locator("#complete .bar").first.click()
+        return words, page.input_value("#text")
+
+    words, text = opened(lm).ask(typed)
+    assert words == [word.word for word in right.words]
+    assert text == "the dog " + words[0]
+
+
 def _walk(page: Page, lm: Exportable) -> None:
     page.fill("#text", "the cat")
     bars = page.locator("#next .bar")
@@ -135,7 +151,8 @@ def _walk(page: Page, lm: Exportable) -> None:
     bars.first.click()
     assert page.input_value("#text") == "the cat" + lm.tokenizer.piece(best)
     page.fill("#text", "the cat")
-    assert page.locator("#inside canvas").count() == 6  # four gates, c and h
+    assert page.locator("#inside canvas").count() == 6  # three gates, what they let through, c and h
+    assert page.locator("#inside h3").all_inner_texts()[2].startswith("cell (what is offered to the state, ")
     assert "After token 7: t" in page.inner_text("#where")
     page.click("#back")
     assert "After token 6: a" in page.inner_text("#where")
@@ -158,6 +175,8 @@ def test_a_page_loads_nothing_and_no_word_can_end_its_elements() -> None:
     assert "alert(1)</script>" not in text
     assert '<h1>thereafter <span id="name">a &lt;b&gt;' in text
     assert read_page(text) == ({"words": ["</script><script>alert(1)</script>"]}, b"123")
+    lone = page_text("a\udc80", {"words": ["\udcff", "😀"]}, b"")
+    assert read_page(lone.encode().decode())[0] == {"words": ["\udcff", "😀"]}
     assert not re.search(r"https?://|\bfetch\(|XMLHttp|import\(", joined_script())
     assert "\nimport " not in joined_script()
     assert len(SCRIPTS) == 9

@@ -91,10 +91,11 @@ def _print_memory(lm: LanguageModel) -> None:
 def lines(written: Exported) -> list[str]:
     """What is printed: the files, their size, what the check has seen, and what else there is to say."""
     checked = written.checked
-    listed, unit = [*map(str, written.paths), f"size: {written.size:,} bytes"], checked.unit
+    listed = [*map(str, written.paths), f"size: {written.size:,} bytes"]
+    if written.replaced:
+        listed.append("replaced: " + ", ".join(path.name for path in written.replaced))
     listed.append(
-        f"checked by {written.program}: {checked.steps:,} {unit} of {checked.text}, "
-        f"largest difference in {checked.what} {checked.largest:.2g}"
+        f"checked by {written.program}: {checked.read}, largest difference in {checked.what} {checked.largest:.2g}"
     )
     if checked.bits and written.form != "float32":
         loss = f"{checked.bits_exported:.4f} ({100 * checked.loss:+.2f} %)"

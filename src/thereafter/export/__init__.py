@@ -7,6 +7,7 @@ targets     TARGETS, the table of what can be written; the contract of a `Target
 texts       the text of a check
 facts       what a program must know of a model to feed it
 check       the same text through the model and through the file
+placing     a folder beside the target, and from there into place, all files or none
 export      written beside the target, checked, moved into place
 run_folder  a run folder again, with weights in fewer bytes
 task_export the networks of tasks

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from thereafter import progress
 from thereafter.errors import ExportError
 from thereafter.export.plan import Exportable
-from thereafter.export.targets import Runner
+from thereafter.export.targets import Runner, SequenceRunner
 from thereafter.models.base import Ids
 
 STEPS = 1000
 """The fewest steps of a check."""
+PIECE = 128
+"""Tokens that a file of whole sequences reads at a time."""
 MORE_BITS = 0.01
 """The share of bits per byte that int8 weights may cost."""
 _LOWEST = -200.0
@@ -30,7 +32,8 @@ class Checked:
     """What a check has seen.
 
     `largest`: the largest |difference| of a log p over all steps and all words. `bits`, `bits_exported`: bits per byte
-    of the text by the model and by the file. `text`: what was read. `what`: the numbers that were compared.
+    of the text by the model and by the file. `text`: what was read. `what`: the numbers that were compared. `tokens`:
+    how many the text has, where it is read again and again until there are enough steps, else 0.
     """
 
     steps: int
@@ -40,6 +43,14 @@ class Checked:
     text: str
     what: str = "log p"
     unit: str = "steps"
+    tokens: int = 0
+
+    @property
+    def read(self) -> str:
+        """What was read, in words."""
+        if not self.tokens:
+            return f"{self.steps:,} {self.unit} of {self.text}"
+        return f"{self.steps:,} {self.unit} over the {self.tokens:,} tokens of {self.text}, read again and again"
 
     @property
     def loss(self) -> float:
@@ -48,7 +59,10 @@ class Checked:
 
 
 def check(lm: Exportable, runner: Runner, ids_T: Ids, name: str) -> Checked:
-    """The tokens through both, each predicted by both before it is read; tokens begin again where they are too few."""
+    """The tokens through both, each predicted by both before it is read; tokens begin again where they are too few.
+
+    A file of whole sequences reads the same, `PIECE` tokens at a time with its state carried.
+    """
     steps = max(STEPS, len(ids_T))
     tokens: NDArray[np.int64] = np.resize(np.asarray(ids_T, dtype=np.int64), steps)
     if not len(ids_T):
@@ -57,16 +71,50 @@ def check(lm: Exportable, runner: Runner, ids_T: Ids, name: str) -> Checked:
     state = model.start(1)
     ours_1V, theirs_1V = np.asarray(model.predict(state)), runner.start(1)
     largest, nats, exported = 0.0, 0.0, 0.0
+    pieces = Pieces(runner, lm.tokenizer.start_id) if isinstance(runner, SequenceRunner) else None
     with progress.task("checking", total=steps, unit="tokens") as advance:
         for token in tokens.tolist():
             largest = max(largest, difference(ours_1V, theirs_1V))
             nats, exported = nats - float(ours_1V[0, token]), exported - float(theirs_1V[0, token])
+            if pieces is not None:
+                pieces.add(np.asarray(ours_1V)[0], token)
             ours_1V, state = model.step(np.array([token]), state)
             theirs_1V = runner.step(np.array([token]))
             advance(1)
     largest = max(largest, difference(np.asarray(ours_1V), theirs_1V))
+    if pieces is not None:
+        pieces.compare()
+        largest, exported = max(largest, pieces.largest), max(exported, pieces.nats)
     size = int(lm.tokenizer.token_sizes[tokens].sum()) * math.log(2)
-    return Checked(steps, largest, nats / size, exported / size, name)
+    again = len(ids_T) if len(ids_T) < steps else 0
+    return Checked(steps, largest, nats / size, exported / size, name, tokens=again)
+
+
+class Pieces:
+    """What a file of whole sequences gives, a piece at a time: its largest |difference|, and the nats of the tokens."""
+
+    def __init__(self, runner: SequenceRunner, start: int) -> None:
+        self.largest, self.nats = 0.0, 0.0
+        self._runner, self._last = runner, start
+        self._ours: list[NDArray[np.floating]] = []
+        self._tokens: list[int] = []
+
+    def add(self, ours_V: NDArray[np.floating], token: int) -> None:
+        """log p before a token, and the token."""
+        self._ours.append(ours_V)
+        self._tokens.append(token)
+        if len(self._tokens) == PIECE:
+            self.compare()
+
+    def compare(self) -> None:
+        """Read what was added since the last piece."""
+        if not self._tokens:
+            return
+        given_T = [self._last, *self._tokens[:-1]]
+        theirs_TV = self._runner.whole(np.array([given_T]))[0]
+        self.largest = max(self.largest, difference(np.stack(self._ours), theirs_TV))
+        self.nats -= float(theirs_TV[np.arange(len(given_T)), self._tokens].sum())
+        self._last, self._ours, self._tokens = self._tokens[-1], [], []
 
 
 def difference(ours: NDArray[np.floating], theirs: NDArray[np.floating]) -> float:

@@ -19,7 +19,15 @@ def facts_of(plan: Plan, state: Sequence[StatePart]) -> dict[str, object]:
         "line_by_line": words.restart is not None,
         "lower": words.lower,
         "letters_only": words.letters_only,
-        "state": [{"name": part.name, "shape": part.shape, "fresh": part.fresh} for part in state],
+        "state": [
+            {
+                "name": part.name,
+                "shape": part.shape,
+                "fresh": part.fresh,
+                "type": "int64" if part.whole else "float32",
+            }
+            for part in state
+        ],
         "vocabulary": words.forms,
         "pieces": [piece.hex() for piece in words.pieces],
         "tokenizer": words.tokenizer,

@@ -93,6 +93,12 @@ class TransformerPlan:
         names = [f"{kind}_{number}" for number in range(len(self.blocks)) for kind in ("keys", "values")]
         return [StatePart("tokens", (0,), whole=True), *(StatePart(name, (self.heads, 0, size)) for name in names)]
 
+    def fixed_state(self) -> list[StatePart]:
+        """The state in a fixed size: `count` tokens are in sight, in the first places of all that is C long."""
+        kept = (self.heads, self.context, self.embedding.shape[1] // self.heads)
+        first = [StatePart("count", (), whole=True), StatePart("seen", (self.context,), whole=True)]
+        return [*first, *(StatePart(part.name, kept) for part in self.state()[1:])]
+
 
 @dataclass(frozen=True)
 class NgramPlan:

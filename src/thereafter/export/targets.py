@@ -1,6 +1,6 @@
 """What can be written: the table, and the contract of a target and of the program that runs its file.
 
-Shapes: B rows, V words.
+Shapes: B rows, T steps, V words.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from thereafter.errors import ExportError
 from thereafter.export.plans import Plan
@@ -54,6 +54,14 @@ class Runner(Protocol):
 
     def close(self) -> None:
         """End the program."""
+
+
+@runtime_checkable
+class SequenceRunner(Runner, Protocol):
+    """One whose files read whole sequences too, with a state of their own that `start` makes fresh."""
+
+    def whole(self, tokens_BT: Ids) -> Floats:
+        """Read T tokens a row, the first of a text being `<s>`; log p after each of them, [B, T, V]."""
 
 
 class Target(Protocol):

@@ -13,10 +13,11 @@ from thereafter import progress
 from thereafter.data.codecs import store_codecs
 from thereafter.errors import ExportError
 from thereafter.export.check import STEPS, Checked, difference, refuse
-from thereafter.export.export import Exported, beside, check_place, moved
+from thereafter.export.export import Exported
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.onnx.target import TARGET, session
 from thereafter.export.onnx.task_checks import LONGEST, ROWS, Feeds, TaskGraphs, graphs_of
+from thereafter.export.placing import beside, check_place, moved_together
 from thereafter.export.targets import FLOAT32
 from thereafter.models.word_decoder import END, WordDecoder
 from thereafter.tasks.fitting import Fitted
@@ -39,8 +40,9 @@ def export_task(fitted: Fitted, path: Path, *, to: str = "onnx", int8: bool = Fa
             places[name].write_bytes(model_bytes(graph, task_facts(fitted, name)))
         checked = check_task(made, places)
         refuse(checked, FLOAT32, path.name)
-        paths = tuple(moved(one, path.parent / one.name) for one in places.values())
-    return Exported(paths, to, TARGET.program, False, checked, {"graphs": ", ".join(made.graphs)})
+        paths, replaced = moved_together(tuple(places.values()), path.parent)
+    facts = {"graphs": ", ".join(made.graphs)}
+    return Exported(paths, to, TARGET.program, False, checked, facts, replaced=replaced)
 
 
 def task_facts(fitted: Fitted, graph: str) -> dict[str, str]:

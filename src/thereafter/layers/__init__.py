@@ -6,6 +6,7 @@ dropout, connect    dropout, weight drop, zoneout; residual and highway connecti
 blocks, long_memory recurrent layers in residual blocks; fresh gates that remember for as many steps as a task has
 stream, one_step    a stack that is stepped token by token, over the steppers of `kernels.step`; one with gradients
 convert, counting   weights to and from other libraries; numbers of parameters
+scripting           what TorchScript is answered
 bptt                backpropagation through time written out, and what autograd keeps for a backward pass
 readers, heads      the contracts: from tokens or numbers to vectors, from features to a distribution
 embedding, pooling  word vectors; many steps into one vector

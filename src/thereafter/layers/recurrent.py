@@ -24,6 +24,7 @@ from thereafter.layers.dropout import Zoneout, locked, probability, weight_drop,
 from thereafter.layers.initial import INITIAL, StateGiven, fresh_state, join_state, split_state
 from thereafter.layers.inputs import Lengths, Rows, take_rows
 from thereafter.layers.lanes import Lane, Sizes, build_lanes, check_sizes, layer_sizes
+from thereafter.layers.scripting import Unscriptable
 
 if TYPE_CHECKING:
     from thereafter.layers.stream import Stream
@@ -58,7 +59,7 @@ class Traced:
     records: dict[str, dict[str, Tensor]]
 
 
-class Recurrent(nn.Module):
+class Recurrent(Unscriptable):
     """Any cell, stacked and unrolled. `thereafter.nn` has a class for each cell, with torch's argument order.
 
     `hidden_size`: one size, or a list with one entry for each layer; an entry may be a pair (forward, backward). With a

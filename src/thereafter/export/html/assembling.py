@@ -17,6 +17,7 @@ SCRIPTS = ("numbers", "cells", "operations", "model", "trie", "tokenizers", "rea
 """In the order in which they need each other."""
 _IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
+_LONE = re.compile("[\ud800-\udfff]")
 _DESCRIPTION = re.compile(r'id="description">(.*?)</script>', re.DOTALL)
 _WEIGHTS = re.compile(r'id="weights">(.*?)</script>', re.DOTALL)
 
@@ -44,16 +45,21 @@ def page_text(title: str, description: Table, weights: bytes) -> str:
     style, script = (PAGE / "page.css").read_text(encoding="utf-8"), joined_script()
     parts = {
         "policy": policy(style, script),
-        "title": html.escape(title),
+        "title": html.escape(title.encode("utf-8", "replace").decode()),
         "style": style,
-        # no "<" in JSON, so that no form of a vocabulary can end the element it stands in
-        "description": json.dumps(description, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
+        "description": _json(description),
         "kernel": base64.b64encode(kernel()).decode(),
         "weights": base64.b64encode(weights).decode(),
         "script": script,
     }
     template = (PAGE / "page.html").read_text(encoding="utf-8")
     return re.sub(r"\{(\w+)\}", lambda name: parts[name[1]], template)
+
+
+def _json(description: Table) -> str:
+    """JSON without "<", so that no form of a vocabulary can end the element it stands in, nor a lone surrogate."""
+    text = json.dumps(description, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return _LONE.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
 
 
 def read_page(text: str) -> tuple[Table, bytes]:

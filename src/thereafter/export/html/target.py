@@ -17,6 +17,7 @@ from thereafter import packages
 from thereafter.config import Table
 from thereafter.export.html.assembling import page_text
 from thereafter.export.html.packing import Packed, describe_wording, pack_program, pack_trie, refused_wording
+from thereafter.export.parts import SoftmaxPlan
 from thereafter.export.plans import NgramPlan, Plan, RecurrentPlan, arrays_of
 from thereafter.export.steps.interpreter import Interpreter
 from thereafter.export.steps.lowering import lower
@@ -86,7 +87,9 @@ def caption(plan: Plan, bits: int) -> str:
     words = f"{plan.wording.size:,} {plan.wording.tokens} tokens"
     if isinstance(plan, NgramPlan):
         return f"{plan.order}-gram · {words} · {len(plan.word) - 2:,} n-grams"
-    size = sum(array.size for array in arrays_of(plan))
+    size = sum(array.size for array in arrays_of(plan) if array.dtype == np.float32)
+    if isinstance(plan.head, SoftmaxPlan) and plan.head.tied:
+        size -= plan.head.matrix.size  # the word vectors
     sizes = ""
     if isinstance(plan, RecurrentPlan):
         sizes = " · " + " + ".join(str(layer.lane.hidden_size) for layer in plan.layers) + " units"

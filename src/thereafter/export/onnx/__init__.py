@@ -8,7 +8,7 @@ attention   Transformer blocks with their keys and values
 bodies      the network between tokens and features, for each plan
 heads       features to log p
 model       the step graph and the sequence graph of a plan, with tokenizer and vocabulary in the metadata
-tasks, translators, series, forecasters, windows    networks of tasks
+tasks, translators, transformer_translators, captioners, series, forecasters, windows    networks of tasks
 task_checks    drawn inputs for them
 target      FILE.onnx (a step) and FILE-sequence.onnx (whole sequences), and ONNX Runtime as their runner
 """

@@ -30,11 +30,7 @@ class AttentionGraph:
         self.each = self.size // plan.heads
 
     def state(self) -> list[StatePart]:
-        plan = self.plan
-        kept = (plan.heads, plan.context, self.each)
-        names = [f"{kind}_{number}" for number in range(len(plan.blocks)) for kind in ("keys", "values")]
-        first = [StatePart("count", (), whole=True), StatePart("seen", (plan.context,), whole=True)]
-        return [*first, *(StatePart(name, kept) for name in names)]
+        return self.plan.fixed_state()
 
     def step(self, w: GraphWeights, token_B: str, state: State) -> tuple[str, State]:
         g = w.graph

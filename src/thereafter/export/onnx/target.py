@@ -67,8 +67,8 @@ class OnnxTarget:
         state = sum(int(np.prod(part.shape)) * (8 if part.whole else 4) for part in body_of(plan).state())
         return WrittenFiles((path, whole), {"state": f"{state:,} bytes a row"})
 
-    def runner(self, plan: Plan, written: WrittenFiles) -> OnnxRunner:
-        return OnnxRunner(written.paths[0])
+    def runner(self, plan: Plan, written: WrittenFiles) -> OnnxPairRunner:
+        return OnnxPairRunner(written.paths[0], written.paths[1])
 
 
 class OnnxRunner:
@@ -86,11 +86,15 @@ class OnnxRunner:
         self._state: Arrays = {}
 
     def start(self, rows: int) -> Floats:
-        self._state = {
+        self._state = self.fresh(rows)
+        return self.step(np.full(rows, self._start))
+
+    def fresh(self, rows: int) -> Arrays:
+        """The state at the beginning of a text."""
+        return {
             part["name"]: np.full((rows, *part["shape"]), part["fresh"], self._types[part["name"]])
             for part in self._parts
         }
-        return self.step(np.full(rows, self._start))
 
     def step(self, token_B: Ids) -> Floats:
         given = {"token": np.asarray(token_B, dtype=np.int64), **self._state}
@@ -100,6 +104,27 @@ class OnnxRunner:
 
     def close(self) -> None:
         self._state = {}
+
+
+class OnnxPairRunner(OnnxRunner):
+    """The step graph, and beside it the sequence graph with a state of its own."""
+
+    def __init__(self, path: Path, whole: Path, threads: int = 1) -> None:
+        super().__init__(path, threads)
+        self._sequence = session(whole, threads)
+        self._outputs = [given.name for given in self._sequence.get_outputs()]
+        self._carried: Arrays = {}
+
+    def start(self, rows: int) -> Floats:
+        self._carried = self.fresh(rows)
+        return super().start(rows)
+
+    def whole(self, tokens_BT: Ids) -> Floats:
+        tokens = np.asarray(tokens_BT, dtype=np.int64)
+        given = {"tokens": tokens, "lengths": np.full(len(tokens), tokens.shape[1]), **self._carried}
+        outputs: Arrays = dict(zip(self._outputs, self._sequence.run(None, given), strict=True))
+        self._carried = {name.removeprefix(NEXT): value for name, value in outputs.items() if name != "log_p"}
+        return outputs["log_p"].astype(np.float32)
 
 
 def session(path: Path, threads: int = 1) -> Session:

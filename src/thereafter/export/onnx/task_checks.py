@@ -14,19 +14,24 @@ import torch
 from numpy.typing import NDArray
 
 from thereafter.errors import ExportError
+from thereafter.export.onnx.captioners import picture_graph
 from thereafter.export.onnx.forecasters import forecaster_graph
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.onnx.series import channels_of, series_graph
-from thereafter.export.onnx.tasks import classifier_graph, tagger_graph
+from thereafter.export.onnx.tasks import classifier_graph, filler_graph, tagger_graph
+from thereafter.export.onnx.transformer_translators import transformer_decoder_graph, transformer_encoder_graph
 from thereafter.export.onnx.translators import decoder_graph, encoder_graph
+from thereafter.models.captioner import Captioner, PictureBatch
 from thereafter.models.classifier import ClassBatch, Classifier
+from thereafter.models.filler import FillBatch, Filler
 from thereafter.models.forecasting.batch import WindowBatch
 from thereafter.models.forecasting.forecaster import Forecaster
 from thereafter.models.forecasting.network import ForecastNetwork
 from thereafter.models.recurrent_translator import RecurrentTranslator
 from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier
 from thereafter.models.tagger import TagBatch, Tagger
-from thereafter.models.translator import PairBatch
+from thereafter.models.transformer_translator import TransformerTranslator
+from thereafter.models.translator import PairBatch, Translator
 from thereafter.models.word_decoder import END
 
 ROWS, LONGEST = 8, 40
@@ -57,14 +62,35 @@ def graphs_of(net: object) -> TaskGraphs:
     if isinstance(net, RecurrentTranslator):
         graphs = {"decoder": decoder_graph(net), "encoder": encoder_graph(net)}
         return TaskGraphs(graphs, lambda draw, run: _translated(net, draw, run))
+    if isinstance(net, TransformerTranslator):
+        graphs = {"decoder": transformer_decoder_graph(net), "encoder": transformer_encoder_graph(net)}
+        return TaskGraphs(graphs, lambda draw, run: _translated(net, draw, run))
+    if isinstance(net, Captioner):
+        graphs = {"decoder": decoder_graph(net), "encoder": picture_graph(net)}
+        return TaskGraphs(graphs, lambda draw, run: _captioned(net, draw, run))
+    if isinstance(net, Filler):
+        return TaskGraphs({"filler": filler_graph(net)}, lambda draw, run: _filled(net, draw, run))
     if isinstance(net, Forecaster):
         what = "scaled values, and in the logs of what is positive"
         return TaskGraphs({"forecaster": forecaster_graph(net)}, lambda draw, run: _forecast(net, draw, run), what)
     if isinstance(net, SeriesClassifier):
         return TaskGraphs({"classifier": series_graph(net)}, lambda draw, run: _labelled_series(net, draw, run))
-    raise ExportError(
-        f"the network {type(net).__name__} has no exported form; expected a tagger, a classifier of texts or of "
-        "series, a forecaster or a recurrent translator; try torch.export on task_model.net"
+    raise ExportError(f"the network {type(net).__name__} has no exported form: {why_not(net)}")
+
+
+def why_not(net: object) -> str:
+    """Why a network has none, and what to try."""
+    reasons = {
+        "ClipClassifier": "its frames go through convolutions that no graph is written of; try torch.export on net",
+        "FramePredictor": "it draws frames from frames it has drawn, a loop that no graph is written of",
+        "Glimpser": "where it looks next depends on what it saw, a loop that no graph is written of",
+        "Drawer": "it draws with windows that it moves itself, a loop that no graph is written of",
+        "Catcher": "it plays a game whose rule is part of the network",
+    }
+    return reasons.get(
+        type(net).__name__,
+        "expected a tagger, a classifier of texts, series or pictures, a filler, a forecaster, a translator or a "
+        "captioner; try torch.export on task_model.net",
     )
 
 
@@ -136,17 +162,49 @@ def _forecast(net: Forecaster, draw: np.random.Generator, run: Run) -> Iterator[
         yield (np.log(right), np.log(value.astype(np.float64))) if logs else (right, value.astype(np.float64))
 
 
-def _translated(net: RecurrentTranslator, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
-    table = net.words if net.source_words is None else net.source_words
+def _filled(net: Filler, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
+    words_BT, lengths_B = _rows(draw, net.head.words)
+    batch = FillBatch(*map(torch.from_numpy, (words_BT, lengths_B)))
+    with net.quietly():
+        right = net.head.log_prob(net.features(batch.to(net.device))).float().cpu().numpy()
+    got = run("filler", {"words": words_BT, "lengths": lengths_B})["log_p"].astype(np.float64)
+    inside_BT = np.arange(LONGEST) < lengths_B[:, None]
+    yield right[inside_BT], got[inside_BT]
+
+
+def _translated(net: Translator, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
+    table, longest = net.words if net.source_words is None else net.source_words, min(LONGEST, net.settings.longest)
     source_BS, lengths_B = _rows(draw, table.words)
+    source_BS, lengths_B = source_BS[:, :longest], np.minimum(lengths_B, longest)
     source_BS[np.arange(ROWS), lengths_B - 1] = END
-    target_BT = draw.integers(1, net.words.words, (ROWS, LONGEST))
+    target_BT = draw.integers(1, net.words.words, (ROWS, longest))
     batch = PairBatch(torch.from_numpy(source_BS), torch.from_numpy(lengths_B), torch.from_numpy(target_BT))
     with net.quietly():
         right = net.scores(batch.to(net.device)).float().cpu().numpy()
-    memory = dict(run("encoder", {"source": source_BS, "lengths": lengths_B}))
-    tokens_BT = np.concatenate([np.full((ROWS, 1), net.start), target_BT[:, :-1]], axis=1)
-    for step in range(LONGEST):
+    yield from _written(net.start, target_BT, right, run, run("encoder", {"source": source_BS, "lengths": lengths_B}))
+
+
+def _captioned(net: Captioner, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
+    shape, longest = (ROWS, *net.form.shape), min(LONGEST, net.settings.longest)
+    pixels = net.form.kind == "pixels"
+    pictures = draw.integers(0, 256, shape).astype(np.float32) if pixels else draw.random(shape).astype(np.float32)
+    target_BT = draw.integers(1, net.words.words, (ROWS, longest))
+    batch = PictureBatch(torch.from_numpy(pictures), torch.arange(ROWS), torch.from_numpy(target_BT), torch.arange(1))
+    with net.quietly():
+        right = net.scores(batch.to(net.device)).float().cpu().numpy()
+    yield from _written(net.start, target_BT, right, run, run("encoder", {"pictures": pictures}))
+
+
+def _written(
+    start: int,
+    target_BT: NDArray[np.int64],
+    right_BTV: NDArray[np.floating],
+    run: Run,
+    encoded: Mapping[str, NDArray[np.generic]],
+) -> Iterator[Pair]:
+    """Known targets through the decoder, a token at a time with the state carried."""
+    memory, tokens_BT = dict(encoded), np.concatenate([np.full((ROWS, 1), start), target_BT[:, :-1]], axis=1)
+    for step in range(tokens_BT.shape[1]):
         outputs = run("decoder", {"token": tokens_BT[:, step], **memory})
         memory |= {name.removeprefix("next_"): part for name, part in outputs.items() if name != "log_p"}
-        yield right[:, step], outputs["log_p"].astype(np.float64)
+        yield right_BTV[:, step], outputs["log_p"].astype(np.float64)

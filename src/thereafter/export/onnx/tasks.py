@@ -2,6 +2,7 @@
 
     tagger       (words[B, T], lengths[B], letters[U, L], letter_lengths[U], spelled[B, T]) -> scores[B, T, K]
     classifier   (words[B, T], lengths[B]) -> log_p[B, K]
+    filler       (words[B, T], lengths[B]) -> log_p[B, T, V], of each word by those on its sides alone
 
 A tagger's scores are log p of each word's tags, unless it has a CRF: then they are what its Viterbi search begins with,
 and the constants start[K], transition[K, K] and end[K] come out beside them.
@@ -19,12 +20,14 @@ from torch import Tensor, nn
 from thereafter.errors import ExportError
 from thereafter.export.onnx.cells import State
 from thereafter.export.onnx.graph import Graph
+from thereafter.export.onnx.heads import log_p
 from thereafter.export.onnx.layers import layer_sequence
 from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.parts import LayerPlan
-from thereafter.export.plan import array, layers_of, linear_of
+from thereafter.export.plan import array, head_of, layers_of, linear_of
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.classifier import Classifier
+from thereafter.models.filler import Filler
 from thereafter.models.tagger import Speller, Tagger
 
 
@@ -76,6 +79,33 @@ def classifier_graph(net: Classifier) -> Graph:
     z_BK = w.linear(v_BH, *linear_of(net.head))
     g.output(g.op("LogSoftmax", z_BK, axis=-1), "log_p", np.float32, ["B", net.head.out_features])
     return g
+
+
+def filler_graph(net: Filler) -> Graph:
+    """log p of every word in every place, as if that place were blank."""
+    g = Graph("filler")
+    w = GraphWeights(g)
+    words_BT, lengths_B = _words_and_lengths(g)
+    lengths, words_TB = g.op("Cast", lengths_B, to=7), g.op("Transpose", words_BT, perm=[1, 0])
+    border_1B = g.op("Expand", g.constant([[net.head.words]]), g.shape(1, g.size(words_BT, 0)))
+    sides = []
+    for way, layers in (("left", net.before), ("right", net.after)):
+        if layers is None:
+            continue
+        turned = words_TB if way == "left" else _turned(g, words_TB, lengths)
+        read_TB = g.op("Concat", border_1B, g.slice(turned, 0, 0, -1), axis=0)
+        h_TBH, _ = stack_sequence(w, layers_of(layers), w.rows(array(net.words.weight), read_TB), lengths_B)
+        sides.append(h_TBH if way == "left" else _turned(g, h_TBH, lengths))
+    both_TBH = sides[0] if len(sides) == 1 else g.op("Concat", *sides, axis=-1)
+    f_BTE = g.op("Transpose", w.linear(both_TBH, *linear_of(net.join)), perm=[1, 0, 2])
+    logs = log_p(w, head_of(net.head), f_BTE, array(net.words.weight))
+    g.output(logs, "log_p", np.float32, ["B", "T", net.head.words])
+    return g
+
+
+def _turned(g: Graph, x_TB: str, lengths_B: str) -> str:
+    """Rows from their last step to their first."""
+    return g.op("ReverseSequence", x_TB, lengths_B, time_axis=0, batch_axis=1)
 
 
 def stack_sequence(

@@ -23,6 +23,7 @@ from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.onnx.tasks import inside_of, stack_sequence
 from thereafter.export.plan import array, head_of, layers_of, linear_of
 from thereafter.layers.attention import Attention
+from thereafter.models.recurrent_decoder import RecurrentDecoder
 from thereafter.models.recurrent_translator import RecurrentTranslator
 
 
@@ -60,8 +61,8 @@ def encoder_graph(net: RecurrentTranslator) -> Graph:
     return g
 
 
-def decoder_graph(net: RecurrentTranslator) -> Graph:
-    """One token of every target."""
+def decoder_graph(net: RecurrentDecoder) -> Graph:
+    """One token of every target; a captioner's decoder is one too."""
     g = Graph("decoder")
     w, size = GraphWeights(g), net.settings.hidden
     token_B, last_BH = g.input("token", np.int64, ["B"]), g.input("last", np.float32, ["B", size])

@@ -1,6 +1,9 @@
-"""A step of a plan as a module of plain torch operations, for `torch.export`.
+"""The two programs of a plan, as modules of plain torch operations for `torch.export`.
 
-Shapes: B rows, V words, E word vector, H features, W tokens of a window.
+    step       (token[B], state...)                 -> (log_p[B, V], state...)
+    sequence   (tokens[B, T], lengths[B], state...) -> (log_p[B, T, V], state...)
+
+Shapes: B rows, T steps, V words, H features.
 """
 
 from __future__ import annotations
@@ -10,85 +13,59 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._higher_order_ops.scan import scan  # the one loop of a free length that torch.export keeps
 
-from thereafter.cells import CELLS
-from thereafter.cells.base import Cell
-from thereafter.export.parts import Array, HeadPlan, LanePlan, LayerPlan, SoftmaxPlan
-from thereafter.export.plans import AveragePlan, RecurrentPlan, WindowPlan
-from thereafter.layers.connect import join
-
-StepPlan = RecurrentPlan | WindowPlan | AveragePlan
+from thereafter.export.parts import HeadPlan, SoftmaxPlan
+from thereafter.export.plans import NeuralPlan
+from thereafter.export.torch.bodies import body_of, rows_of, state_of, tensor
 
 
-class PlannedStep(nn.Module):
-    """(token[B], state...) -> (log_p[B, V], state...): the state in the order of `plan.state()`."""
+class _Planned(nn.Module):
+    """Body and head; the state is in the order of `state_of(plan)`."""
 
-    def __init__(self, plan: StepPlan) -> None:
+    def __init__(self, plan: NeuralPlan) -> None:
         super().__init__()
-        self.plan, self.words = plan, plan.wording
-        self.register_buffer("embedding", tensor(plan.embedding))
-        self.head = PlannedHead(plan.head)
-        if isinstance(plan, RecurrentPlan):
-            self.layers = nn.ModuleList(PlannedLayer(layer) for layer in plan.layers)
-            self.fields = [len(layer.lane.fields) for layer in plan.layers]
-        elif isinstance(plan, WindowPlan):
-            self.register_buffer("matrix", tensor(plan.matrix))
-            self.register_buffer("bias", tensor(plan.bias))
+        self.words, self.parts = plan.wording, state_of(plan)
+        self.body, self.head = body_of(plan), PlannedHead(plan.head)
 
-    def forward(self, token_B: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+    def features(self, token_B: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        """Features and state; rows that read a line end forget everything and read `<s>` where lines start afresh."""
         if self.words.restart is not None:
             ended_B = token_B == self.words.restart
             token_B = torch.where(ended_B, self.words.start, token_B)
-            parts = zip(state, self.plan.state(), strict=True)
-            state = tuple(torch.where(ended_B[:, None], _like(part.fresh, one), one) for one, part in parts)
-        f_BH, after = (
-            self._windowed(token_B, state[0])
-            if not isinstance(self.plan, RecurrentPlan)
-            else self._recurred(token_B, list(state))
-        )
+            parts = zip(state, self.parts, strict=True)
+            state = tuple(torch.where(rows_of(ended_B, one), _like(part.fresh, one), one) for one, part in parts)
+        made: tuple[Tensor, ...] = self.body(token_B, *state)
+        return made
+
+
+class PlannedStep(_Planned):
+    """One token a row."""
+
+    def forward(self, token_B: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        f_BH, *after = self.features(token_B, *state)
         return (self.head(f_BH), *after)
 
-    def _recurred(self, token_B: Tensor, state: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        x_BI: Tensor = F.embedding(token_B, self.get_buffer("embedding"))
-        after: list[Tensor] = []
-        for layer, fields in zip(self.layers, self.fields, strict=True):
-            x_BI, *ends = layer(x_BI, *state[len(after) : len(after) + fields])
-            after += ends
-        return x_BI, after
 
-    def _windowed(self, token_B: Tensor, window_BW: Tensor) -> tuple[Tensor, list[Tensor]]:
-        seen_BW = torch.cat((window_BW[:, 1:], token_B[:, None]), 1)
-        x_BWE = F.embedding(seen_BW.clamp(min=0), self.get_buffer("embedding"))
-        if isinstance(self.plan, WindowPlan):
-            x_BX = x_BWE.flatten(1)
-            f_BH = torch.tanh(F.linear(x_BX, self.get_buffer("matrix"), self.get_buffer("bias")))
-            return (torch.cat((f_BH, x_BX), 1) if self.plan.direct else f_BH), [seen_BW]
-        there_BW1 = (seen_BW >= 0).to(x_BWE.dtype)[..., None]
-        return (x_BWE * there_BW1).sum(1) / there_BW1.sum(1), [seen_BW]
+class PlannedSequence(_Planned):
+    """T tokens a row; what stands beyond a row's length is read by nobody, its log_p mean nothing."""
 
+    def forward(self, tokens_BT: Tensor, lengths_B: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        time_T1 = torch.arange(tokens_BT.shape[1], device=tokens_BT.device)[:, None]
+        there_TB = time_T1 < lengths_B
 
-class PlannedLayer(nn.Module):
-    """A cell and what is carried round it."""
+        def one(before: tuple[Tensor, ...], given: tuple[Tensor, Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
+            token_B, there_B = given
+            f_BH, *after = self.features(token_B, *before)
+            kept = (torch.where(rows_of(there_B, new), new, old) for new, old in zip(after, before, strict=True))
+            return tuple(kept), f_BH.clone()
 
-    def __init__(self, layer: LayerPlan) -> None:
-        super().__init__()
-        self.kind = layer.join
-        self.cell = cell_of(layer.lane)
-        self.names = tuple(layer.lane.weights)
-        given = {**layer.lane.weights, "gate_weight": layer.gate_weight, "gate_bias": layer.gate_bias}
-        for name, weight in given.items():
-            self.register_buffer(name, None if weight is None else tensor(weight))
-
-    def forward(self, x_BI: Tensor, *before: Tensor) -> tuple[Tensor, ...]:
-        weights = {name: self.get_buffer(name) for name in self.names}
-        state = self.cell.state_type(*before)
-        y_BO, after = self.cell.step(self.cell.input_product(x_BI, weights), state, weights)
-        own = dict(self.named_buffers())
-        return (join(self.kind, x_BI, y_BO, own.get("gate_weight"), own.get("gate_bias")), *after)
+        ends, f_TBH = scan(one, state, (tokens_BT.transpose(0, 1), there_TB))
+        return (self.head(f_TBH).transpose(0, 1), *ends)
 
 
 class PlannedHead(nn.Module):
-    """log p of all words."""
+    """log p of all words, of any number of axes before the last."""
 
     def __init__(self, head: HeadPlan) -> None:
         super().__init__()
@@ -102,28 +79,17 @@ class PlannedHead(nn.Module):
                 self.register_buffer(f"down_{number}", tensor(down))
                 self.register_buffer(f"out_{number}", tensor(out))
 
-    def forward(self, f_BH: Tensor) -> Tensor:
-        logp = F.log_softmax(F.linear(f_BH, self.get_buffer("matrix"), self.get_buffer("bias")), -1)
+    def forward(self, f_NH: Tensor) -> Tensor:
+        logp = F.log_softmax(F.linear(f_NH, self.get_buffer("matrix"), self.get_buffer("bias")), -1)
         if not self.ranked:
             return logp
-        short = logp.shape[1] - self.clusters
-        parts = [logp[:, :short]]
+        short = logp.shape[-1] - self.clusters
+        parts = [logp[..., :short]]
         for number in range(self.clusters):
-            down = F.linear(f_BH, self.get_buffer(f"down_{number}"))
+            down = F.linear(f_NH, self.get_buffer(f"down_{number}"))
             inside = F.log_softmax(F.linear(down, self.get_buffer(f"out_{number}")), -1)
-            parts.append(inside + logp[:, short + number : short + number + 1])
-        return torch.cat(parts, 1).index_select(1, self.get_buffer("rank"))
-
-
-def cell_of(lane: LanePlan) -> Cell:
-    """The cell of a lane again, from its name and its options."""
-    made: Cell = CELLS.load(lane.cell)(lane.input_size, lane.hidden_size, **lane.options)
-    return made
-
-
-def tensor(array: Array) -> Tensor:
-    """An array of a plan as a tensor of its own."""
-    return torch.from_numpy(array.copy())
+            parts.append(inside + logp[..., short + number : short + number + 1])
+        return torch.cat(parts, -1).index_select(-1, self.get_buffer("rank"))
 
 
 def _like(value: float, part: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import { tokenizerOf } from "./tokenizers.js";
 import { TrieModel } from "./trie.js";
 
 const SHOWN = 12; // likeliest tokens
+const COMPLETED = 5; // words that begin as the last one does
 const LISTED = 120; // tokens of the text that can be looked at
 const AT_ONCE = 60; // milliseconds of generating between two frames
 
@@ -55,6 +56,7 @@ class Desk {
   show() {
     this.tokens = this.tokenizer.encode(text.value);
     this.chosen = -1;
+    this.showCompletions();
     this.reader.read(this.tokens);
     const write = ({ token }) => {
       text.value = this.tokenizer.append(text.value, [token]);
@@ -63,6 +65,19 @@ class Desk {
     place("next").replaceChildren(bars(this.reader.next(SHOWN), write));
     this.listTokens();
     this.showInside();
+  }
+
+  /** Words that begin as the last one of the text does, where tokens are words. */
+  showCompletions() {
+    const begun = this.reader.complete(text.value, COMPLETED);
+    place("complete-field").hidden = !begun?.words.length;
+    if (!begun) return;
+    const write = ({ rest }) => {
+      text.value += rest;
+      this.show();
+    };
+    place("complete-title").textContent = `Words that begin with ${begun.begun}`;
+    place("complete").replaceChildren(bars(begun.words, write, "Words that begin so"));
   }
 
   listTokens() {

@@ -4,6 +4,7 @@ import { logSoftmax } from "./numbers.js";
 import { OPERATIONS } from "./operations.js";
 
 const up4 = (n) => (n + 3) & ~3;
+const GATES = new Set(["input", "forget", "output", "reset", "update"]); // the others hold what they let through
 const PART = 32; // numbers of a row that share a scale
 const up32 = (n) => (n + 31) & ~31;
 
@@ -189,7 +190,8 @@ class ProgramModel {
       const gates = this.buffers[`${number} ${block.shown}`];
       const size = gates.length / block.gates.length;
       block.gates.forEach((name, at) => {
-        seen.push({ layer: block.name, name, kind: "gate", values: gates.slice(at * size, (at + 1) * size) });
+        const kind = GATES.has(name) && block.gates.length > 1 ? "gate" : "what is offered to the state";
+        seen.push({ layer: block.name, name, kind, values: gates.slice(at * size, (at + 1) * size) });
       });
       for (const name of ["c", "h"]) {
         const values = this.buffers[`${name}_${block.name}`];

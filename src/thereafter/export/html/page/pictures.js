@@ -16,9 +16,9 @@ export function visible(text) {
 }
 
 /** A list of { text, p } as buttons, on a scale whose end is the likeliest. */
-export function bars(items, chosen) {
+export function bars(items, chosen, label = "Likeliest next tokens") {
   const most = Math.max(...items.map((item) => item.p), 1e-9);
-  const list = el("ol", { class: "bars", "aria-label": "Likeliest next tokens" });
+  const list = el("ol", { class: "bars", "aria-label": label });
   for (const item of items) {
     const fill = el("span", { class: "fill" });
     fill.style.width = `${(100 * item.p) / most}%`;

@@ -50,6 +50,22 @@ export class TextReader {
     return order.slice(0, k).map((token) => ({ token, text: this.tokenizer.piece(token), p: Math.exp(logp[token]) }));
   }
 
+  /** The k likeliest words that begin as the last word of a text does, each with its share of all that begin so. */
+  complete(text, k) {
+    const typed = this.tokenizer.typed?.(text);
+    if (!typed) return null;
+    this.read(this.tokenizer.encode(typed.context));
+    const logp = this.model.predict();
+    const words = this.tokenizer.beginning(typed.begun).map((token) => ({
+      text: this.tokenizer.forms[token].trimStart(),
+      rest: this.tokenizer.forms[token].slice(typed.begun.length),
+      p: Math.exp(logp[token]),
+    }));
+    const sum = words.reduce((all, { p }) => all + p, 0);
+    words.sort((a, b) => b.p - a.p);
+    return { begun: typed.begun.trim(), words: words.slice(0, k).map((word) => ({ ...word, p: word.p / (sum || 1) })) };
+  }
+
   /** A token drawn at a temperature (0: the likeliest) among the k likeliest (0: among all). */
   draw(temperature, k, random = Math.random) {
     const logp = this.model.predict();

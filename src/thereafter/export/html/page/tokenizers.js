@@ -10,7 +10,7 @@ const FORMS = new RegExp(
 );
 const utf8 = new TextEncoder();
 
-/** The tokenizer of a vocabulary: { encode(text), append(text, tokens), piece(token) }. */
+/** The tokenizer of a vocabulary: { encode(text), append(text, tokens), piece(token) }; of whole words typed(text) too. */
 export function tokenizerOf(words) {
   const Kind = { char: Characters, byte: Bytes, word: Words, prose: Prose, bpe: Bpe, wordpiece: WordPiece }[
     words.tokens
@@ -39,6 +39,24 @@ class Forms {
   append(text, tokens) {
     return text + tokens.map((token) => this.forms[token]).join("");
   }
+
+  /** The last word of a text, which may be half typed: { context, begun }; null where there is none. */
+  typed(text) {
+    const begun = this.lastWord(text);
+    if (!begun) return null;
+    return { context: text.slice(0, -begun.length), begun: this.words.lower ? begun.toLowerCase() : begun };
+  }
+
+  lastWord() {
+    return null;
+  }
+
+  /** The tokens whose forms begin so. */
+  beginning(begun) {
+    return this.forms.flatMap((form, token) =>
+      form.startsWith(begun) && token !== this.words.unknown && token !== this.line ? [token] : [],
+    );
+  }
 }
 
 class Characters extends Forms {
@@ -50,6 +68,11 @@ class Characters extends Forms {
 class Prose extends Forms {
   cut(text) {
     return text.match(FORMS) ?? [];
+  }
+
+  lastWord(text) {
+    const last = this.cut(text).at(-1);
+    return last && /[\p{L}\p{N}]$/u.test(last) ? last : null;
   }
 }
 
@@ -74,6 +97,10 @@ class Words extends Forms {
 
   piece(token) {
     return token === 1 ? "\n" : this.forms[token];
+  }
+
+  lastWord(text) {
+    return text.split(SPACES).at(-1);
   }
 
   append(text, tokens) {

@@ -1,0 +1,132 @@
+"""Where files of an export are written: into a folder beside the target, and from there into place, all or none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from thereafter import locks
+from thereafter.errors import ExportError, StorageError
+from thereafter.export.targets import Target
+
+PREFIX = ".export-"
+_LOCK, _BEFORE = "lock", "before"
+_YOUNG = 60.0
+"""Seconds in which a folder may have no lock yet."""
+_LOOKED_AT = 1 << 16
+"""Bytes at each end of a file in which an export names this package."""
+
+
+def check_place(path: Path, target: Target) -> None:
+    """A place that cannot be written is refused before anything is computed."""
+    if not path.name or path.name in (".", "..") or "\0" in str(path):
+        raise ExportError(f"the file is {str(path)!r}; expected a name; try model{target.ending}")
+    if path.is_dir() and target.ending:
+        raise ExportError(f"{path} is a folder; expected the name of a file; try {path / ('model' + target.ending)}")
+    packed = ".gz" if target.ending == ".arpa" else ""  # as KenLM and others read them too
+    if not path.name.lower().removesuffix(packed).endswith(target.ending):
+        raise ExportError(
+            f"the file is {path.name!r}; expected a name that ends in {target.ending}; try {path}{target.ending}"
+        )
+    if not target.ending and path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ExportError(f"{path} exists; expected a new or an empty folder; try another name")
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A temporary folder on the same disk, gone afterwards; what killed exports have left goes too."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_left(path.parent)
+        outer = Path(tempfile.mkdtemp(prefix=PREFIX, dir=path.parent))
+        lock = locks.take(outer / _LOCK, command="export")
+        folder = outer / "files"
+        folder.mkdir()
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise StorageError(f"cannot write {str(path)[:200]!r}: {reason}; try another folder") from error
+    try:
+        yield folder
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}; nothing was changed; try another place") from error
+    finally:
+        if lock is not None:
+            lock.release()
+        shutil.rmtree(outer, ignore_errors=True)
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove folders of exports that were killed: nobody holds their locks."""
+    for left in folder.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if left.is_symlink() or not left.is_dir() or time.time() - left.stat().st_mtime < _YOUNG:
+                continue
+            lock = locks.take(left / _LOCK, patience=0.0)
+            if lock is not None:
+                lock.release()
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def moved(written: Path, place: Path) -> Path:
+    """A folder or a file that stands alone, in its place."""
+    if place.is_dir() and written.is_dir():
+        place.rmdir()  # an empty one: any other was refused
+    os.replace(written, place)
+    return place
+
+
+def moved_together(written: Sequence[Path], folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """All files of an export in their places, the main one first, and which of these were there before.
+
+    At no moment do a new file and an old one stand side by side: others than the main one are taken away first. Where a
+    move fails, all is as it was. A file that was not named and is no earlier export is not touched: ExportError.
+    """
+    places = tuple(folder / one.name for one in written)
+    replaced = tuple(place for place in places if place.is_symlink() or place.is_file())
+    for place in replaced:
+        if place != places[0] and not is_export(place):
+            raise ExportError(f"{place} exists and is no earlier export; nothing was written; try another --out")
+    before = written[0].parent / _BEFORE
+    before.mkdir()
+    try:
+        for place in replaced[::-1]:
+            if place != places[0]:
+                os.replace(place, before / place.name)
+            elif place.is_file():
+                shutil.copy2(place, before / place.name)
+        for one, place in zip(written, places, strict=True):
+            moved(one, place)
+    except BaseException:
+        for place in places:
+            if (before / place.name).exists():
+                os.replace(before / place.name, place)
+            elif place not in replaced and place.is_file():
+                place.unlink()
+        raise
+    return places, replaced
+
+
+def is_export(path: Path) -> bool:
+    """Whether a file says of itself that it was written here.
+
+    >>> is_export(Path(__file__))
+    True
+    """
+    try:
+        with path.open("rb") as file:
+            first = file.read(_LOOKED_AT)
+            file.seek(max(0, path.stat().st_size - _LOOKED_AT))
+            return b"thereafter" in first + file.read(_LOOKED_AT)
+    except OSError:
+        return False
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)
