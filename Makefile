@@ -1,6 +1,7 @@
 # From a fresh clone, with python3 and make alone:
 #   make demo    trains every kind of model on the built-in corpora and compares them
 #   make test    lint, types, tests
+#   make wheel   builds dist/thereafter-*.whl and dist/thereafter-*.tar.gz
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -8,7 +9,7 @@ BIOME := .biome/biome-2.6.6
 # tests start hundreds of processes: where the environment forbids to keep compiled modules, each would compile them anew
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo ready test lint format types tests test-shuffled test-slow oracles peers browser biome screenshots bench clean
+.PHONY: demo ready test lint format types tests test-shuffled test-slow test-wheel wheel oracles peers browser biome screenshots bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -39,6 +40,15 @@ test-shuffled: $(READY) browser
 # minutes and gigabytes: the 1 GB file, the 100 MB line, more seeds, more kills, more requests to the studio
 test-slow: $(READY)
 	$(BIN)/pytest -m slow
+
+# the wheel and the source archive, for `pip install dist/thereafter-*.whl` on any machine
+wheel: $(READY)
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+
+# installs both with all they ask for into empty environments, torch included, and runs the first example there: minutes
+test-wheel: $(READY)
+	$(BIN)/pytest -m slow tests/installed
 
 ready: $(READY)
 
