@@ -24,6 +24,7 @@ from thereafter.images.catch_game import (
     starts_of,
 )
 from thereafter.models.catch_board import CatchBoard
+from thereafter.tasks import TASKS
 
 
 @pytest.mark.parametrize("size", [3, 7, 24])
@@ -112,3 +113,14 @@ def test_a_screen_of_another_size_is_refused() -> None:
     for stored in ({}, {"side": 2}, {"side": 10**9}, {"side": True}):
         with pytest.raises(FormatError, match="damaged"):
             CatchCodec.from_json(stored)
+
+
+def test_the_first_episodes_of_rules_are_not_made() -> None:
+    several = Episodes([CatchRule(count=3, seed=5), CatchRule(count=2, seed=6), CatchRule(count=10**8, seed=7)])
+    for count in (1, 3, 4, 5, 9):
+        assert list(several.first(count)) == several[:count]
+    assert len(several.first(10**8)) == 10**8
+    learned, heldout, _ = TASKS.load("act").hold_out(several, 0.05)
+    assert (len(learned), len(heldout)) == (10**8 + 5 - 2_000, 2_000)
+    assert isinstance(learned, Episodes)
+    assert heldout[0].number == learned[len(learned) - 1].number + 1

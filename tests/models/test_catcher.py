@@ -182,3 +182,31 @@ def test_it_learns_to_catch_on_a_small_screen() -> None:
 def test_settings_of_a_catcher_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="expected"):
         CatcherSettings(**wrong)
+
+
+def test_dropout_lays_one_mask_over_a_game_when_it_is_played_and_when_it_is_learned_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net, batch, drawn = net_of(replace(SMALL, hidden=40, dropout=0.5), size=6), batch_of(7, 6), list[Tensor]()
+
+    def watched(z_BA: Tensor) -> Tensor:
+        drawn.append(z_BA)
+        return draw_choice(z_BA)
+
+    monkeypatch.setattr(catcher, "draw_choice", watched)
+    game = net.train().play(batch)
+    assert game.kept_BU is not None
+    assert set(game.kept_BU.flatten().tolist()) == {0.0, 2.0}
+    _, h_BTU = net.read(game)
+    again = net.choose(h_BTU, game.kept_BU.unsqueeze(1))
+    assert torch.allclose(again.z_A, torch.stack(drawn, 1))
+    learned: list[Tensor] = []
+
+    def learning(actions_BT: Tensor, z_BTA: Tensor) -> Tensor:
+        learned.append(z_BTA)
+        return log_chance(actions_BT, z_BTA)
+
+    monkeypatch.setattr(catcher, "log_chance", learning)
+    net.loss_of(game)
+    assert torch.equal(learned[0], again.z_A)
+    assert net.eval().play(batch).kept_BU is None

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file, save_file
 
 import thereafter
@@ -24,7 +25,7 @@ from thereafter.cli import main
 from thereafter.errors import FormatError, ThereafterError
 from thereafter.models.captioner import CaptionerSettings
 from thereafter.storage import map_arrays
-from thereafter.training.weights import check_counts
+from thereafter.training.weights import check_counts, restored
 
 OLD = Path(__file__).parents[1] / "old_runs"
 KINDS = ("ngram", "lstm", "transformer", "tag")
@@ -286,3 +287,22 @@ def test_a_captioner_of_a_billion_blocks_is_refused_before_it_is_built() -> None
     with pytest.raises(FormatError, match="blocks = 1,000,000,000, and there are 40 arrays"):
         check_counts(CaptionerSettings(blocks=10**9), 40)
     check_counts(CaptionerSettings(blocks=30), 40)
+
+
+class LooksWhileItIsBuilt(torch.nn.Module):
+    """Cannot be built without numbers, so its sizes are not known before."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        assert torch.zeros(1).to("cpu").tolist() == [0.0]
+        self.layer = torch.nn.Linear(3, size, bias=False)
+
+
+def test_a_model_that_is_built_with_numbers_takes_no_memory_for_what_was_not_stored() -> None:
+    weight = np.ones((2, 3), np.float32)
+    model = restored(lambda: LooksWhileItIsBuilt(2), {"layer.weight": weight})
+    assert model.layer.weight.tolist() == weight.tolist()
+    with pytest.raises(FormatError, match="far more than the 6 numbers that are stored"):
+        restored(lambda: LooksWhileItIsBuilt(10**10), {"layer.weight": weight})
+    with pytest.raises(FormatError, match=r"the weight 'layer.weight' is \(2, 3\)"):
+        restored(lambda: LooksWhileItIsBuilt(4), {"layer.weight": weight})

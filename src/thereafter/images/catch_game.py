@@ -15,7 +15,7 @@ Places are whole numbers, so that every machine plays the same game. `play` is t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import overload
 
@@ -92,6 +92,16 @@ class Episodes(Sequence[Episode]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Episodes) and self.rules == other.rules
+
+    def first(self, count: int) -> Episodes:
+        """So many from the beginning; a rule may have 10^8, so none is made.
+
+        >>> len(Episodes([CatchRule(count=10**8)]).first(10**7))
+        10000000
+        """
+        begins = [int(end) - rule.count for end, rule in zip(self._ends, self.rules, strict=True)]
+        pairs = zip(self.rules, begins, strict=True)
+        return Episodes([replace(one, count=min(one.count, count - begin)) for one, begin in pairs if begin < count])
 
     @overload
     def __getitem__(self, at: int) -> Episode: ...

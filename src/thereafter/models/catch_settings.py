@@ -39,7 +39,7 @@ class CatcherSettings:
     """How much of what is learned at a step is passed on to the one before it: 1 is the reward itself, less has less
     noise."""
     dropout: float = 0.0
-    """The share of what is chosen by that is dropped while training."""
+    """The share of what is chosen by that is dropped while training, the same throughout a game."""
 
     def __post_init__(self) -> None:
         check_choice("places", self.places, GAZES)
@@ -83,7 +83,8 @@ class CatchBatch:
 @dataclass(frozen=True)
 class Game:
     """Games as they were played; T steps, each a glimpse and an action. `columns_BT`, `paddles_BT`: of ball and paddle
-    before each action and after the last, T + 1 of them."""
+    before each action and after the last, T + 1 of them. `kept_BU`: the mask that dropout laid over h throughout each
+    game, None where nothing was dropped."""
 
     places_BT2: Tensor
     patches_BTKgg: Tensor
@@ -91,3 +92,4 @@ class Game:
     columns_BT: Tensor
     paddles_BT: Tensor
     caught_B: Tensor
+    kept_BU: Tensor | None = None

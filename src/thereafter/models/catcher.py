@@ -10,6 +10,8 @@ the reward (`layers/reinforce.py`), and so do all layers below the actions; plac
 expected of the reward is b_t = W_b h_t, from which the layers below learn as well.
 
 A game is played first, without gradients; then all glimpses are known, and the recurrent layer reads them in one call.
+Dropout lays one mask over h for the whole of a game, when it is played and when it is learned from: choices learn from
+the chances that they were drawn by.
 The value of the loss is the number of games that are lost, 1 - R each; so is that of validation, where every choice is
 the likeliest one.
 
@@ -70,9 +72,9 @@ class Catcher(TaskNet[CatchBatch], GlimpseCore):
         """Of a game."""
         return self.size - 1
 
-    def choose(self, h: Tensor) -> Choosing:
-        """By what choices are made after h; places read it without a gradient."""
-        h = F.dropout(h, self.settings.dropout, self.training)
+    def choose(self, h: Tensor, kept: Tensor | None = None) -> Choosing:
+        """By what choices are made after h; places read it without a gradient. `kept`: the mask of a game."""
+        h = h if kept is None else h * kept
         out: Tensor = self.policy(h)
         out = out.to(torch.promote_types(out.dtype, torch.float32))
         if self.settings.places != "learned":
@@ -98,14 +100,16 @@ class Catcher(TaskNet[CatchBatch], GlimpseCore):
         like = self.join.weight
         board = CatchBoard(*batch.starts_B3.unbind(1), size=self.size)
         h_BU, state = like.new_zeros(len(batch), self.settings.hidden), None
+        drops = self.training and self.settings.dropout > 0
+        kept_BU = F.dropout(torch.ones_like(h_BU), self.settings.dropout) if drops else None
         places, patches, actions, paddles = [], [], [], [board.paddle_B]
-        chosen = self.choose(h_BU)
+        chosen = self.choose(h_BU, kept_BU)
         for step in range(self.steps):
             place_B2 = self._look(chosen.mean_2).to(like.dtype)
             seen_BKgg = self.sensor.of_points(board.points(step), place_B2, height=self.size, width=self.size)
             g_BU = self.glance(seen_BKgg.flatten(1), place_B2.clamp(-1, 1))
             y_B1U, state = self.reader(g_BU.unsqueeze(1), state)
-            chosen = self.choose(y_B1U[:, 0])
+            chosen = self.choose(y_B1U[:, 0], kept_BU)
             action_B = draw_choice(chosen.z_A) if self.training else chosen.z_A.argmax(-1)
             board.move(action_B)
             places.append(place_B2)
@@ -119,6 +123,7 @@ class Catcher(TaskNet[CatchBatch], GlimpseCore):
             board.column_BT,
             torch.stack(paddles, 1),
             board.caught(),
+            kept_BU,
         )
 
     def _look(self, mean_B2: Tensor) -> Tensor:
@@ -135,7 +140,8 @@ class Catcher(TaskNet[CatchBatch], GlimpseCore):
     def loss_of(self, game: Game) -> Tensor:
         """What games teach: its gradient raises the share of balls that are caught."""
         _, h_BTU = self.read(game)
-        chosen = self.choose(F.pad(h_BTU, (0, 0, 1, 0)))
+        kept_BU = game.kept_BU
+        chosen = self.choose(F.pad(h_BTU, (0, 0, 1, 0)), None if kept_BU is None else kept_BU.unsqueeze(1))
         log_a_BT = log_chance(game.actions_BT, chosen.z_A[:, 1:])
         log_pi_BT = F.pad(log_a_BT, (1, 0))
         if self.settings.places == "learned":

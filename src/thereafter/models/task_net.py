@@ -35,7 +35,12 @@ class Batched(Protocol):
 @runtime_checkable
 class Recordable(Protocol):
     """Examples of one shape whose loss asks the device for nothing: a step over them can become a CUDA graph
-    (`training/graphs.py`)."""
+    (`training/graphs.py`).
+
+    A recorded step repeats what is no tensor as it was when it was recorded: the number of targets by which the loss is
+    divided (`count`), and `TaskNet.trained`. So all batches of these shapes must have as many targets, and a network
+    whose loss depends on `trained` must not be given such batches.
+    """
 
     def places(self) -> dict[str, Tensor] | None:
         """The tensors the batch is made of; None where one of them is missing."""

@@ -67,10 +67,11 @@ class Acting(Task[CatcherSettings, Episode, CatchBatch, Catcher, Played, ActingC
     def read(self, files: Sequence[Path]) -> Episodes:
         return Episodes([read_catch_rule(path) for path in files])
 
-    def hold_out(self, examples: Sequence[Episode], share: float) -> tuple[list[Episode], list[Episode], str]:
-        """The last episodes, at most 2,000."""
+    def hold_out(self, examples: Sequence[Episode], share: float) -> tuple[Sequence[Episode], list[Episode], str]:
+        """The last episodes, at most 2,000; those of rules are not made before they are played."""
         cut = len(examples) - min(_MOST_HELD_OUT, max(1, round(share * len(examples))))
-        return list(examples[:cut]), list(examples[cut:]), ""
+        learned = examples.first(cut) if isinstance(examples, Episodes) else list(examples[:cut])
+        return learned, list(examples[cut:]), ""
 
     def codecs(self, examples: Sequence[Episode]) -> ActingCodecs:
         return {"games": CatchCodec.fit(examples)}

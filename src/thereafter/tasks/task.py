@@ -116,7 +116,7 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         """Those of `kinds` that are compared where none are named."""
         return ()
 
-    def hold_out(self, examples: Sequence[E], share: float) -> tuple[list[E], list[E], str]:
+    def hold_out(self, examples: Sequence[E], share: float) -> tuple[Sequence[E], list[E], str]:
         """The first and the last examples, where there are no others to validate on; and how the last were chosen."""
         cut = len(examples) - max(1, round(share * len(examples)))
         return list(examples[:cut]), list(examples[cut:]), ""

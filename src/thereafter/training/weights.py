@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from thereafter.errors import FormatError
 
@@ -16,6 +17,11 @@ N = TypeVar("N", bound=nn.Module)
 _MOST_LAYERS = 1_000
 _LARGEST, _TIMES = 1 << 26, 64
 """How many numbers a model may compute for itself (tables of positions), at most: so many, or so many times its own."""
+
+_FACTORIES = frozenset(
+    (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.arange, torch.eye)
+)
+_HOLLOW = {"device": "meta"}
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -53,8 +59,11 @@ def restored(build: Callable[[], N], saved: Mapping[str, NDArray[np.generic]]) -
     """
     try:
         with torch.random.fork_rng(devices=[]):  # fresh weights are drawn and overwritten: leave no trace of that
-            _check_fit(build, saved)
-            model = build()
+            if _check_fit(build, saved):
+                model = build()
+            else:
+                with _Bounded(_stored(saved)):
+                    model = build()
         load_weights(model, {name: torch.from_numpy(np.array(array)) for name, array in saved.items()})
     except FormatError:
         raise
@@ -64,14 +73,46 @@ def restored(build: Callable[[], N], saved: Mapping[str, NDArray[np.generic]]) -
     return model
 
 
-def _check_fit(build: Callable[[], nn.Module], saved: Mapping[str, NDArray[np.generic]]) -> None:
+class _Bounded(TorchFunctionMode):
+    """Inside the block fresh tensors have, all together, no more numbers than a model of so many stored ones can need;
+    more are refused before memory is taken."""
+
+    def __init__(self, stored: int) -> None:
+        super().__init__()
+        self._stored, self._left = stored, max(_LARGEST, _TIMES * stored)
+
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: Iterable[type],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        given = dict(kwargs or {})
+        if func in _FACTORIES:
+            shape = func(*args, **{name: value for name, value in given.items() if name != "generator"} | _HOLLOW)
+            self._left -= shape.numel() if isinstance(shape, Tensor) else 0
+            if self._left < 0:
+                raise FormatError(
+                    f"the settings ask for far more than the {self._stored:,} numbers that are stored; expected "
+                    "settings that belong to them; try training again"
+                )
+        return func(*args, **given)
+
+
+def _stored(saved: Mapping[str, NDArray[np.generic]]) -> int:
+    return sum(array.size for array in saved.values())
+
+
+def _check_fit(build: Callable[[], nn.Module], saved: Mapping[str, NDArray[np.generic]]) -> bool:
+    """Refuse a model that the weights do not fit; False where that shows only when it is built."""
+    stored = _stored(saved)
     try:
         with torch.device("meta"):
             hollow = build()
     except NotImplementedError:  # a network that looks at numbers while it is built
-        return
+        return False
     except RuntimeError as error:  # sizes that no machine can count
-        stored = sum(array.size for array in saved.values())
         raise FormatError(
             f"the settings ask for a model that cannot be built ({str(error).splitlines()[0][:200]}); expected one of "
             f"{stored:,} numbers, as stored; try training again"
@@ -81,13 +122,13 @@ def _check_fit(build: Callable[[], nn.Module], saved: Mapping[str, NDArray[np.ge
     for name, weight in own.items():
         if tuple(weight.shape) != saved[name].shape:
             raise FormatError(_misfit(name, saved[name].shape, str(saved[name].dtype), weight))
-    stored = sum(array.size for array in saved.values())
     computed = sum(buffer.numel() for name, buffer in hollow.named_buffers() if name not in own)
     if computed > max(_LARGEST, _TIMES * stored):
         raise FormatError(
             f"the settings ask for tables of {computed:,} numbers beside {stored:,} weights; expected settings that "
             "belong to them; try training again"
         )
+    return True
 
 
 def _check_names(own: Mapping[str, Tensor], saved: Mapping[str, object]) -> None:
