@@ -26,6 +26,7 @@ PORT = 8138
 GRACE = 5.0
 """Seconds that answers have at the end."""
 _POLL = 0.05
+_SWITCH = 0.0005  # every write to a socket lets the engine's thread run, which would keep the event loop out for 5 ms
 _IDLE = 60  # seconds a connection is kept for the next request
 
 
@@ -60,6 +61,7 @@ def serve(
         say(f"serving {', '.join(models.names)} at {address}v1{key}  (Ctrl-C ends it)")
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, _interrupt)
+        sys.setswitchinterval(_SWITCH)
         with suppress(KeyboardInterrupt):  # uvicorn raises it once more after it has ended in peace
             server.run(sockets=[door])
     if app.state.lanes.busy:
