@@ -18,6 +18,7 @@ import sys
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def all_files() -> list[Path]:
 
 def anys(files: Iterable[Path]) -> list[Place]:
     """Every use of the name `Any`, in annotations written as strings as well; not the line that imports it."""
-    places = [_place(path, node, text) for path, node, text in _nodes(files) if _is_named(node, "Any")]
+    places = [_place(path, node, text) for path, node, text in _nodes(files, "Any") if _is_named(node, "Any")]
     return sorted(places, key=_where)
 
 
@@ -74,7 +75,7 @@ def casts(files: Iterable[Path]) -> list[Place]:
     """Calls of `typing.cast`."""
     return [
         _place(path, node, text)
-        for path, node, text in _nodes(files)
+        for path, node, text in _nodes(files, "cast")
         if isinstance(node, ast.Call) and _is_named(node.func, "cast")
     ]
 
@@ -83,7 +84,7 @@ def any_variables(files: Iterable[Path]) -> list[Place]:
     """Casts in disguise: variables with a value that are declared to be anything."""
     return [
         _place(path, node, text)
-        for path, node, text in _nodes(files)
+        for path, node, text in _nodes(files, "Any")
         if isinstance(node, ast.AnnAssign) and node.value is not None and _is_named(node.annotation, "Any")
     ]
 
@@ -124,7 +125,7 @@ def cells_by_isinstance(files: Iterable[Path]) -> list[Place]:
     """`isinstance(cell, ...)` in the kernels, which look a cell up by its exact type."""
     return [
         _place(path, node, text)
-        for path, node, text in _nodes(path for path in files if "kernels" in path.parts)
+        for path, node, text in _nodes((path for path in files if "kernels" in path.parts), "isinstance")
         if isinstance(node, ast.Call) and _is_named(node.func, "isinstance") and _last_name(node.args[0]) == "cell"
     ]
 
@@ -156,17 +157,25 @@ def _is_named(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def _nodes(files: Iterable[Path]) -> Iterator[tuple[Path, ast.expr | ast.stmt, str]]:
-    """All expressions and statements of all files, and what stands in types that are written as strings."""
+def _nodes(files: Iterable[Path], word: str) -> Iterator[tuple[Path, ast.expr | ast.stmt, str]]:
+    """All expressions and statements of the files that have this word, and what stands in types that are written as
+    strings."""
     for path in files:
         text = text_of(path)
-        for node in nodes_of(path):
-            if isinstance(node, ast.expr | ast.stmt):
-                yield path, node, text
-            for quoted in _quoted_types(node):
-                for inner in ast.walk(ast.parse(str(quoted.value), mode="eval")):
-                    if isinstance(inner, ast.expr):
-                        yield path, ast.copy_location(inner, quoted), text
+        if word in text:
+            yield from ((path, node, text) for node in _typed(path))
+
+
+@cache
+def _typed(path: Path) -> tuple[ast.expr | ast.stmt, ...]:
+    nodes: list[ast.expr | ast.stmt] = []
+    for node in nodes_of(path):
+        if isinstance(node, ast.expr | ast.stmt):
+            nodes.append(node)
+        for quoted in _quoted_types(node):
+            inner = ast.walk(ast.parse(str(quoted.value), mode="eval"))
+            nodes += [ast.copy_location(one, quoted) for one in inner if isinstance(one, ast.expr)]
+    return tuple(nodes)
 
 
 def _quoted_types(node: ast.AST) -> Iterator[ast.Constant]:

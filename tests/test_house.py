@@ -158,9 +158,9 @@ def test_the_kinds_of_model_are_listed_once():
                 parts = node.elts
             elif isinstance(node, ast.Dict):
                 parts = node.keys
-            texts = [part.value for part in (*parts, node) if isinstance(part, ast.Constant)]
-            named = kinds_named(" ".join(text for text in texts if isinstance(text, str)))
-            if len(named) > MOST_KINDS:
+            constants = [part.value for part in (*parts, node) if isinstance(part, ast.Constant)]
+            texts = [text for text in constants if isinstance(text, str)]
+            if texts and len(named := kinds_named(" ".join(texts))) > MOST_KINDS:
                 second[f"{path.relative_to(PACKAGE)}:{node.lineno}"] = named
     for path in sorted((PACKAGE / "studio" / "page").rglob("*.js")):
         for statement in path.read_text(encoding="utf-8").split(";"):
