@@ -8,12 +8,14 @@ import os
 import socket
 import subprocess
 import threading
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from local_tasks import TASKS, Questions
 
@@ -25,6 +27,8 @@ from thereafter.ready.models import READY
 
 ROOT = Path(__file__).parents[2]
 RUNS = ("ngram", "lstm", "transformer", "letters")
+WAYS = {"transformer": ["num_concurrent=3"], "letters": ["max_length=4096"]}
+"""How a server is asked, beside one request at a time."""
 GRAMMAR = [
     ("the dogs are old .", "the dogs is old ."),
     ("the dog is old .", "the dog are old ."),
@@ -45,18 +49,17 @@ PROGRAM = "def add(self, name):\n    if name is None:\n        return self.name\
 
 @dataclass(frozen=True)
 class Asked:
-    """A run, what it was asked, and what both ways of asking gave."""
+    """Runs, what they were asked, and what each call of the harness gave, by run and way of asking."""
 
-    lm: LanguageModel
-    run: Path
-    questions: Questions
-    own: dict[str, Any]
-    served: dict[str, Any]
+    runs: dict[str, Path]
+    models: dict[str, LanguageModel]
+    questions: dict[str, Questions]
+    calls: dict[tuple[str, str], dict[str, Any]]
+    errors: str
 
-    @property
-    def begin(self) -> str:
-        """What `inspect pairs` reads before a sentence."""
-        return "" if self.lm.model.facts.context == "line" else "\n"
+    def both(self, name: str) -> list[dict[str, Any]]:
+        """The figures of a run, asked directly and through a server."""
+        return [self.calls[name, "own"], self.calls[name, "served"]]
 
 
 def oracle_python() -> Path:
@@ -108,80 +111,86 @@ def serving(run: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Asked]:
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
     """Every run, asked by the harness itself and through a server; one process of the oracle does it all."""
     python, folder = oracle_python(), tmp_path_factory.mktemp("harness")
     runs = {name: run_of(name, folder) for name in RUNS}
     models = {name: load_language_model(run) for name, run in runs.items()}
     questions = {name: questions_for(lm) for name, lm in models.items()}
-    calls: list[tuple[str, list[str]]] = []
+    calls: dict[tuple[str, str], tuple[str, list[str]]] = {}
     with ExitStack() as servers:
         for name in RUNS:
-            tasks = ["--include_path", str(questions[name].write(folder / "tasks" / name)), "--tasks", ",".join(TASKS)]
-            calls.append(("thereafter", ["lm-eval", "--run", str(runs[name]), *tasks]))
+            local = ["--include_path", str(questions[name].write(folder / "tasks" / name)), "--tasks"]
+            calls[name, "own"] = ("thereafter", ["lm-eval", "--run", str(runs[name]), *local, ",".join(TASKS)])
             address = servers.enter_context(serving(runs[name]))
             remote = ["--model", "local-completions", "--model_args", f"model={name},base_url={address}"]
-            calls.append(("lm_eval", [*remote, *tasks]))
+            calls[name, "served"] = ("lm_eval", [*remote, *WAYS.get(name, []), *local, ",".join(TASKS)])
+            if name == "lstm":
+                calls[name, "texts"] = ("lm_eval", [*remote, "tokenizer_backend=None", *local, "texts"])
+                calls[name, "no task"] = ("thereafter", ["lm-eval", "--run", str(runs[name]), *local, "nonsense"])
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
         environment |= {"PYTHONPATH": str(ROOT / "src"), "HF_HOME": str(folder / "hf"), "NO_PROXY": "127.0.0.1"}
         environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
         script, out = ROOT / "tests" / "oracles" / "harness_figures.py", folder / "out.json"
-        words = [str(python), str(script), json.dumps(calls), str(out)]
+        entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["lm_eval.models"]
+        words = [str(python), str(script), json.dumps(list(calls.values())), str(out), entry["thereafter"]]
         done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=folder, check=False)
     assert done.returncode == 0, done.stderr[-5000:]
-    figures = json.loads(out.read_text())
-    assert not any("exit" in one for one in figures), done.stderr[-5000:]
-    return {
-        name: Asked(models[name], runs[name], questions[name], figures[2 * place], figures[2 * place + 1])
-        for place, name in enumerate(RUNS)
-    }
+    figures = dict(zip(calls, json.loads(out.read_text()), strict=True))
+    refused = [call for call, one in figures.items() if "exit" in one]
+    assert refused == [("lstm", "no task")], done.stderr[-5000:]
+    return Asked(runs, models, questions, figures, done.stderr)
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", RUNS)
-def test_rolling_likelihoods_are_those_of_score(name: str, asked: dict[str, Asked]) -> None:
-    one = asked[name]
-    scores = [one.lm.score(text=text) for text in one.questions.documents]
-    assert [score.bytes for score in scores] == [len(text.encode()) for text in one.questions.documents]
+def test_rolling_likelihoods_are_those_of_score(name: str, asked: Asked) -> None:
+    texts = asked.questions[name].documents
+    scores = [asked.models[name].score(text=text) for text in texts]
+    assert [score.bytes for score in scores] == [len(text.encode()) for text in texts]
     nats = sum(score.nats + score.spelling_nats for score in scores)
     bits = nats / math.log(2) / sum(score.bytes for score in scores)
-    figures = one.own["results"]["documents"]
-    assert figures["bits_per_byte,none"] == pytest.approx(bits, abs=1e-6)
-    words = sum(
-        len(text.split()) + 1 for text in one.questions.documents
-    )  # the harness counts what a last line end cuts
-    if name != "letters":
-        assert figures["word_perplexity,none"] == pytest.approx(math.exp(nats / words), rel=1e-5)
-    assert one.served["results"]["documents"]["bits_per_byte,none"] == pytest.approx(bits, abs=1e-6)
+    words = sum(len(text.split()) + 1 for text in texts)  # by its rule there is an empty one after the last line end
+    for figures in asked.both(name):
+        documents = figures["results"]["documents"]
+        assert documents["bits_per_byte,none"] == pytest.approx(bits, abs=1e-6)
+        assert documents["word_perplexity,none"] == pytest.approx(math.exp(nats / words), rel=1e-5)
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", RUNS)
-def test_choices_are_those_of_inspect_pairs(name: str, asked: dict[str, Asked], tmp_path: Path) -> None:
-    one = asked[name]
+def test_choices_are_those_of_inspect_pairs(name: str, asked: Asked, tmp_path: Path) -> None:
     sentences = CODE if name == "letters" else GRAMMAR
     (tmp_path / "pairs.tsv").write_text("".join(f"{good}\t{bad}\n" for good, bad in sentences))
-    table = instruments.pair_table(one.lm, tmp_path / "pairs.tsv")
+    table = instruments.pair_table(asked.models[name], tmp_path / "pairs.tsv")
     assert table.judged_K.all()
-    for figures in (one.own, one.served):
+    for figures in asked.both(name):
         assert figures["results"]["pairs"]["acc,none"] == pytest.approx(table.accuracy)
         logp = [[float(answer[0][0]) for answer in answers] for answers in figures["answers"]["pairs"]]
-        assert logp == pytest.approx(table.logp_K2, abs=1e-4)
+        assert np.array(logp) == pytest.approx(table.logp_K2, abs=1e-4)
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", RUNS)
-def test_generated_texts_are_those_of_generate(name: str, asked: dict[str, Asked]) -> None:
-    one = asked[name]
-    for figures in (one.own, one.served):
+def test_generated_texts_are_those_of_generate(name: str, asked: Asked) -> None:
+    sent_as_texts = [asked.calls[name, "texts"]] if name == "lstm" else []
+    for figures in (*asked.both(name), *sent_as_texts):
         assert figures["results"]["texts"]["exact_match,none"] == pytest.approx(2 / 3)
         answers = [answer[0][0] for answer in figures["answers"]["texts"]]
-        assert answers[:2] == [answer for _, answer in one.questions.texts[:2]]
+        assert answers[:2] == [answer for _, answer in asked.questions[name].texts[:2]]
 
 
 @pytest.mark.oracle
-def test_the_harness_notes_which_run_it_asked(asked: dict[str, Asked]) -> None:
-    config = asked["lstm"].own["config"]
+def test_the_harness_notes_which_run_it_asked(asked: Asked) -> None:
+    config = asked.calls["lstm", "own"]["config"]
     assert config["model"] == "thereafter"
-    assert config["run"] == str(asked["lstm"].run)
+    assert config["run"] == str(asked.runs["lstm"])
     assert config["thereafter_version"] == thereafter.__version__
+
+
+@pytest.mark.oracle
+def test_tasks_that_are_not_there_are_refused_in_a_sentence(asked: Asked) -> None:
+    assert asked.calls["lstm", "no task"] == {"exit": 2}
+    assert "error: lm_eval: " in asked.errors
+    assert "nonsense" in asked.errors
+    assert "Traceback" not in asked.errors

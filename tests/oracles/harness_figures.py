@@ -1,15 +1,19 @@
 """Run by the oracle's own interpreter: lm-evaluation-harness on local tasks, by the command lines of both packages.
 
-harness_figures.py CALLS OUT     CALLS: a JSON list of [program, arguments]; OUT: what each wrote, results and answers
+harness_figures.py CALLS OUT ENTRY    CALLS: a JSON list of [program, arguments]; OUT: what each wrote, results and
+                                      answers; ENTRY: what an entry point names, which must be a model of the harness
 """
 
+import inspect
 import json
 import sys
 import tempfile
 from functools import partial
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import lm_eval.__main__
+import lm_eval.api.model
 import lm_eval.evaluator
 import lm_eval.tasks
 
@@ -40,5 +44,8 @@ def figures(program, arguments):
         return {"results": whole["results"], "config": whole["config"], "answers": answers}
 
 
-calls, out = sys.argv[1:]
+calls, out, entry = sys.argv[1:]
+backend = EntryPoint("thereafter", entry, "lm_eval.models").load()
+assert issubclass(backend, lm_eval.api.model.LM)
+assert not inspect.isabstract(backend)
 Path(out).write_text(json.dumps([figures(program, arguments) for program, arguments in json.loads(calls)]))
