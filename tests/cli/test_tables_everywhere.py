@@ -29,6 +29,7 @@ NO_TABLE = {
     "arpa": "writes a file",
     "gallery": "writes pictures, each with its numbers as a file",
     "generate": "prints text; its --json has the tokens of each sample, which no table holds",
+    "lm-eval": "hands over to lm-evaluation-harness, which prints its own tables",
     "serve": "answers over HTTP until it is interrupted",
     "studio": "opens a page",
     "train": "reports on a run, whose log.jsonl and config.toml have all figures",
