@@ -25,10 +25,9 @@ def said(page: Any, text: str) -> None:
 def test_a_game_is_shown_step_by_step_as_the_library_plays_it(page: Any, catcher: TaskModel) -> None:
     answer = verbs.play(catcher, 4)
     page.goto("/#catch?number=4")
-    said(page, f"game 4 is over: the ball was {'caught' if answer.caught else 'missed'}.")
-    page.get_by_role("button", name="Start again").first.click()
     for step in (0, 1, 2):
         said(page, f"Step {step + 1} of 23 of game 4")
+        assert page.locator(".catch output").text_content() == f"{step + 1} of 23"
         one = answer.steps[step]
         said(page, f"and chose {answer.actions[one.action]}")
         heights = page.locator(".levels .fill").evaluate_all(
@@ -38,15 +37,20 @@ def test_a_game_is_shown_step_by_step_as_the_library_plays_it(page: Any, catcher
         page.get_by_role("button", name="Next step").click()
     assert "step=3" in page.url
     assert page.locator(".patches canvas").count() == 3
+    assert page.get_by_role("list", name="What the colours mean").locator("li").count() == 4
+    page.get_by_role("slider", name="Step").fill("23")
+    said(page, f"game 4 is over: the ball was {'caught' if answer.caught else 'missed'}.")
+    assert page.locator(".catch output").text_content() == "the end"
     page.get_by_role("button", name="Another game").click()
     page.wait_for_function("() => !/number=4(&|$)/.test(location.hash)")
-    said(page, "is over")
+    said(page, "Step 1 of 23 of game ")
 
 
 def test_the_same_game_is_played_by_keys(page: Any, catcher: TaskModel) -> None:
     page.goto("/#catch?number=9")
-    said(page, "game 9 is over")
+    said(page, "Step 1 of 23 of game 9")
     page.get_by_role("button", name="Play it yourself").click()
+    assert page.get_by_text("your paddle").is_visible()
     episode = Episode(9, verbs.SEED)
     act = foreseeing(episode, 24)
     for moment in play(episode, act)[:-1]:
@@ -55,4 +59,4 @@ def test_the_same_game_is_played_by_keys(page: Any, catcher: TaskModel) -> None:
     assert caught(play(episode, act)[-1])
     said(page, "You caught the ball; the network ")
     page.get_by_role("button", name="Let the network play").click()
-    said(page, "game 9 is over")
+    said(page, "Step 1 of 23 of game 9")

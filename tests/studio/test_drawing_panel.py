@@ -83,7 +83,12 @@ def test_a_digit_is_drawn_again_with_its_nats_and_windows(page: Any, drawer: Tas
             cards.nth(at).locator(".fill").evaluate_all("all => all.map(one => parseFloat(one.style.height) / 100)")
         )
         assert heights == pytest.approx((values / values.max()).tolist(), abs=1e-3)
-    assert f"All in all {answer.nats:.3g} nats" in page.locator("#drawing-status").text_content()
+    strokes, left = sum(one.latent or 0.0 for one in answer.strokes), answer.strokes[-1].left
+    assert left is not None
+    assert answer.nats == pytest.approx(strokes + left, abs=0.1)
+    assert (
+        f"cost {answer.nats:.3g} nats ({strokes:.3g} and {left:.3g})" in page.locator("#drawing-status").text_content()
+    )
     without = means(page, "#drawing-target")
     page.get_by_role("button", name="Start again").click()
     drawn(page, 0, "picture 6")
@@ -102,4 +107,4 @@ def test_the_visitors_digit_is_drawn_again(page: Any, drawer: TaskModel) -> None
     drawn(page, 8, "your digit")
     ink = page.evaluate("new URLSearchParams(location.hash.split('?')[1]).get('ink')")
     own = verbs.draw_again(drawer, opening.open_digit_drawn(ink, 0, verbs.drawer_of(drawer)[1]))
-    assert f"All in all {own.nats:.3g} nats" in page.locator("#drawing-status").text_content()
+    assert f"cost {own.nats:.3g} nats" in page.locator("#drawing-status").text_content()

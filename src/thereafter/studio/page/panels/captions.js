@@ -2,7 +2,7 @@
 import { bars } from "../parts/bars.js";
 import { button, choice, field } from "../parts/controls.js";
 import { el, errors } from "../parts/dom.js";
-import { percent, short } from "../parts/numbers.js";
+import { another, percent, short } from "../parts/numbers.js";
 import { openPicture } from "../parts/opening.js";
 import { paint, paintLooked, placeName, shown, unpack } from "../parts/pixels.js";
 import { chooseHeldOut, taskChoice, taskModels } from "../parts/tasks.js";
@@ -172,9 +172,7 @@ function mount(place, context) {
   }
 
   function roll() {
-    const before = number;
-    number = Math.floor(Math.random() * (last + 1));
-    if (number === before) number = (number + 1) % (last + 1);
+    number = another(number, last);
     step = "";
     fillShelf();
     request();

@@ -2,7 +2,7 @@
 import { BELIEF_STYLE, beliefCard } from "../parts/beliefs.js";
 import { button, slider } from "../parts/controls.js";
 import { el, errors } from "../parts/dom.js";
-import { percent } from "../parts/numbers.js";
+import { another, percent } from "../parts/numbers.js";
 import { shown, unpack } from "../parts/pixels.js";
 import { BEFORE, LOOK, mark, outline } from "../parts/squares.js";
 import { taskChoice, taskModels } from "../parts/tasks.js";
@@ -34,8 +34,19 @@ const STYLE = `${BELIEF_STYLE}
 .catch .patches { display: flex; flex-direction: column; gap: .5rem; margin: 0; padding: 0; list-style: none; }
 .catch .patches li { display: flex; gap: .6rem; align-items: center; }
 .catch .patches canvas { width: 4.5rem; height: 4.5rem; border-radius: .2rem; border: 1px solid var(--line); }
+.catch .legend { margin: .5rem 0 0; padding: 0; list-style: none; font-size: .9rem; color: var(--soft); }
+.catch .legend li { display: flex; gap: .5rem; align-items: center; }
+.catch .legend i { flex: none; width: 1rem; height: 1rem; box-sizing: border-box; background: #000;
+  outline: 1px solid var(--line); }
 @media (max-width: 1050px) { .catch .three { grid-template-columns: minmax(0, 1fr); }
   .catch .screen { max-width: 20rem; } .catch .patches { flex-direction: row; flex-wrap: wrap; } }`;
+
+/** A line of the legend. */
+function key(look, text) {
+  const swatch = el("i", { "aria-hidden": "true" });
+  Object.assign(swatch.style, look);
+  return el("li", {}, swatch, el("span", {}, text));
+}
 
 function mount(place, context) {
   let answer = null,
@@ -44,12 +55,12 @@ function mount(place, context) {
   const ask = context.api.latest();
   const failed = errors();
   const pick = taskChoice("Network", context.get("model"), request);
-  const dice = button("Another game", () => start((number + 1 + Math.floor(Math.random() * (MOST - 1))) % MOST), {
+  const dice = button("Another game", () => start(another(number, MOST - 1)), {
     class: "main",
   });
   const own = button("Play it yourself", () => (hand ? leaveHand() : takeOver()), { "aria-pressed": "false" });
   const walk = player(showStep, { first: 0, wait: 300, unit: "step", whole: "game" });
-  const step = slider("Step", { min: 0, max: 1, step: 1, value: 0 }, (at) => walk.go(at));
+  const step = slider("Step", { min: 0, max: 1, step: 1, value: 0, say: stepName }, (at) => walk.go(at));
   walk.node.append(step.node);
   const moves = el(
     "div",
@@ -60,6 +71,16 @@ function mount(place, context) {
   const screen = el("canvas", { class: "screen", role: "img", "aria-label": "The screen", width: SIDE, height: SIDE });
   const status = el("p", { role: "status", id: "catch-status", style: "margin:0 0 .6rem" });
   const policy = beliefCard("step");
+  const ball = key({ background: "#fff" }, "the ball"),
+    trail = key({ background: TRAIL }, "where the ball has been");
+  const keys = [
+    key({ background: "#fff" }, "the ball; below, the paddle"),
+    trail,
+    key({ border: `3px solid ${LOOK}` }, "what the network sees sharply, + its middle"),
+    key({ border: `2px solid ${BEFORE}` }, "what it sees coarsely around that"),
+  ];
+  const handKeys = [ball, trail, key({ background: HAND }, "your paddle")];
+  const legend = el("ul", { class: "legend", "aria-label": "What the colours mean" }, ...keys);
   const sharp = el("ul", { class: "patches", "aria-label": "What this glimpse saw" });
   const parts = el("section", { class: "card" }, el("h3", {}, "What it saw"), sharp);
   const body = el(
@@ -68,7 +89,7 @@ function mount(place, context) {
     walk.node,
     moves,
     status,
-    el("div", { class: "three", id: "picture" }, screen, policy.node, parts),
+    el("div", { class: "three", id: "picture" }, el("div", {}, screen, legend), policy.node, parts),
   );
   const whole = el(
     "div",
@@ -111,12 +132,18 @@ function mount(place, context) {
       answer = now;
       if (hand) return takeOver();
       const last = answer.steps.length;
-      walk.set(wholeNumber(context.get("step"), last), last);
+      walk.set(wholeNumber(context.get("step"), 0), last);
       step.input.max = last;
       showStep(walk.at);
     } catch (error) {
       failed.say(context.api.sentence(error));
     }
+  }
+
+  /** Steps are counted from 1; after the last comes the end. */
+  function stepName(at) {
+    const last = answer?.steps.length ?? 0;
+    return at < last ? `${at + 1} of ${last}` : "the end";
   }
 
   /** The column of the ball at a step; the last one is the end. */
@@ -152,7 +179,7 @@ function mount(place, context) {
   function showStep(at) {
     if (!answer || hand) return;
     const last = answer.steps.length;
-    context.set({ step: at === last ? null : at });
+    context.set({ step: at || null });
     step.set(at);
     const now = answer.steps[Math.min(at, last - 1)];
     paintScreen(at, paddleAt(at), at < last ? now : null);
@@ -205,6 +232,7 @@ function mount(place, context) {
     own.setAttribute("aria-pressed", String(Boolean(hand)));
     walk.node.hidden = Boolean(hand);
     moves.hidden = !hand;
+    legend.replaceChildren(...(hand ? handKeys : keys));
     policy.node.style.visibility = parts.style.visibility = hand ? "hidden" : "visible";
   }
 

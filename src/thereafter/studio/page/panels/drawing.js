@@ -1,13 +1,14 @@
 // Drawing: a canvas that grows stroke by stroke, and the windows through which a network reads and writes.
 import { BELIEF_STYLE } from "../parts/beliefs.js";
-import { CHOSEN_STYLE, chosenPicture } from "../parts/chosen.js";
+import { CHOSEN_STYLE } from "../parts/chosen.js";
 import { slider } from "../parts/controls.js";
 import { el, errors } from "../parts/dom.js";
+import { FILM_STYLE } from "../parts/film.js";
 import { short } from "../parts/numbers.js";
+import { picturePanel } from "../parts/picture_panel.js";
 import { paint, shown, unpack } from "../parts/pixels.js";
 import { outline, READ, WRITE } from "../parts/squares.js";
 import { strokeCard } from "../parts/strokes.js";
-import { taskChoice, taskModels } from "../parts/tasks.js";
 import { markCurrent, player, wholeNumber } from "../parts/walk.js";
 
 export const panel = {
@@ -35,7 +36,7 @@ const ABOUT = "A small network is trained to draw written digits; it is kept for
 const HINT =
   "A network that draws joins the page with its run: thereafter train mnist --task draw --set strokes=16 " +
   "--out runs/drawing";
-const STYLE = `${BELIEF_STYLE}${CHOSEN_STYLE}
+const STYLE = `${BELIEF_STYLE}${CHOSEN_STYLE}${FILM_STYLE}
 .drawing canvas { image-rendering: pixelated; }
 .drawing .sheets { display: grid; grid-template-columns: repeat(2, 14.5rem) minmax(0, 1fr); gap: 1rem;
   align-items: start; }
@@ -43,13 +44,6 @@ const STYLE = `${BELIEF_STYLE}${CHOSEN_STYLE}
 .drawing figure { margin: 0; } .drawing figcaption { color: var(--soft); font-size: .9rem; margin-top: .3rem; }
 .drawing .sheet { width: 100%; height: auto; border-radius: .4rem; display: block; border: 1px solid var(--line); }
 .drawing .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: 1rem; }
-.drawing .film { display: flex; gap: .35rem; margin: 0 0 .7rem; padding: .15rem; list-style: none; overflow-x: auto; }
-.drawing .film button { padding: .2rem .2rem 0; line-height: 1.4; background: none; display: block; }
-.drawing .film canvas { display: block; width: 3.6rem; height: auto; border-radius: .2rem; }
-.drawing .film small { color: var(--soft); }
-.drawing .film .later canvas { opacity: .35; }
-.drawing .film button[aria-current] { border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent); }
-.drawing .film button[aria-current] small { color: var(--text); font-weight: 700; }
 .drawing .swatch { display: inline-block; width: 1.6rem; border-top: 3px solid ${WRITE}; vertical-align: middle; }
 .drawing .swatch.read { border-top: 3px dashed ${READ}; }
 @media (max-width: 1050px) { .drawing :is(.sheets, .sheets.alone) { grid-template-columns: minmax(0, 1fr); }
@@ -59,18 +53,9 @@ function mount(place, context) {
   let answer = null,
     canvases = [], // before the first stroke, and after each
     picture = null, // that is drawn again
-    film = [],
-    models = [];
+    film = [];
   const ask = context.api.latest();
   const failed = errors();
-  const pick = taskChoice("Network", context.get("model"), changeModel);
-  const chosen = chosenPicture(place, context, {
-    sources: SOURCES,
-    made: "",
-    another: "Another picture",
-    failed,
-    changed: request,
-  });
   const walk = player(showStroke, { first: 0, wait: 500, unit: "stroke", whole: "drawing" });
   const step = slider("Stroke", { min: 0, max: 1, step: 1, value: 0 }, (at) => walk.go(at));
   walk.node.append(step.node);
@@ -91,60 +76,24 @@ function mount(place, context) {
     el("div", { class: "cards" }, first.node, second.node),
   );
   const body = el("div", {}, walk.node, strip, status, sheets);
-  const whole = el(
-    "div",
-    { class: "drawing", hidden: true },
-    el("div", { class: "row", style: "margin-bottom:.7rem" }, ...chosen.controls, pick.node),
-    chosen.node,
-    failed.node,
+  const leave = picturePanel(place, context, {
+    name: "drawing",
+    style: STYLE,
     body,
-  );
-  const making = taskModels(context, {
-    task: "draw",
-    offer: "Train the network (about two minutes)",
-    about: ABOUT,
-    changed: offer,
+    walk,
+    failed,
+    picture: { sources: SOURCES, made: "" },
+    models: { task: "draw", offer: "Train the network (about two minutes)", about: ABOUT },
+    hint: HINT,
+    ask: (model, asked) =>
+      asked.source === "new"
+        ? ask("/api/tasks/draw/new", { model, seed: asked.number })
+        : ask("/api/tasks/draw", { model, ...asked }),
+    draw,
   });
-  const hint = el("p", { class: "note", style: "margin-top:1rem" }, HINT);
-  place.append(el("style", {}, STYLE), making.node, whole, hint);
 
-  function offer(all) {
-    models = all;
-    pick.fill(all);
-    hint.hidden = true;
-    whole.hidden = false;
-    changeModel();
-  }
-
-  function changeModel() {
-    chosen.settle(models.find((each) => each.name === pick.value));
-    request();
-  }
-
-  async function request() {
-    if (!pick.value) return;
-    walk.stop();
-    context.set({ model: pick.value.startsWith("ready:") ? null : pick.value, ...chosen.state() });
-    const asked = chosen.asked();
-    body.hidden = !asked;
-    failed.say("");
-    if (!asked) return;
-    const fresh = asked.source === "new";
-    try {
-      const now = fresh
-        ? await ask("/api/tasks/draw/new", { model: pick.value, seed: asked.number })
-        : await ask("/api/tasks/draw", { model: pick.value, ...asked });
-      if (!place.isConnected) return;
-      answer = now;
-      chosen.count = answer.count;
-      draw();
-    } catch (error) {
-      body.hidden = !answer || chosen.value === "own";
-      failed.say(context.api.sentence(error));
-    }
-  }
-
-  function draw() {
+  function draw(now) {
+    answer = now;
     canvases = unpack(answer.canvases);
     picture = answer.pixels && unpack(answer.pixels)[0];
     film = canvases.map((one, at) =>
@@ -167,11 +116,15 @@ function mount(place, context) {
     wrote.hidden = read.hidden = !attends;
     second.node.hidden = !picture;
     if (picture) {
-      first.draw("Nats of z", values("latent"), "What a stroke has to say of the picture: KL from the prior.");
+      first.draw(
+        "Told by each stroke",
+        values("latent"),
+        "Nats of its numbers z: how much the network had to be told of the picture to draw this stroke.",
+      );
       second.draw(
-        "Nats of the pixels",
+        "Still wrong in the picture",
         values("left"),
-        `Left after each stroke; ${short(answer.left)} before the first.`,
+        `Nats of the pixels after each stroke, the fewer the better; ${short(answer.left)} before the first.`,
       );
     } else {
       first.draw("What a stroke changed", values("changed"), "Pixels, as the sum of how far their chances moved.");
@@ -210,9 +163,12 @@ function mount(place, context) {
     first.mark(at);
     second.mark(at);
     const total = answer.strokes.length;
+    const spoken = answer.strokes.reduce((sum, one) => sum + one.latent, 0);
     const costs = picture
-      ? ` Pixels ${short(now ? now.left : answer.left)} nats${now ? `, its z ${short(now.latent)}` : ""}.` +
-        ` All in all ${short(answer.nats)} nats.`
+      ? (now ? ` This stroke was told ${short(now.latent)} nats of the picture;` : " Nothing is told yet;") +
+        ` the pixels are still ${short(now ? now.left : answer.left)} nats off.` +
+        ` All ${total} strokes and the pixels left at the end cost ${short(answer.nats)} nats` +
+        ` (${short(spoken)} and ${short(answer.strokes[total - 1].left)}): the fewer, the better.`
       : "";
     const when = at ? `After stroke ${at} of ${total}` : `Before the first of ${total} strokes`;
     status.textContent = `${when} of ${answer.name}.${costs}`;
@@ -223,8 +179,5 @@ function mount(place, context) {
     context.announce(status.textContent);
   }
 
-  return () => {
-    walk.leave();
-    making.leave();
-  };
+  return leave;
 }

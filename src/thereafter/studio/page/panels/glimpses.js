@@ -1,12 +1,13 @@
 // Glimpses: where a network looked at a picture, what it saw there, and what it believed after each glimpse.
 import { BELIEF_STYLE, beliefCard } from "../parts/beliefs.js";
-import { CHOSEN_STYLE, chosenPicture } from "../parts/chosen.js";
+import { CHOSEN_STYLE } from "../parts/chosen.js";
 import { slider } from "../parts/controls.js";
 import { el, errors } from "../parts/dom.js";
+import { FILM_STYLE } from "../parts/film.js";
 import { percent } from "../parts/numbers.js";
+import { picturePanel } from "../parts/picture_panel.js";
 import { paint, shown, unpack } from "../parts/pixels.js";
 import { BEFORE, LOOK, mark, outline, retina, segment } from "../parts/squares.js";
-import { taskChoice, taskModels } from "../parts/tasks.js";
 import { markCurrent, player, wholeNumber } from "../parts/walk.js";
 
 export const panel = {
@@ -35,17 +36,10 @@ const ABOUT =
 const HINT =
   "A network that looks joins the page with its run: thereafter train cluttered-glyphs --task glimpse " +
   "--set scales=3 --out runs/glimpses";
-const STYLE = `${BELIEF_STYLE}${CHOSEN_STYLE}
+const STYLE = `${BELIEF_STYLE}${CHOSEN_STYLE}${FILM_STYLE}
 .glimpses canvas { image-rendering: pixelated; }
 .glimpses .three { display: grid; grid-template-columns: 17rem minmax(0, 1fr) 13rem; gap: 1rem; align-items: start; }
 .glimpses .seen { width: 100%; height: auto; border-radius: .4rem; display: block; border: 1px solid var(--line); }
-.glimpses .film { display: flex; gap: .35rem; margin: 0 0 .7rem; padding: .15rem; list-style: none; overflow-x: auto; }
-.glimpses .film button { padding: .2rem .2rem 0; line-height: 1.4; background: none; display: block; }
-.glimpses .film canvas { display: block; width: 3.6rem; height: 3.6rem; border-radius: .2rem; }
-.glimpses .film small { color: var(--soft); }
-.glimpses .film .later canvas { opacity: .35; }
-.glimpses .film button[aria-current] { border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent); }
-.glimpses .film button[aria-current] small { color: var(--text); font-weight: 700; }
 .glimpses .patches { display: flex; flex-direction: column; gap: .5rem; margin: 0; padding: 0; list-style: none; }
 .glimpses .patches li { display: flex; gap: .6rem; align-items: center; }
 .glimpses .patches canvas { width: 4.5rem; height: 4.5rem; border-radius: .2rem; border: 1px solid var(--line); }
@@ -56,19 +50,9 @@ function mount(place, context) {
   let answer = null,
     picture = null,
     patches = [], // of each glimpse
-    film = [],
-    models = [];
+    film = [];
   const ask = context.api.latest();
   const failed = errors();
-  const pick = taskChoice("Network", context.get("model"), changeModel);
-  const chosen = chosenPicture(place, context, {
-    sources: SOURCES,
-    made: "cluttered",
-    first: FIRST_NUMBER,
-    another: "Another picture",
-    failed,
-    changed: request,
-  });
   const walk = player(showGlimpse, { first: 0, wait: 900, unit: "glimpse", whole: "picture" });
   const step = slider("Glimpse", { min: 0, max: 1, step: 1, value: 0 }, (at) => walk.go(at));
   walk.node.append(step.node);
@@ -86,57 +70,21 @@ function mount(place, context) {
     status,
     el("div", { class: "three", id: "picture" }, seen, belief.node, parts),
   );
-  const whole = el(
-    "div",
-    { class: "glimpses", hidden: true },
-    el("div", { class: "row", style: "margin-bottom:.7rem" }, ...chosen.controls, pick.node),
-    chosen.node,
-    failed.node,
+  const leave = picturePanel(place, context, {
+    name: "glimpses",
+    style: STYLE,
     body,
-  );
-  const making = taskModels(context, {
-    task: "glimpse",
-    offer: "Train the network (about three minutes)",
-    about: ABOUT,
-    changed: offer,
+    walk,
+    failed,
+    picture: { sources: SOURCES, made: "cluttered", first: FIRST_NUMBER },
+    models: { task: "glimpse", offer: "Train the network (about three minutes)", about: ABOUT },
+    hint: HINT,
+    ask: (model, asked) => ask("/api/tasks/glimpse", { model, ...asked }),
+    draw,
   });
-  const hint = el("p", { class: "note", style: "margin-top:1rem" }, HINT);
-  place.append(el("style", {}, STYLE), making.node, whole, hint);
 
-  function offer(all) {
-    models = all;
-    pick.fill(all);
-    hint.hidden = true;
-    whole.hidden = false;
-    changeModel();
-  }
-
-  function changeModel() {
-    chosen.settle(models.find((each) => each.name === pick.value));
-    request();
-  }
-
-  async function request() {
-    if (!pick.value) return;
-    walk.stop();
-    context.set({ model: pick.value.startsWith("ready:") ? null : pick.value, ...chosen.state() });
-    const asked = chosen.asked();
-    body.hidden = !asked;
-    failed.say("");
-    if (!asked) return;
-    try {
-      const now = await ask("/api/tasks/glimpse", { model: pick.value, ...asked });
-      if (!place.isConnected) return;
-      answer = now;
-      chosen.count = answer.count;
-      draw();
-    } catch (error) {
-      body.hidden = !answer || chosen.value === "own";
-      failed.say(context.api.sentence(error));
-    }
-  }
-
-  function draw() {
+  function draw(now) {
+    answer = now;
     picture = unpack(answer.pixels)[0];
     patches = answer.glimpses.map((one) => unpack(one.patches));
     film = answer.glimpses.map((one, at) =>
@@ -224,8 +172,5 @@ function mount(place, context) {
     context.announce(status.textContent);
   }
 
-  return () => {
-    walk.leave();
-    making.leave();
-  };
+  return leave;
 }

@@ -2,9 +2,10 @@
 import { BELIEF_STYLE, beliefCard } from "../parts/beliefs.js";
 import { button, choice, slider } from "../parts/controls.js";
 import { calm, el, errors } from "../parts/dom.js";
-import { drawingPad } from "../parts/drawing.js";
+import { FILM_STYLE } from "../parts/film.js";
 import { FORESEEN_STYLE, foreseenFrames } from "../parts/foreseen.js";
-import { percent } from "../parts/numbers.js";
+import { another, percent } from "../parts/numbers.js";
+import { OWN_DIGIT_STYLE, ownDigit } from "../parts/own_digit.js";
 import { paint, shown, unpack } from "../parts/pixels.js";
 import { chooseHeldOut, taskChoice, taskModels } from "../parts/tasks.js";
 import { markCurrent, player, wholeNumber } from "../parts/walk.js";
@@ -27,27 +28,16 @@ const MOST = 1000; // clips that are made
 const MOST_FRAMES = 1000;
 const LARGE = 480,
   SMALL = 128; // pixels of the canvases, twice what is seen
-const WRITTEN = 2000; // written digits to begin a drawing with
 const ABOUT = "A small network is trained on clips of written digits that move; it is kept for the next time.";
 const ABOUT_NEXT = "A small network that expects the frames that come next can be trained here; it is kept.";
 const HINT =
   "A network of the frames that come next joins the page with its run: " +
   "thereafter train moving-glyphs --task next-frames --out runs/next-frames";
-const STYLE = `${BELIEF_STYLE}${FORESEEN_STYLE}
+const STYLE = `${BELIEF_STYLE}${FORESEEN_STYLE}${OWN_DIGIT_STYLE}${FILM_STYLE}
 .moving canvas { image-rendering: pixelated; }
-.moving .film { display: flex; gap: .35rem; margin: 0 0 .9rem; padding: .15rem; list-style: none; overflow-x: auto; }
-.moving .film button { padding: .2rem .2rem 0; line-height: 1.4; background: none; display: block; }
-.moving .film canvas { display: block; width: 4.1rem; height: auto; border-radius: .2rem; }
-.moving .film small { color: var(--soft); }
-.moving .film .later canvas { opacity: .45; }
-.moving .film button[aria-current] { border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent); }
-.moving .film button[aria-current] small { color: var(--text); font-weight: 700; }
+.moving .film canvas { width: 4.1rem; }
 .moving .three { display: grid; grid-template-columns: 14rem repeat(2, minmax(0, 1fr)); gap: 1rem; align-items: start; }
 .moving .frame { width: 100%; height: auto; border-radius: .4rem; display: block; border: 1px solid var(--line); }
-.moving .own { display: flex; flex-wrap: wrap; gap: .8rem 1.2rem; align-items: start; margin: 0 0 .9rem; }
-.moving .pad { width: 11rem; height: 11rem; border-radius: .4rem; border: 1px solid var(--line); cursor: crosshair;
-  touch-action: none; }
-.moving .own .side { display: flex; flex-wrap: wrap; gap: .7rem; align-items: end; max-width: 26rem; }
 @media (max-width: 1050px) { .moving .three { grid-template-columns: minmax(0, 1fr); }
   .moving .frame { max-width: 16rem; } }`;
 
@@ -68,9 +58,6 @@ function mount(place, context) {
   const foresees = taskChoice("Network", context.get("next"), requestNext);
   const source = choice("Clip", Object.entries(SOURCES), context.get("source", "made"), changeSource);
   const dice = button("Another clip", roll, { class: "main" });
-  const pad = drawingPad("Your digit, drawn with the mouse or a finger", request);
-  pad.write(context.get("ink"));
-  const begin = choice("Begin with", [["", "–"], ..."0123456789".split("").map((one) => [one, one])], "", write);
   const ways = DIRECTIONS.map((name, at) => {
     const words = WORDS[name] ?? WORDS_DOWN[name];
     return [String(at), words ? `${name} (${words})` : name];
@@ -81,28 +68,8 @@ function mount(place, context) {
     { min: 1, max: 6, step: 0.5, value: context.get("speed", "3"), say: (pixels) => `${pixels} pixels a frame` },
     later,
   );
-  const drawing = el(
-    "div",
-    { class: "own", hidden: true },
-    pad.node,
-    el(
-      "div",
-      { class: "side" },
-      begin.node,
-      button("Clear", () => {
-        pad.clear();
-        begin.select.value = "";
-        request();
-      }),
-      direction.node,
-      speed.node,
-      el(
-        "p",
-        { class: "note", style: "margin:0" },
-        "Draw a digit into the black square; it is read at the end of a stroke.",
-      ),
-    ),
-  );
+  const drawing = ownDigit(context, { more: [direction.node, speed.node], failed, changed: request });
+  drawing.node.hidden = true;
   const walk = player(showFrame, { first: 1, wait: 450, unit: "frame", whole: "clip" });
   const strip = el("ol", { class: "film", id: "film", "aria-label": "The frames", tabindex: "0" });
   const frame = el("canvas", { class: "frame", role: "img", "aria-label": "The frame", width: 1, height: 1 });
@@ -122,7 +89,7 @@ function mount(place, context) {
     "div",
     { class: "moving", hidden: true },
     el("div", { class: "row", style: "margin-bottom:.7rem" }, dice, source.node, pick.node),
-    drawing,
+    drawing.node,
     failed.node,
     body,
     nextCard,
@@ -161,33 +128,19 @@ function mount(place, context) {
   }
 
   function changeSource() {
-    drawing.hidden = source.value !== "drawn";
+    drawing.node.hidden = source.value !== "drawn";
     dice.hidden = source.value === "drawn";
     request();
   }
 
   function roll() {
-    const before = number;
-    number = Math.floor(Math.random() * (last + 1));
-    if (number === before) number = (number + 1) % (last + 1);
+    number = another(number, last);
     request();
-  }
-
-  /** A written digit as the beginning of a drawing, another one each time. */
-  async function write(figure) {
-    if (figure === "") return;
-    const some = 10 * Math.floor((Math.random() * WRITTEN) / 10) + Number(figure);
-    try {
-      pad.write((await context.api.get(`/api/tasks/video/digit?number=${some}`)).ink);
-      request();
-    } catch (error) {
-      failed.say(context.api.sentence(error));
-    }
   }
 
   function asked(model) {
     if (source.value !== "drawn") return { model, source: source.value, number };
-    return { model, source: "drawn", ink: pad.ink, direction: Number(direction.value), speed: speed.value };
+    return { model, source: "drawn", ink: drawing.ink, direction: Number(direction.value), speed: speed.value };
   }
 
   async function request() {
@@ -198,11 +151,11 @@ function mount(place, context) {
       model: pick.value.startsWith("ready:") ? null : pick.value,
       source: source.value === "made" ? null : source.value,
       number: drawn ? null : number,
-      ink: drawn ? pad.ink : null,
+      ink: drawn ? drawing.ink : null,
       direction: drawn ? direction.value : null,
       speed: drawn ? speed.value : null,
     });
-    body.hidden = drawn && !pad.ink;
+    body.hidden = drawn && !drawing.ink;
     nextCard.hidden = body.hidden || !foresees.value;
     failed.say("");
     if (body.hidden) return;

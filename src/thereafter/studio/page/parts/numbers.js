@@ -25,3 +25,9 @@ export function percent(share) {
 
 /** For the layout of a chart: ticks as powers of ten, where plotly would write µ and k. */
 export const POWERS = { template: { layout: { yaxis: { exponentformat: "power" } } } };
+
+/** A random whole number from 0 to the last, another than before where there is one. */
+export function another(before, last) {
+  const number = Math.floor(Math.random() * (last + 1));
+  return number === before ? (number + 1) % (last + 1) : number;
+}
