@@ -30,6 +30,9 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 AWAITED = Path(__file__).parent / "awaited.js"
 FRAMES = 6
 """So many frames of the page in a row without a change: nothing is to come any more."""
+MOST_FREE = 4
+_FREE: list[tuple[str, Any]] = []
+"""Windows that nobody visits at the moment, each with its address and options, the one used last at the end."""
 
 
 def _panels() -> list[str]:
@@ -114,8 +117,11 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        # all tabs of a window in one process: what it has compiled of the page's scripts serves the next one
+        options = ["--no-sandbox", "--disable-gpu", "--process-per-site"]
+        running = playwright.chromium.launch(executable_path=found, args=options)
         yield running
+        _FREE.clear()
         running.close()
 
 
@@ -130,27 +136,72 @@ def page(browser: Any, server: Served) -> Iterator[Any]:
 
 
 @contextmanager
-def visiting(browser: Any, address: str, **options: Any) -> Iterator[Any]:
-    """A tab of a visitor of its own; answers of 4xx are part of what is tested, other errors are not."""
-    with opened(browser, address, **options) as (tab, faults):
+def visiting(
+    browser: Any,
+    address: str,
+    *,
+    viewport: dict[str, int] | None = None,
+    reduced_motion: str | None = None,
+    **options: Any,
+) -> Iterator[Any]:
+    """A tab of a visitor of its own; answers of 4xx are part of what is tested, other errors are not.
+
+    It is opened in a window that nobody else uses. Windows are kept for the next visitors, who find nothing stored in
+    them: files are fetched, and scripts compiled, once.
+    """
+    kind = f"{address} {options}"
+    at = next((at for at, (other, _) in enumerate(_FREE) if other == kind), None)
+    window = _window(browser, address, **options) if at is None else _FREE.pop(at)[1]
+    tab, faults = _tab(window)
+    try:
+        if viewport is not None:
+            tab.set_viewport_size(viewport)
+        if reduced_motion is not None:
+            tab.emulate_media(reduced_motion=reduced_motion)
         yield tab
+    finally:
+        first, *others = window.pages
+        for other in others:
+            other.close()
+        first.evaluate("localStorage.clear()")
+        window.clear_cookies()
+        _FREE.append((kind, window))
+        if len(_FREE) > MOST_FREE:
+            _FREE.pop(0)[1].close()
     refuse(faults)
+
+
+def _window(browser: Any, address: str, **options: Any) -> Any:
+    """A window whose first tab keeps its process alive."""
+    window = _context(browser, address, **options)
+    window.new_page().goto("/page/studio.css")
+    return window
 
 
 @contextmanager
 def opened(browser: Any, address: str, **options: Any) -> Iterator[tuple[Any, list[str]]]:
-    """A tab, and the errors that its page logs."""
+    """A tab in a window that has never seen the studio, and the errors that its page logs."""
+    context = _context(browser, address, **options)
+    try:
+        yield _tab(context)
+    finally:
+        context.close()
+
+
+def _context(browser: Any, address: str, **options: Any) -> Any:
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, "base_url": address} | options)
     context.add_init_script(path=AWAITED)
+    return context
+
+
+def _tab(context: Any) -> tuple[Any, list[str]]:
+    """A tab, and the errors that its page logs."""
     tab = context.new_page()
     tab.set_default_timeout(60_000)
     faults: list[str] = []
     tab.on("pageerror", lambda error: faults.append(str(error)))
     tab.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
-    try:
-        yield tab, faults
-    finally:
-        context.close()
+    return tab, faults
 
 
 def refuse(faults: list[str]) -> None:

@@ -6,12 +6,16 @@
   };
   const seen = (one) =>
     one.checkVisibility({ opacityProperty: true, visibilityProperty: true }) && one.getClientRects().length > 0;
+  const known = new Map(); // a page has thousands of elements in a dozen colours
   const rgba = (text) => {
-    const ink = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d");
-    ink.fillStyle = text;
-    ink.fillRect(0, 0, 1, 1);
-    const [r, g, b, a] = ink.getImageData(0, 0, 1, 1).data;
-    return [r, g, b, a / 255];
+    if (!known.has(text)) {
+      const ink = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d");
+      ink.fillStyle = text;
+      ink.fillRect(0, 0, 1, 1);
+      const [r, g, b, a] = ink.getImageData(0, 0, 1, 1).data;
+      known.set(text, [r, g, b, a / 255]);
+    }
+    return known.get(text);
   };
   const over = (top, below) => [0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3]));
   const ground = (one) => {

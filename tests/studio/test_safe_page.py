@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from conftest import PANELS, Served, settle, visiting
+from conftest import PANELS, Served, opened, refuse, settle, visiting
 from waiting import wait_for
 
 MARKUP = "<img src=x onerror=\"document.title='run'; alert('run')\"><script>alert('run')</script>"
@@ -123,13 +123,14 @@ def test_no_panel_runs_markup(browser: Any, server: Served, panel: str):
 
 def test_nothing_is_fetched_from_elsewhere(browser: Any, server: Served):
     asked: list[str] = []
-    with visiting(browser, server.address) as tab:
+    with opened(browser, server.address) as (tab, faults):  # nothing was fetched before
         tab.context.on("request", lambda request: asked.append(request.url))
         tab.on("websocket", lambda line: asked.append(line.url))
         tab.goto("/")
         for panel in tab.locator("#tabs a").evaluate_all("tabs => tabs.map(tab => tab.hash)"):
             tab.goto(f"/{panel}")
             tab.wait_for_load_state("networkidle")
+    refuse(faults)
     own = server.address.partition("://")[2]
     assert len(asked) > 5
     assert {url.split("/")[2] for url in asked if not url.startswith(("data:", "blob:"))} == {own}
