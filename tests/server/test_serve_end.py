@@ -107,6 +107,13 @@ def test_a_body_has_limits(server: ServedRuns):
         ids = plain.post("/v1/completions", json={"prompt": [1] * 50_000, "max_tokens": 1})
         assert ids.json()["usage"]["prompt_tokens"] == 50_000
         assert plain.post("/v1/completions", json={"prompt": [1] * 130_000}).status_code == 422
+        for more, param in (
+            ({"prompt": "a" * 200_000}, "prompt"),
+            ({"prompt": "a" * 50_000, "n": 20}, "n"),
+            ({"prompt": "a" * 50_000, "echo": True, "logprobs": 20}, "echo"),
+        ):
+            refused = plain.post("/v1/completions", json={"max_tokens": 1, **more})
+            assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
         fields = plain.post("/v1/completions", json={f"field {number}": 1 for number in range(2_000)})
         assert "2000 fields were sent" in fields.json()["error"]["message"]
         assert plain.post("/v1/completions", content=b"a=1").status_code == 400
@@ -199,7 +206,7 @@ def test_sigterm_while_it_streams_ends_it_in_peace(tmp_path: Path):
 
 def test_tokens_that_wait_for_a_slow_reader_go_out_together(slow: LanguageModel):
     asked = CompletionRequest(prompt="the", max_tokens=9)
-    (prompt,) = read_prompts(asked, slow)
+    (prompt,) = read_prompts(asked, wish_of(asked), slow)
     writer = ChoiceWriter(slow, prompt, wish_of(asked))
     tokens = slow.encode(" cat sat").tolist()
     for token in tokens[:5]:

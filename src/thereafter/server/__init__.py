@@ -2,7 +2,7 @@
 
 - `start`, `app`: the command's work (port, token, signals, the end), and the application put together
 - `models`: the runs that are served, by name, each language model with its engine
-- `wire`: requests and answers of the protocol; `refusals`: errors in its shape; `gate`: who may ask
+- `wire`: requests and answers of the protocol; `refusals`: errors in its shape, the guard's too
 - `prompts`, `choices`, `jobs`: a request as rows of the engine, a row as text and log probabilities, rows in flight
 - `completions`: the addresses under /v1; `events`: an answer that is sent while it is generated
 - `tokens`: texts as token ids and back, as evaluation harnesses ask for them

@@ -22,6 +22,7 @@ from thereafter.text.tokenizers.base import Tokenizer
 
 IMPOSSIBLE = -9999.0
 """log p of a token that cannot come: JSON has no infinity."""
+_TAIL = 20_000  # characters of a prompt that decide how the text after it is written
 Finish = Literal["stop", "length"]
 
 
@@ -89,7 +90,7 @@ class ChoiceWriter:
         self._restorer: Restorer | None = None
         if lm.style is not None:
             whole = lm.tokenizer.name == "word" and not wish.stops
-            self._restorer = Restorer(lm.style, prompt.text, whole=whole)
+            self._restorer = Restorer(lm.style, prompt.text[-_TAIL:], whole=whole)
         self._base = self._certain = len(prompt.text)
         self._top = wish.top
         self._labels = TokenLabels(lm.tokenizer, prompt.text[-1:], self._base)

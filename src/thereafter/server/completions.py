@@ -37,13 +37,16 @@ async def complete(asked: CompletionRequest, request: Request) -> Response:
     served: ServedModel = state.models.get(asked.model)
     lm = _language_model(served)
     wish = wish_of(asked)
-    prompts = await run_in_threadpool(read_prompts, asked, lm) if is_long(asked) else read_prompts(asked, lm)
+    if is_long(asked):
+        prompts = await run_in_threadpool(read_prompts, asked, wish, lm)
+    else:
+        prompts = read_prompts(asked, wish, lm)
     job = CompletionJob(_post(request, served), lm, prompts, wish)
     envelope = Envelope(served.name)
 
     def count(job: CompletionJob) -> None:
         metrics.tokens(job.completion_tokens)
-        if not job.done:
+        if job.abandoned:
             metrics.abandoned()
 
     if asked.stream:

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -26,6 +27,7 @@ from thereafter.serving.errors import AbandonedError
 from thereafter.version import __version__
 
 FINGERPRINT = f"thereafter-{__version__}"
+_MANY = 500  # tokens with log probabilities, whose JSON takes so long that a thread makes it
 _DONE = b"data: [DONE]\n\n"
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 
@@ -131,8 +133,10 @@ class EventStream(Response):
                 await self._job.read_prompts()
                 before, after = self._envelope.frame(with_usage=self._with_usage)
                 while parts := await self._job.parts():
-                    top = self._job.wish.top
-                    await write(b"".join(before + _choice_json(i, part, top) + after for i, part in parts))
+                    if sum(len(part.entries) for _, part in parts) > _MANY:
+                        await write(await run_in_threadpool(self._events, parts, before, after))
+                    else:
+                        await write(self._events(parts, before, after))
                 await write((self._usage(before) if self._with_usage else b"") + _DONE, more=False)
         except AbandonedError:
             pass
@@ -140,6 +144,11 @@ class EventStream(Response):
             await write(b"data: " + json.dumps(refusal(status_of(error), str(error))).encode() + b"\n\n", more=False)
         finally:
             self._ended(self._job)
+
+    def _events(self, parts: list[tuple[int, ChoicePart]], before: bytes, after: bytes) -> bytes:
+        """An event for each choice that has something new."""
+        top = self._job.wish.top
+        return b"".join(before + _choice_json(index, part, top) + after for index, part in parts)
 
     def _usage(self, before: bytes) -> bytes:
         return before + b'], "usage": ' + usage_of(self._job).model_dump_json().encode() + b"}\n\n"

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from starlette.concurrency import run_in_threadpool
+
 from thereafter.language_model import LanguageModel
-from thereafter.server.choices import ChoicePart, ChoiceWriter, prompt_entries
+from thereafter.server.choices import ChoicePart, ChoiceWriter, TokenEntry, prompt_entries
 from thereafter.server.prompts import ReadPrompt, Wish
 from thereafter.serving.engine import Engine
 from thereafter.serving.engine_rows import Events, RowEvent, TextRequest, TextRow
@@ -72,6 +74,10 @@ class CompletionJob:
         return all(writer.finished for writer in self.writers)
 
     @property
+    def abandoned(self) -> bool:
+        return isinstance(self._failure, AbandonedError)
+
+    @property
     def completion_tokens(self) -> int:
         return sum(writer.tokens for writer in self.writers)
 
@@ -83,7 +89,10 @@ class CompletionJob:
         if self.wish.top is not None:
             scored = await self._score(self.wish.top)
         for number, prompt in enumerate(self.prompts):
-            entries = [] if scored is None else prompt_entries(self._lm, prompt, scored[number], self.wish.top or 0)
+            entries: list[TokenEntry] = []
+            if scored is not None:
+                top = self.wish.top or 0
+                entries = await run_in_threadpool(prompt_entries, self._lm, prompt, scored[number], top)
             for writer in self.writers[number * self.wish.n : (number + 1) * self.wish.n]:
                 writer.begin_with(prompt.text, entries)
 

@@ -111,7 +111,7 @@ def check(asked: CompletionRequest) -> None:
         )
 
 
-def read_prompts(asked: CompletionRequest, lm: LanguageModel) -> list[ReadPrompt]:
+def read_prompts(asked: CompletionRequest, wish: Wish, lm: LanguageModel) -> list[ReadPrompt]:
     """All prompts of a request, encoded; none given is one that is empty."""
     given = _batch(asked)
     characters = sum(len(one) for one in given if isinstance(one, str))
@@ -119,7 +119,30 @@ def read_prompts(asked: CompletionRequest, lm: LanguageModel) -> list[ReadPrompt
         raise FieldError(
             "prompt", f"the prompts have {characters:,} characters; expected {MOST_CHARACTERS:,}; try several requests"
         )
-    return [ReadPrompt(one, lm.encode(one)) if isinstance(one, str) else read_ids(one, lm) for one in given]
+    prompts = [ReadPrompt(one, lm.encode(one)) if isinstance(one, str) else read_ids(one, lm) for one in given]
+    check_size(prompts, wish)
+    return prompts
+
+
+def check_size(prompts: Sequence[ReadPrompt], wish: Wish) -> None:
+    """Refuse what would take too long to read, or to send back."""
+    tokens = sum(len(prompt.ids) for prompt in prompts)
+    if tokens > MOST_PROMPT_TOKENS:
+        raise FieldError(
+            "prompt", f"the prompts have {tokens:,} tokens; expected at most {MOST_PROMPT_TOKENS:,}; try shorter ones"
+        )
+    if tokens * wish.n > 4 * MOST_PROMPT_TOKENS:
+        raise FieldError("n", f"prompts of {tokens:,} tokens are read for each of n={wish.n} texts; try a smaller n")
+    if not wish.echo:
+        return
+    characters = wish.n * sum(len(prompt.text) for prompt in prompts)
+    numbers = 0 if wish.top is None else wish.n * tokens * (1 + wish.top)
+    if max(characters, numbers) > MOST_CHARACTERS:
+        raise FieldError(
+            "echo",
+            f"repeating the prompts takes {characters:,} characters and {numbers:,} log probabilities; expected "
+            f"{MOST_CHARACTERS:,} at most; try n=1, smaller logprobs or several requests",
+        )
 
 
 def is_long(asked: CompletionRequest) -> bool:
@@ -145,8 +168,6 @@ def read_ids(ids: Sequence[int], lm: LanguageModel) -> ReadPrompt:
     size = lm.tokenizer.size
     started = len(ids) > 0 and ids[0] == lm.tokenizer.start_id
     array = np.array(ids[1:] if started else ids, dtype=np.int64)
-    if len(array) > MOST_PROMPT_TOKENS:
-        raise FieldError("prompt", f"a prompt has {len(array):,} tokens; expected at most {MOST_PROMPT_TOKENS:,}")
     if len(array) and int(array.max()) >= size:
         raise FieldError(
             "prompt",
