@@ -1,11 +1,12 @@
 """Which of torch's tools work on the layers of `thereafter.nn`: each is tried on every cell and its main options.
 
-    python benchmarks/torch_tools.py [--only LAYER ...] [--write docs/torch-tools.md] [--inductor]
+    python benchmarks/torch_tools.py [--only LAYER ...] [--tools TOOL ...] [--write docs/torch-tools.md] [--inductor]
 
-Prints a table, and with --write puts it between the marks of that page. A figure is the largest difference from the
-plain call: of outputs, states and gradients (compile), of outputs and states at two other sizes (export, ONNX run by
-onnxruntime), of gradients (DDP, FSDP: two processes over gloo against one), of the finite difference relative to the
-largest entry (jvp, double backward). Lengths and resets are given wherever a tool can take them.
+Prints a table, and with --write puts it between the marks of that page; cells that were not tried this time stay as
+they are there. A figure is the largest difference from the plain call: of outputs, states and gradients (compile), of
+outputs and states at two other sizes (export, jit.trace, ONNX run by onnxruntime), of gradients (DDP, FSDP: two
+processes over gloo against one), of the finite difference relative to the largest entry (jvp, double backward). Lengths
+and resets are given wherever a tool can take them.
 
 --inductor   Compile the first layer with torch's own code generator too, which needs a C++ compiler.
 """
@@ -25,6 +26,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.ao.quantization import quantize_dynamic
 from torch.utils._pytree import tree_leaves
 
 from thereafter import nn
@@ -176,6 +178,33 @@ def relative(slope: Tensor, at: Callable[[float], Tensor]) -> str:
     return f"{float((slope - measured).abs().max() / measured.abs().max()):.1g}"
 
 
+def try_trace(name: str) -> str:
+    layer = made(name)
+    traced = torch.jit.trace(layer, batch(3, 6)[0], check_trace=False)
+    return f"{max(off(traced(batch(*size)[0]), layer(batch(*size)[0])) for size in ((2, 9), (5, 4))):.1g}"
+
+
+def try_script(name: str) -> str:
+    try:
+        torch.jit.script(made(name))
+    except ThereafterError:
+        return "refused in a sentence"
+    return "compiled"
+
+
+def try_quantize(name: str) -> str:
+    """Ours are passed by; the same layer of torch's own, where there is one, is converted."""
+    layer, x = made(name), batch(3, 6)[0]
+    inside = torch.nn.Sequential  # what is converted is what a module holds, never the module itself
+    passed = off(quantize_dynamic(inside(layer))(x), layer(x)) == 0
+    cell = "does nothing" if passed else "converts"
+    try:
+        theirs = nn.to_torch(layer).eval()
+    except ThereafterError:
+        return cell
+    return f"{cell}; `to_torch`: {off(quantize_dynamic(inside(theirs))(x)[0], layer(x)[0]):.1g}"
+
+
 TOOLS: dict[str, Callable[[str], str]] = {
     "compile, fullgraph": try_compile,
     "export, free batch and length": try_export,
@@ -184,6 +213,9 @@ TOOLS: dict[str, Callable[[str], str]] = {
     "vmap": try_vmap,
     "jvp": try_jvp,
     "double backward": try_double,
+    "jit.trace": try_trace,
+    "jit.script": try_script,
+    "quantize_dynamic": try_quantize,
 }
 
 
@@ -213,19 +245,33 @@ def measured(name: str, tool: Callable[[str], str]) -> str:
         return failed(error)
 
 
+def kept_cells(page: Path | None) -> dict[str, dict[str, str]]:
+    """The cells of the table of a page, by layer and tool."""
+    if page is None:
+        return {}
+    text = page.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return {row[0]: dict(zip(rows[0][1:], row[1:], strict=True)) for row in rows[2:]}
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", action="append", choices=list(LAYERS), metavar="LAYER")
+    options.add_argument("--tools", action="append", choices=[*TOOLS, "DDP", "FSDP"], metavar="TOOL")
     options.add_argument("--write", type=Path, metavar="PAGE")
     options.add_argument("--inductor", action="store_true")
     given = options.parse_args()
     names = given.only or list(LAYERS)
     torch.set_num_threads(1)
     columns = [*TOOLS, "DDP", "FSDP", "MPS", "Windows"]
+    wanted, known = given.tools or columns, kept_cells(given.write)
     lines = ["| layer | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    pairs = together(names)
-    for name in names:
-        row = {tool: measured(name, trial) for tool, trial in TOOLS.items()} | pairs[name]
+    pairs = together(names) if {"DDP", "FSDP"} & set(wanted) else {}
+    for name in LAYERS if given.write is not None else names:
+        row = known.get(name, {})
+        if name in names:
+            row |= {tool: measured(name, trial) for tool, trial in TOOLS.items() if tool in wanted}
+            row |= pairs.get(name, {})
         lines.append(f"| {name} | " + " | ".join(row.get(column, "untested") for column in columns) + " |")
         print(lines[-1], flush=True)
     if given.inductor:

@@ -133,6 +133,10 @@ def _translated(writer: NodeWriter, node: fx.Node, arguments: list[object]) -> V
     if name == "split":
         parts = len(node.meta["val"])
         return writer.ops("Split", arguments[:1], parts, axis=-1, num_outputs=parts)
+    if node.kwargs:
+        raise OptionError(
+            f"the ONNX translation of {name} knows no {', '.join(node.kwargs)}; expected none; try another cell"
+        )
     if name not in _RULES:
         raise OptionError(f"the ONNX translation knows no {name}; expected one of {', '.join(_RULES)}")
     return _RULES[name](writer, *arguments)

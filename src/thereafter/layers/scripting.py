@@ -10,15 +10,7 @@ from thereafter.errors import OptionError
 
 
 class Unscriptable(nn.Module):
-    """A module that `torch.jit.script` refuses in a sentence; `torch.jit.trace` takes it.
-
-    >>> import torch
-    >>> class Layer(Unscriptable):
-    ...     pass
-    >>> torch.jit.script(torch.nn.Sequential(Layer()))
-    Traceback (most recent call last):
-    thereafter.errors.OptionError: Layer cannot be compiled by torch.jit.script: ...
-    """
+    """A module that `torch.jit.script` refuses in a sentence; `torch.jit.trace` takes it."""
 
     def __prepare_scriptable__(self) -> NoReturn:
         """What torch.jit.script asks of every module before it looks into it."""
