@@ -29,6 +29,7 @@ from thereafter.models import features as looking
 from thereafter.models.base import Fields, Floats, Ids, ModelFacts, SequenceModel, checked_tokens
 from thereafter.models.look import Look, Observer, memory_name
 from thereafter.models.quiet import Askers, Evaluating, Quietly
+from thereafter.models.row_heads import RowHead
 from thereafter.models.scoring import past_line_ends, recorded, score
 from thereafter.models.settings import NeuralSettings
 from thereafter.models.state import NeuralState, stacked
@@ -69,6 +70,7 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
         self._counts = counts
         self._begun: tuple[Versions, NeuralState] | None = None
         self._askers = Askers()
+        self._row_head = RowHead()
 
     # ---- what each kind of model says of itself
 
@@ -287,7 +289,7 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
 
     def train(self, mode: bool = True) -> Self:
         """As torch's; what was worked out from the weights is forgotten, since they may be about to change."""
-        self._begun = None
+        self._begun, self._row_head = None, RowHead()
         return super().train(mode)
 
     def advance(self, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
@@ -296,7 +298,7 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
         return h_BTH, replace(state, features_BH=h_BTH[:, -1].clone())  # a view would hold all steps
 
     def _predict(self, state: NeuralState) -> Floats:
-        return self.head.log_prob(self.known(state)).float().cpu().numpy()
+        return self._row_head.log_prob(self.head, self.known(state)).float().cpu().numpy()
 
     def known(self, state: NeuralState) -> Tensor:
         """The features the next prediction is made of."""

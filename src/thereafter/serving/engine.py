@@ -5,8 +5,9 @@ time, and join; those that have their tokens, or were cancelled, leave (iteratio
 "Orca"). A step of many rows costs little more than a step of one, since the weights are read once for all of them.
 
 A row draws from its own generator and sees nothing of the others, so its text is that of `lm.generate` with the same
-seed, whoever is in the batch. Products over several rows are rounded in another order than those over one: log p
-differs in the last digits of float32, and a draw that falls between two words within them may differ.
+seed, whoever is in the batch. Of recurrent models of some size the rows of a step have the same bits however many they
+are, from two on (`kernels.row_products`). A row that is alone goes through products of a vector, which round in another
+order: log p differs by about 1e-6, and a draw that falls between two words within that may differ.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from thereafter.cells.base import Cell, State
 from thereafter.compiled import available
+from thereafter.kernels.row_products import can_pack, multiply, pack
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,11 @@ class Stepper(ABC):
 
         return self.keep("bias", added)
 
+    def multiply(self, weight: Tensor, x: Tensor, out: Tensor, name: str = "stacked") -> Product:
+        """out = x W^T, to be called at every step; `name` is that under which the weight is kept."""
+        several = self.batch > 1 and can_pack(weight)
+        return Product(weight, x, out, self.keep(f"{name} for rows", lambda: pack(weight)) if several else None)
+
     @abstractmethod
     def step(self) -> None:
         """Inlet and state to the new state and the outlet."""
@@ -93,15 +99,19 @@ def keep(packed: dict[str, Tensor], name: str, make: Callable[[], Tensor]) -> Te
 
 
 class Product:
-    """out = x W^T in place: a matrix-vector product for one row."""
+    """out = x W^T in place: a matrix-vector product for one row; `packed`: see `row_products`."""
 
-    def __init__(self, weight: Tensor, x: Tensor, out: Tensor) -> None:
+    def __init__(self, weight: Tensor, x: Tensor, out: Tensor, packed: Tensor | None = None) -> None:
         one = len(x) == 1
+        self.packed, self.x = packed, x
         self.operator: Callable[..., Tensor] = torch.mv if one else torch.mm
         self.arguments = (weight, x[0]) if one else (x, weight.t())
         self.out = out[0] if one else out
 
     def __call__(self) -> None:
+        if self.packed is not None:
+            self.out.copy_(multiply(self.x, self.packed))
+            return
         self.operator(*self.arguments, out=self.out)
 
 

@@ -18,7 +18,7 @@ from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU, MinLSTM
-from thereafter.kernels.step.stepper import Product, Slot, Stepper, compiles
+from thereafter.kernels.step.stepper import Slot, Stepper, compiles
 
 Weights = dict[str, Tensor]
 
@@ -32,7 +32,7 @@ class LSTMStepper(Stepper):
         self.own(self.empty(cell.input_size + units), 0, cell.input_size)
         self.gates = self.empty(4 * units)
         self.bias_G = self.bias(weights, 4 * units)
-        self.product = Product(self.stacked(weights), self.buffer, self.gates)
+        self.product = self.multiply(self.stacked(weights), self.buffer, self.gates)
         self.c = self.state[-1]
         self.both, self.last = self.gates[:, : 2 * units], self.gates[:, 3 * units :]
         self.parts = self.gates.chunk(4, dim=1)
@@ -76,15 +76,15 @@ class GRUStepper(Stepper):
             self.reset_h = self.buffer[:, units + inputs :]
             first = self.keep("first", lambda: torch.cat([u[: 2 * units], w[: 2 * units]], dim=1))
             second = self.keep("second", lambda: torch.cat([w[2 * units :], u[2 * units :]], dim=1))
-            self.first = Product(first, self.buffer[:, : units + inputs], self.gates)
-            self.second = Product(second, self.buffer[:, units:], self.new)
+            self.first = self.multiply(first, self.buffer[:, : units + inputs], self.gates, "first")
+            self.second = self.multiply(second, self.buffer[:, units:], self.new, "second")
             total = self.bias(weights, 3 * units)
             self.biases = (total[: 2 * units].clone(), total[2 * units :].clone())
         else:
             self.own(self.empty(inputs + units), 0, inputs)
             self.gates, self.new = self.empty(3 * units), self.empty(3 * units)
-            self.first = Product(self.keep("first", w.clone), self.inlet, self.gates)
-            self.second = Product(self.keep("second", u.clone), self.h, self.new)
+            self.first = self.multiply(self.keep("first", w.clone), self.inlet, self.gates, "first")
+            self.second = self.multiply(self.keep("second", u.clone), self.h, self.new, "second")
             none = self.like.new_zeros(3 * units)
             x_bias, h_bias = weights.get("bias_ih", none), weights.get("bias_hh", none)
             self.biases = (self.keep("x_bias", x_bias.clone), self.keep("h_bias", h_bias.clone))
@@ -150,7 +150,7 @@ class ElmanStepper(Stepper):
         super().__init__(cell, weights, batch, outlet, packed)
         self.own(self.empty(cell.input_size + cell.hidden_size), 0, cell.input_size)
         self.gates = self.empty(cell.hidden_size)
-        self.product = Product(self.stacked(weights), self.buffer, self.gates)
+        self.product = self.multiply(self.stacked(weights), self.buffer, self.gates)
         self.bias_G = self.bias(weights, cell.hidden_size)
         self.activate = self.IN_PLACE[cell.options.nonlinearity]
         self.shown = outlet.view
@@ -169,7 +169,7 @@ class LinearStepper(Stepper):
         units, rows = cell.hidden_size, len(weights["weight_ih"])
         self.own(self.empty(cell.input_size + units), 0, cell.input_size)
         self.gates, self.zero = self.empty(rows), self.like.new_zeros(())
-        self.product = Product(self.keep("weight_ih", weights["weight_ih"].clone), self.inlet, self.gates)
+        self.product = self.multiply(self.keep("weight_ih", weights["weight_ih"].clone), self.inlet, self.gates)
         self.bias_G = self.bias(weights, rows)
         self.parts = self.gates.chunk(rows // units, dim=1)
         self.shown = outlet.view
