@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from stepping_models import Inbox, Lonely, Upwards, V, ask
+from stepping_models import Inbox, Last, Lonely, Upwards, V, ask
 
 from thereafter.decoding.sampling import generators
 from thereafter.decoding.warping import Warping
 from thereafter.errors import BusyError, OptionError
+from thereafter.models.base import Logs
 from thereafter.serving.engine import Engine
 from thereafter.serving.engine_prompts import PIECE
 from thereafter.serving.engine_rows import Events, TextRequest
@@ -141,6 +142,27 @@ def test_an_error_reaches_the_row_that_caused_it_and_no_other(start: Start) -> N
     inbox.wait([alone])
     assert inbox.end_of(alone) == "error"
     inbox.wait([engine.submit(ask(10, 5), inbox.deliver)])  # the thread is alive
+
+
+class Narrow(Upwards):
+    """Its predictions lack a word after some tokens."""
+
+    def predict(self, state: Last) -> Logs:
+        logp_BV = super().predict(state)
+        return logp_BV[:, :0] if 503 in state.tokens else logp_BV
+
+
+def test_an_error_of_no_row_in_particular_ends_all_and_the_engine_goes_on(start: Start) -> None:
+    inbox = Inbox()
+    engine = start(Narrow())
+    rows = [engine.submit(ask(first, 20), inbox.deliver) for first in (500, 503)]
+    inbox.wait(rows)
+    assert [inbox.end_of(row) for row in rows] == ["error"] * 2
+    assert all(isinstance(inbox.events[row][-1].error, Exception) for row in rows)
+    again = engine.submit(ask(10, 5), inbox.deliver)
+    inbox.wait([again])
+    assert inbox.tokens(again) == [11, 12, 13, 14, 15]
+    wait_for(lambda: engine.rows == 0)
 
 
 def test_a_dead_end_is_an_end(start: Start) -> None:

@@ -13,5 +13,5 @@ cpu/, loops/        the compiled kernel: what torch does around it, and the loop
 step/               steppers of streams
 vendor, widening    torch's own operators, and sizes they run fast with; flatten: weights as cuDNN wants them
 conv_lstm           the convolutional LSTM on a GPU, a part of vendor
-onednn              what oneDNN lacks on this processor; row_products: its products of some rows, with weights laid out once
+onednn              what oneDNN lacks on this processor; row_products: products of some rows, weights laid out once
 """

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import State, checked_tokens
-from thereafter.serving.engine_batch import RowBatch
+from thereafter.serving.engine_batch import RowBatch, end_by_error
 from thereafter.serving.engine_prompts import PromptReader
 from thereafter.serving.engine_rows import Deliver, Events, RowEvent, TextRequest, TextRow
 from thereafter.serving.engine_scores import ScoredTokens, ScoreJob
@@ -51,6 +51,7 @@ class Engine:
         self._waiting: deque[TextRow] = deque()
         self._jobs: deque[ScoreJob] = deque()
         self._prompts, self._batches = PromptReader(model), [RowBatch(model)]
+        self._joining: list[TextRow] = []
         self._closed, self._until = False, 0.0
         self.steps = 0
         """Steps of the model so far, each of all rows that were being written."""
@@ -126,21 +127,30 @@ class Engine:
 
     def _run(self) -> None:
         while self._admit():
-            rows, states, events = self._prompts.read()
-            self._deliver(events)
-            if rows:
-                self._deliver(self._join(rows, states))
-            for batch in self._batches:
-                if batch.rows:
-                    self._deliver(batch.step())
-                    self.steps += 1
-            if not self._stackable:
-                self._batches = [batch for batch in self._batches if batch.rows] or [RowBatch(self._model)]
-            if self._jobs and self._jobs[0].advance():
-                self._jobs.popleft()
-            elif len(self._jobs) > 1:
-                self._jobs.rotate(-1)
+            try:
+                self._advance()
+            except Exception as error:  # of no row in particular: all of them end, and others may come
+                self._deliver([end_by_error(row, error) for row in self._clear()])
         self._end()
+
+    def _advance(self) -> None:
+        """A piece of the prompts, a step of all rows, a piece of a score."""
+        rows, states, events = self._prompts.read()
+        self._deliver(events)
+        if rows:
+            self._joining = rows
+            self._deliver(self._join(rows, states))
+            self._joining = []
+        for batch in self._batches:
+            if batch.rows:
+                self._deliver(batch.step())
+                self.steps += 1
+        if not self._stackable:
+            self._batches = [batch for batch in self._batches if batch.rows] or [RowBatch(self._model)]
+        if self._jobs and self._jobs[0].advance():
+            self._jobs.popleft()
+        elif len(self._jobs) > 1:
+            self._jobs.rotate(-1)
 
     def _admit(self) -> bool:
         """Let rows in that wait, or wait for one; False at the end."""
@@ -188,14 +198,18 @@ class Engine:
                 for row, _ in own:
                     row.gone = True
 
+    def _clear(self) -> list[TextRow]:
+        """Take all rows out that read or are written: those that nobody has cancelled."""
+        rows = [*self._prompts.rows, *(row for batch in self._batches for row in batch.rows), *self._joining]
+        self._prompts.clear()
+        self._batches, self._joining, self._rows = [RowBatch(self._model)], [], 0
+        return [row for row in rows if not row.gone]
+
     def _end(self) -> None:
         with self._changed:
-            rows = [*self._prompts.rows, *(row for batch in self._batches for row in batch.rows), *self._waiting]
-            jobs = list(self._jobs)
+            rows, jobs = [*self._clear(), *self._waiting], list(self._jobs)
             self._waiting.clear()
             self._jobs.clear()
-        self._prompts.clear()
-        self._batches, self._rows = [], 0
         events: Events = [(row, RowEvent(None, end="ending")) for row in rows if not row.gone]
         for row in rows:
             row.gone = True
