@@ -8,8 +8,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from os import PathLike
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -59,10 +59,7 @@ def serve(
         address = address_of(host, door.getsockname()[1])
         key = f"; API key: {token}" if token else ""
         say(f"serving {', '.join(models.names)} at {address}v1{key}  (Ctrl-C ends it)")
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, _interrupt)
-        sys.setswitchinterval(_SWITCH)
-        with suppress(KeyboardInterrupt):  # uvicorn raises it once more after it has ended in peace
+        with suppress(KeyboardInterrupt), _as_a_server():  # uvicorn raises it once more after it has ended in peace
             server.run(sockets=[door])
     if app.state.lanes.busy:
         # A thread cannot be stopped, and Python would wait for it. Everybody who waited has been told.
@@ -103,6 +100,19 @@ def make_server(app: FastAPI, *, grace: float = GRACE) -> uvicorn.Server:
     )
 
 
+@contextmanager
+def _as_a_server() -> Iterator[None]:
+    """SIGTERM ends the process as Ctrl-C does, and threads hand over sooner; afterwards both are as they were."""
+    interval, is_main = sys.getswitchinterval(), threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGTERM, _interrupt) if is_main else None
+    sys.setswitchinterval(_SWITCH)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+        if is_main:
+            signal.signal(signal.SIGTERM, handler)
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """SIGTERM ends the server as Ctrl-C does."""
     raise KeyboardInterrupt
