@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -92,6 +93,18 @@ def questions_for(lm: LanguageModel) -> Questions:
     return Questions([document, document * 2], pairs, [*zip(prompts[:2], answers, strict=False), (prompts[2], "no")])
 
 
+def write_guide(folder: Path) -> Path:
+    """The tasks of docs/lm-eval.md, and the files that they name, in the folder where the harness runs."""
+    (folder / "page.txt").write_text(PROSE)
+    (folder / "pairs.tsv").write_text("".join(f"{good}\t{bad}\n" for good, bad in GRAMMAR))
+    (folder / "endings.tsv").write_text("the dogs are\told\nthe dogs are\tnew\n")
+    (folder / "guide").mkdir()
+    blocks = re.findall(r"```yaml\n# tasks/(\S+\.yaml):(.*?)```", (ROOT / "docs" / "lm-eval.md").read_text(), re.DOTALL)
+    for name, block in blocks:
+        (folder / "guide" / name).write_text(f"#{block}")
+    return folder / "guide"
+
+
 @contextmanager
 def serving(run: Path) -> Iterator[str]:
     """The address of a server of one run, on a thread."""
@@ -125,6 +138,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
             address = servers.enter_context(serving(runs[name]))
             remote = ["--model", "local-completions", "--model_args", f"model={name},base_url={address}"]
             calls[name, "served"] = ("lm_eval", [*remote, *WAYS.get(name, []), *local, ",".join(TASKS)])
+            if name == "ngram":
+                guide = ["--include_path", str(write_guide(folder)), "--tasks", "page,agreement,ending"]
+                kept = ["--use_cache", str(folder / "cache")]
+                calls[name, "guide"] = ("thereafter", ["lm-eval", "--run", str(runs[name]), *guide, *kept])
             if name == "lstm":
                 calls[name, "texts"] = ("lm_eval", [*remote, "tokenizer_backend=None", *local, "texts"])
                 calls[name, "no task"] = ("thereafter", ["lm-eval", "--run", str(runs[name]), *local, "nonsense"])
@@ -178,6 +195,18 @@ def test_generated_texts_are_those_of_generate(name: str, asked: Asked) -> None:
         assert figures["results"]["texts"]["exact_match,none"] == pytest.approx(2 / 3)
         answers = [answer[0][0] for answer in figures["answers"]["texts"]]
         assert answers[:2] == [answer for _, answer in asked.questions[name].texts[:2]]
+
+
+@pytest.mark.oracle
+def test_the_tasks_of_the_guide(asked: Asked, tmp_path: Path) -> None:
+    lm, results = asked.models["ngram"], asked.calls["ngram", "guide"]["results"]
+    (tmp_path / "page.txt").write_text(PROSE)
+    (tmp_path / "pairs.tsv").write_text("".join(f"{good}\t{bad}\n" for good, bad in GRAMMAR))
+    score = lm.score(tmp_path / "page.txt")
+    assert results["page"]["bits_per_byte,none"] == pytest.approx(score.bits_per_byte, abs=1e-6)
+    assert results["agreement"]["acc,none"] == instruments.pair_table(lm, tmp_path / "pairs.tsv").accuracy
+    assert lm.generate("the dogs are", 12, do_sample=False, stop_strings=".").rstrip() == "the dogs are old"
+    assert [answer[0][0].strip() for answer in asked.calls["ngram", "guide"]["answers"]["ending"]] == ["old", "old"]
 
 
 @pytest.mark.oracle
