@@ -10,6 +10,7 @@ const SHOWN = 12; // likeliest tokens
 const COMPLETED = 5; // words that begin as the last one does
 const LISTED = 120; // tokens of the text that can be looked at
 const AT_ONCE = 60; // milliseconds of generating between two frames
+const LONGEST = 250; // where a long text takes long to lay out: then one part of 15 goes into drawing it
 
 const place = (id) => document.getElementById(id);
 const text = place("text");
@@ -142,16 +143,19 @@ class Desk {
     const before = text.value;
     const drawn = [];
     let spent = 0;
+    let most = AT_ONCE;
     this.reader.read(this.tokenizer.encode(before));
     while (this.running && drawn.length < wanted) {
       const began = performance.now();
-      while (drawn.length < wanted && performance.now() - began < AT_ONCE) {
+      while (drawn.length < wanted && performance.now() - began < most) {
         drawn.push(this.reader.draw(temperature, top));
         this.reader.push(drawn.at(-1));
       }
-      spent += performance.now() - began;
+      const drew = performance.now();
+      spent += drew - began;
       text.value = this.tokenizer.append(before, drawn);
       text.scrollTop = text.scrollHeight;
+      most = Math.min(LONGEST, Math.max(AT_ONCE, 14 * (performance.now() - drew)));
       await new Promise((go) => setTimeout(go));
     }
     const rate = Math.round((1000 * drawn.length) / Math.max(spent, 1));

@@ -28,7 +28,10 @@ export class TextReader {
     const count = this.tokens.length;
     if (count % this.every) return;
     this.kept.set(count, this.model.keep());
-    if (this.kept.size > this.most) this.kept.delete([...this.kept.keys()][1]); // the oldest but the beginning
+    if (this.kept.size <= this.most) return;
+    const known = this.kept.keys();
+    known.next();
+    this.kept.delete(known.next().value); // the oldest but the beginning
   }
 
   /** Go back to the last state that is known at or before a number of tokens. */
