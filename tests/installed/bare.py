@@ -83,7 +83,7 @@ def run(bin_folder: Path, *words: str | Path, folder: Path, **variables: str) ->
     """A program of an environment, run in a folder outside of the checkout."""
     assert ROOT not in folder.resolve().parents
     command = [str(bin_folder / words[0]), *map(str, words[1:])]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=clean() | variables, timeout=600)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=clean() | variables, timeout=1800)
 
 
 def clean() -> dict[str, str]:

@@ -21,7 +21,7 @@ def test_wheel_and_source_archive_install_into_an_empty_environment(tmp_path: Pa
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True, env=clean())
     (tmp_path / "first.txt").write_text(first_block(metadata_of(wheel).get_payload()), encoding="utf-8")
-    pip = ["python", "-m", "pip", "install", "--disable-pip-version-check", "-c", ROOT / "constraints.txt"]
+    pip = ["python", "-m", "pip", "install", "--no-compile", "-c", ROOT / "constraints.txt"]
     for words in ([wheel], ["--force-reinstall", "--no-deps", sdist]):
         installed = run(environment / "bin", *pip, *words, folder=tmp_path)
         assert installed.returncode == 0, installed.stdout + installed.stderr
