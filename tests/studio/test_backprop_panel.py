@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from conftest import visiting
 from thereafter.inspection.decay import fit_decay
 from thereafter.inspection.gradients import last_loss
 from thereafter.inspection.sentence_reader import SentenceReader
@@ -216,11 +217,9 @@ def test_a_link_shows_the_same_again(page: Any) -> None:
 
 
 def test_nothing_moves_for_whoever_asked_for_no_motion(browser: Any, server: Any) -> None:
-    context = browser.new_context(base_url=server.address, reduced_motion="reduce")
-    page = context.new_page()
-    opened(page)
-    page.get_by_role("button", name="Forward").click()
-    assert page.evaluate(FILLED) == f"{STEPS},0"
-    page.get_by_role("button", name="Backward").click()
-    assert page.evaluate(FILLED) == f"{STEPS},{STEPS}"
-    context.close()
+    with visiting(browser, server.address, reduced_motion="reduce") as page:
+        opened(page)
+        page.get_by_role("button", name="Forward").click()
+        assert page.evaluate(FILLED) == f"{STEPS},0"
+        page.get_by_role("button", name="Backward").click()
+        assert page.evaluate(FILLED) == f"{STEPS},{STEPS}"

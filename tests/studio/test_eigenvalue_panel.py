@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from conftest import visiting
 from thereafter.inspection.stability import repeated_multiplication
 from thereafter.studio.verbs.eigenvalue import scale_trained
 
@@ -149,9 +150,7 @@ def test_a_link_shows_the_same_again(page: Any) -> None:
 
 @pytest.mark.parametrize("panel", ["backprop", "eigenvalue"])
 def test_nothing_is_wider_than_a_telephone(browser: Any, server: Any, panel: str) -> None:
-    context = browser.new_context(viewport={"width": 390, "height": 844}, base_url=server.address)
-    page = context.new_page()
-    page.goto(f"/#{panel}")
-    page.wait_for_selector(".chart .main-svg")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    context.close()
+    with visiting(browser, server.address, viewport={"width": 390, "height": 844}) as page:
+        page.goto(f"/#{panel}")
+        page.wait_for_selector(".chart .main-svg")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
