@@ -177,6 +177,17 @@ def test_at_the_end_a_short_answer_is_finished_and_a_long_one_hears_of_it(slow: 
             list(long)
 
 
+def test_a_second_ctrl_c_ends_at_once_what_still_has_time(slow: LanguageModel):
+    with served_runs([served_language_model(slow, "slow")], grace=600.0) as server, asking(server) as client:
+        stream = client.completions.create(model="slow", prompt="the", max_tokens=30_000, stream=True)
+        next(stream)
+        server.server.should_exit = True
+        wait_for(lambda: "ending" in httpx.post(f"{server.address}/v1/completions", json={}).text)
+        server.server.force_exit = True
+        with pytest.raises(openai.APIError, match="the server is ending"):
+            list(stream)
+
+
 def test_sigterm_while_it_streams_ends_it_in_peace(tmp_path: Path):
     process = subprocess.Popen(
         [sys.executable, "-m", "thereafter", "serve", str(LSTM), "--port", "0", "--grace", "0.2"],

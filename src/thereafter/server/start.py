@@ -83,6 +83,7 @@ def make_server(app: FastAPI, *, grace: float = GRACE) -> uvicorn.Server:
                 await asyncio.wait([closing], timeout=_POLL)
                 if self.force_exit:  # Ctrl-C a second time
                     await asyncio.to_thread(app.state.models.close)
+            self.force_exit = False  # nothing is left that would take long
             await super().shutdown(sockets)
 
     return Server(
