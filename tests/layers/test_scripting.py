@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -31,6 +33,7 @@ def test_torch_jit_script_is_told_what_to_use_instead(module: torch.nn.Module) -
 
 def test_a_traced_layer_takes_other_sizes() -> None:
     layer = nn.LSTM(3, 4, peephole=True, batch_first=True).eval()
-    traced = torch.jit.trace(layer, torch.randn(2, 5, 3), check_trace=False)
+    trace: Callable[..., Callable[[torch.Tensor], tuple[torch.Tensor, object]]] = torch.jit.trace
+    traced = trace(layer, torch.randn(2, 5, 3), check_trace=False)
     x = torch.randn(3, 7, 3)
     torch.testing.assert_close(traced(x)[0], layer(x)[0])
