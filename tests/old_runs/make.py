@@ -16,7 +16,7 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,6 +202,22 @@ def shortened(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.7g}")
     return {name: shortened(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def add_runs(runs: Mapping[str, Made]) -> None:
+    """Makes these beside those that are there, and notes what they answer; their texts are written before."""
+    import tempfile
+
+    import torch
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as work:
+        os.environ["THEREAFTER_CACHE"] = f"{work}/cache"
+        os.chdir(HERE / "texts")
+        made = {name: make(name, one, Path(work)) for name, one in runs.items()}
+    path = HERE / "expected.json"
+    expected = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(expected | shortened(made), indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:

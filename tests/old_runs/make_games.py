@@ -7,12 +7,9 @@ Trained to its end and stopped on its way, by the code of the day on which this 
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
-from old_runs.make import HERE, STEPS, Made, make, shortened
+from old_runs.make import HERE, STEPS, Made, add_runs
 
 OPTIONS: dict[str, Any] = {**STEPS, "batch": 8, "rate": 0.03, "hidden": 4, "epochs": 16}
 RUNS = {
@@ -21,22 +18,11 @@ RUNS = {
 
 
 def main() -> None:
-    import tempfile
-
-    import torch
-
     from thereafter.images.catch_game import CatchRule
 
-    torch.set_num_threads(1)
     rule = CatchRule(size=6, count=60, seed=1)
     (HERE / "texts" / "catch.json").write_text(rule.to_json(), encoding="utf-8", newline="\n")
-    with tempfile.TemporaryDirectory() as work:
-        os.environ["THEREAFTER_CACHE"] = f"{work}/cache"
-        os.chdir(HERE / "texts")
-        made = {name: make(name, one, Path(work)) for name, one in RUNS.items()}
-    path = HERE / "expected.json"
-    expected = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(expected | shortened(made), indent=1) + "\n", encoding="utf-8")
+    add_runs(RUNS)
 
 
 if __name__ == "__main__":

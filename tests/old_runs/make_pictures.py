@@ -7,14 +7,12 @@ Trained to its end and stopped on its way, by the code of the day on which this 
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from old_runs.make import HERE, STEPS, Made, make, shortened
+from old_runs.make import HERE, STEPS, Made, add_runs
 
 OPTIONS: dict[str, Any] = {**STEPS, "batch": 8, "rate": 0.03, "hidden": 4, "layers": 1, "epochs": 16}
 RUNS = {
@@ -40,19 +38,8 @@ def write_pictures(folder: Path) -> None:
 
 
 def main() -> None:
-    import tempfile
-
-    import torch
-
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as work:
-        os.environ["THEREAFTER_CACHE"] = f"{work}/cache"
-        write_pictures(HERE / "texts")
-        os.chdir(HERE / "texts")
-        made = {name: make(name, one, Path(work)) for name, one in RUNS.items()}
-    path = HERE / "expected.json"
-    expected = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(expected | shortened(made), indent=1) + "\n", encoding="utf-8")
+    write_pictures(HERE / "texts")
+    add_runs(RUNS)
 
 
 if __name__ == "__main__":

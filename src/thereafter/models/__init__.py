@@ -8,14 +8,15 @@
     mixture, cache (+ recall)      models made of other models
     quiet         blocks without gradients or dropout, shared by threads
     by_layer      the names of weights from the head down
-    versions      weights that change while a model is in use
+    versions      weights that change while a model is in use; row_heads: the head's product for several rows
 
 Tasks:
     task_net      what their networks share; tagger, classifier, series_classifier (series of numbers, pictures step by
                   step; series_settings: its options), filler, translator, glimpser (pictures seen in small parts;
                   glimpse_settings: its options), catcher (games played by glimpses; catch_board: the games,
-                  catch_settings: its options), clip_classifier (labels of video), frame_predictor (frames that come
-                  next), drawer (pictures drawn stroke by stroke; lone_pixels: to compare with): one file a network
+                  catch_settings: its options; sensor_settings: those of both), clip_classifier (labels of video),
+                  frame_predictor (frames that come next), drawer (pictures drawn stroke by stroke; lone_pixels: to
+                  compare with): one file a network
     encoder, decoder     the contracts: sources of any kind in, words out
     word_decoder, recurrent_decoder, transformer_decoder     decoders; recurrent_translator and transformer_translator
                   put an encoder before them, captioner a network over pictures

@@ -9,30 +9,23 @@ import torch
 from torch import Tensor
 
 from thereafter.errors import OptionError
-from thereafter.models.forecasting.settings import cells
-from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.models.sensor_settings import SensorSettings
+from thereafter.models.settings import check_choice
 
 GAZES = ("learned", "centre")
 
 
 @dataclass(frozen=True)
-class CatcherSettings:
+class CatcherSettings(SensorSettings):
     """Sizes of a network that plays catch by glimpses, and how it learns to."""
 
     places: str = "learned"
     """Where to look: "learned", or always the "centre"."""
     patch: int = 6
-    """Pixels on the side of a glimpse."""
     scales: int = 3
-    """Scales of a glimpse, each twice as wide as the one before."""
     cell: str = "rnn"
-    """The kind of its recurrent layer: `cells()`."""
     hidden: int = 128
-    """Units of the recurrent layer."""
     read: int = 64
-    """Units for what is seen, and as many for where."""
-    deviation: float = 0.2
-    """The standard deviation of places from their mean while training; the screen is 2 wide."""
     entropy: float = 0.003
     """The weight of the entropy of actions, which keeps them from being sure too early."""
     credit: float = 0.7
@@ -42,22 +35,12 @@ class CatcherSettings:
     """The share of what is chosen by that is dropped while training, the same throughout a game."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_choice("places", self.places, GAZES)
-        check_choice("cell", self.cell, tuple(cells()))
-        for name in ("patch", "scales", "hidden", "read"):
-            check_size(name, vars(self)[name])
-        if self.scales > 6 or self.patch > 256:
-            raise OptionError(
-                f"patch is {self.patch} and scales is {self.scales}; expected at most 256 pixels and 6 scales; the "
-                f"widest window has {self.patch} x 2^{self.scales - 1} pixels on a side"
-            )
-        if not 0.0 < self.deviation <= 2.0:
-            raise OptionError(f"deviation is {self.deviation!r}; expected above 0, at most 2; try 0.2")
         if not 0.0 <= self.entropy <= 10.0:
             raise OptionError(f"entropy is {self.entropy!r}; expected 0 to 10; try 0.003")
         if not 0.0 <= self.credit <= 1.0:
             raise OptionError(f"credit is {self.credit!r}; expected 0 to 1; try 0.7")
-        check_share("dropout", self.dropout)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from thereafter.errors import OptionError
-from thereafter.models.forecasting.settings import cells
-from thereafter.models.settings import check_choice, check_positive, check_share, check_size
+from thereafter.models.sensor_settings import SensorSettings
+from thereafter.models.settings import check_choice, check_positive, check_size
 
 WHOLE = "all"
 PLACES = ("learned", "random", "centre", WHOLE)
@@ -18,7 +17,7 @@ LEARN = ("every", "last")
 
 
 @dataclass(frozen=True)
-class GlimpserSettings:
+class GlimpserSettings(SensorSettings):
     """Sizes of a network that looks at small parts of a picture, and how it learns where to look."""
 
     places: str = "learned"
@@ -26,44 +25,22 @@ class GlimpserSettings:
     "centre"; or "all": convolutions that see the whole picture, with as many parameters."""
     glimpses: int = 6
     """Glimpses at a picture."""
-    patch: int = 8
-    """Pixels on the side of a glimpse."""
-    scales: int = 1
-    """Scales of a glimpse, each twice as wide as the one before."""
-    cell: str = "lstm"
-    """The kind of its recurrent layer: `cells()`."""
-    hidden: int = 256
-    """Units of the recurrent layer."""
-    read: int = 128
-    """Units for what is seen, and as many for where."""
     size: int = 0
     """Pixels on the side of a picture (0: as they are)."""
-    deviation: float = 0.2
-    """The standard deviation of places from their mean while training; a picture is 2 wide."""
     samples: int = 1
     """Paths of glimpses that are drawn for a picture while training."""
     reward_weight: float = 0.1
     """The weight of the loss of places."""
     learn: str = "every"
     """Which beliefs are learned from: those after "every" glimpse, or the "last" alone."""
-    dropout: float = 0.0
-    """The share of what the beliefs are made of that is dropped while training."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_choice("places", self.places, PLACES)
-        check_choice("cell", self.cell, tuple(cells()))
         check_choice("learn", self.learn, LEARN)
-        for name in ("glimpses", "patch", "scales", "hidden", "read", "samples"):
+        for name in ("glimpses", "samples"):
             check_size(name, vars(self)[name])
-        if self.scales > 6 or self.patch > 256:
-            raise OptionError(
-                f"patch is {self.patch} and scales is {self.scales}; expected at most 256 pixels and 6 scales; the "
-                f"widest window has {self.patch} x 2^{self.scales - 1} pixels on a side"
-            )
-        if not 0.0 < self.deviation <= 2.0:
-            raise OptionError(f"deviation is {self.deviation!r}; expected above 0, at most 2; try 0.2")
         check_positive("reward_weight", self.reward_weight)
-        check_share("dropout", self.dropout)
 
 
 @dataclass(frozen=True)
