@@ -140,6 +140,8 @@ def test_mistakes_at_the_harness_are_sentences(
     run = str(words.save(tmp_path / "run"))
     with pytest.raises(OptionError, match="got --model; the model is the run"):
         command.run_harness(run, ["--model=hf", "--tasks", "blimp"])
+    with pytest.raises(OptionError, match=r"--model_args has no 'max_gen_tok'.*'max_gen_toks'"):
+        backend.RunBackend(run, max_gen_tok=3)
     monkeypatch.setitem(sys.modules, "lm_eval", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'thereafter\[harness\]'"):
         command.run_harness(run, ["--tasks", "blimp"])

@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 from thereafter import __version__
 from thereafter.config import Table
-from thereafter.errors import OptionError
+from thereafter.errors import OptionError, nearest
 from thereafter.harness.answers import RunAnswers
 from thereafter.language_model import load_language_model
 from thereafter.packages import require
@@ -24,6 +24,8 @@ NAME = "thereafter"
 """What the harness calls these models: `--model thereafter`."""
 PURPOSE = "evaluating a run with lm-evaluation-harness"
 INSTALL = "'thereafter[harness]'"
+OPTIONS = ("path", "tokens", "as_written", "max_gen_toks", "seed")
+"""What `--model_args` may say of a run."""
 
 Args = TypeVar("Args", covariant=True)
 
@@ -46,7 +48,7 @@ class RunBackend:
 
     `path`: a run folder, an ARPA file or a GPT-2 folder. `tokens`: those of an ARPA file. `as_written`: read plain text
     as it is. `max_gen_toks`: the most tokens to generate where a task does not say; `seed`: of tasks that sample. Batch
-    sizes and a device are given by the harness to all models; a run reads on the CPU, and equal lengths together.
+    sizes, a device and trust are given by the harness to all models; a run reads on the CPU, equal lengths together.
     """
 
     cache_hook: _CacheHook
@@ -61,8 +63,12 @@ class RunBackend:
         batch_size: int | str | None = None,
         max_batch_size: int | None = None,
         device: str | None = None,
+        trust_remote_code: bool = False,
+        **unknown: object,
     ) -> None:
         super().__init__()
+        for name in unknown:
+            raise OptionError(f"--model_args has no {name!r}; {nearest(name, list(OPTIONS))}")
         self.path, self.max_gen_toks, self.seed = str(path), max_gen_toks, seed
         self.answers = RunAnswers(load_language_model(self.path, tokens, as_written=as_written))
 
