@@ -29,13 +29,14 @@ types: $(READY)
 	$(BIN)/mypy
 
 # the tests of a file share servers and models: --dist loadfile keeps them in one process. -rs says what was skipped
+WORKERS ?= 2
 tests: $(READY) browser
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -rfEs
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rfEs
 
 # the same in another order, files and tests within a file: make test-shuffled SEED=2
 SEED ?= 1
 test-shuffled: $(READY) browser
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -rfEs --shuffle $(SEED)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rfEs --shuffle $(SEED)
 
 # minutes and gigabytes: the 1 GB file, the 100 MB line, more seeds, more kills, more requests to the studio
 test-slow: $(READY)
