@@ -71,3 +71,12 @@ def test_a_clip_without_frames_to_compare_is_refused_by_what_predicts_it(tmp_pat
     model = train_task("next-frames", tmp_path / "clips.npz", options, valid=tmp_path / "clips.npz")
     with pytest.raises(OptionError, match=r"has 3 frames; expected more than 3: .* longer clip; .* --out frames.npz$"):
         model.explain([clip_of(frames_NTHW[0, :3])])
+
+
+def test_a_task_without_any_exported_form_is_not_sent_from_one_to_the_other(tmp_path: Path) -> None:
+    np.savez(tmp_path / "clips.npz", frames=np.zeros((2, 4, 8, 8), np.uint8))
+    options = {"model": "copy", "device": "cpu"}
+    model = train_task("next-frames", tmp_path / "clips.npz", options, valid=tmp_path / "clips.npz")
+    for form in ("c", "onnx", "html"):
+        with pytest.raises(ThereafterError, match=r"has no exported form: .*--to run writes smaller weights$"):
+            model.export(tmp_path / f"out.{form}", form)

@@ -28,6 +28,7 @@ SEED = 7
 def export_task(fitted: Fitted, path: Path, *, to: str = "onnx", int8: bool = False) -> Exported:
     """Write the graphs of a task's network: FILE.onnx, and of a translator FILE-encoder.onnx beside its decoder."""
     if to != "onnx":
+        graphs_of(fitted.net)  # refuses a network that has no graph either
         raise ExportError(f"the run holds the task {fitted.task.name!r}, which has no form {to!r}; try --to onnx")
     if int8:
         raise ExportError("graphs of whole sequences multiply in float32; try it without --int8")

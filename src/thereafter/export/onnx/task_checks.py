@@ -75,7 +75,9 @@ def graphs_of(net: object) -> TaskGraphs:
         return TaskGraphs({"forecaster": forecaster_graph(net)}, lambda draw, run: _forecast(net, draw, run), what)
     if isinstance(net, SeriesClassifier):
         return TaskGraphs({"classifier": series_graph(net)}, lambda draw, run: _labelled_series(net, draw, run))
-    raise ExportError(f"the network {type(net).__name__} has no exported form: {why_not(net)}")
+    raise ExportError(
+        f"the network {type(net).__name__} has no exported form: {why_not(net)}; --to run writes smaller weights"
+    )
 
 
 def why_not(net: object) -> str:
