@@ -21,7 +21,7 @@ def check_figure(pictures: Sequence[str], figure: Path | None) -> None:
     """Refuse a figure of several pictures, before anything is predicted."""
     if figure is not None and len(pictures) != 1:
         raise OptionError(
-            f"--figure is one file and there are {len(pictures)} pictures; try one picture, or leave it out"
+            f"--figure is one file and there are {len(pictures):,} pictures; try one picture, or leave it out"
         )
 
 

@@ -44,7 +44,7 @@ def save_samples(run: str, count: int, seed: int, figure: Path | None, out: Path
                 f"{option} is {path.name!r}; expected a name that ends in {ending}; try {path.stem}{ending}"
             )
     if not 1 <= count <= MOST_PICTURES:
-        raise OptionError(f"--samples is {count}; expected 1 to {MOST_PICTURES:,} pictures")
+        raise OptionError(f"--samples is {count:,}; expected 1 to {MOST_PICTURES:,} pictures")
     net = load_task(run).net
     if not isinstance(net, Drawer):
         raise OptionError(f"{run} predicts every pixel by itself and draws no pictures; expected one with model='draw'")

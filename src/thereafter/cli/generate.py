@@ -73,5 +73,5 @@ def generate(
         return
     for number, one in enumerate(texts, start=1):
         if len(texts) > 1:
-            typer.echo(f"--- {number} of {len(texts)}, log p {one.log_prob:.3f}")
+            typer.echo(f"--- {number:,} of {len(texts):,}, log p {one.log_prob:.3f}")
         typer.echo(one.text)

@@ -183,7 +183,7 @@ def _refuse(given: Table, message: str) -> None:
 
 
 def _count(texts: list[str]) -> str:
-    return "1 text" if len(texts) == 1 else f"{len(texts)} texts"
+    return "1 text" if len(texts) == 1 else f"{len(texts):,} texts"
 
 
 def _check_reading(reading: Table, run: str, source: str | None) -> None:
@@ -254,7 +254,7 @@ def _save_trace(model: TaskModel, run: str, texts: list[str], path: Path, *, pla
 
     if len(texts) != 1 or not plain:
         raise OptionError(
-            f"--trace takes one text and no other option; got {len(texts)} texts; try: predict {run} 'a text'"
+            f"--trace takes one text and no other option; got {len(texts):,} texts; try: predict {run} 'a text'"
         )
     recorded = model.trace(texts[0])
     typer.echo(describe(recorded.about["answer"]))

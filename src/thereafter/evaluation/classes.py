@@ -145,7 +145,7 @@ class Classes(Tabular):
     def __str__(self) -> str:
         return (
             f"accuracy {self.accuracy:.2%} ({self.right:,} of {self.total:,}), "
-            f"macro F1 {self.macro_f1:.2%} over {len(self.labels)} classes"
+            f"macro F1 {self.macro_f1:.2%} over {len(self.labels):,} classes"
         ).replace("%", " %")
 
 

@@ -55,7 +55,7 @@ class DrawingScore(Tabular):
     def __str__(self) -> str:
         low, high = self.interval
         first = f"{self.nats:.2f} nats a picture ({low:.2f} to {high:.2f})"
-        parts = f"a bound: pixels {self.pixels:.2f}, {len(self.strokes)} strokes {self.latent:.2f}"
+        parts = f"a bound: pixels {self.pixels:.2f}, {len(self.strokes):,} strokes {self.latent:.2f}"
         return f"{first}, {parts if self.strokes else 'exact'}; {self.pictures:,} pictures"
 
 

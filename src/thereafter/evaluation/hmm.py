@@ -71,7 +71,7 @@ class HiddenMarkov:
         for number, (words, tags) in enumerate(sentences, 1):
             if len(words) != len(tags):
                 raise OptionError(
-                    f"sentence {number} has {len(words)} words and {len(tags)} tags; expected a tag for each word"
+                    f"sentence {number} has {len(words):,} words and {len(tags):,} tags; expected a tag for each word"
                 )
             if not words:
                 continue

@@ -90,7 +90,7 @@ def recite(
         for first in range(0, len(drawn), _ROWS):
             some = drawn[first : first + _ROWS]
             recited += _verbatim(model, tokenizer, some)
-            advance(len(some), f"{len(recited)} verbatim")
+            advance(len(some), f"{len(recited):,} verbatim")
     wanted = {beginning + rest for beginning, rest in recited}
     counts = Counter(line for line in lines_of(chunks()) if line in wanted) if wanted else Counter()
     whole = [RecitedLine(beginning, rest, counts[beginning + rest]) for beginning, rest in recited]

@@ -130,7 +130,7 @@ class NextFrames:
     def __str__(self) -> str:
         steps, height, width = self.frames_KHW.shape
         lit = self.frames_KHW.sum((1, 2))
-        size = f"{steps} frame{'s' * (steps != 1)} of {height} x {width} pixels"
+        size = f"{steps:,} frame{'s' * (steps != 1)} of {height} x {width} pixels"
         return f"{size}; lit in the first {lit[0]:.0f}, in the last {lit[-1]:.0f}"
 
 
@@ -179,7 +179,7 @@ class FramesExplained:
 
     def __str__(self) -> str:
         ahead = len(self.came_KHW)
-        lines = [f"{ahead} frame{'s' * (ahead != 1)} predicted from the {len(self.read_THW)} before them"]
+        lines = [f"{ahead:,} frame{'s' * (ahead != 1)} predicted from the {len(self.read_THW):,} before them"]
         for step, (nats, error) in enumerate(zip(self.judged.nats_K, self.judged.errors_K, strict=True), start=1):
             lines.append(f"  frame {len(self.read_THW) + step:>3}  {nats:8.1f} nats  squared error {error:7.1f}")
         return "\n".join(lines)

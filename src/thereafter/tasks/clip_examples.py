@@ -67,7 +67,7 @@ def clip_budget(training: TrainingSettings, examples: int, most: int) -> Trainin
 
 def count_frames(count: int) -> str:
     """Frames in words: 1 frame, 2 frames."""
-    return f"{count} frame{'s' * (count != 1)}"
+    return f"{count:,} frame{'s' * (count != 1)}"
 
 
 def read_and_ahead(frames: int, read: int, ahead: int) -> tuple[int, int]:

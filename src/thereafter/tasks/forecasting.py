@@ -243,7 +243,7 @@ class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Foreca
             )
         if len(window.table.targets) != scales.targets:
             raise OptionError(
-                f"the series has {len(window.table.targets)} columns; expected {scales.targets}, "
+                f"the series has {len(window.table.targets):,} columns; expected {scales.targets}, "
                 f"{', '.join(scales.columns.target)}; try an array [T, {scales.targets}]"
             )
         return window

@@ -106,7 +106,7 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
             return read_two(*files)
         if len(files) != 1:
             raise SourceError(
-                f"there are {len(files)} files of pairs; expected one with tabs, or two that go line by line; "
+                f"there are {len(files):,} files of pairs; expected one with tabs, or two that go line by line; "
                 "try 'train.de,train.en'"
             )
         source, target = self._columns()

@@ -56,7 +56,7 @@ def _print_layers(measured: Measurement) -> None:
     for i, layer in enumerate(measured["layer"].tolist()):
         singular, radius = measured["singular"][i, :, 0], measured["radius"][i]
         typer.echo(
-            f"{layer}: one step, mean over {len(radius)}: largest singular value {singular.mean():.3f}, "
+            f"{layer}: one step, mean over {len(radius):,}: largest singular value {singular.mean():.3f}, "
             f"spectral radius {radius.mean():.3f}"
         )
     shown = [d for d in DISTANCES if d <= measured.about["distance"]]

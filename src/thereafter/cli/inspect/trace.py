@@ -39,6 +39,6 @@ def trace(
         for name, axes in recorded.axes.items():
             shape = " x ".join(map(str, recorded[name].shape))
             typer.echo(f"{name:24}{shape:>16}  {', '.join(axes)}")
-    typer.echo(f"saved {out}: {len(recorded.tokens)} tokens", err=tabled)
+    typer.echo(f"saved {out}: {len(recorded.tokens):,} tokens", err=tabled)
     if "cut" in recorded.about:
         typer.secho(f"caution: {recorded.about['cut']}", fg=typer.colors.YELLOW, bold=True, err=tabled)
