@@ -43,7 +43,8 @@ class Redrawn:
     def __str__(self) -> str:
         if not self.latent_T:
             return f"{self.nats:.2f} nats"
-        return f"{self.nats:.2f} nats: pixels {self.pixels:.2f}, {len(self.latent_T):,} strokes {sum(self.latent_T):.2f}"
+        strokes = f"{len(self.latent_T):,} strokes {sum(self.latent_T):.2f}"
+        return f"{self.nats:.2f} nats: pixels {self.pixels:.2f}, {strokes}"
 
 
 @dataclass(frozen=True)

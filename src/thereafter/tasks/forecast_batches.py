@@ -63,8 +63,8 @@ def check_known(table: SeriesTable, series: int, origin: int, horizon: int) -> N
         rows = rows[: int(missing.any(1).argmax())] if missing.any() else rows
     if len(rows) < horizon:
         raise OptionError(
-            f"the forecast needs {', '.join(names)} for each of {horizon:,} steps; got {len(rows):,} rows with it after "
-            "the last value; try rows with their times and these columns, and an empty target"
+            f"the forecast needs {', '.join(names)} for each of {horizon:,} steps; got {len(rows):,} rows with it "
+            "after the last value; try rows with their times and these columns, and an empty target"
         )
 
 
