@@ -26,7 +26,7 @@ from thereafter.export.html.target import InBrowser
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.onnx.task_checks import graphs_of
 from thereafter.export.plan import plan_of
-from thereafter.export.targets import target_of
+from thereafter.export.targets import Target, target_of
 from thereafter.export.task_export import check_task
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "export"))
@@ -122,16 +122,22 @@ def cell(name: str, lm: Any, plan: Any, ids: np.ndarray, browser: list[InBrowser
         written = target.write(plan, Path(folder) / f"m{target.ending}", int8=False)
         if name == "html" and browser:
             browser[0].open(written.paths[0])  # one browser serves all rows
-            return f"{check(lm, browser[0], ids, '').largest:.0e}"
+            return figure(check(lm, browser[0], ids, "").largest, target)
         runner = target.runner(plan, written)
         if runner is None:
             return "not run"
-        figure = f"{check(lm, runner, ids, '').largest:.0e}"
+        made = figure(check(lm, runner, ids, "").largest, target)
         if isinstance(runner, InBrowser):
             browser.append(runner)
         else:
             runner.close()
-        return figure
+        return made
+
+
+def figure(largest: float, target: Target) -> str:
+    """A difference, and whether an export would be refused for it."""
+    tolerance = target.tolerance(int8=False)
+    return f"{largest:.0e}" + (", refused" if tolerance is not None and largest > tolerance else "")
 
 
 def task_table(kept: Kept) -> Iterator[str]:
@@ -143,8 +149,7 @@ def task_table(kept: Kept) -> Iterator[str]:
         torch.manual_seed(0)
         net = make()
         try:
-            figure = kept.get(name, "onnx", partial(task_cell, net))
-            yield f"| {name} | {figure} |"
+            yield f"| {name} | {kept.get(name, 'onnx', partial(task_cell, net))} |"
         except ExportError as error:
             yield f"| {name} | {reasons.number(str(error))} |"
     yield from reasons.lines()
