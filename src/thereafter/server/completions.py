@@ -28,7 +28,7 @@ _NO_CHAT = (
 @ROUTER.post(
     "/completions",
     response_model=TextCompletionAnswer,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {"text/event-stream": {}}}},  # events have no schema: each is text
 )
 async def complete(asked: CompletionRequest, request: Request) -> Response:
     """Continue prompts: texts, token ids, or lists of either. Streamed as server-sent events where `stream` is true."""
