@@ -24,6 +24,7 @@ from thereafter.studio.studio import Studio
 LOOKS = (("light", 1280), ("light", 390), ("dark", 1280))
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 STATES = {
+    "catch": "number=4&step=6",
     "counting": "at=14",
     "drawing": "source=made&number=3&stroke=5",
     "eigenvalue": "radius=1.1",
