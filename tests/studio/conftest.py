@@ -117,8 +117,9 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        # all tabs of a window in one process: what it has compiled of the page's scripts serves the next one
-        options = ["--no-sandbox", "--disable-gpu", "--process-per-site"]
+        # all tabs of a window in one process: what it has compiled of the page's scripts serves the next one.
+        # They live for seconds: what V8's optimising compiler makes is thrown away
+        options = ["--no-sandbox", "--disable-gpu", "--process-per-site", "--js-flags=--no-opt"]
         running = playwright.chromium.launch(executable_path=found, args=options)
         yield running
         _FREE.clear()
@@ -197,7 +198,7 @@ def _context(browser: Any, address: str, **options: Any) -> Any:
 def _tab(context: Any) -> tuple[Any, list[str]]:
     """A tab, and the errors that its page logs."""
     tab = context.new_page()
-    tab.set_default_timeout(60_000)
+    tab.set_default_timeout(180_000)  # as long as `wait_for`: a busy machine is no fault of the page
     faults: list[str] = []
     tab.on("pageerror", lambda error: faults.append(str(error)))
     tab.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
