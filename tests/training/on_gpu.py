@@ -18,6 +18,7 @@ from thereafter.images.catch_game import CatchRule
 from thereafter.images.cluttered import ClutterRule
 from thereafter.images.moving_rule import MovingRule
 from thereafter.training.graphs import Graphs
+from thereafter.training.watching import StepReport
 
 SMALL: dict[str, Any] = {"embed": 24, "batch": 4, "steps": 8, "rate": 0.01, "log_every": 1, "validate_every": 40}
 KINDS: dict[str, dict[str, Any]] = {
@@ -120,9 +121,23 @@ def counter_is_learned_from() -> bool:
     return all(bool(torch.isfinite(weight.grad).all()) for weight in layer.parameters())
 
 
+def every_step_is_reported(folder: Path, device: str = "cuda") -> bool:
+    """Whether watchers are given every step once, played or not, with the figures that the log sums up."""
+    reports: list[StepReport] = []
+    options: dict[str, Any] = {**SMALL, "log_every": 50, "validate_every": 60, "device": device, "tokens_budget": 4000}
+    with thereafter.watching(after_step=lambda training, report: reports.append(report)):
+        lm = thereafter.train(text(folder / "text.txt"), model="gru", tokens="word", hidden=32, **options)
+    counts = [one.seen - before for one, before in zip(reports, [0, *(one.seen for one in reports)], strict=False)]
+    nats = sum(one.loss * count for one, count in zip(reports[:50], counts[:50], strict=True))
+    line = next(line for line in lm.log if line["event"] == "step")
+    steps = [one.step for one in reports] == list(range(1, lm.log[-1]["steps"] + 1))
+    return steps and abs(nats / sum(counts[:50]) - line["loss"]) < 1e-9 and reports[49].rate == line["rate"]
+
+
 def main() -> None:
     failed = [] if counter_is_learned_from() else ["a counter beyond float16"]
     with tempfile.TemporaryDirectory() as folder:
+        failed += [] if every_step_is_reported(Path(folder)) else ["reports of steps"]
         for name, (worst, steps, played) in differences(Path(folder)).items():
             # atomic additions come in any order on a GPU: what differs in the last digits grows with the steps
             good = worst < (5e-2 if name.endswith("bfloat16") else 2e-3) and played > steps // 2
