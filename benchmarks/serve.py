@@ -119,7 +119,7 @@ def _many_clients(report: Report, server: Server, clients: list[int], seconds: f
 
 def _abandoned(report: Report, server: Server, requests: int) -> None:
     """Requests of which some are given up: what became of them, and of the server's memory."""
-    asyncio.run(ask_many(server.port, requests // 2, CROWD, SHORT, ABANDONED))  # memory that is kept for reuse
+    asyncio.run(ask_many(server.port, requests, CROWD, SHORT, ABANDONED))  # memory that is kept for reuse
     before = figure_of(server.port, "thereafter_resident_bytes")
     counts = asyncio.run(ask_many(server.port, requests, CROWD, SHORT, ABANDONED))
     for _ in range(100):  # the last to go away is noticed a moment later
