@@ -1,13 +1,16 @@
 """Rows in flight, seen from the event loop: who gets which event, and a request as the rows it asked for.
 
 The engine calls `Post.deliver` once a step, on its own thread, with the events of all requests; one call goes on to the
-event loop, which hands each event to the request it belongs to.
+event loop, which hands each event to the request it belongs to. Every call takes the interpreter and a core away from
+the model for a moment, so a quick model's steps go on together, those of 10 milliseconds at a time. A first token and a
+last one never wait.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from time import monotonic
 
 from starlette.concurrency import run_in_threadpool
 
@@ -20,6 +23,8 @@ from thereafter.serving.engine_scores import ScoredTokens
 from thereafter.serving.errors import AbandonedError, EndingError
 
 Sink = Callable[[RowEvent], None]
+TOGETHER = 0.01
+"""Seconds in which the events of several steps are passed on as one: less than anybody sees."""
 
 
 class Post:
@@ -29,6 +34,8 @@ class Post:
         self.engine = engine
         self._loop = asyncio.get_running_loop()
         self._sinks: dict[TextRow, Sink] = {}
+        self._gathered: Events = []  # these two are the engine's thread's alone
+        self._passed_on = 0.0
 
     def submit(self, request: TextRequest, sink: Sink) -> TextRow:
         """Have a row generated, whose events go to `sink`."""
@@ -42,8 +49,12 @@ class Post:
             self.engine.cancel(row)
 
     def deliver(self, events: Events) -> None:
-        """Pass events on to the event loop."""
-        self._loop.call_soon_threadsafe(self._arrive, events)
+        """Pass events on to the event loop, at once or with those of the next steps."""
+        self._gathered += events
+        urgent = any(event.end or row.written == 1 for row, event in events)
+        if urgent or monotonic() >= self._passed_on + TOGETHER:
+            gathered, self._gathered, self._passed_on = self._gathered, [], monotonic()
+            self._loop.call_soon_threadsafe(self._arrive, gathered)
 
     def _arrive(self, events: Events) -> None:
         for row, event in events:
