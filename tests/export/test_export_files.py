@@ -249,11 +249,19 @@ def test_files_of_an_export_are_replaced_together_and_named(
     with pytest.raises(StorageError, match="nothing was changed"):
         other.export(tmp_path / "m.c", "c")
     assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == older
-    (tmp_path / "n.h").write_text("mine")
+    (tmp_path / "n.h").write_text("mine: init() once, thereafter step()")
     with pytest.raises(ExportError, match=r"n\.h exists and is no earlier export"):
         ngram.export(tmp_path / "n.c", "c")
     assert files(tmp_path) == ["m.c", "m.h", "n.h"]
-    assert (tmp_path / "n.h").read_text() == "mine"
+    assert (tmp_path / "n.h").read_text().startswith("mine")
+
+
+@pytest.mark.parametrize("to", ["onnx", "torch"])
+def test_second_files_are_known_as_exports(to: str, tmp_path: Path) -> None:
+    lm = thereafter.train(text=TEXT, model="rnn", tokens="char", hidden=4, embed=4, epochs=0.01, min_count=1)
+    ending = {"onnx": ".onnx", "torch": ".pt2"}[to]
+    lm.export(tmp_path / f"before{ending}", to)  # the name that replaced files have had on their way
+    assert len(lm.export(tmp_path / f"before{ending}", to).replaced) == 2
 
 
 def test_what_a_killed_export_has_left_is_removed_by_the_next(ngram: thereafter.LanguageModel, tmp_path: Path) -> None:

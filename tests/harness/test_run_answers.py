@@ -125,6 +125,7 @@ def test_generation_options_of_tasks() -> None:
     warm = settings_of({"temperature": 0.7, "top_p": 0.9, "max_tokens": 3}, most=7, seed=1)
     assert (warm.greedy, warm.temperature, warm.top_p, warm.max_new_tokens) == (False, 0.7, 0.9, 3)
     assert settings_of({"do_sample": True}, most=7, seed=1).temperature == 1.0
+    assert settings_of({"do_sample": True, "temperature": None}, most=7, seed=1).temperature == 1.0
     for given, sentence in (
         ({"until": 3}, "expected a text or several"),
         ({"top_q": 0.9}, "gen_kwargs has no setting 'top_q'.*top_"),

@@ -1,4 +1,4 @@
-"""RowDrawing the next token of many rows at once, each with its own settings and generator.
+"""Drawing the next token of many rows at once, each with its own settings and generator.
 
 A row draws what `sampling.draw` would draw for it alone: its weights are the same numbers, and of its generator it uses
 one uniform number. Rows whose settings cut alike (top-k, top-p, min-p, forbidden tokens) are drawn in a few operations

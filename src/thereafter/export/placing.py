@@ -19,7 +19,9 @@ _LOCK, _BEFORE = "lock", "before"
 _YOUNG = 60.0
 """Seconds in which a folder may have no lock yet."""
 _LOOKED_AT = 1 << 16
-"""Bytes at each end of a file in which an export names this package."""
+"""Bytes at each end of a file in which an export says what it is."""
+_MARKS = (b"written by thereafter: ", b"\x12\nthereafter\x1a", b"thereafter.json")
+"""What exported files have: a sentence in C, ONNX's field for the producer, a name in torch's archive."""
 
 
 def check_place(path: Path, target: Target) -> None:
@@ -91,7 +93,7 @@ def moved_together(written: Sequence[Path], folder: Path) -> tuple[tuple[Path, .
     for place in replaced:
         if place != places[0] and not is_export(place):
             raise ExportError(f"{place} exists and is no earlier export; nothing was written; try another --out")
-    before = written[0].parent / _BEFORE
+    before = written[0].parent.parent / _BEFORE  # beside the files: one of them may have this name
     before.mkdir()
     try:
         for place in replaced[::-1]:
@@ -112,16 +114,13 @@ def moved_together(written: Sequence[Path], folder: Path) -> tuple[tuple[Path, .
 
 
 def is_export(path: Path) -> bool:
-    """Whether a file says of itself that it was written here.
-
-    >>> is_export(Path(__file__))
-    True
-    """
+    """Whether a file says of itself that it was written here."""
     try:
         with path.open("rb") as file:
             first = file.read(_LOOKED_AT)
             file.seek(max(0, path.stat().st_size - _LOOKED_AT))
-            return b"thereafter" in first + file.read(_LOOKED_AT)
+            ends = first + file.read(_LOOKED_AT)
+            return any(mark in ends for mark in _MARKS)
     except OSError:
         return False
 

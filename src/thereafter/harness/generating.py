@@ -24,9 +24,9 @@ def settings_of(given: Mapping[str, object], *, most: int, seed: int) -> Generat
     """
     rest = {name: value for name, value in given.items() if value is not None and name not in (*LENGTHS, "until")}
     lengths = [given[name] for name in LENGTHS if given.get(name) is not None]
-    temperature = rest.pop("temperature", 0.0)
+    temperature = rest.pop("temperature", None)
     if rest.get("do_sample") is not False and (temperature or rest.get("do_sample")):
-        rest["temperature"] = temperature if "temperature" in given else 1.0
+        rest["temperature"] = 1.0 if temperature is None else temperature
     else:
         rest["do_sample"] = False
     table = {"seed": seed, **rest, "max_new_tokens": (lengths or [most])[0], "stop_strings": _stops(given)}
