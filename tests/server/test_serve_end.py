@@ -229,6 +229,18 @@ def test_tokens_that_wait_for_a_slow_reader_go_out_together(slow: LanguageModel)
     assert writer.look() == ChoicePart("sat", finish="length")
 
 
+def test_all_bytes_of_a_character_before_a_stop_string_are_reported():
+    lm = thereafter.train(text="aé\n" * 9, tokens="byte", order=2)
+    asked = CompletionRequest(prompt="", max_tokens=9, stop=["\n"], logprobs=0)
+    (prompt,) = read_prompts(asked, wish_of(asked), lm)
+    writer = ChoiceWriter(lm, prompt, wish_of(asked))
+    for token in lm.encode("aé\n").tolist():
+        writer.take(RowEvent(token, log_prob=-1.0))
+    part = writer.look()
+    assert (part.text, part.finish) == ("aé", "stop")
+    assert [(entry.text, entry.place) for entry in part.entries] == [("a", 0), (r"bytes:\xc3", 1), (r"bytes:\xa9", 1)]
+
+
 def test_runs_have_names_of_their_own(slow: LanguageModel):
     with pytest.raises(OptionError, match="two runs are called 'a'"):
         ServedModels([ServedModel("a", language_model=slow), ServedModel("a", language_model=slow)])

@@ -65,13 +65,16 @@ class TokenLabels:
                 likeliest.setdefault(self._text(other), _number(other_logp))
             if top:
                 likeliest[text] = logp
-        entry = TokenEntry(text, logp, likeliest, self.place)
+        place = self.place
         if text.startswith("bytes:"):
-            self.place += sum(byte & 0xC0 != 0x80 for byte in self._tokenizer.bytes_of(token))
+            begins = [byte & 0xC0 != 0x80 for byte in self._tokenizer.bytes_of(token)]
+            if not begins[0]:
+                place = max(0, place - 1)  # it belongs to the character before
+            self.place += sum(begins)
         else:
             self.place += len(text)
             self._last = text[-1:] or self._last
-        return entry
+        return TokenEntry(text, logp, likeliest, place)
 
     def _text(self, token: int) -> str:
         raw = self._tokenizer.bytes_of(token)
