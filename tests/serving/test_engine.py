@@ -165,6 +165,64 @@ def test_an_error_of_no_row_in_particular_ends_all_and_the_engine_goes_on(start:
     wait_for(lambda: engine.rows == 0)
 
 
+def test_an_error_of_no_row_in_particular_ends_each_row_once(start: Start) -> None:
+    class NarrowAlone(Narrow, Lonely):
+        pass
+
+    model, inbox = NarrowAlone(), Inbox()
+    engine = start(model)
+    model.gate.clear()
+    first = engine.submit(ask(0, 30, prompt=0), inbox.deliver)
+    assert model.at_gate.wait(60)
+    rows = [engine.submit(ask(at, 20), inbox.deliver) for at in (100, 503)]  # they join together, the second in vain
+    model.gate.set()
+    inbox.wait([first, *rows])
+    inbox.wait([engine.submit(ask(10, 5), inbox.deliver)])
+    for row in (first, *rows):
+        assert [event.end for event in inbox.events[row] if event.end] == ["error"]
+
+
+class Lost(Upwards):
+    """After some tokens its predictions are no numbers."""
+
+    def predict(self, state: Last) -> Logs:
+        logp_BV = super().predict(state)
+        logp_BV[np.isin(state.tokens, (205, 300))] = np.nan
+        return logp_BV
+
+
+@pytest.mark.parametrize("top_k", [None, 3])
+def test_a_row_without_numbers_ends_alone_in_an_error(start: Start, top_k: int | None) -> None:
+    inbox = Inbox()
+    engine = start(Lost())
+    warping = Warping(top_k=top_k)
+    rows = [engine.submit(ask(at, 20, prompt=3, warping=warping, top=2), inbox.deliver) for at in (100, 200, 300)]
+    inbox.wait(rows)
+    assert [inbox.end_of(row) for row in rows] == ["length", "error", "error"]
+    assert inbox.tokens(rows[0]) == list(range(101, 121))
+    assert inbox.tokens(rows[1]) == list(range(201, 206))
+    assert inbox.tokens(rows[2]) == []
+    assert isinstance(inbox.events[rows[1]][-1].error, FloatingPointError)
+
+
+def test_an_engine_that_waits_keeps_nothing_of_cancelled_rows(start: Start) -> None:
+    model, inbox = Upwards(), Inbox()
+    engine = start(model)
+    model.gate.clear()
+    rows = [
+        engine.submit(ask(100, 500), inbox.deliver),
+        engine.submit(ask(7 * PIECE, 5, prompt=7 * PIECE), inbox.deliver),
+    ]
+    inbox.wait_for_tokens(rows[0], 1)
+    assert model.at_gate.wait(60)
+    for row in rows:
+        engine.cancel(row)
+    model.gate.set()
+    wait_for(lambda: engine.rows == 0 and not any(batch.rows for batch in engine._batches))
+    wait_for(lambda: len(engine._prompts) == 0)
+    assert all(batch._state is None for batch in engine._batches)
+
+
 def test_a_dead_end_is_an_end(start: Start) -> None:
     inbox = Inbox()
     engine = start(Upwards())

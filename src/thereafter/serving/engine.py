@@ -162,6 +162,7 @@ class Engine:
                     return False
                 if self._rows or self._waiting or self._jobs:
                     break
+                self._clear()  # rows that were cancelled, with their states
                 self._changed.wait()
             while self._waiting and self._rows + len(admitted) < self._most_rows:
                 admitted.append(self._waiting.popleft())
@@ -201,9 +202,10 @@ class Engine:
     def _clear(self) -> list[TextRow]:
         """Take all rows out that read or are written: those that nobody has cancelled."""
         rows = [*self._prompts.rows, *(row for batch in self._batches for row in batch.rows), *self._joining]
+        once = dict.fromkeys(rows)  # an error may come while rows join: they are in a batch then, and joining
         self._prompts.clear()
         self._batches, self._joining, self._rows = [RowBatch(self._model)], [], 0
-        return [row for row in rows if not row.gone]
+        return [row for row in once if not row.gone]
 
     def _end(self) -> None:
         with self._changed:

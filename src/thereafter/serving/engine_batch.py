@@ -101,7 +101,13 @@ def end_by_error(row: TextRow, error: Exception) -> tuple[TextRow, RowEvent]:
 
 
 def _draw(rows: Sequence[TextRow], logp_BV: Logs) -> tuple[Events, list[int], list[int]]:
-    """Draw a token for each row: what they say, which lines go on, and the tokens these read next."""
+    """Draw a token for each row: what they say, which lines go on, and the tokens these read next.
+
+    A row whose log p are no numbers ends in an error of its own.
+    """
+    lost_B = ~(logp_BV.max(axis=1) < np.inf)
+    if lost_B.any():
+        logp_BV = np.where(lost_B[:, None], logp_BV.dtype.type(-np.inf), logp_BV)
     drawn = draw_rows(logp_BV, [row.drawing for row in rows])
     tops = _likeliest(rows, logp_BV)
     token_B = np.array([0 if token is None else token for token in drawn])
@@ -109,6 +115,9 @@ def _draw(rows: Sequence[TextRow], logp_BV: Logs) -> tuple[Events, list[int], li
     events: Events = []
     lines, tokens = [], []
     for line, (row, token, logp) in enumerate(zip(rows, drawn, logp_B, strict=True)):
+        if lost_B[line]:
+            events.append(end_by_error(row, FloatingPointError("the model's log probabilities are not numbers")))
+            continue
         if token is None:
             row.gone = True
             events.append((row, RowEvent(None, end="dead end")))

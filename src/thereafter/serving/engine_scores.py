@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import State, rows_at_once
 from thereafter.serving.engine_batch import Top, top_of_rows
-
-PIECE = 128
-"""Tokens scored between two steps; fewer where the likeliest of a large vocabulary are asked for."""
+from thereafter.serving.engine_prompts import PIECE
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,7 @@ class ScoreJob:
     def __init__(self, model: AnyModel, texts: Sequence[NDArray[np.int32]], top: int) -> None:
         self.future: Future[list[ScoredTokens]] = Future()
         self._model, self._texts, self._top = model, texts, top
+        # fewer where the likeliest of a large vocabulary are asked for
         self._size = min(PIECE, rows_at_once(model.vocabulary_size)) if top else PIECE
         self._scored: list[ScoredTokens] = []
         self._begin()
