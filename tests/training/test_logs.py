@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import signal
 import sys
@@ -13,9 +12,9 @@ from typing import Any
 import pandas
 import pytest
 import torch
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import thereafter
+from log_readers import check_board, places_of, rows_of, scalars_of
 from stops import stopping_at
 from tasks.toys import tagged
 from thereafter.errors import FormatError, MissingPackageError, OptionError, StorageError
@@ -34,34 +33,6 @@ def book(tmp_path: Path) -> Path:
     path = tmp_path / "book.txt"
     path.write_text(TEXT)
     return path
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    """The rows of a log without the clock."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(file)]
-
-
-def places_of(path: Path) -> list[tuple[int, str]]:
-    return [(int(row["step"]), row["event"]) for row in rows_of(path)]
-
-
-def scalars_of(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """What TensorBoard shows of a folder."""
-    reader = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
-    return {tag: [(event.step, event.value) for event in reader.Scalars(tag)] for tag in reader.Tags()["scalars"]}
-
-
-def check_board(folder: Path, rows: list[dict[str, str]], every: int = 5) -> None:
-    """TensorBoard's reader finds what the CSV has, of one step in `every`, in float32."""
-    expected: dict[str, list[tuple[int, float]]] = {}
-    for row in rows:
-        names = ("loss", "rate", "norm") if row["event"] == "step" else ("loss", "perplexity")
-        if row["event"] == "validation" or int(row["step"]) % every == 0:
-            for name in (name for name in names if row.get(name)):
-                value = torch.tensor(float(row[name])).item()
-                expected.setdefault(f"{row['event']}/{name}", []).append((int(row["step"]), value))
-    assert scalars_of(folder) == expected
 
 
 def test_both_logs_have_every_step_and_validation(book: Path, tmp_path: Path):

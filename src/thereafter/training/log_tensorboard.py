@@ -15,6 +15,8 @@ from thereafter.errors import StorageError
 from thereafter.training.settings import require_tensorboard
 from thereafter.training.watching import StepReport, ValidationReport
 
+_STEP = "step/"
+
 
 class Board(Protocol):
     """What is used of TensorBoard's writer."""
@@ -37,11 +39,10 @@ class TensorBoardLog:
 
     def step(self, report: StepReport) -> None:
         """Add the figures of a step."""
-        if report.step % self._every:
-            return
-        board = self._board_at(report.step, 0)
-        for name, value in (("loss", report.loss), ("rate", report.rate), ("norm", report.norm)):
-            board.add_scalar(f"step/{name}", value, report.step)
+        board = self._board_at(report.step, 0)  # also for a step that is not written: what is purged begins with it
+        if report.step % self._every == 0:
+            for name, value in (("loss", report.loss), ("rate", report.rate), ("norm", report.norm)):
+                board.add_scalar(f"{_STEP}{name}", value, report.step)
 
     def validation(self, report: ValidationReport) -> None:
         """Add the figures of a validation."""
@@ -64,10 +65,21 @@ class TensorBoardLog:
         """The writer for a step (event 0) or the validation after it (1): a new one where they do not go on."""
         if self._board is None or (step, event) <= self._last:
             self.close()
-            # the step before a validation that is made up for stays
-            self._board = _board(self._folder, step + 1 if event and step else step)
+            # a validation that is made up for: of what is purged from its step on, the step itself is written again
+            kept = _step_scalars(self._folder, step) if event and step and step % self._every == 0 else {}
+            self._board = _board(self._folder, step)
+            for tag, value in kept.items():
+                self._board.add_scalar(tag, value, step)
         self._last = (step, event)
         return self._board
+
+
+def _step_scalars(folder: Path, step: int) -> dict[str, float]:
+    """The figures of a step as TensorBoard reads them, by tag."""
+    module = packages.require("tensorboard.backend.event_processing.event_accumulator", "a log for TensorBoard")
+    reader = module.EventAccumulator(str(folder), size_guidance={module.SCALARS: 0}).Reload()
+    tags = [tag for tag in reader.Tags()[module.SCALARS] if tag.startswith(_STEP)]
+    return {tag: event.value for tag in tags for event in reader.Scalars(tag) if event.step == step}
 
 
 def _board(folder: Path, purge_step: int) -> Board:
