@@ -27,7 +27,7 @@ COLUMNS = ("event", "step", "epoch", "seen", "seconds", "loss", "rate", "norm", 
 _EVENTS = ("step", "validation")
 Place = tuple[int, int]
 """Where a row stands: its step, and 0 for the step itself, 1 for the validation after it."""
-_END = (sys.maxsize, 0)  # until the file is open: whatever it holds, its first row is looked for
+_END = (sys.maxsize, 0)  # what the file ends with is not known: the place of the next row is looked for
 
 
 class CsvLog:
@@ -70,6 +70,7 @@ class CsvLog:
             file = self._file = self._file or self._open()
             if place <= self._last:
                 self._go_back(file, place, columns)
+            self._last = _END  # where the write is broken off, the file is looked at again
             _write(file, [row.get(name, "") for name in columns])
         except OSError as error:
             raise self._storage_error(error) from error

@@ -26,7 +26,8 @@ from thereafter.training.watching import StepReport, Training, ValidationReport,
 
 
 class TrainingLog(Protocol):
-    """Writes the reports of one training. `sync`: what was reported is on the disk when it returns."""
+    """Writes the reports of one training. A report that comes again takes the place of the old one and of all after it.
+    `sync`: what was reported is on the disk when it returns."""
 
     def step(self, report: StepReport) -> None: ...
 
@@ -119,7 +120,8 @@ def _logging(places: Sequence[tuple[Callable[[Path], TrainingLog], Path]]) -> It
         return
     logs = _Logs(places)
     try:
-        with adding(Watcher(after_step=logs.step, at_validation=logs.validation, at_checkpoint=logs.sync)):
+        watcher = Watcher(after_step=logs.step, at_validation=logs.validation, at_checkpoint=logs.sync, repeats=True)
+        with adding(watcher):
             yield
     finally:
         logs.close()

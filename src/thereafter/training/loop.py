@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import Generic
 
@@ -308,11 +308,13 @@ class Loop(Generic[B]):
         if self._write is None:
             return
         began = time.monotonic()
-        self._audience.checkpoint()
-        self.journal.sync()
-        self._write(snapshot)
-        self._written = time.monotonic()
-        self._writing = self._written - began
+        try:
+            self._audience.checkpoint()
+        finally:  # whatever a watcher raises
+            self.journal.sync()
+            self._write(snapshot)
+            self._written = time.monotonic()
+            self._writing = self._written - began
 
     def rescue(self) -> int:
         """Save the newest complete state when the training is interrupted; returns its step, 0 where there is none."""
@@ -325,7 +327,8 @@ class Loop(Generic[B]):
                     snapshot = replace(snapshot, earlier=good)
             if snapshot is None or not snapshot.facts["at"]["step"]:
                 return 0
-            self._save(snapshot)
+            with suppress(KeyboardInterrupt):  # a watcher that asks for what is under way
+                self._save(snapshot)
             return int(snapshot.facts["at"]["step"])
 
     def snapshot(self, into: Snapshot | None = None) -> Snapshot:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
@@ -92,7 +92,8 @@ class Watcher:
     32 steps are read at once, so that nothing waits: then the functions come late, and the weights may be newer.
     A training that goes back to an earlier step, or is resumed there, reports the steps after it again.
     `at_checkpoint`: the state is about to be written to the disk; what was reported so far will not be again. `at_end`:
-    after the last step and the last validation.
+    after the last step and the last validation. `repeats`: a report at which it raised is given to it again; without
+    it is given once.
     """
 
     before_step: Callable[[Training], None] = _nothing
@@ -101,6 +102,14 @@ class Watcher:
     after_step: Callable[[Training, StepReport], None] = _no_report
     at_validation: Callable[[Training, ValidationReport], None] = _no_report
     at_checkpoint: Callable[[Training], None] = _nothing
+    repeats: bool = False
+
+    def give(self, training: Training, report: StepReport | ValidationReport) -> None:
+        """Call the function that is there for this report."""
+        if isinstance(report, StepReport):
+            self.after_step(training, report)
+        else:
+            self.at_validation(training, report)
 
 
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("thereafter_watchers", default=())
@@ -143,12 +152,13 @@ def adding(watcher: Watcher) -> Iterator[None]:
 class Audience:
     """Those who watch one training, the outermost block first, and the reports that they have not been given yet.
 
-    Reports wait until the training is between two steps, so that a function which stops it loses nothing.
+    Reports wait until the training is between two steps, so that a function which stops it loses nothing. A report that
+    one of them raises at reaches the others all the same.
     """
 
     def __init__(self, training: Training) -> None:
         self._training, self._watchers = training, _watchers.get()
-        self._reports: deque[StepReport | ValidationReport] = deque()
+        self._waiting: deque[tuple[StepReport | ValidationReport, list[Watcher]]] = deque()  # and who has it not yet
 
     def __bool__(self) -> bool:
         return bool(self._watchers)
@@ -163,22 +173,39 @@ class Audience:
 
     def add(self, report: StepReport | ValidationReport) -> None:
         """Give this report to all of them at the next `deliver`."""
-        self._reports.append(report)
+        self._waiting.append((report, list(self._watchers)))
 
     def deliver(self) -> None:
-        """Give the reports that wait to all watchers."""
-        while self._reports:
-            report = self._reports.popleft()
-            for watcher in self._watchers:
-                if isinstance(report, StepReport):
-                    watcher.after_step(self._training, report)
-                else:
-                    watcher.at_validation(self._training, report)
+        """Give the reports that wait to all watchers; what the first of them raises goes on after that.
+
+        An interrupt may come at any line: a report is forgotten when everybody has it.
+        """
+        raised: list[BaseException] = []
+        behind: list[Watcher] = []  # they are given this report again, so none that comes after it
+        for report, left in tuple(self._waiting):
+            for watcher in [one for one in left if one not in behind]:
+                try:
+                    if not watcher.repeats:
+                        left.remove(watcher)
+                    watcher.give(self._training, report)
+                    if watcher.repeats:
+                        left.remove(watcher)
+                except BaseException as error:
+                    if watcher.repeats:
+                        behind.append(watcher)
+                    if not raised:
+                        raised.append(error)
+        while self._waiting and not self._waiting[0][1]:
+            self._waiting.popleft()
+        if raised:
+            raise raised.pop()
 
     def checkpoint(self) -> None:
-        self.deliver()
-        for watcher in self._watchers:
-            watcher.at_checkpoint(self._training)
+        """Deliver, and call all of them, whatever any of them raises."""
+        with ExitStack() as calls:
+            for watcher in reversed(self._watchers):  # the last one put in is the first to be called
+                calls.callback(watcher.at_checkpoint, self._training)
+            self.deliver()
 
     def end(self) -> None:
         self.deliver()
