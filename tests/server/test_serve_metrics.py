@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from thereafter.server import metrics
+from thereafter.server.app import make_app
 from thereafter.server.metrics import BOUNDS, Metrics
 from thereafter.server.models import ServedModel, ServedModels
 
@@ -85,6 +86,11 @@ def test_what_clients_send_makes_no_new_series():
         counted.request(f"/{number}", 404, 0.0)
     samples = parsed(counted.text(models_of("book")))
     assert samples["thereafter_requests_total"] == {(("path", "other"), ("status", "404")): 1000}
+
+
+def test_every_address_of_the_server_is_counted_by_name():
+    described = make_app(ServedModels([ServedModel("nobody")])).openapi()
+    assert {*described["paths"], "/openapi.json"} == metrics.PATHS
 
 
 def test_health_and_metrics_are_answered():

@@ -30,6 +30,7 @@ BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 6
 PATHS = frozenset(
     {
         *("/v1/completions", "/v1/chat/completions", "/v1/models", "/v1/models/{name}"),
+        *("/tokenize", "/detokenize", "/tokenizer_info"),
         *("/score", "/next", "/tag", "/classify", "/translate", "/forecast", "/health", "/metrics", "/openapi.json"),
     }
 )
