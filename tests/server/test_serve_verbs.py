@@ -15,7 +15,7 @@ from ready_runs import unpack_runs
 
 import thereafter
 from thereafter.language_model import LanguageModel
-from thereafter.server import verb_wire
+from thereafter.server import verb_wire, verb_work
 from thereafter.server.app import make_app
 from thereafter.server.models import ServedModel, ServedModels
 from thereafter.task_model import TaskModel
@@ -134,6 +134,18 @@ def test_forecast_gives_means_bands_and_samples_of_a_table(
         sentence = ask(client, "/forecast", 400, model="sine-lstm", table=wrong)["error"]["message"]
         assert "table" in sentence
         assert "/tmp" not in sentence
+
+
+def test_a_forecast_of_too_many_numbers_is_refused_before_it_is_made(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(verb_work, "MOST_NUMBERS", 100)
+    asked = {"model": "sine-lstm", "table": "t,x\n" + "".join(f"{t},{t % 7}\n" for t in range(1, 200)), "samples": 2}
+    assert len(ask(client, "/forecast", horizon=12, **asked)["results"][0]["steps"]) == 12  # 96 numbers
+    monkeypatch.delattr(TaskModel, "forecast")
+    sentence = ask(client, "/forecast", 400, horizon=13, **asked)["error"]["message"]
+    assert "104 numbers" in sentence
+    assert "at most 100; try" in sentence
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ MOST_CHARACTERS = 100_000
 """Characters of all texts of a request together."""
 MOST_TABLE = 500_000
 """Characters of a table of numbers."""
+MOST_NUMBERS = 1_000_000
+"""Numbers of a forecast: all series, targets and steps, with the samples."""
 Text = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 OneText = Annotated[Text, Field(examples=["the teachers near the farmer are old ."])]
 Texts = Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)]

@@ -10,8 +10,10 @@ from typing import SupportsFloat
 
 from thereafter.errors import FormatError, OptionError, ThereafterError
 from thereafter.language_model import LanguageModel
+from thereafter.series.reading import read_series
 from thereafter.server.verb_wire import (
     MOST_CHARACTERS,
+    MOST_NUMBERS,
     ForecastsAnswer,
     ForecastStepAnswer,
     LabelsAnswer,
@@ -30,7 +32,10 @@ from thereafter.server.verb_wire import (
 )
 from thereafter.task_model import TaskModel
 from thereafter.tasks.explaining import LabelExplained, TagsExplained
+from thereafter.tasks.forecast_ahead import forecaster_of
 from thereafter.tasks.forecast_answers import LEVELS, Forecast, spelled_times
+
+_FIGURES = 6  # of a step: its mean, its median and the ends of two bands
 
 
 def score(lm: LanguageModel, texts: Sequence[str], name: str, *, each: bool = False) -> ScoresAnswer:
@@ -110,6 +115,7 @@ def forecast(model: TaskModel, asked: TableAsked, name: str) -> ForecastsAnswer:
         path = Path(folder) / "table.csv"
         path.write_text(asked.table, encoding="utf-8")
         try:
+            check_numbers(model, asked, path)
             table = model.forecast(path, horizon=asked.horizon, samples=asked.samples, seed=asked.seed)
         except ThereafterError as error:
             raise FormatError(str(error).replace(str(path), "the table")) from error
@@ -134,6 +140,21 @@ def _steps(one: Forecast, target: int) -> SeriesForecastAnswer:
         for step, time in enumerate(spelled_times(one.times_H))
     ]
     return SeriesForecastAnswer(series=one.series, target=one.targets[target], steps=steps)
+
+
+def check_numbers(model: TaskModel, asked: TableAsked, path: Path) -> None:
+    """Refuse a forecast that is longer than anybody reads. The table is read for it where it has that many rows."""
+    _, scales = forecaster_of(model.net, model.codecs)
+    horizon = asked.horizon or scales.frame.horizon
+    each = scales.targets * horizon * (_FIGURES + asked.samples)
+    if len(asked.table.splitlines()) * each <= MOST_NUMBERS:
+        return
+    series = len(read_series([path], scales.columns, calendar=scales.calendar))
+    if series * each > MOST_NUMBERS:
+        raise OptionError(
+            f"{series:,} series, {horizon:,} steps ahead with {asked.samples} samples, are {series * each:,} numbers; "
+            f"expected at most {MOST_NUMBERS:,}; try a smaller horizon, fewer samples or several requests"
+        )
 
 
 def check_length(texts: Sequence[str]) -> None:
