@@ -262,7 +262,7 @@ def test_what_is_not_there_is_not_found(client: openai.OpenAI, server: ServedRun
     with pytest.raises(openai.NotFoundError, match="known are") as unknown:
         client.completions.create(model="gpt-3.5-turbo-instruct", prompt="a")
     assert (unknown.value.code, unknown.value.param) == ("model_not_found", "model")
-    with pytest.raises(openai.NotFoundError, match="holds a task, which continues no text; try /tag"):
+    with pytest.raises(openai.NotFoundError, match="'tag'; /v1/completions expects a language model; try /tag"):
         client.completions.create(model="tagger", prompt="a")
     with pytest.raises(openai.NotFoundError, match=r"no run here is a chat model.*try /v1/completions"):
         client.chat.completions.create(model="prose", messages=[{"role": "user", "content": "hello"}])

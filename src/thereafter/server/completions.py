@@ -6,16 +6,14 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
-from thereafter.language_model import LanguageModel
 from thereafter.server.events import Envelope, EventStream, watched
 from thereafter.server.jobs import CompletionJob, Post
 from thereafter.server.metrics import Metrics
 from thereafter.server.models import ServedModel, ServedModels
 from thereafter.server.prompts import is_long, read_prompts, wish_of
 from thereafter.server.refusals import refusal
-from thereafter.server.verbs import verbs_of
 from thereafter.server.wire import CompletionRequest, ServedModelAnswer, ServedModelsAnswer, TextCompletionAnswer
-from thereafter.serving.errors import AbandonedError, NotThereError
+from thereafter.serving.errors import AbandonedError
 
 ROUTER = APIRouter(prefix="/v1", tags=["OpenAI"])
 OWNER = "thereafter"
@@ -35,7 +33,7 @@ async def complete(asked: CompletionRequest, request: Request) -> Response:
     state = request.app.state
     metrics: Metrics = state.metrics
     served: ServedModel = state.models.get(asked.model)
-    lm = _language_model(served)
+    lm = served.language_model_for("/v1/completions")
     wish = wish_of(asked)
     if is_long(asked):
         prompts = await run_in_threadpool(read_prompts, asked, wish, lm)
@@ -89,13 +87,6 @@ async def chat(request: Request) -> Response:
 
 def _card(model: ServedModel) -> ServedModelAnswer:
     return ServedModelAnswer(id=model.name, created=model.created, owned_by=OWNER)
-
-
-def _language_model(served: ServedModel) -> LanguageModel:
-    if served.language_model is None or served.engine is None:
-        verbs = " or ".join(verbs_of(served)) or "thereafter predict"
-        raise NotThereError(f"the run {served.name!r} holds a task, which continues no text; try {verbs}")
-    return served.language_model
 
 
 def _post(request: Request, served: ServedModel) -> Post:

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from thereafter.errors import ThereafterError
 from thereafter.server.choices import ChoicePart, log_probs_of
 from thereafter.server.jobs import CompletionJob
-from thereafter.server.refusals import RunOutError, refusal, status_of
+from thereafter.server.refusals import WENT_WRONG, in_time, refusal, status_of
 from thereafter.server.wire import ChoiceAnswer, TextCompletionAnswer, UsageAnswer
 from thereafter.serving.errors import AbandonedError
 from thereafter.version import __version__
@@ -96,12 +96,8 @@ async def watched(receive: Receive, job: CompletionJob, seconds: float) -> Async
 
     watching = asyncio.create_task(watch())
     try:
-        async with asyncio.timeout(seconds):
+        async with in_time(seconds):
             yield
-    except TimeoutError as error:
-        raise RunOutError(
-            f"the answer took longer than {seconds:g} seconds; try fewer tokens, or thereafter serve --timeout"
-        ) from error
     finally:
         watching.cancel()
         job.cancel()
@@ -127,6 +123,9 @@ class EventStream(Response):
         async def write(body: bytes, *, more: bool = True) -> None:
             await send({"type": "http.response.body", "body": body, "more_body": more})
 
+        async def refuse(status: int, sentence: str) -> None:
+            await write(b"data: " + json.dumps(refusal(status, sentence)).encode() + b"\n\n", more=False)
+
         try:
             async with watched(receive, self._job, self._seconds):
                 await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
@@ -141,7 +140,10 @@ class EventStream(Response):
         except AbandonedError:
             pass
         except ThereafterError as error:
-            await write(b"data: " + json.dumps(refusal(status_of(error), str(error))).encode() + b"\n\n", more=False)
+            await refuse(status_of(error), str(error))
+        except Exception:
+            await refuse(500, WENT_WRONG)
+            raise
         finally:
             self._ended(self._job)
 

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from thereafter.task_model import TaskModel
 
 
+TASK_VERBS = {"tag": "/tag", "classify": "/classify", "translate": "/translate", "forecast": "/forecast"}
+"""The verb of each task that has one."""
+TEXT_VERBS = ("/v1/completions", "/score", "/next")
+"""The verbs of language models."""
+
+
 @dataclass(frozen=True)
 class ServedModel:
     """A run: a language model with its engine, or a task."""
@@ -30,6 +36,32 @@ class ServedModel:
     engine: Engine | None = None
     created: int = field(default_factory=lambda: int(time.time()))
     """When it was trained, in seconds since 1970; when it was loaded where that is not known."""
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """The addresses that answer for it."""
+        if self.task is None:
+            return TEXT_VERBS
+        verb = TASK_VERBS.get(self.task.task.name)
+        return () if verb is None else (verb,)
+
+    def language_model_for(self, verb: str) -> LanguageModel:
+        """Its language model, which an address needs."""
+        if self.language_model is None:
+            raise self._wrong_kind(verb, "a language model")
+        return self.language_model
+
+    def task_for(self, verb: str) -> TaskModel:
+        """Its model of the task that an address is for."""
+        if self.task is None or TASK_VERBS.get(self.task.task.name) != verb:
+            raise self._wrong_kind(verb, f"a run of the task {verb.removeprefix('/')!r}")
+        return self.task
+
+    def _wrong_kind(self, verb: str, expected: str) -> NotThereError:
+        holds = "a language model" if self.task is None else f"the task {self.task.task.name!r}"
+        verbs = " or ".join(self.verbs)
+        hint = f"try {verbs}" if verbs else "no address of this server answers for it; try thereafter predict"
+        return NotThereError(f"the run {self.name!r} holds {holds}; {verb} expects {expected}; {hint}")
 
 
 class ServedModels:

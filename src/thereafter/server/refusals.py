@@ -6,6 +6,10 @@ The client package turns a status into a class: 400 BadRequestError, 401 Authent
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -14,7 +18,8 @@ from starlette.exceptions import HTTPException
 from thereafter.errors import BusyError, OptionError, ThereafterError
 from thereafter.server.wire import ErrorFacts, RefusalAnswer
 from thereafter.serving.errors import AbandonedError, EndingError, NotThereError, StartingError
-from thereafter.serving.guard import AccessGuard
+from thereafter.serving.guard import AccessGuard, went_wrong
+from thereafter.serving.schema import ERRORS
 
 _STATUS: dict[type[Exception], int] = {
     NotThereError: 404,
@@ -26,6 +31,7 @@ _STATUS: dict[type[Exception], int] = {
 _CODES = {401: "invalid_api_key", 404: "not_found", 408: "timeout", 413: "too_large", 429: "rate_limit_exceeded"}
 _RETRY, _ONCE = {"Retry-After": "1"}, {"x-should-retry": "false"}
 _SHOWN = 80  # characters of what was got
+WENT_WRONG = went_wrong("server")
 
 
 class FieldError(OptionError):
@@ -40,13 +46,24 @@ class RunOutError(ThereafterError):
     """A request took longer than the server lets any."""
 
 
+@asynccontextmanager
+async def in_time(seconds: float) -> AsyncIterator[None]:
+    """What may take that many seconds and no longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise RunOutError(
+            f"the answer took longer than {seconds:g} seconds; try asking for less, or thereafter serve --timeout"
+        ) from error
+
+
 RESPONSES: dict[int | str, dict[str, object]] = {
     400: {"model": RefusalAnswer, "description": "A field is wrong; the message says what to try."},
     401: {"model": RefusalAnswer, "description": "The token is missing or wrong."},
     403: {"model": RefusalAnswer, "description": "Asked by another page, or under another name."},
     404: {"model": RefusalAnswer, "description": "There is no such run, or it holds something else."},
-    408: {"model": RefusalAnswer, "description": "The body did not come to its end in time."},
-    413: {"model": RefusalAnswer, "description": "The body is larger than what is taken."},
+    **{status: {**ERRORS[status], "model": RefusalAnswer} for status in (408, 413)},
     422: {"model": RefusalAnswer, "description": "The body has too many values or levels."},
     429: {"model": RefusalAnswer, "description": "The queue is full, or too many wrong tokens came."},
     503: {"model": RefusalAnswer, "description": "The server is ending, or the answer took too long."},

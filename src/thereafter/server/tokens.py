@@ -13,10 +13,9 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
-from thereafter.language_model import LanguageModel
 from thereafter.server.prompts import START, read_ids
+from thereafter.server.verbs import served_model
 from thereafter.server.wire import RunName, Text, TokenIds
-from thereafter.serving.errors import NotThereError
 from thereafter.serving.schema import Answer, Asked
 
 ROUTER = APIRouter(tags=["tokens"])
@@ -58,7 +57,7 @@ class TokenizerAnswer(Answer):
 @ROUTER.post("/tokenize")
 async def tokenize(asked: TokenizeRequest, request: Request) -> TokenizeAnswer:
     """The token ids of a text, as the run's model reads it."""
-    lm = _language_model(request, asked.model)
+    lm = served_model(request, asked.model).language_model_for("/tokenize")
     start = [lm.tokenizer.start_id]
     if asked.prompt == START:
         ids = start
@@ -71,7 +70,7 @@ async def tokenize(asked: TokenizeRequest, request: Request) -> TokenizeAnswer:
 @ROUTER.post("/detokenize")
 async def detokenize(asked: DetokenizeRequest, request: Request) -> DetokenizeAnswer:
     """The text of token ids."""
-    lm = _language_model(request, asked.model)
+    lm = served_model(request, asked.model).language_model_for("/detokenize")
     prompt = await run_in_threadpool(read_ids, asked.tokens, lm)
     return DetokenizeAnswer(prompt=prompt.text)
 
@@ -81,15 +80,7 @@ async def tokenizer_info(
     request: Request, model: Annotated[str | None, Field(max_length=200)] = None
 ) -> TokenizerAnswer:
     """Facts of a run's tokenizer."""
-    tokenizer = _language_model(request, model).tokenizer
+    tokenizer = served_model(request, model).language_model_for("/tokenizer_info").tokenizer
     return TokenizerAnswer(
         tokenizer_class=tokenizer.name, vocab_size=tokenizer.size, bos_token=START, eos_token=None, chat_template=None
     )
-
-
-def _language_model(request: Request, name: str | None) -> LanguageModel:
-    served = request.app.state.models.get(name)
-    lm: LanguageModel | None = served.language_model
-    if lm is None:
-        raise NotThereError(f"the run {served.name!r} holds a task, whose tokens are its own; try /v1/models")
-    return lm

@@ -15,7 +15,7 @@ from thereafter.serving.schema import Answer, Asked
 MOST_CHARACTERS = 1_000_000
 """Characters of all prompts of a request together."""
 MOST_PROMPT_TOKENS = 100_000
-"""Token ids of all prompts of a request together, where they are sent as ids."""
+"""Tokens of all prompts of a request together, sent as ids or as texts: of letters that is the lower limit."""
 MOST_CHOICES = 128
 """Texts that one request may ask for: prompts times `n`."""
 MOST_NEW_TOKENS = 32_768

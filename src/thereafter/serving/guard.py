@@ -120,9 +120,7 @@ class AccessGuard:
             await self.app(scope, receive, guarded)
         except Exception:
             if not begun:
-                await self._refuse(
-                    scope, receive, send, 500, f"something went wrong in the {self._server}; its terminal says what"
-                )
+                await self._refuse(scope, receive, send, 500, went_wrong(self._server))
             raise
 
     def _wrong_name(self, scope: Scope) -> tuple[int, str] | None:
@@ -172,6 +170,11 @@ class AccessGuard:
     def _cookie(self, scope: Scope) -> bytes:
         # Lax: a link in a letter may lead here. What another page asks for is refused by its origin.
         return f"{_cookie_name(scope)}={self._secret}; Path=/; HttpOnly; SameSite=Lax".encode()
+
+
+def went_wrong(server: str) -> str:
+    """The sentence for an error that is nobody's mistake but the server's."""
+    return f"something went wrong in the {server}; its terminal says what"
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
