@@ -7,6 +7,7 @@ The loop, for whatever learns:
     watching      functions of your own that a training calls
     logs          the figures of every step as CSV (log_csv) or for TensorBoard (log_tensorboard)
     pending       the figures of steps that are still on the device
+    progress_line the bar of a training and the figures beside it
     optimizers, schedules      updates of the weights; the learning rate of every step
     layering      which layers learn in an epoch, and at what rate
     guard         losses and gradients that are not finite

@@ -34,6 +34,7 @@ from thereafter.training.guard import Guard, blame
 from thereafter.training.layering import Layering, LayerNames
 from thereafter.training.learner import B, Epoch, Epochs, Heldout, Learner
 from thereafter.training.pending import PendingSteps
+from thereafter.training.progress_line import ProgressLine
 from thereafter.training.schedules import Position, Schedule
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.stopping import Stop, undisturbed
@@ -43,7 +44,6 @@ from thereafter.training.weights import load_weights, weights_of
 STEPS_AT_ONCE = {"cpu": 1}
 """Steps whose figures are read from the device together, by type of device; every other one is asked seldom."""
 _ASK_SELDOM = 32
-_SHOW_EVERY = 0.25  # seconds between two looks at the progress
 _WRITE_SHARE = 0.02  # of the time, at most, goes into writing checkpoints
 _LOSS_SCALE = 1024.0
 """In mixed precision the loss is taken so many times: cuDNN computes recurrent layers in float16 then, whose smallest
@@ -109,15 +109,13 @@ class Loop(Generic[B]):
                     self._validate()
                 self._good = self.snapshot()
                 self._save(self._good)
-            shown, looked = 0.0, -math.inf
+            line = ProgressLine(advance)
             self._after_step(again=True)
             while True:
                 self._stop.allow()
                 self._audience.deliver()
-                if self._warm and time.monotonic() - looked >= _SHOW_EVERY:
-                    looked, share = time.monotonic(), 100 * self._used()
-                    advance(max(0.0, share - shown), self._status())
-                    shown = max(shown, share)
+                if self._warm and line.is_due():
+                    line.show(self._used(), self.at, self.learner, self.journal)
                 if self._is_finished():
                     if self.at.validated == self.at.step or self._validate():
                         break
@@ -391,20 +389,6 @@ class Loop(Generic[B]):
         if self.settings.precision == "bfloat16":
             return torch.autocast(self._device.type, torch.bfloat16)
         return nullcontext()
-
-    def _status(self) -> str:
-        """The progress line: the mean loss since the last line of the log, or the loss of that line."""
-        at, describe = self.at, self.learner.describe
-        logged = (line["loss"] for line in reversed(self.journal.lines) if line.get("event") == "step")
-        mean = at.mean()
-        loss = next(logged, math.nan) if mean is None else mean
-        speed = at.speed()
-        pace = f"{'?' if speed is None else f'{speed:,.0f}'} {self.learner.unit}/s"
-        parts = [f"loss {loss:.3f}", describe(loss), pace, f"rate {at.rate:.2g}"]
-        parts.append(f"clipped {100 * at.clipped / max(1, at.steps):.0f} %")
-        if at.best < math.inf:
-            parts.append(f"validation {describe(at.best) or f'loss {at.best:.3f}'}")
-        return "  ".join(part for part in parts if part)
 
 
 def _carried(state: NeuralState) -> NeuralState:
