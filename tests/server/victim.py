@@ -32,10 +32,11 @@ class Victim:
         return f"http://127.0.0.1:{self.port}"
 
     def check(self) -> None:
-        """It is there, and has printed no traceback."""
+        """It is there, and has printed neither a traceback nor that somebody spoke no HTTP."""
         assert self.process.poll() is None, f"it ended with {self.process.returncode}"
         printed = self.errors.read_text(errors="replace")
         assert "Traceback" not in printed, printed[-3000:]
+        assert "Invalid HTTP" not in printed, printed[-3000:]
         assert httpx.get(f"{self.address}/health", timeout=60).json()["status"] == "ok"
 
     @contextmanager

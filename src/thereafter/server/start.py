@@ -89,7 +89,7 @@ def make_server(app: FastAPI, *, grace: float = GRACE) -> uvicorn.Server:
     return Server(
         uvicorn.Config(
             app,
-            log_level="warning",
+            log_level="error",  # its warnings are of strangers who speak no HTTP
             access_log=False,
             server_header=False,
             http=Connection,
