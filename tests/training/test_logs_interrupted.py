@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tensorboard.summary.writer import event_file_writer
 from torch.utils.tensorboard import SummaryWriter
 
 import thereafter
@@ -25,6 +26,12 @@ SMALL: dict[str, Any] = {
     "log_every": 5, "validate_every": 10, "checkpoint_every": 7, "checkpoint_seconds": 0,
 }  # fmt: skip
 Rows = list[dict[str, str]]
+
+
+@pytest.fixture(autouse=True)
+def files_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorBoard reads files of one second and one process by number, as text: "10" before "9"."""
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(1000))
 
 
 @pytest.fixture(scope="module")
