@@ -59,7 +59,7 @@ def test_its_gradient_is_that_of_the_expected_reward(monkeypatch: pytest.MonkeyP
         error_B = (reward_B[:, None] - chosen.expected).square().sum(1)
         exact = exact + (-p_B * reward_B + p_B.detach() * error_B).sum()
         for row, p in enumerate(p_B.tolist()):
-            alone = Game(*(part[row : row + 1] for part in vars(game).values()))
+            alone = Game(*(None if part is None else part[row : row + 1] for part in vars(game).values()))
             for total, slope in zip(mean, slopes(net, net.loss_of(alone)), strict=True):
                 total += p * slope
     for total, slope in zip(mean, slopes(net, exact), strict=True):

@@ -21,7 +21,9 @@ _YOUNG = 60.0
 _LOOKED_AT = 1 << 16
 """Bytes at each end of a file in which an export says what it is."""
 _MARKS = (b"written by thereafter: ", b"\x12\nthereafter\x1a", b"thereafter.json")
-"""What exported files have: a sentence in C, ONNX's field for the producer, a name in torch's archive."""
+"""What exported files have: a sentence in C and HTML, ONNX's field for the producer, a name in torch's archive."""
+_ARPA = (b"\\data\\", b"\n\\data\\", b"\x1f\x8b")
+"""How an ARPA file begins, or one that is packed: the format has no place for a name."""
 
 
 def check_place(path: Path, target: Target) -> None:
@@ -37,6 +39,8 @@ def check_place(path: Path, target: Target) -> None:
         )
     if not target.ending and path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ExportError(f"{path} exists; expected a new or an empty folder; try another name")
+    if target.ending:
+        check_replaceable([path])
 
 
 @contextmanager
@@ -86,13 +90,11 @@ def moved_together(written: Sequence[Path], folder: Path) -> tuple[tuple[Path, .
     """All files of an export in their places, the main one first, and which of these were there before.
 
     At no moment do a new file and an old one stand side by side: others than the main one are taken away first. Where a
-    move fails, all is as it was. A file that was not named and is no earlier export is not touched: ExportError.
+    move fails, all is as it was. A file that is no earlier export is not touched: ExportError.
     """
     places = tuple(folder / one.name for one in written)
     replaced = tuple(place for place in places if place.is_symlink() or place.is_file())
-    for place in replaced:
-        if place != places[0] and not is_export(place):
-            raise ExportError(f"{place} exists and is no earlier export; nothing was written; try another --out")
+    check_replaceable(replaced)
     before = written[0].parent.parent / _BEFORE  # beside the files: one of them may have this name
     before.mkdir()
     try:
@@ -113,6 +115,13 @@ def moved_together(written: Sequence[Path], folder: Path) -> tuple[tuple[Path, .
     return places, replaced
 
 
+def check_replaceable(places: Sequence[Path]) -> None:
+    """Refuse to replace a file that was not written here."""
+    for place in places:
+        if place.is_file() and not is_export(place):
+            raise ExportError(f"{place} exists and is no earlier export; nothing was written; try another --out")
+
+
 def is_export(path: Path) -> bool:
     """Whether a file says of itself that it was written here."""
     try:
@@ -120,7 +129,7 @@ def is_export(path: Path) -> bool:
             first = file.read(_LOOKED_AT)
             file.seek(max(0, path.stat().st_size - _LOOKED_AT))
             ends = first + file.read(_LOOKED_AT)
-            return any(mark in ends for mark in _MARKS)
+            return any(mark in ends for mark in _MARKS) or ends.startswith(_ARPA)
     except OSError:
         return False
 

@@ -176,8 +176,8 @@ class CompletionJob:
         self._changed.set()
 
     async def _change(self) -> None:
-        if self._failure is None:
-            await self._changed.wait()
-            self._changed.clear()
+        """Until something is new; raises only when what came before a failure has been looked at."""
         if self._failure is not None:
             raise self._failure
+        await self._changed.wait()
+        self._changed.clear()

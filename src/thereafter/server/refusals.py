@@ -111,7 +111,13 @@ def invalid(request: Request, error: Exception) -> JSONResponse:
     first = error.errors()[0]
     place = [str(part) for part in first["loc"] if part != "body"]
     if first["type"] == "json_invalid":
-        return JSONResponse(refusal(400, f"the body is no JSON: {first['ctx']['error']}; expected an object"), 400)
+        return JSONResponse(
+            refusal(400, f'the body is no JSON: {first["ctx"]["error"]}; expected an object; try {{"prompt": ...}}'),
+            400,
+        )
+    if not place and isinstance(first.get("input"), bytes):
+        sentence = "the body came without the type application/json; try -H 'Content-Type: application/json'"
+        return JSONResponse(refusal(400, sentence), 400)
     where = ".".join(place)[:_SHOWN] or "the request"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":

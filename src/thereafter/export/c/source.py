@@ -117,6 +117,7 @@ def source_text(name: str, header: str, program: Program, int8: bool) -> Iterato
     body, head, start = _body(name, program, calls), _head(name, program, calls), _start(name, program, calls)
     calls.used.add("log_softmax")
     wording = program.wording
+    yield f"/* written by thereafter: {header} says what it is */\n"
     yield f'#include "{header}"\n\n#include <math.h>\n#include <stddef.h>\n\n'
     yield from _arrays(program, calls, int8)
     yield "\n" + functions(calls.used) + "\n" + body + head + start

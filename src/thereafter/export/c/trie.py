@@ -77,6 +77,7 @@ void {name}_predict(const {name}_state *state, float *logits)
 
 def trie_text(name: str, header: str, plan: NgramPlan) -> Iterator[str]:
     """The C file, in pieces."""
+    yield f"/* written by thereafter: {header} says what it is */\n"
     yield f'#include "{header}"\n\n#include <math.h>\n#include <stddef.h>\n\n'
     for part in ("word", "suffix", "first_child"):
         yield from ints(part, vars(plan)[part])
