@@ -17,8 +17,8 @@ from thereafter.kernels.step.steppers import FAST_STEPPERS, AnyStepper
 
 SOURCE = Path(thereafter.__file__).parent
 OPEN = {"scan", "functions", "onednn", "step.stepper", "onnx_table", "row_products"}
-"""The door, types of torch's functions, what oneDNN lacks, the contract of a stepper, the kernels in ONNX, and products of
-some rows with any matrix: none of them is a cell's own."""
+"""The door, types of torch's functions, what oneDNN lacks, the contract of a stepper, the kernels in ONNX, and products
+of some rows with any matrix: none of them is a cell's own."""
 
 
 def test_only_the_door_is_imported_from_outside():
