@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from datetime import date
 from pathlib import Path
@@ -16,6 +17,15 @@ def machine() -> str:
         f"{platform.machine()}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
         f"torch {torch.__version__}, {date.today()}"
     )
+
+
+def processor_seconds(process: int) -> float:
+    """Seconds of processor time that a process has had; 0 where the system does not show that."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Report:

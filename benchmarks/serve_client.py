@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import signal
 import socket
@@ -18,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from report import processor_seconds
+
 _USAGE = re.compile(rb'"completion_tokens":\s*(\d+)')
 _END = b"0\r\n\r\n"
 
@@ -30,12 +31,8 @@ class Server:
     process: int
 
     def computed(self) -> float:
-        """Seconds of processor time it has had; 0 where the system does not show that."""
-        try:
-            fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Seconds of processor time it has had."""
+        return processor_seconds(self.process)
 
 
 @contextmanager

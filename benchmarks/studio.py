@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from report import Report, machine
+from report import Report, machine, processor_seconds
 
 MODEL = "ready:lstm"
 SCALE = 0.05
@@ -44,12 +44,8 @@ class Studio:
     process: int
 
     def computed(self) -> float:
-        """Seconds of processor time it has had; 0 where the system does not show that."""
-        try:
-            fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Seconds of processor time it has had."""
+        return processor_seconds(self.process)
 
 
 @dataclass
