@@ -14,7 +14,7 @@ T = TypeVar("T")
 def run_async(coroutine: Coroutine[object, object, T]) -> T:
     """Run a coroutine to its end in an event loop of its own: that of Playwright may be running in this thread."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
+        return thread.submit(asyncio.run, coroutine).result()  # noqa: TID251
 
 
 def wait_for(happened: Callable[[], object], seconds: float = 180.0) -> None:

@@ -13,6 +13,7 @@ from thereafter.decoding.warping import Warping
 from thereafter.server import jobs
 from thereafter.serving.engine import Engine
 from thereafter.serving.engine_rows import Events, RowEvent, TextRequest
+from waiting import run_async
 
 TOKENS = 40
 
@@ -44,7 +45,7 @@ def test_events_are_passed_on_in_order_and_together(seconds: float, calls: int, 
         return events
 
     try:
-        events = asyncio.run(ask())
+        events = run_async(ask())
     finally:
         engine.close()
     assert [event.token for event in events] == list(lm.stream("", TOKENS, seed=1))

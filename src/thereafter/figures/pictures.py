@@ -31,7 +31,7 @@ def render(figures: Sequence[Figure], format: str = "png", scale: float = SCALE)
     kaleido = require("kaleido", f"a picture as .{format}")
     # a notebook runs a loop of its own in this thread, so ours runs in another
     with ThreadPoolExecutor(1) as thread, progress.task("drawing", total=len(figures), unit="pictures") as advance:
-        work = thread.submit(copy_context().run, asyncio.run, _drawn(kaleido, figures, format, scale, advance))
+        work = thread.submit(copy_context().run, asyncio.run, _drawn(kaleido, figures, format, scale, advance))  # noqa: TID251
         try:
             return work.result()
         except Exception as error:
