@@ -1,4 +1,7 @@
-"""The slowest files of a run of the tests, printed at its end: where time can be saved."""
+"""The slowest files of a run of the tests, printed at its end: where time can be saved.
+
+The seconds of every file, and of every test that takes long, are kept in .pytest_cache/v/slowest.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from collections import Counter
 import pytest
 
 SHOWN = 10
+LONG = 0.2
+"""Seconds from which on a test is kept by its name."""
 
 
 class SlowestFiles:
@@ -14,13 +19,19 @@ class SlowestFiles:
 
     def __init__(self) -> None:
         self._seconds: Counter[str] = Counter()
+        self._phases: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seconds[report.nodeid.partition("::")[0]] += report.duration
+        if report.duration > LONG:
+            self._phases[f"{report.nodeid} {report.when}"] += report.duration
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if len(self._seconds) <= SHOWN:
             return
+        if terminalreporter.config.cache is not None:
+            for name, seconds in (("files", self._seconds), ("tests", self._phases)):
+                terminalreporter.config.cache.set(f"slowest/{name}", dict(seconds.most_common()))
         total = sum(self._seconds.values())
         terminalreporter.section(f"{SHOWN} slowest of {len(self._seconds)} files, {total:.0f} s in all")
         for name, seconds in self._seconds.most_common(SHOWN):
