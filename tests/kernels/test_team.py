@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from thereafter import compiled, nn
-from thereafter.kernels.cpu import lstm, products
+from thereafter.kernels.cpu import plan
 
 pytestmark = pytest.mark.skipif(not compiled.available(), reason="numba is not here")
 
@@ -29,7 +29,7 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
 
 @pytest.fixture(autouse=True)
 def always_a_team(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(products, "_WORTH_A_TEAM", 0)
+    monkeypatch.setattr(plan, "_WORTH_A_TEAM", 0)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
@@ -73,8 +73,8 @@ def test_a_team_equals_the_reference(
     layer.kernel = "cpu"
     for threads, by_rows, inside in itertools.product([2, 3], [True, False], [True, False]):
         torch.set_num_threads(threads)
-        monkeypatch.setattr(lstm, "_FEWEST_ROWS", 1 if inside else 10**9)
-        monkeypatch.setattr(products, "_FEWEST_EACH", 0 if by_rows else 10**9)
+        monkeypatch.setattr(plan, "_FEWEST_ROWS", 1 if inside else 10**9)
+        monkeypatch.setattr(plan, "_FEWEST_EACH", 0 if by_rows else 10**9)
         for got, want in zip(both_ways(layer, x, lengths), expected, strict=True):
             scale = max(1.0, float(want.abs().max()))
             assert float((got - want).abs().max()) <= TOLERANCE[dtype] * scale, (threads, by_rows, inside)
@@ -137,8 +137,8 @@ def test_shorter_vectors_give_the_same(options: dict[str, Any], tmp_path: Path) 
 import platform, numba, torch
 platform.machine = lambda: "aarch64"
 from thereafter import nn
-from thereafter.kernels.cpu import products
-products._WORTH_A_TEAM = 0
+from thereafter.kernels.cpu import plan
+plan._WORTH_A_TEAM = 0
 torch.manual_seed(0)
 layer = nn.LSTM(5, 22, batch_first=True, **{options})
 x = torch.randn(7, 4, 5, requires_grad=True)

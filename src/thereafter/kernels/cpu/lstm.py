@@ -18,12 +18,12 @@ from thereafter.cells.lstm import LSTM
 from thereafter.kernels.arrays import LstmBackward, LstmForward
 from thereafter.kernels.cpu.lstm_norm import LstmNormScan
 from thereafter.kernels.cpu.lstm_projected import ProjectedLstmScan
+from thereafter.kernels.cpu.plan import input_inside, shares_rows
 from thereafter.kernels.cpu.products import (
     place_for_gradient,
     project_inputs,
     refuse_second_derivative,
     run_team,
-    shares_rows,
     team_lengths,
     team_packing,
     team_peephole,
@@ -35,11 +35,7 @@ from thereafter.kernels.cpu.workspace import give, give_all, take
 from thereafter.kernels.functions import apply_many
 from thereafter.kernels.jobs import Job
 
-_CACHED = 1 << 19  # bytes of [W, U] a thread can keep at hand beside what it works on
-_WHOLE = 1 << 20  # the same where every thread reads all of it
 _FULL = 0.9  # of all places taken: then rows are left in the order they are in
-_FEWEST_ROWS = 16  # of a batch, for the input's product to be worth while in a step
-
 
 MaybeTensor = TypeVar("MaybeTensor", Tensor, Tensor | None)
 
@@ -67,8 +63,8 @@ class LstmScan(torch.autograd.Function):
         width, units = weight_hh.shape
         order = _longest_first(lengths, steps)
         h_BH, c_BH, lengths = _take_rows(h_BH, order), _take_rows(c_BH, order), _take_rows(lengths, order)
-        by_rows = shares_rows(rows, weight_hh)
-        inside = _inside(rows, width * (inputs + units) * x_BTI.element_size(), by_rows, inputs)
+        by_rows = shares_rows(rows, weight_hh.nbytes)
+        inside = input_inside(rows, width * (inputs + units) * x_BTI.element_size(), by_rows, inputs)
         learning = any(ctx.needs_input_grad)
         bias = bias_ih if bias_hh is None or bias_ih is None else bias_ih + bias_hh
         read = inputs if inside else 0
@@ -176,14 +172,6 @@ def _take_rows(array: MaybeTensor, order: Tensor | None) -> MaybeTensor:
 def _copy(array: Tensor, order: Tensor | None) -> Tensor:
     """What the loops may work on in place."""
     return workable(array) if order is None else array.index_select(0, order)
-
-
-def _inside(rows: int, size: int, by_rows: bool, inputs: int) -> bool:
-    """Whether the input's product belongs into the steps: where [W, U], of that many bytes, fits the caches; or where
-    reading W at every step is little beside the pre-activations that a hoisted product writes and a step reads again.
-    """
-    cached = size <= (_WHOLE if by_rows else _CACHED * torch.get_num_threads())
-    return rows >= _FEWEST_ROWS and (cached or (not by_rows and inputs <= rows))
 
 
 def run_lstm(cell: LSTM, job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:

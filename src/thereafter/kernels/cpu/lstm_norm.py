@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from thereafter.kernels.arrays import LstmNormBackward, LstmNormForward
+from thereafter.kernels.cpu.plan import shares_rows
 from thereafter.kernels.cpu.products import (
     place_for_gradient,
     refuse_second_derivative,
     run_team,
-    shares_rows,
     team_lengths,
     team_packing,
     team_peephole,
@@ -51,7 +51,7 @@ class LstmNormScan(torch.autograd.Function):
 
         rows, steps, inputs = x_BTI.shape
         width, units = weight_hh.shape
-        by_rows = shares_rows(rows, weight_hh)
+        by_rows = shares_rows(rows, weight_hh.nbytes)
         x_TBI = x_BTI.transpose(0, 1).contiguous()
         gates, hat_x, hat = (take(x_BTI, steps, rows, width) for _ in range(3))
         c, h = (take(x_BTI, steps + 1, rows, units) for _ in range(2))

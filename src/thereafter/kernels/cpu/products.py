@@ -16,26 +16,18 @@ from torch import Tensor
 from thereafter.compiled import CFunction
 from thereafter.errors import OptionError
 from thereafter.kernels.arrays import Floats, FloatType
+from thereafter.kernels.cpu.plan import shares_rows as _shares_rows
+from thereafter.kernels.cpu.plan import worth_a_copy, worth_a_team
 from thereafter.kernels.cpu.workspace import take
-from thereafter.processor import processor
 
-_WORTH_A_TEAM = (
-    1_000_000  # floating-point operations of a sequence; waking a thread costs as much as a hundred thousand
-)
-
-_WORTH_A_COPY = 512  # rows times steps
-_FEWEST_EACH = 2  # rows of a thread
 _NO_LENGTHS = torch.empty(0, dtype=torch.int64)
 
 
 def recurrent_matrix(weight_hh: Tensor, rows: int, steps: int) -> Tensor:
-    """U transposed, to multiply h from the right.
-
-    Laid out anew once for all steps: the library runs h U' a third faster from such a copy. With a single row, where a
-    step is little more than reading U once, or with few rows over all steps the copy costs more than it saves.
-    """
+    """U transposed, to multiply h from the right; laid out anew where that pays: the library runs h U' a third faster
+    from such a copy."""
     transposed = weight_hh.detach().t()
-    return transposed if rows == 1 or rows * steps < _WORTH_A_COPY else transposed.contiguous()
+    return transposed.contiguous() if worth_a_copy(rows, steps) else transposed
 
 
 def refuse_second_derivative() -> None:
@@ -147,8 +139,8 @@ def weight_gradients(dz_NG: Tensor, xh_NK: Tensor, inputs: int) -> tuple[Tensor,
 
 
 def shares_rows(rows: int, weight_hh: Tensor) -> bool:
-    """Whether each thread should take rows of the batch, and all of U; else it takes units, and its part of U."""
-    return rows >= _FEWEST_EACH * torch.get_num_threads() and weight_hh.nbytes <= processor().level_2
+    """`plan.shares_rows` by the matrix itself."""
+    return _shares_rows(rows, weight_hh.nbytes)
 
 
 def team_packing(weight_GK: Tensor, units: int) -> Tensor:
@@ -185,7 +177,7 @@ def run_team(
     from thereafter.kernels.loops.team import NUMPY, call
 
     products = 2 * places * arrays.gates.shape[-1] * arrays.c.shape[-1]
-    call(task(NUMPY[arrays.gates.dtype]), [*arrays], [coupled, by_rows], alone=products < _WORTH_A_TEAM)
+    call(task(NUMPY[arrays.gates.dtype]), [*arrays], [coupled, by_rows], alone=not worth_a_team(products))
 
 
 def team_peephole(peephole_3H: Tensor | None, like: Tensor) -> Tensor:
