@@ -23,7 +23,9 @@ from thereafter.kernels.cpu.products import (
     place_for_gradient,
     project_inputs,
     refuse_second_derivative,
+    row_parts,
     run_team,
+    sum_of_parts,
     team_lengths,
     team_packing,
     team_peephole,
@@ -125,9 +127,9 @@ class LstmScan(torch.autograd.Function):
         dz = place_for_gradient(gates)
         dy = c.new_zeros(rows, steps, units) if dy_BTH is None else _take_rows(dy_BTH, order).contiguous()
         dh, dc = (torch.zeros_like(c[0]) if d is None else _copy(d, order) for d in (dh_BH, dc_BH))
-        threads = torch.get_num_threads()
-        d_bias = c.new_zeros(threads, width)
-        d_peephole = c.new_zeros(threads, 3 if peephole_3H is not None else 0, units)
+        parts = row_parts(rows)
+        d_bias = c.new_zeros(parts, width)
+        d_peephole = c.new_zeros(parts, 3 if peephole_3H is not None else 0, units)
         inside = ctx.inside and ctx.needs_input_grad[0]
         dx = c.new_empty(rows, steps, inputs if inside else 0)
         w, u = (weight_ih if inside else weight_ih[:0]).contiguous(), weight_hh.contiguous()
@@ -148,9 +150,9 @@ class LstmScan(torch.autograd.Function):
             d_ih, d_hh = flat.t().mm(x_TBI.view(-1, inputs)), flat.t().mm(xh[:-1].view(-1, units))
         back = None if order is None else order.argsort()
         given = _take_rows(dx, back) if ctx.needs_input_grad[0] else None
-        bias = d_bias.sum(0) if bias_ih is not None else None
+        bias = sum_of_parts(d_bias) if bias_ih is not None else None
         second = bias if bias_hh is not None else None
-        peepholes = d_peephole.sum(0) if peephole_3H is not None else None
+        peepholes = sum_of_parts(d_peephole) if peephole_3H is not None else None
         if dz is gates:  # there will be no second backward pass
             give_all(*own)
         return given, _take_rows(dh, back), _take_rows(dc, back), d_ih, d_hh, bias, second, peepholes, None, None

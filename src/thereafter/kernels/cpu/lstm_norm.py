@@ -17,7 +17,9 @@ from thereafter.kernels.cpu.plan import shares_rows
 from thereafter.kernels.cpu.products import (
     place_for_gradient,
     refuse_second_derivative,
+    row_parts,
     run_team,
+    sum_of_parts,
     team_lengths,
     team_packing,
     team_peephole,
@@ -96,7 +98,7 @@ class LstmNormScan(torch.autograd.Function):
         dx, du = place_for_gradient(hat_x), place_for_gradient(hat)
         dy = c.new_zeros(rows, steps, units) if dy_BTH is None else dy_BTH.contiguous()
         dh, dc = (torch.zeros_like(c[0]) if d is None else workable(d) for d in (dh_BH, dc_BH))
-        sums = gates.new_zeros(torch.get_num_threads(), 3 * width + 5 * units)
+        sums = gates.new_zeros(row_parts(rows), 3 * width + 5 * units)
         packed = team_packing(weight_hh, units)
         arrays = LstmNormBackward(
             gates=gates, c=c, dy=dy, dh=dh, dc=dc, dx=dx, du=du, hat_x=hat_x, hat=hat, hat_c=hat_c, scales=scales,
@@ -112,7 +114,7 @@ class LstmNormScan(torch.autograd.Function):
         if du is hat:  # there will be no second backward pass
             give_all(*own)
         sizes = [width, width, width, 2 * units, 3 * units]
-        d_gain_ih, d_gain_hh, bias, d_norm_c, d_peephole = sums.sum(0).split(sizes)
+        d_gain_ih, d_gain_hh, bias, d_norm_c, d_peephole = sum_of_parts(sums).split_with_sizes(sizes)
         biases = bias if bias_ih is not None else None, bias if bias_hh is not None else None
         peepholes = d_peephole.view(3, units) if peephole is not None else None
         d_norms = d_gain_ih, d_gain_hh, d_norm_c.view(2, units)

@@ -159,6 +159,21 @@ def team_spares(gates_TBG: Tensor) -> Tensor:
     return gates_TBG.new_empty(torch.get_num_threads(), size)
 
 
+def row_parts(rows: int) -> int:
+    """How many parts a batch is cut into."""
+    from thereafter.kernels.loops.parts import parts_of
+
+    return parts_of(rows)
+
+
+def sum_of_parts(sums_P: Tensor) -> Tensor:
+    """The sum along the first axis, always in the same order: torch's own depends on how many threads it has."""
+    total, *others = sums_P.unbind(0)
+    for part in others:
+        total += part  # in place: nobody asks for the parts again
+    return total
+
+
 class TeamArrays(Protocol):
     """The arrays of a task by name (`kernels.arrays`), gates and cells among them."""
 

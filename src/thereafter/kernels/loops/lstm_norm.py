@@ -1,8 +1,8 @@
 """All steps of the layer-norm LSTM by a team of threads: `loops.lstm` with W x, U h and c normalised row by row.
 
-A whole row is normalised at once, so a thread owns rows of the batch, and once the matrix is packed no thread waits for
+A whole row is normalised at once, so threads claim parts of the rows, and once the matrix is packed no thread waits for
 another. Only where the matrix does not fit into the cache of each core is the product shared by units, and the threads
-meet before and after it.
+meet before and after it; between they claim the rows of each step.
 
 Arrays: `hat_x`, `hat` [T, B, G] and `hat_c` [T, B, H] are W x, U h and c after the norm, before gain and shift;
 `scales` [3, T, B] is one over the standard deviations they were divided by. `norms` [3, G] are the gains of W x and of
@@ -25,22 +25,27 @@ from thereafter.kernels.loops.lstm import (
     forward_places,
     gates_back_loop,
 )
+from thereafter.kernels.loops.parts import parts_in, rows_of_part
 from thereafter.kernels.loops.recurrence import (
     columns_product,
     gates_product,
     lanes_of,
     own_units,
+    pack_all_columns,
+    pack_all_gates,
     pack_columns,
     pack_gates,
 )
 from thereafter.kernels.loops.team import (
     BY_ROWS,
     COUPLED,
+    PARTS,
     arrays_of,
+    claim,
+    claim_below,
     meet,
     member,
     members,
-    share,
     switch,
     task_at,
 )
@@ -115,35 +120,48 @@ _add_loop = row_loop(_add, "x", "y")
 @jit(**FAST)
 def forward(task: Whole, arrays: LstmNormForward[Floats], lengths: Whole, coupled: bool, by_rows: bool) -> None:
     """All gates, cells c, outputs m [T + 1, B, H] and y [B, T, H]. At first `hat_x` holds W x; c[0], m[0] are given."""
-    gates, c, m, y = arrays.gates, arrays.c, arrays.m, arrays.y
-    hat_x, hat, hat_c = arrays.hat_x, arrays.hat, arrays.hat_c
-    scales, norms, norm_c, peephole = arrays.scales, arrays.norms, arrays.norm_c, arrays.peephole
-    weight, packed, spares, rooms = arrays.weight, arrays.packed, arrays.spares, arrays.rooms
-    size, own = members(task), member(task)
-    units = c.shape[2]
-    first, last = own_units(units, lanes_of(gates), own, size)
+    m, hat, weight, packed = arrays.m, arrays.hat, arrays.weight, arrays.packed
+    steps, rows, width = arrays.gates.shape
+    units, own, size = arrays.c.shape[2], member(task), members(task)
+    parts, spare = parts_in(rows), arrays.spares[own]
+    zeros = arrays.rooms[own, :width].reshape(1, width)  # no bias
+    if by_rows:
+        pack_all_gates(task, weight, units, packed)
+        part = claim(task, PARTS)
+        while part < parts:
+            top, end, _ = rows_of_part(rows, part, parts, False)
+            for t in range(steps):
+                gates_product(task, t, m[t, top:end], units, packed, zeros, hat[t, top:end], 0, units, spare)
+                _forward_rows(t, arrays, lengths, coupled, top, end)
+            part = claim(task, PARTS)
+        return
+    first, last = own_units(units, lanes_of(weight), own, size)
     pack_gates(weight, units, packed, first, last)
-    meetings = meet(task, 0, size)
-    top, end = share(gates.shape[1], own, size)
-    zeros = rooms[own, : gates.shape[2]].reshape(1, gates.shape[2])  # no bias
-    for t in range(len(gates)):
-        if by_rows:
-            gates_product(task, t, m[t, top:end], units, packed, zeros, hat[t, top:end], 0, units, spares[own])
+    meetings = 0
+    for t in range(steps):
+        gates_product(task, t, m[t], units, packed, zeros, hat[t], first, last, spare)
+        meetings = meet(task, meetings, size)
+        part = claim_below(task, PARTS, (t + 1) * rows)
+        while part < (t + 1) * rows:
+            _forward_rows(t, arrays, lengths, coupled, part - t * rows, part - t * rows + 1)
+            part = claim_below(task, PARTS, (t + 1) * rows)
+        meetings = meet(task, meetings, size)
+
+
+@jit(**FAST)
+def _forward_rows(t: int, arrays: LstmNormForward[Floats], lengths: Whole, coupled: bool, top: int, end: int) -> None:
+    """Some rows of step t, after the product."""
+    c, m, y, units = arrays.c, arrays.m, arrays.y, arrays.c.shape[2]
+    for b in range(top, end):
+        if len(lengths) and t >= lengths[b]:
+            copy_row(c[t, b], c[t + 1, b], 0, units)
+            copy_row(m[t, b], m[t + 1, b], 0, units)
+            clear_row(y[b, t], 0, units)
         else:
-            gates_product(task, t, m[t], units, packed, zeros, hat[t], first, last, spares[own])
-            meetings = meet(task, meetings, size)
-        for b in range(top, end):
-            if len(lengths) and t >= lengths[b]:
-                copy_row(c[t, b], c[t + 1, b], 0, units)
-                copy_row(m[t, b], m[t + 1, b], 0, units)
-                clear_row(y[b, t], 0, units)
-                continue
             _forward_row(
-                gates[t, b], c[t, b], c[t + 1, b], m[t + 1, b], y[b, t], hat_x[t, b], hat[t, b], hat_c[t, b],
-                scales[:, t, b], norms, norm_c, peephole, coupled,
+                arrays.gates[t, b], c[t, b], c[t + 1, b], m[t + 1, b], y[b, t], arrays.hat_x[t, b], arrays.hat[t, b],
+                arrays.hat_c[t, b], arrays.scales[:, t, b], arrays.norms, arrays.norm_c, arrays.peephole, coupled,
             )  # fmt: skip
-        if not by_rows:
-            meetings = meet(task, meetings, size)
 
 
 @jit(**FAST)
@@ -174,38 +192,58 @@ def _forward_row(
 def backward(task: Whole, arrays: LstmNormBackward[Floats], lengths: Whole, coupled: bool, by_rows: bool) -> None:
     """The gradients dx and du [T, B, G] of W x and U h at all steps, from that of the outputs, dy [B, T, H].
 
-    `dh` and `dc` [B, H] hold the gradients of the last state, and in the end those of the first. Each thread adds its
-    share of the gradients of `norms`, `norm_c` and the peepholes to its own row of `sums` [threads, 3 G + 5 H]. `dx`
-    may be `hat_x` itself, and `du` may be `hat`.
+    `dh` and `dc` [B, H] hold the gradients of the last state, and in the end those of the first. Each part of the rows
+    adds its share of the gradients of `norms`, `norm_c` and the peepholes to its own row of `sums` [parts, 3 G + 5 H].
+    `dx` may be `hat_x` itself, and `du` may be `hat`.
     """
-    gates, c, dy, dh, dc, dx, du = arrays.gates, arrays.c, arrays.dy, arrays.dh, arrays.dc, arrays.dx, arrays.du
-    hat_x, hat, hat_c, scales, norms = arrays.hat_x, arrays.hat, arrays.hat_c, arrays.scales, arrays.norms
-    norm_c, weight, packed, spares = arrays.norm_c, arrays.weight, arrays.packed, arrays.spares
-    rooms, sums, peephole = arrays.rooms, arrays.sums, arrays.peephole
-    size, own = members(task), member(task)
-    units = c.shape[2]
-    first, last = (0, units) if by_rows else own_units(units, lanes_of(gates), own, size)
-    pack_columns(weight, packed, first, last, own if by_rows else 0, size if by_rows else 1)
-    meetings = meet(task, 0, size)
-    top, end = share(gates.shape[1], own, size)
-    for t in range(len(gates) - 1, -1, -1):
-        for b in range(top, end):
-            if len(lengths) and t >= lengths[b]:
-                clear_row(dx[t, b], 0, dx.shape[2])
-                clear_row(du[t, b], 0, du.shape[2])
-                continue
+    dh, du, weight, packed = arrays.dh, arrays.du, arrays.weight, arrays.packed
+    steps, rows = arrays.gates.shape[:2]
+    units, own, size = arrays.c.shape[2], member(task), members(task)
+    parts, spare = len(arrays.sums), arrays.spares[own]
+    if by_rows:
+        pack_all_columns(task, weight, packed, units, weight, packed, 0)
+        part = claim(task, PARTS)
+        while part < parts:
+            top, end, _ = rows_of_part(rows, part, parts, False)
+            for t in range(steps - 1, -1, -1):
+                _backward_rows(t, arrays, lengths, coupled, part, own)
+                columns_product(task, t, du[t, top:end], packed, dh[top:end], 0, units, spare)
+            part = claim(task, PARTS)
+        return
+    first, last = own_units(units, lanes_of(weight), own, size)
+    pack_columns(weight, packed, first, last, 0, 1)
+    meetings, limit = 0, 0
+    for t in range(steps - 1, -1, -1):
+        limit += parts
+        part = claim_below(task, PARTS, limit)
+        while part < limit:
+            _backward_rows(t, arrays, lengths, coupled, part - limit + parts, own)
+            part = claim_below(task, PARTS, limit)
+        meetings = meet(task, meetings, size)
+        columns_product(task, t, du[t], packed, dh, first, last, spare)
+        meetings = meet(task, meetings, size)
+
+
+@jit(**FAST)
+def _backward_rows(
+    t: int, arrays: LstmNormBackward[Floats], lengths: Whole, coupled: bool, part: int, own: int
+) -> None:
+    """The rows of a part at step t, before the product, by thread `own`."""
+    c, dx, du, dh, dy = arrays.c, arrays.dx, arrays.du, arrays.dh, arrays.dy
+    units, room, sums = c.shape[2], arrays.rooms[own], arrays.sums[part]
+    top, end, _ = rows_of_part(c.shape[1], part, len(arrays.sums), False)
+    for b in range(top, end):
+        if len(lengths) and t >= lengths[b]:
+            clear_row(dx[t, b], 0, dx.shape[2])
+            clear_row(du[t, b], 0, du.shape[2])
+        else:
             _add_loop(dh, units, (dy[b, t].ctypes.data, dh[b].ctypes.data))
             _backward_row(
-                gates[t, b], c[t, b], c[t + 1, b], dh[b], dc[b], dx[t, b], du[t, b], hat_x[t, b], hat[t, b],
-                hat_c[t, b], scales[:, t, b], norms, norm_c, rooms[own], sums[own], peephole, coupled,
+                arrays.gates[t, b], c[t, b], c[t + 1, b], dh[b], arrays.dc[b], dx[t, b], du[t, b], arrays.hat_x[t, b],
+                arrays.hat[t, b], arrays.hat_c[t, b], arrays.scales[:, t, b], arrays.norms, arrays.norm_c, room, sums,
+                arrays.peephole, coupled,
             )  # fmt: skip
             clear_row(dh[b], 0, units)
-        if by_rows:
-            columns_product(task, t, du[t, top:end], packed, dh[top:end], 0, units, spares[own])
-        else:
-            meetings = meet(task, meetings, size)
-            columns_product(task, t, du[t], packed, dh, first, last, spares[own])
-            meetings = meet(task, meetings, size)
 
 
 @jit(**FAST)

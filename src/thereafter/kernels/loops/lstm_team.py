@@ -1,12 +1,14 @@
 """All steps of the LSTM, forward and backward, by a team of threads: one call a sequence.
 
-Either a thread owns rows of the batch: then it reads all of the matrix at every step, and once that is packed no thread
-waits for another. Or it owns units, and with them a part of the matrix: then all of them meet at every step, and each
-reads what the others have just made. The first is faster where the matrix fits into the cache of each core.
+Either the threads claim parts of the rows: then each reads all of the matrix at every step, and once that is packed no
+thread waits for another. Or they own units, and with them a part of the matrix: then all of them meet at every step,
+and each reads what the others have just made. The first is faster where the matrix fits into the cache of each core.
 
 A finished row takes no part in a step's product where no longer row comes after it, so rows are best sorted by length,
-the longest first. Where lengths differ each of n threads takes every n-th row, so that it has long and short ones; else
-it takes neighbours, since what is fetched beyond a row's end is then its own.
+the longest first.
+
+Whoever does it, a number is made by the same operations in the same order: sums over rows are made for each part, and
+added up by the caller.
 """
 
 from __future__ import annotations
@@ -14,40 +16,33 @@ from __future__ import annotations
 from thereafter.compiled import CFunction, c_function, compiled_once, jit
 from thereafter.kernels.arrays import Floats, FloatType, LstmBackward, LstmForward, Whole
 from thereafter.kernels.loops.lstm import clear_row, lstm_backward, lstm_forward
+from thereafter.kernels.loops.parts import parts_in, rows_of_part
 from thereafter.kernels.loops.recurrence import (
     columns_product,
     fetch_row,
     gates_product,
     lanes_of,
     own_units,
+    pack_all_columns,
+    pack_all_gates,
     pack_columns,
     pack_gates,
-)  # fmt: skip
+)
 from thereafter.kernels.loops.team import (
     BY_ROWS,
     COUPLED,
+    PARTS,
     arrays_of,
+    claim,
     meet,
     member,
     members,
-    share,
     switch,
     task_at,
 )
 from thereafter.kernels.loops.tiles import copy, types
 
 _forward_arrays, _backward_arrays = arrays_of(LstmForward), arrays_of(LstmBackward)
-
-
-@jit()
-def _own_rows(rows: int, ragged: bool, by_rows: bool, own: int, size: int) -> tuple[int, int, int]:
-    """From, to and step of a thread's rows."""
-    if not by_rows:
-        return 0, rows, 1
-    if ragged:
-        return own, rows, size
-    first, last = share(rows, own, size)
-    return first, last, 1
 
 
 @jit()
@@ -61,33 +56,45 @@ def forward(task: Whole, arrays: LstmForward[Floats], lengths: Whole, coupled: b
     pre-activations, and may be the gates themselves. An array of fewer steps is used in a circle, so that values nobody
     will ask for again stay in the caches. One row of z stands for all.
     """
-    gates, c, xh, z, x, y = arrays.gates, arrays.c, arrays.xh, arrays.z, arrays.x, arrays.y
-    weight, packed, spares, peephole = arrays.weight, arrays.packed, arrays.spares, arrays.peephole
-    size, own = members(task), member(task)
-    units = c.shape[2]
-    inputs, read_from = xh.shape[2] - units, xh.shape[2] - weight.shape[1]
-    first, last = own_units(units, lanes_of(gates), own, size)
-    pack_gates(weight, units, packed, first, last)
-    meetings = 0
-    if by_rows:
-        meetings = meet(task, meetings, size)  # the matrix is packed
-        first, last = 0, units
-    top, end, step = _own_rows(gates.shape[1], len(lengths) > 0, by_rows, own, size)
-    gates, c, xh, y = gates[:, top:end:step], c[:, top:end:step], xh[:, top:end:step], y[top:end:step]
-    lengths = lengths[top:end:step]
-    x = x[top:end:step]
+    weight, packed, units = arrays.weight, arrays.packed, arrays.c.shape[2]
+    rows, ragged = arrays.gates.shape[1], len(lengths) > 0
+    if not by_rows:
+        first, last = own_units(units, lanes_of(weight), member(task), members(task))
+        pack_gates(weight, units, packed, first, last)
+        _forward_rows(task, arrays, lengths, coupled, 0, rows, 1, first, last, members(task))
+        return
+    pack_all_gates(task, weight, units, packed)
+    parts = parts_in(rows)
+    part = claim(task, PARTS)
+    while part < parts:
+        top, end, step = rows_of_part(rows, part, parts, ragged)
+        _forward_rows(task, arrays, lengths, coupled, top, end, step, 0, units, 1)
+        part = claim(task, PARTS)
+
+
+@jit()
+def _forward_rows(
+    task: Whole, arrays: LstmForward[Floats], lengths: Whole, coupled: bool, top: int, end: int, step: int, first: int,
+    last: int, size: int,
+) -> None:  # fmt: skip
+    """The units `first` to `last` of some rows, by `size` threads that meet at every step."""
+    peephole, units = arrays.peephole, arrays.c.shape[2]
+    gates, c, xh = arrays.gates[:, top:end:step], arrays.c[:, top:end:step], arrays.xh[:, top:end:step]
+    x, y, lengths = arrays.x[top:end:step], arrays.y[top:end:step], lengths[top:end:step]
+    inputs, read_from = xh.shape[2] - units, xh.shape[2] - arrays.weight.shape[1]
+    z, spare = arrays.z, arrays.spares[member(task)]
     if z.shape[1] > 1:
         z = z[:, top:end:step]
-    live = gates.shape[1]
+    live, meetings = gates.shape[1], 0
     for t in range(y.shape[1]):
         while len(lengths) and live and lengths[live - 1] <= t:
             live -= 1
         for b in range(len(x)):
             copy(x[b, t].ctypes.data, xh[t, b].ctypes.data, inputs * x.itemsize)
         read, start, made = xh[t % len(xh), :live, read_from:], z[t % len(z), :live], gates[t % len(gates), :live]
-        gates_product(task, t, read, units, packed, start, made, first, last, spares[own])
+        gates_product(task, t, read, units, arrays.packed, start, made, first, last, spare)
         lstm_forward(t, gates, c, xh[:, :, inputs:], y, peephole, coupled, lengths, first, last)
-        if not by_rows:
+        if size > 1:
             meetings = meet(task, meetings, size)
             fetch_row(xh[(t + 1) % len(xh), 0, inputs:])
 
@@ -97,46 +104,66 @@ def backward(task: Whole, arrays: LstmBackward[Floats], lengths: Whole, coupled:
     """The gradient dz [T, B, G] of all pre-activations, from that of the outputs, dy [B, T, H].
 
     `dh` and `dc` [B, H] hold the gradients of the last state, and in the end those of the first. `dx` [B, T, I] is made
-    too where it has columns. Each thread adds its share to its own row of `d_bias` [threads, G] and of `d_peephole`
-    [threads, 3, H].
+    too where it has columns. Each part of the rows has its own row of `d_bias` [parts, G] and of `d_peephole`
+    [parts, 3, H].
     """
-    gates, c, dy, dh, dc, dz, dx = arrays.gates, arrays.c, arrays.dy, arrays.dh, arrays.dc, arrays.dz, arrays.dx
-    d_bias, d_peephole, spares, peephole = arrays.d_bias, arrays.d_peephole, arrays.spares, arrays.peephole
     weight, weight_x, packed, packed_x = arrays.weight, arrays.weight_x, arrays.packed, arrays.packed_x
-    size, own = members(task), member(task)
-    units, inputs = c.shape[2], dx.shape[2]
-    first, last, first_x, last_x = 0, units, 0, inputs
+    units, inputs = arrays.c.shape[2], arrays.dx.shape[2]
+    rows, ragged, parts = arrays.gates.shape[1], len(lengths) > 0, len(arrays.d_bias)
     if not by_rows:
-        first, last = own_units(units, lanes_of(gates), own, size)
-        first_x, last_x = own_units(inputs, lanes_of(gates), own, size)
-    packer, packers = (own, size) if by_rows else (0, 1)
-    pack_columns(weight, packed, first, last, packer, packers)
-    if inputs:
-        pack_columns(weight_x, packed_x, first_x, last_x, packer, packers)
-    meetings = 0
-    if by_rows:
-        meetings = meet(task, meetings, size)
-    top, end, step = _own_rows(gates.shape[1], len(lengths) > 0, by_rows, own, size)
-    gates, c, dz = gates[:, top:end:step], c[:, top:end:step], dz[:, top:end:step]
-    dx, dy, dh, dc = dx[top:end:step], dy[top:end:step], dh[top:end:step], dc[top:end:step]
-    lengths = lengths[top:end:step]
-    rows = gates.shape[1]
-    live = 0 if len(lengths) else rows
-    for t in range(len(gates) - 1, -1, -1):
+        own, size, lanes = member(task), members(task), lanes_of(weight)
+        first, last = own_units(units, lanes, own, size)
+        first_x, last_x = own_units(inputs, lanes, own, size)
+        pack_columns(weight, packed, first, last, 0, 1)
+        if inputs:
+            pack_columns(weight_x, packed_x, first_x, last_x, 0, 1)
+        _backward_rows(task, arrays, lengths, coupled, 0, rows, 1, first, last, first_x, last_x, 0, parts, size)
+        return
+    pack_all_columns(task, weight, packed, units, weight_x, packed_x, inputs)
+    part = claim(task, PARTS)
+    while part < parts:
+        top, end, step = rows_of_part(rows, part, parts, ragged)
+        _backward_rows(task, arrays, lengths, coupled, top, end, step, 0, units, 0, inputs, part, 1, 1)
+        part = claim(task, PARTS)
+
+
+@jit()
+def _backward_rows(
+    task: Whole, arrays: LstmBackward[Floats], lengths: Whole, coupled: bool, top: int, end: int, step: int, first: int,
+    last: int, first_x: int, last_x: int, part: int, parts: int, size: int,
+) -> None:  # fmt: skip
+    """The units `first` to `last` of the rows of so many parts from `part` on, by `size` threads that meet."""
+    dh, dx, dz = arrays.dh[top:end:step], arrays.dx[top:end:step], arrays.dz[:, top:end:step]
+    rows, ragged, spare = len(dh), len(lengths) > 0, arrays.spares[member(task)]
+    own = lengths[top:end:step]
+    live, meetings = 0 if ragged else rows, 0
+    for t in range(len(dz) - 1, -1, -1):
         for b in range(live, rows):
-            if lengths[b] > t:
+            if own[b] > t:
                 live = b + 1
-        lstm_backward(
-            t, gates, c, dy, dh, dc, dz, d_bias[own], d_peephole[own], peephole, coupled, lengths, first, last
-        )
-        if not by_rows:
+        for index in range(part, part + parts):
+            _gates_back(t, arrays, lengths, coupled, index, first, last)
+        if size > 1:
             meetings = meet(task, meetings, size)
             fetch_row(dz[t, 0])
-        columns_product(task, t, dz[t, :live], packed, dh[:live], first, last, spares[own])
-        if inputs:
+        columns_product(task, t, dz[t, :live], arrays.packed, dh[:live], first, last, spare)
+        if dx.shape[2]:
             for b in range(rows):
                 clear_row(dx[b, t], first_x, last_x)
-            columns_product(task, t, dz[t, :live], packed_x, dx[:live, t], first_x, last_x, spares[own])
+            columns_product(task, t, dz[t, :live], arrays.packed_x, dx[:live, t], first_x, last_x, spare)
+
+
+@jit()
+def _gates_back(
+    t: int, arrays: LstmBackward[Floats], lengths: Whole, coupled: bool, part: int, first: int, last: int
+) -> None:
+    """The rows of one part at step t, between the products."""
+    top, end, step = rows_of_part(arrays.gates.shape[1], part, len(arrays.d_bias), len(lengths) > 0)
+    lstm_backward(
+        t, arrays.gates[:, top:end:step], arrays.c[:, top:end:step], arrays.dy[top:end:step],
+        arrays.dh[top:end:step], arrays.dc[top:end:step], arrays.dz[:, top:end:step], arrays.d_bias[part],
+        arrays.d_peephole[part], arrays.peephole, coupled, lengths[top:end:step], first, last,
+    )  # fmt: skip
 
 
 @compiled_once

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from thereafter.compiled import jit
 from thereafter.kernels.arrays import Floats, Whole
-from thereafter.kernels.loops.team import PRODUCT, share
+from thereafter.kernels.loops.team import PACKED, PANELS, PRODUCT, claim, share, wait_for
 from thereafter.kernels.loops.tiles import LANES32, LANES64, LINE, MOST_VECTORS, copy, fetch, move, multiply, turn
 
 
@@ -46,6 +46,19 @@ def pack_gates(weight_GK: Floats, units: int, packed: Floats, first: int, last: 
                 for lane in range(lanes):
                     there = unit + lane < units
                     panel[k * row + v * lanes + lane] = weight_GK[v * units + unit + lane, k] if there else 0
+
+
+@jit()
+def pack_all_gates(task: Whole, weight_GK: Floats, units: int, packed: Floats) -> None:
+    """`pack_gates` of all units by all threads together; no thread waits for one that has claimed nothing."""
+    lanes = lanes_of(weight_GK)
+    panels = (units + lanes - 1) // lanes
+    panel = claim(task, PANELS)
+    while panel < panels:
+        pack_gates(weight_GK, units, packed, panel * lanes, min(units, (panel + 1) * lanes))
+        claim(task, PACKED)
+        panel = claim(task, PANELS)
+    wait_for(task, PACKED, panels)
 
 
 @jit()
@@ -136,6 +149,25 @@ def pack_columns(weight_GK: Floats, packed: Floats, first: int, last: int, packe
             copy(source + k * weight_GK.strides[0], to + k * own * size, here * size)
             for j in range(here, own):
                 panel[k * own + j] = 0
+
+
+@jit()
+def pack_all_columns(
+    task: Whole, weight_GK: Floats, packed: Floats, columns: int, other_GK: Floats, other: Floats, columns_other: int
+) -> None:
+    """`pack_columns` of two matrices by all threads together; the second may have no columns to pack."""
+    lanes = lanes_of(weight_GK)
+    panels = _panels(0, columns, lanes)
+    more = _panels(0, columns_other, lanes)
+    panel = claim(task, PANELS)
+    while panel < panels + more:
+        if panel < panels:
+            pack_columns(weight_GK, packed, 0, columns, panel, panels)
+        else:
+            pack_columns(other_GK, other, 0, columns_other, panel - panels, more)
+        claim(task, PACKED)
+        panel = claim(task, PANELS)
+    wait_for(task, PACKED, panels + more)
 
 
 @jit()

@@ -1,25 +1,28 @@
 """Several cores at work on one sequence, with torch's own threads.
 
-A recurrent step is too short to hand out work anew: the threads are called once for a whole sequence, and each keeps
-its share of the rows, or of the units; then they meet at a barrier at every step. They are the threads that torch's own
-products run on (OpenMP's, through the library torch has loaded), so no second pool fights the first for the cores.
+A recurrent step is too short to hand out work anew: the threads are called once for a whole sequence. Either they claim
+parts of the rows (`loops.parts`), each for all steps, until none is left: a thread that the system holds back claims
+fewer, and nobody waits for it. Or each keeps its share of the units, and they meet at a barrier at every step. They are
+the threads that torch's own products run on (OpenMP's, through the library torch has loaded), so no second pool fights
+the first for the cores.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from thereafter.compiled import CFunction, compiled_once, intrinsic, jit
+from thereafter.compiled import CFunction, intrinsic, jit
 from thereafter.kernels.arrays import WHOLE, Floats, FloatType, Whole
+from thereafter.kernels.loops.atomics import add_if, add_to, publish, read_published, whole_number_from
 from thereafter.kernels.loops.llvm import ArrayType, Builder, Context, Intrinsic, Signature, Value
-from thereafter.kernels.loops.tiles import LINE, ir, product, types
+from thereafter.kernels.loops.pool import pool as pool
+from thereafter.kernels.loops.tiles import LINE, product, types
 from thereafter.packages import require
 
 carray = require("numba", "a compiled loop").carray
@@ -28,50 +31,12 @@ _SPINS = 4000  # looks at the barrier before the core is offered to somebody els
 # A task is an array of whole numbers: a head, then its switches, then its arrays, each as its address and the sizes of
 # three axes (the last ones 1 where it has fewer).
 _BARRIER, _MEMBER, _MEMBERS, _YIELD, _ALONE, PRODUCT, _HEAD = range(7)
+PARTS, PANELS, PACKED, COUNTERS = range(4)  # the counters of a task, by their place; each begins at 0
 COUPLED, BY_ROWS, NUMBERS = range(3)  # the switches of a task, by their place
 _ARRAYS, _EACH, _MOST, _ONES = _HEAD + NUMBERS, 4, 24, (1, 1, 1)
 _LENGTH = _ARRAYS + _EACH * _MOST
 _APART = LINE // 8  # places of a line
 NUMPY: dict[torch.dtype, FloatType] = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
-
-
-class Pool:
-    """What the threads of torch are called with; `parallel` is None where they cannot be, and one core does it all."""
-
-    def __init__(self) -> None:
-        self._functions: list[object] = []
-        self.parallel: Callable[[int, int, int, int], None] | None = None
-        self.member = self.members = self.give_way = 0
-        library = self._library()
-        if library is not None:
-            parallel = library.GOMP_parallel
-            parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
-            parallel.restype = None
-            self.parallel = parallel
-            self.member = self._address(library.omp_get_thread_num)
-            self.members = self._address(library.omp_get_num_threads)
-            self.give_way = self._address(ctypes.CDLL(None).sched_yield)
-
-    def _address(self, function: Any) -> int:
-        self._functions.append(function)  # an address is good as long as its function is there
-        return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
-
-    @staticmethod
-    def _library() -> ctypes.CDLL | None:
-        """The OpenMP library that torch itself has loaded; a second copy of it would be a second pool."""
-        for path in sorted((Path(torch.__file__).parent / "lib").glob("libgomp*.so*")):
-            try:
-                library = ctypes.CDLL(str(path))
-                if all(hasattr(library, name) for name in ("GOMP_parallel", "omp_get_thread_num")):
-                    return library
-            except OSError:
-                continue
-        return None
-
-
-@compiled_once
-def pool() -> Pool:
-    return Pool()
 
 
 def call(function: CFunction, arrays: Sequence[Tensor], switches: Sequence[bool], *, alone: bool = False) -> None:
@@ -84,11 +49,11 @@ def call(function: CFunction, arrays: Sequence[Tensor], switches: Sequence[bool]
         raise ValueError("a task takes a few arrays that lie in one piece each, on the CPU")
     threads = pool()
     team = 1 if alone or threads.parallel is None else torch.get_num_threads()
-    task = (ctypes.c_int64 * (_LENGTH + (team + 1) * _APART))()
+    task = (ctypes.c_int64 * (_LENGTH + (COUNTERS + team + 1) * _APART))()
     address = ctypes.addressof(task)
-    barrier = -(-(address + 8 * _LENGTH) // LINE) * LINE  # behind the task, on lines of its own
+    counters = -(-(address + 8 * _LENGTH) // LINE) * LINE  # behind the task, each on a line of its own
     words: list[ctypes.c_int64 | int] = [
-        barrier,
+        counters + COUNTERS * LINE,
         threads.member,
         threads.members,
         threads.give_way,
@@ -107,18 +72,6 @@ def call(function: CFunction, arrays: Sequence[Tensor], switches: Sequence[bool]
 
 
 @intrinsic
-def _whole_number_from(typing: object, address: object) -> Intrinsic:
-    """Call a C function without arguments that returns an int, by its address."""
-
-    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-        kind = ir.FunctionType(ir.IntType(32), [])
-        got = builder.call(builder.inttoptr(args[0], kind.as_pointer()), [])
-        return builder.sext(got, ir.IntType(64))
-
-    return types.int64(types.int64), generate
-
-
-@intrinsic
 def _pointer(typing: object, address: object) -> Intrinsic:
     def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
         return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
@@ -126,37 +79,16 @@ def _pointer(typing: object, address: object) -> Intrinsic:
     return types.voidptr(types.int64), generate
 
 
-@intrinsic
-def _publish(typing: object, address: object, value: object) -> Intrinsic:
-    """Set the number at an address, visibly to all threads together with all that was written before."""
-
-    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-        builder.store_atomic(args[1], builder.inttoptr(args[0], ir.IntType(64).as_pointer()), "release", 8)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), generate
-
-
-@intrinsic
-def _read_published(typing: object, address: object) -> Intrinsic:
-    """The number at an address, and with it all that its thread wrote before."""
-
-    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-        return builder.load_atomic(builder.inttoptr(args[0], ir.IntType(64).as_pointer()), "acquire", 8)
-
-    return types.int64(types.int64), generate
-
-
 @jit()
 def member(task: Whole) -> int:
     """The number of the thread that asks, from 0."""
-    return 0 if task[_ALONE] else _whole_number_from(task[_MEMBER])
+    return 0 if task[_ALONE] else whole_number_from(task[_MEMBER])
 
 
 @jit()
 def members(task: Whole) -> int:
     """How many threads work on this task: OpenMP may give fewer than were asked for."""
-    return 1 if task[_ALONE] else _whole_number_from(task[_MEMBERS])
+    return 1 if task[_ALONE] else whole_number_from(task[_MEMBERS])
 
 
 @jit()
@@ -166,14 +98,54 @@ def meet(task: Whole, meetings: int, size: int) -> int:
     if size > 1:
         # Each thread counts on a line that nobody else writes to: one number for all would have to travel to each of
         # them to be added to, and back to be read.
-        _publish(task[_BARRIER] + member(task) * LINE, meetings)
+        publish(task[_BARRIER] + member(task) * LINE, meetings)
         for other in range(size):
-            spins = 0
-            while _read_published(task[_BARRIER] + other * LINE) < meetings:
-                spins += 1
-                if spins > _SPINS:
-                    _whole_number_from(task[_YIELD])
+            _wait(task, task[_BARRIER] + other * LINE, meetings)
     return meetings
+
+
+@jit()
+def claim(task: Whole, counter: int) -> int:
+    """The next number of a counter, from 0: every number goes to one thread alone."""
+    number: int = add_to(_counter(task, counter), 1)
+    return number
+
+
+@jit()
+def claim_below(task: Whole, counter: int, limit: int) -> int:
+    """As `claim`, but a counter that has come to the limit stays there, and the limit is returned: for what is claimed
+    anew at every step, between two meetings."""
+    address = _counter(task, counter)
+    number: int = read_published(address)
+    while number < limit:
+        before: int = add_if(address, number, 1)
+        if before == number:
+            return number
+        number = before
+    return limit
+
+
+@jit()
+def wait_for(task: Whole, counter: int, count: int) -> None:
+    """Wait until a counter has come to a number; what was written before it was counted is then seen here."""
+    _wait(task, _counter(task, counter), count)
+
+
+@jit()
+def _counter(task: Whole, counter: int) -> int:
+    """The address of a counter."""
+    address: int = task[_BARRIER] - (counter + 1) * LINE
+    return address
+
+
+@jit()
+def _wait(task: Whole, address: int, count: int) -> None:
+    """Look at a number until it is large enough, and after a while offer the core to somebody else between looks."""
+    spins = 0
+    while read_published(address) < count:
+        spins += 1
+        if spins > _SPINS:
+            whole_number_from(task[_YIELD])
 
 
 @jit()
