@@ -9,7 +9,7 @@ BIOME := .biome/biome-2.6.6
 # tests start hundreds of processes: where the environment forbids to keep compiled modules, each would compile them anew
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo ready test lint format types tests test-shuffled test-slow test-wheel wheel oracles peers browser biome screenshots bench clean
+.PHONY: demo ready test lint format types tests test-shuffled test-slow test-wheel wheel oracles peers browser biome screenshots bench bench-all clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -74,7 +74,14 @@ biome: $(BIOME)
 screenshots: $(READY) browser
 	$(BIN)/python examples/screenshots.py --out screenshots
 
+# every figure that is required on a processor, in one table, on a quiet machine: about ten minutes.
+# make bench BENCH="--quick --only lstm,gru"; --write puts it into benchmarks/README.md
+BENCH ?= --busy
 bench: $(READY) .oracles/.ready
+	$(BIN)/python benchmarks/processor_table.py $(BENCH)
+
+# all that has other figures, too: an hour
+bench-all: bench
 	$(BIN)/python benchmarks/ngram.py
 	$(BIN)/python benchmarks/recurrent.py
 	$(BIN)/python benchmarks/kernels.py

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 import thereafter
+from report import Absent
 from thereafter.text.reading import read_chunks
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,10 +50,6 @@ thereafter.train(text, model="ngram", order=5, tokens="word")
 c = time.perf_counter()
 print(json.dumps({"load": b - a, "train": c - b}))
 """
-
-
-class Absent(Exception):
-    """Something the benchmark needs is not here."""
 
 
 @dataclass(frozen=True)
@@ -141,14 +138,11 @@ def measure(data: Path, oracle: Path, rounds: int) -> Report:
     report = Report(machine())
     with tempfile.TemporaryDirectory(prefix="thereafter-bench-") as name:
         folder = Path(name)
-        say("training the modified Kneser-Ney 5-gram of Penn Treebank, writing it as ARPA and as a run")
-        lm = thereafter.train(train_file, model="ngram", order=5, tokens="word")
-        arpa, run = lm.to_arpa(folder / "ptb.arpa"), lm.save(folder / "run")
-        with kenlm_process(oracle, arpa, test_file) as (go, facts):
-            report.kenlm_settings = facts["settings"]
-            scoring(report, lm, test_file, go, facts, rounds)
-        kenlm_rate = next(row.measured for row in report.rows if row.figure.startswith("kenlm"))
-        fresh(report, train_file, run, REFERENCE_SECONDS * REFERENCE_RATE / (kenlm_rate * 1e6))
+        lm = five_gram(train_file)
+        run = lm.save(folder / "run")
+        rate, report.kenlm_settings = speeds(lm, folder, test_file, oracle, rounds)
+        scoring(report, rate)
+        fresh(report, train_file, run, REFERENCE_SECONDS * REFERENCE_RATE / (rate["kenlm"] * 1e6))
         tables: Any = lm.model
         report.add("arrays of the model", tables.tables.nbytes / 1e6, "MB", most=60.0)
         distributions(report, lm, test_file)
@@ -156,39 +150,43 @@ def measure(data: Path, oracle: Path, rounds: int) -> Report:
     return report
 
 
-def scoring(
-    report: Report,
-    lm: thereafter.LanguageModel,
-    file: Path,
-    go: Callable[[], float],
-    facts: dict[str, Any],
-    rounds: int,
-) -> None:
-    """kenlm and ours by turns, so that both meet the same minutes of a machine that others may use."""
+def five_gram(train_file: Path) -> thereafter.LanguageModel:
+    say("training the modified Kneser-Ney 5-gram of Penn Treebank")
+    return thereafter.train(train_file, model="ngram", order=5, tokens="word")
+
+
+def speeds(
+    lm: thereafter.LanguageModel, folder: Path, file: Path, oracle: Path, rounds: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """M tokens/s of kenlm and ours by turns, so that both meet the same minutes of a machine that others may use; and
+    the seconds of all settings of kenlm. `folder`: where the ARPA file goes; `file`: what is scored."""
     ids = lm.tokenizer.encode(file.read_text(encoding="utf-8"))[None]
     start = lm.model.start(1)
-    log10 = float(lm.model.log_probs(ids, start)[0].sum(dtype=float)) / math.log(10)
-    if ids.size != facts["tokens"] or abs(log10 - facts["log10"]) > 1e-5 * abs(log10):
-        raise Absent(
-            f"kenlm scored {facts['tokens']:,} tokens at {facts['log10']:.3f}, thereafter {ids.size:,} at {log10:.3f}: "
-            "they do not do the same work, so no ratio means anything"
-        )
-    say(f"{rounds} rounds of scoring by turns")
     turns: dict[str, Callable[[], object]] = {
         "ids": lambda: lm.model.log_probs(ids, start),
         "file": lambda: lm.score(file),
         "one core": one_core(lambda: lm.model.log_probs(ids, start)),
     }
-    kenlm: list[float] = []
-    ours: dict[str, list[float]] = {name: [] for name in turns}
-    for turn in turns.values():
-        turn()
-    for _ in range(rounds):
-        kenlm.append(go())
-        for name, turn in turns.items():
-            ours[name].append(timed(turn))
-    rate = {name: ids.size / median(took) / 1e6 for name, took in ours.items()}
-    base = ids.size / median(kenlm) / 1e6
+    took: dict[str, list[float]] = {name: [] for name in ("kenlm", *turns)}
+    with kenlm_process(oracle, lm.to_arpa(folder / "ptb.arpa"), file) as (go, facts):
+        log10 = float(lm.model.log_probs(ids, start)[0].sum(dtype=float)) / math.log(10)
+        if ids.size != facts["tokens"] or abs(log10 - facts["log10"]) > 1e-5 * abs(log10):
+            raise Absent(
+                f"kenlm scored {facts['tokens']:,} tokens at {facts['log10']:.3f}, thereafter {ids.size:,} at "
+                f"{log10:.3f}: they do not do the same work, so no ratio means anything"
+            )
+        say(f"{rounds} rounds of scoring by turns")
+        for turn in turns.values():
+            turn()
+        for _ in range(rounds):
+            took["kenlm"].append(go())
+            for name, turn in turns.items():
+                took[name].append(timed(turn))
+    return {name: ids.size / median(seconds) / 1e6 for name, seconds in took.items()}, facts["settings"]
+
+
+def scoring(report: Report, rate: dict[str, float]) -> None:
+    base = rate["kenlm"]
     report.add("kenlm score, its fastest setting", base, "M tokens/s")
     report.add("token ids in one call", rate["ids"], "M tokens/s")
     report.add("token ids in one call, on one core", rate["one core"], "M tokens/s")
