@@ -1,4 +1,4 @@
-"""n-grams against their targets, with the kenlm package measured in the same minutes: see benchmarks/README.md.
+"""n-grams against their targets, with the kenlm package measured in the same minutes: see benchmarks/methods.md.
 
     python benchmarks/ngram.py [--rounds 9] [--json FILE]
 
