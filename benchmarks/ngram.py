@@ -107,14 +107,14 @@ def main() -> int:
     return 0 if all(row.ok for row in report.rows) else 1
 
 
-def find_data() -> Path:
-    """The corpora: `$THEREAFTER_DATA`, else the folder beside the checkout."""
+def find_data(ptb_alone: bool = False) -> Path:
+    """The corpora, ptb and wikitext-2: in `$THEREAFTER_DATA`, else in the folder beside the checkout."""
     named = os.environ.get("THEREAFTER_DATA")
     folder = Path(named).expanduser() if named else ROOT.parent / "shared" / "data"
     for wanted in ("ptb/ptb.train.txt", "ptb/ptb.test.txt"):
         if not (folder / wanted).is_file():
             raise Absent(f"there is no {wanted} in {folder}; set THEREAFTER_DATA to a folder that has it")
-    if not wikitext(folder):
+    if not ptb_alone and not wikitext(folder):
         raise Absent(f"there is no wikitext-2/train.txt or train.txt.gz in {folder}")
     return folder
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -169,7 +170,7 @@ def streaming(report: Report, scale: Scale) -> None:
 
 
 def scoring(report: Report, scale: Scale) -> None:
-    data, oracle = ngram.find_data(), ngram.find_oracle()
+    data, oracle = ngram.find_data(ptb_alone=True), ngram.find_oracle()
     lm = ngram.five_gram(data / "ptb" / "ptb.train.txt")
     with tempfile.TemporaryDirectory(prefix="thereafter-bench-") as folder:
         rounds = max(ngram.LEAST_ROUNDS, scale.rounds)
@@ -179,6 +180,7 @@ def scoring(report: Report, scale: Scale) -> None:
 
 
 def end_to_end(report: Report, scale: Scale) -> None:
+    os.environ["THEREAFTER_DATA"] = str(ngram.find_data(ptb_alone=True))
     text = training.penn_treebank()
     for hidden in scale.hidden:
         training.against_torch(report, hidden, text, scale.training_rounds, scale.training_steps)
