@@ -84,7 +84,7 @@ def grouped(rows: Iterable[Row]) -> list[tuple[str, ...]]:
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(_SIZES.sub("", str(row["figure"])), []).append(row)
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for figure, same in groups.items():
         cells = [_cells(row) for row in same]
         verdict = "" if not cells[0][5] else "ok" if all(row["ok"] for row in same) else "**MISSED**"
