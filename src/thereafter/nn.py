@@ -12,8 +12,8 @@ differs in value: a fresh LSTM's forget gate starts with bias 1 (`forget_bias=No
 torch.compile (fullgraph=True too), torch.export with free batch and length, and torch's ONNX exporter with the table of
 `onnx_translations()` take every layer and option: the kernels are operators to them (`thereafter::scan`). Under
 torch.func (vmap, grad, jvp, hessian) and forward derivatives `kernel="auto"` is the plain loop. docs/torch-tools.md
-says what was tried. The compiled kernel has first derivatives only: second ones (`create_graph=True`) raise there and
-say so; `kernel="reference"`, the plain loop, has them. torch.jit.trace works, torch.jit.script refuses in a sentence.
+says what was tried. Derivatives of derivatives (`create_graph=True`) come from the plain loop, by themselves, whatever
+kernel ran forward. torch.jit.trace works, torch.jit.script refuses in a sentence.
 `quantize_dynamic` of torch.ao converts torch's own modules by their type and passes these by, without a word: give it
 `to_torch(layer)`.
 """

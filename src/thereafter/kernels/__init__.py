@@ -7,6 +7,7 @@ operators           the kernels as operators that torch.compile and torch.export
 spelling            cells as strings, for those operators
 onnx_table          those operators in ONNX, for torch's exporter; onnx_steps: a cell's own step, traced
 choice              which kernel `auto` takes
+second              derivatives of derivatives, for kernels whose backward pass autograd cannot look into
 reference           the plain loop, the twin of all others
 parallel            linear recurrences, all steps at once
 cpu/, loops/        the compiled kernel: what torch does around it, and the loops themselves

@@ -22,8 +22,10 @@ from torch import Tensor
 
 from thereafter.cells import CELLS
 from thereafter.errors import ShapeError
+from thereafter.kernels.functions import traced
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.running import run
+from thereafter.kernels.second import gradients_by_reference, recording
 from thereafter.kernels.spelling import cell_of, spell
 
 _JOB = (
@@ -200,14 +202,20 @@ def _differentiate(ctx: _Context, *gradients: Tensor) -> tuple[Tensor | Sequence
     weights, (lengths_B, reset_BT, *masks) = saved[: ctx.weights], saved[ctx.weights :]
     needs = ctx.needs_input_grad
     wanted = [bool(needs[0]), *_needs(needs[1], ctx.fields), *_needs(needs[2], ctx.weights)]
-    grads = iter(
-        torch.ops.thereafter.scan_backward.default(
-            list(gradients[: 1 + ctx.fields]), wanted, x_BTI, state, weights, lengths_B, reset_BT, masks, *ctx.rest
-        )
-    )
-    first, *others = (next(grads) if needed else None for needed in wanted)
+    given = x_BTI, state, weights, lengths_B, reset_BT, masks, *ctx.rest
+    if recording() and not traced():
+        first, *others = _again(given, wanted, gradients[: 1 + ctx.fields])
+    else:
+        grads = iter(torch.ops.thereafter.scan_backward.default(list(gradients[: 1 + ctx.fields]), wanted, *given))
+        first, *others = (next(grads) if needed else None for needed in wanted)
     nothing = [None] * len(masks)
     return first, others[: ctx.fields], others[ctx.fields :], None, None, nothing, *[None] * len(ctx.rest)
+
+
+def _again(given: Given, wanted: list[bool], gradients: tuple[Tensor, ...]) -> list[Tensor | None]:
+    """Gradients that autograd can differentiate again, by the plain loop."""
+    job, _, low = _job_of(given)
+    return gradients_by_reference(job, wanted, gradients, getattr(torch, low) if low else None)
 
 
 def _needs(given: bool | Sequence[bool], count: int) -> list[bool]:

@@ -20,6 +20,7 @@ from thereafter.kernels.conv_lstm import conv_lstm_refuses, run_conv_lstm
 from thereafter.kernels.functions import backends
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.onednn import enabled, keeping_switch
+from thereafter.kernels.second import twice_differentiable
 from thereafter.kernels.widening import narrow, widen
 
 
@@ -55,6 +56,11 @@ class Vendor:
     def run(self, job: Job) -> Unrolled:
         if type(job.cell) is ConvLSTM:
             return run_conv_lstm(job.cell, job)
+        made = self._run_steps(job)
+        # torch differentiates a single step twice by itself; cuDNN and oneDNN have first derivatives only
+        return made if _is_one_step(job) else twice_differentiable(job, made)
+
+    def _run_steps(self, job: Job) -> Unrolled:
         on_gpu = job.x_BTI.device.type == "cuda"
         if not on_gpu and job.cell.output_size == job.cell.hidden_size:
             return _run(job)

@@ -26,6 +26,7 @@ from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU, MinLSTM
 from thereafter.compiled import available, missing
 from thereafter.kernels.jobs import Job, Unrolled
+from thereafter.kernels.second import twice_differentiable
 
 
 class Cpu:
@@ -69,7 +70,7 @@ class Cpu:
     def run(self, job: Job) -> Unrolled:
         if not torch.is_grad_enabled():
             job = _detached(job)  # a function of autograd's cannot see that nothing will be asked of it
-        return _KNOWN[type(job.cell)](job.cell, job)
+        return twice_differentiable(job, _KNOWN[type(job.cell)](job.cell, job))
 
 
 def _run_lstm(cell: LSTM, job: Job) -> Unrolled:

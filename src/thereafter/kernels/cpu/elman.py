@@ -9,9 +9,10 @@ from torch import Tensor
 
 from thereafter.cells.elman import Elman
 from thereafter.cells.options import ElmanOptions, choices_of
-from thereafter.kernels.cpu.products import recurrent_matrix, refuse_second_derivative, row_ends, workable
+from thereafter.kernels.cpu.products import recurrent_matrix, row_ends, workable
 from thereafter.kernels.functions import apply_one
 from thereafter.kernels.jobs import Job
+from thereafter.kernels.second import no_gradients, recording
 
 
 class _ElmanScan(torch.autograd.Function):
@@ -37,7 +38,8 @@ class _ElmanScan(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_second_derivative()
+        if recording():
+            return no_gradients(ctx)
         from thereafter.kernels.loops.elman import elman_backward
 
         h, weight_hh, lengths = ctx.saved_tensors

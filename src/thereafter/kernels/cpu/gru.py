@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.gru import GRU
-from thereafter.kernels.cpu.products import as_array, recurrent_matrix, refuse_second_derivative, row_ends, workable
+from thereafter.kernels.cpu.products import as_array, recurrent_matrix, row_ends, workable
 from thereafter.kernels.functions import apply_one
 from thereafter.kernels.jobs import Job
+from thereafter.kernels.second import no_gradients, recording
 
 
 class _GruAfter(torch.autograd.Function):
@@ -49,7 +50,8 @@ class _GruAfter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_second_derivative()
+        if recording():
+            return no_gradients(ctx)
         from thereafter.kernels.loops.gru import gru_after_backward
 
         gates, candidate, h, weight_hh, lengths = ctx.saved_tensors
@@ -103,7 +105,8 @@ class _GruBefore(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_second_derivative()
+        if recording():
+            return no_gradients(ctx)
         from thereafter.kernels.loops.gru import gru_before_reset, gru_before_unmix
 
         gates, reset_h, h, weight_hh, lengths = ctx.saved_tensors

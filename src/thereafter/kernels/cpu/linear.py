@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.base import Cell
-from thereafter.kernels.cpu.products import refuse_second_derivative
 from thereafter.kernels.functions import apply_one
 from thereafter.kernels.jobs import Job
+from thereafter.kernels.second import no_gradients, recording
 
 
 class _LinearSteps(torch.autograd.Function):
@@ -26,8 +26,9 @@ class _LinearSteps(torch.autograd.Function):
         return h[1:]
 
     @staticmethod
-    def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        refuse_second_derivative()
+    def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor | None, ...]:
+        if recording():
+            return no_gradients(ctx)
         from thereafter.kernels.loops.linear import linear_backward
 
         a, h = ctx.saved_tensors

@@ -22,7 +22,6 @@ from thereafter.kernels.cpu.plan import input_inside, shares_rows
 from thereafter.kernels.cpu.products import (
     place_for_gradient,
     project_inputs,
-    refuse_second_derivative,
     row_parts,
     run_team,
     sum_of_parts,
@@ -36,6 +35,7 @@ from thereafter.kernels.cpu.products import (
 from thereafter.kernels.cpu.workspace import give, give_all, take
 from thereafter.kernels.functions import apply_many
 from thereafter.kernels.jobs import Job
+from thereafter.kernels.second import no_gradients, recording
 
 _FULL = 0.9  # of all places taken: then rows are left in the order they are in
 
@@ -117,7 +117,8 @@ class LstmScan(torch.autograd.Function):
     def backward(
         ctx: Any, dy_BTH: Tensor | None, dh_BH: Tensor | None, dc_BH: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        refuse_second_derivative()
+        if recording():
+            return no_gradients(ctx)
         from thereafter.kernels.loops.lstm_team import backward_task
 
         x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths, order, *own = ctx.saved_tensors

@@ -16,7 +16,6 @@ from thereafter.kernels.arrays import LstmNormBackward, LstmNormForward
 from thereafter.kernels.cpu.plan import shares_rows
 from thereafter.kernels.cpu.products import (
     place_for_gradient,
-    refuse_second_derivative,
     row_parts,
     run_team,
     sum_of_parts,
@@ -27,6 +26,7 @@ from thereafter.kernels.cpu.products import (
     workable,
 )
 from thereafter.kernels.cpu.workspace import give, give_all, take
+from thereafter.kernels.second import no_gradients, recording
 
 
 class LstmNormScan(torch.autograd.Function):
@@ -87,7 +87,8 @@ class LstmNormScan(torch.autograd.Function):
     def backward(
         ctx: Any, dy_BTH: Tensor | None, dh_BH: Tensor | None, dc_BH: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        refuse_second_derivative()
+        if recording():
+            return no_gradients(ctx)
         from thereafter.kernels.loops.lstm_norm import backward_task
 
         x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole, lengths, *rest = ctx.saved_tensors

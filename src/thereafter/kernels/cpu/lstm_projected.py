@@ -15,10 +15,10 @@ from thereafter.kernels.cpu.products import (
     Projection,
     as_array,
     recurrent_matrix,
-    refuse_second_derivative,
     row_ends,
     workable,
 )
+from thereafter.kernels.second import no_gradients, recording
 
 
 class ProjectedLstmScan(torch.autograd.Function):
@@ -61,7 +61,8 @@ class ProjectedLstmScan(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy_TBO: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_second_derivative()
+        if recording():
+            return no_gradients(ctx)
         from thereafter.kernels.loops.lstm import lstm_backward
 
         gates, c, m, h, weight_hh, weight_hr, peephole_3H, lengths = ctx.saved_tensors
