@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter.compiled import CFunction
-from thereafter.errors import OptionError
 from thereafter.kernels.arrays import Floats, FloatType
 from thereafter.kernels.cpu.plan import shares_rows as _shares_rows
 from thereafter.kernels.cpu.plan import worth_a_copy, worth_a_team
@@ -28,12 +27,6 @@ def recurrent_matrix(weight_hh: Tensor, rows: int, steps: int) -> Tensor:
     from such a copy."""
     transposed = weight_hh.detach().t()
     return transposed.contiguous() if worth_a_copy(rows, steps) else transposed
-
-
-def refuse_second_derivative() -> None:
-    """Called by every backward: gradients made with `create_graph=True` would silently miss the recurrent part."""
-    if torch.is_grad_enabled():
-        raise OptionError("the cpu kernel has no second derivative (create_graph=True); try kernel='reference'")
 
 
 def row_ends(lengths: Tensor | None) -> NDArray[np.int64]:
