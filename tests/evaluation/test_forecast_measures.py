@@ -16,7 +16,6 @@ from thereafter.evaluation.forecast_score import ForecastScore, score_forecasts
 from thereafter.evaluation.resampled import ResampledForecasts
 
 losses = pytest.importorskip("utilsforecast.losses")
-rules = pytest.importorskip("scoringrules")
 sklearn = pytest.importorskip("sklearn.metrics")
 pandas = pytest.importorskip("pandas")
 
@@ -95,6 +94,7 @@ def test_quantile_loss_and_coverage_are_those_of_utilsforecast(
 
 
 def test_crps_is_that_of_scoringrules(random: np.random.Generator) -> None:
+    rules = pytest.importorskip("scoringrules")  # compiles itself at import: not in every process that collects tests
     y, draws = random.normal(size=(W, H)), random.normal(size=(W, H, 25))
     quantiles = np.sort(random.normal(size=(W, H, len(LEVELS))), -1)
     for axis in (None, 0):
