@@ -24,6 +24,8 @@ from thereafter.training.kinds import Trained
 
 ROOT = Path(__file__).parents[2]
 TEXT = "The cat sat on the mat; the dog didn't.\n\n  Two   spaces, café 12345 and\n a line é😀.\n" * 4
+READ = ("char", "bpe")
+WRITTEN = ("gelu_new", "gelu")
 SETTINGS = TransformerSettings(hidden=24, layers=2, heads=3, inner=2, context=32, dropout=0.0)
 
 
@@ -53,14 +55,32 @@ def log_probs(lm: LanguageModel, ids: list[int]) -> np.ndarray:
     return np.stack(rows)
 
 
-def oracle(*words: object) -> None:
+def oracle(jobs: list[list[Any]]) -> None:
+    """All that is asked of transformers, in one process: it takes seconds to be imported."""
     named = os.environ.get("THEREAFTER_ORACLES")
     python = Path(named) if named else ROOT / ".oracles" / "bin" / "python"
-    if not python.exists() or subprocess.run([python, "-c", "import transformers"], capture_output=True).returncode:
+    there = "import importlib.util, sys; sys.exit(importlib.util.find_spec('transformers') is None)"
+    if not python.exists() or subprocess.run([python, "-c", there], capture_output=True).returncode:
         pytest.skip("SKIPPED LOUDLY: the oracle transformers is not installed; run `make oracles`")
     script = ROOT / "tests" / "oracles" / "gpt2_checkpoint.py"
-    done = subprocess.run([python, script, *map(str, words)], capture_output=True, text=True, check=False)
+    done = subprocess.run([python, script, json.dumps(jobs)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What transformers reads of our folders, by tokens, and writes itself, by activation, each with its answer."""
+    place = tmp_path_factory.mktemp("gpt2")
+    jobs: list[list[Any]] = []
+    for tokens in READ:
+        lm = model_of(tokens)
+        lm.export(place / tokens, "transformers")
+        ids = lm.tokenizer.encode(TEXT)[:30].tolist()
+        jobs.append(["read", str(place / tokens), str(place / f"{tokens}.json"), ids, TEXT])
+    for name in WRITTEN:
+        jobs.append(["write", str(place / name), str(place / f"{name}.json"), name, TEXT])
+    oracle(jobs)
+    return place
 
 
 @pytest.mark.parametrize(
@@ -103,13 +123,11 @@ def test_options_that_gpt2_has_not(options: dict[str, Any], words: str, tmp_path
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("tokens", ["char", "bpe"])
-def test_transformers_loads_what_was_written(tokens: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tokens", READ)
+def test_transformers_loads_what_was_written(tokens: str, folders: Path) -> None:
     lm = model_of(tokens)
-    lm.export(tmp_path / "gpt2", "transformers")
     ids = lm.tokenizer.encode(TEXT)[:30].tolist()
-    oracle("read", tmp_path / "gpt2", tmp_path / "out.json", json.dumps(ids), TEXT)
-    theirs = json.loads((tmp_path / "out.json").read_text())
+    theirs = json.loads((folders / f"{tokens}.json").read_text())
     assert theirs["class"] == "GPT2LMHeadModel"
     assert theirs["ids"] == lm.tokenizer.encode(TEXT).tolist()
     ours_TV, theirs_TR = log_probs(lm, ids), np.array(theirs["log_probs"])
@@ -118,11 +136,10 @@ def test_transformers_loads_what_was_written(tokens: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("activation", ["gelu_new", "gelu"])
-def test_what_transformers_wrote_is_read(activation: str, tmp_path: Path) -> None:
-    folder = tmp_path / "theirs"
-    oracle("write", folder, tmp_path / "out.json", activation, TEXT)
-    theirs = json.loads((tmp_path / "out.json").read_text())
+@pytest.mark.parametrize("activation", WRITTEN)
+def test_what_transformers_wrote_is_read(activation: str, folders: Path, tmp_path: Path) -> None:
+    folder = folders / activation
+    theirs = json.loads((folders / f"{activation}.json").read_text())
     lm = thereafter.load(folder)
     assert isinstance(lm, LanguageModel)
     assert lm.tokenizer.encode(TEXT).tolist() == theirs["whole"]

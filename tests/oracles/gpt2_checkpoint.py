@@ -1,7 +1,8 @@
 """Run by the oracle's own interpreter: transformers writes a small random GPT-2, or reads one; log p as JSON.
 
-gpt2_checkpoint.py write FOLDER OUT ACTIVATION TEXT      a checkpoint and its tokenizer, and log p of the text
-gpt2_checkpoint.py read FOLDER OUT IDS [TEXT]            log p after each id of a JSON list; the ids of a text
+gpt2_checkpoint.py JOBS, a JSON list of lists:
+["write", FOLDER, OUT, ACTIVATION, TEXT]      a checkpoint and its tokenizer, and log p of the text
+["read", FOLDER, OUT, IDS, TEXT]              log p after each id of a list; the ids of a text
 """
 
 import json
@@ -43,13 +44,13 @@ def write(folder, out, activation, text):
         json.dump({"ids": ids, "log_probs": log_probs(model, [0, *ids]), "whole": tokenizer(text)["input_ids"]}, file)
 
 
-def read(folder, out, ids, text=None):
+def read(folder, out, ids, text):
     model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False).eval()
-    answer = {"log_probs": log_probs(model, [model.config.bos_token_id, *json.loads(ids)])}
-    if text is not None:
-        answer["ids"] = AutoTokenizer.from_pretrained(folder)(text, add_special_tokens=False)["input_ids"]
+    answer = {"log_probs": log_probs(model, [model.config.bos_token_id, *ids])}
+    answer["ids"] = AutoTokenizer.from_pretrained(folder)(text, add_special_tokens=False)["input_ids"]
     with open(out, "w") as file:
         json.dump(answer | {"class": type(model).__name__}, file)
 
 
-{"write": write, "read": read}[sys.argv[1]](*sys.argv[2:])
+for job, *given in json.loads(sys.argv[1]):
+    {"write": write, "read": read}[job](*given)
