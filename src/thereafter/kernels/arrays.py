@@ -109,3 +109,74 @@ class LstmNormBackward(NamedTuple, Generic[A]):
     sums: Annotated[A, 2]
     peephole: Annotated[A, 2]
     lengths: Annotated[A, 1, WHOLE]
+
+
+class ElmanForward(NamedTuple, Generic[A]):
+    """The arrays of a simple recurrent network's forward pass; `loops.elman_team.forward` explains them."""
+
+    y: Annotated[A, 3]
+    states: Annotated[A, 3]
+    kept: Annotated[A, 3]
+    x: Annotated[A, 3]
+    bias: Annotated[A, 1]
+    weight: Annotated[A, 2]
+    weight_x: Annotated[A, 2]
+    packed: Annotated[A, 1]
+    packed_x: Annotated[A, 1]
+    spares: Annotated[A, 2]
+    kind: Annotated[A, 1, WHOLE]
+    lengths: Annotated[A, 1, WHOLE]
+
+
+class ElmanBackward(NamedTuple, Generic[A]):
+    """The arrays of a simple recurrent network's backward pass; `loops.elman_team.backward` explains them."""
+
+    kept: Annotated[A, 3]
+    end: Annotated[A, 2]
+    dy: Annotated[A, 3]
+    dh: Annotated[A, 2]
+    dz: Annotated[A, 3]
+    dx: Annotated[A, 3]
+    now: Annotated[A, 3]
+    d_bias: Annotated[A, 2]
+    weight: Annotated[A, 2]
+    weight_x: Annotated[A, 2]
+    packed: Annotated[A, 1]
+    packed_x: Annotated[A, 1]
+    spares: Annotated[A, 2]
+    kind: Annotated[A, 1, WHOLE]
+    lengths: Annotated[A, 1, WHOLE]
+
+
+class GruForward(NamedTuple, Generic[A]):
+    """The arrays of a GRU's forward pass; `loops.gru_team` explains them."""
+
+    gates: Annotated[A, 3]
+    h: Annotated[A, 3]
+    y: Annotated[A, 3]
+    reset: Annotated[A, 3]
+    bias_n: Annotated[A, 1]
+    weight: Annotated[A, 2]
+    weight_n: Annotated[A, 2]
+    packed: Annotated[A, 1]
+    packed_n: Annotated[A, 1]
+    spares: Annotated[A, 2]
+    lengths: Annotated[A, 1, WHOLE]
+
+
+class GruBackward(NamedTuple, Generic[A]):
+    """The arrays of a GRU's backward pass; `loops.gru_team` explains them."""
+
+    gates: Annotated[A, 3]
+    h: Annotated[A, 3]
+    dy: Annotated[A, 3]
+    dh: Annotated[A, 2]
+    dz: Annotated[A, 3]
+    d_reset: Annotated[A, 2]
+    d_bias: Annotated[A, 2]
+    weight: Annotated[A, 2]
+    weight_n: Annotated[A, 2]
+    packed: Annotated[A, 1]
+    packed_n: Annotated[A, 1]
+    spares: Annotated[A, 2]
+    lengths: Annotated[A, 1, WHOLE]

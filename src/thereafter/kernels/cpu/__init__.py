@@ -1,9 +1,9 @@
 """The fast CPU kernel: what does not recur is hoisted, weight gradients are one deferred product, and between them the
-LSTM runs its whole sequence in one compiled call. float32 and float64; no compiler on the user's machine.
+LSTM and Elman cells run a whole sequence in one compiled call. float32 and float64; no compiler on the user's machine.
 
-Products over all steps are torch's. In the LSTM the recurrent product and all that is between two of them run on the
-same OpenMP threads (`loops.team`), each with its own rows of the batch, or its own units of the layer.
-The GRU and Elman cells take torch's product a step, with a loop compiled for one thread between. No pool of threads is
+Products over all steps are torch's. There the recurrent product and all that is between two of them run on the same
+OpenMP threads (`loops.team`), each with its own rows of the batch, or its own units of the layer.
+The GRU takes torch's product a step, with a loop compiled for one thread between. No pool of threads is
 made: it would fight torch's for the cores.
 """
 
@@ -92,7 +92,8 @@ def _run_gru(cell: GRU, job: Job) -> Unrolled:
 def _run_elman(cell: Elman, job: Job) -> Unrolled:
     from thereafter.kernels.cpu.elman import run_elman
 
-    return _batch_first(job, *run_elman(cell, job, _project(job)))
+    y_BTO, parts = run_elman(cell, job)
+    return Unrolled(y_BTO, type(job.state)(*parts))
 
 
 def _run_linear(cell: Cell, job: Job) -> Unrolled:

@@ -119,15 +119,15 @@ def _panel_at(index: int, count: int, t: int) -> int:
 
 
 @jit()
-def _panels(first: int, last: int, lanes: int) -> int:
+def panels_of(first: int, last: int, lanes: int) -> int:
     """How many panels neighbouring columns make: of nearly equal width, none wider than a tile."""
     return (last - first + MOST_VECTORS * lanes - 1) // (MOST_VECTORS * lanes)
 
 
 @jit()
-def _panel(first: int, last: int, lanes: int, index: int) -> tuple[int, int]:
+def panel_of(first: int, last: int, lanes: int, index: int) -> tuple[int, int]:
     """The first column of a panel, and its vectors."""
-    vectors, panels = (last - first + lanes - 1) // lanes, _panels(first, last, lanes)
+    vectors, panels = (last - first + lanes - 1) // lanes, panels_of(first, last, lanes)
     narrow, wide = vectors // panels, vectors % panels  # the first ones are wider by one
     return first + (index * narrow + min(index, wide)) * lanes, narrow + (1 if index < wide else 0)
 
@@ -138,9 +138,9 @@ def pack_columns(weight_GK: Floats, packed: Floats, first: int, last: int, packe
     zeros beyond the last. Of these panels this is the share of one packer."""
     width, columns = weight_GK.shape
     lanes, size = lanes_of(weight_GK), weight_GK.itemsize
-    begin, end = share(_panels(first, last, lanes), packer, packers)
+    begin, end = share(panels_of(first, last, lanes), packer, packers)
     for index in range(begin, end):
-        column, vectors = _panel(first, last, lanes, index)
+        column, vectors = panel_of(first, last, lanes, index)
         own = vectors * lanes
         here = min(own, columns - column)
         panel = packed[column * width :]
@@ -157,8 +157,8 @@ def pack_all_columns(
 ) -> None:
     """`pack_columns` of two matrices by all threads together; the second may have no columns to pack."""
     lanes = lanes_of(weight_GK)
-    panels = _panels(0, columns, lanes)
-    more = _panels(0, columns_other, lanes)
+    panels = panels_of(0, columns, lanes)
+    more = panels_of(0, columns_other, lanes)
     panel = claim(task, PANELS)
     while panel < panels + more:
         if panel < panels:
@@ -178,10 +178,10 @@ def columns_product(
     rows, width = dz_BG.shape
     columns, lanes, size = d_BK.shape[1], lanes_of(d_BK), d_BK.itemsize
     dz, d, panels, room = dz_BG.ctypes.data, d_BK.ctypes.data, packed.ctypes.data, spare.ctypes.data
-    count = _panels(first, last, lanes)
+    count = panels_of(first, last, lanes)
     for index in range(count):
-        column, vectors = _panel(first, last, lanes, _panel_at(index, count, t))
-        after, _ = _panel(first, last, lanes, _panel_at(min(index + 1, count - 1), count, t))
+        column, vectors = panel_of(first, last, lanes, _panel_at(index, count, t))
+        after, _ = panel_of(first, last, lanes, _panel_at(min(index + 1, count - 1), count, t))
         end = column + vectors * lanes
         panel, ahead = panels + column * width * size, panels + after * width * size
         if end <= columns:
