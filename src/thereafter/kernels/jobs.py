@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from thereafter.cells.base import Cell, Record, Weights
@@ -47,6 +48,27 @@ class Unrolled:
     record: Record | None = None
 
 
+class SameBits(NamedTuple):
+    """When a job gives the same bits again: on any of so many threads, and why no others."""
+
+    threads: range
+    why: str
+
+    def __str__(self) -> str:
+        if not self.threads:
+            return f"the last bits may differ from run to run: {self.why}"
+        first, last = self.threads[0], self.threads[-1]
+        return f"the same bits on {first if first == last else f'{first} to {last}'} threads: {self.why}"
+
+
+def torch_products(job: Job, what: str = "all products are torch's") -> SameBits:
+    """Where torch's products decide: on a CPU their sums depend on the number of threads, so it must be that of now."""
+    if job.x_BTI.device.type != "cpu":
+        return SameBits(range(0), f"{what}, and those of a GPU promise nothing")
+    threads = torch.get_num_threads()
+    return SameBits(range(threads, threads + 1), what)
+
+
 class Kernel(Protocol):
     """A way of running a job."""
 
@@ -60,3 +82,6 @@ class Kernel(Protocol):
 
     def status(self) -> str:
         """Whether and how it can run on this machine at all, in a few words."""
+
+    def deterministic(self, job: Job) -> SameBits:
+        """When outputs, states and gradients of a job come out the same to the bit."""

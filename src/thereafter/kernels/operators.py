@@ -23,8 +23,8 @@ from torch import Tensor
 from thereafter.cells import CELLS
 from thereafter.errors import ShapeError
 from thereafter.kernels.functions import traced
-from thereafter.kernels.jobs import Job, Unrolled
-from thereafter.kernels.running import run
+from thereafter.kernels.jobs import Job, SameBits, Unrolled
+from thereafter.kernels.running import choose, run
 from thereafter.kernels.second import gradients_by_reference, recording
 from thereafter.kernels.spelling import cell_of, spell
 
@@ -57,6 +57,9 @@ class Operator:
 
     def status(self) -> str:
         return "runs everywhere: any of the others as an operator, taken by torch.compile and torch.export"
+
+    def deterministic(self, job: Job) -> SameBits:
+        return choose(job).deterministic(job)
 
     def run(self, job: Job, kernel: str = "auto") -> Unrolled:
         """By the operator, and within it by that kernel."""

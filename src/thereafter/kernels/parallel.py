@@ -19,7 +19,7 @@ from torch import Tensor
 
 from thereafter.cells.base import Record
 from thereafter.kernels.functions import apply_one
-from thereafter.kernels.jobs import Job, Unrolled
+from thereafter.kernels.jobs import Job, SameBits, Unrolled, torch_products
 
 _LONG = 256  # steps above which pieces are faster than doubling; rows of usual texts are shorter
 
@@ -38,6 +38,9 @@ class Parallel:
 
     def status(self) -> str:
         return "runs everywhere: associative scan, for mingru, minlstm and diagonal"
+
+    def deterministic(self, job: Job) -> SameBits:
+        return torch_products(job)
 
     def run(self, job: Job) -> Unrolled:
         record: Record | None = {} if job.record else None

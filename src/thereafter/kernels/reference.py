@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.base import Record
-from thereafter.kernels.jobs import Job, Unrolled
+from thereafter.kernels.jobs import Job, SameBits, Unrolled, torch_products
 
 
 class Reference:
@@ -21,6 +21,9 @@ class Reference:
 
     def status(self) -> str:
         return "runs everywhere: the plain loop, for every cell and option"
+
+    def deterministic(self, job: Job) -> SameBits:
+        return torch_products(job)
 
     def run(self, job: Job) -> Unrolled:
         cell, state = job.cell, job.state

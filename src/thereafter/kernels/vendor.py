@@ -18,7 +18,7 @@ from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.kernels.conv_lstm import conv_lstm_refuses, run_conv_lstm
 from thereafter.kernels.functions import backends
-from thereafter.kernels.jobs import Job, Unrolled
+from thereafter.kernels.jobs import Job, SameBits, Unrolled, torch_products
 from thereafter.kernels.onednn import enabled, keeping_switch
 from thereafter.kernels.second import twice_differentiable
 from thereafter.kernels.widening import narrow, widen
@@ -52,6 +52,9 @@ class Vendor:
             lacks = _failure(LSTM, (("bias", "two"),), torch.float32, torch.bfloat16, enabled())
         low = "" if lacks is None else "; no lstm in bfloat16 on this processor (tried)"
         return f"runs here: {'oneDNN' if onednn else 'ATen'} through torch, for {cells}{low}"
+
+    def deterministic(self, job: Job) -> SameBits:
+        return torch_products(job)
 
     def run(self, job: Job) -> Unrolled:
         if type(job.cell) is ConvLSTM:

@@ -25,7 +25,7 @@ from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU, MinLSTM
 from thereafter.compiled import available, missing
-from thereafter.kernels.jobs import Job, Unrolled
+from thereafter.kernels.jobs import Job, SameBits, Unrolled
 from thereafter.kernels.second import twice_differentiable
 
 
@@ -66,6 +66,11 @@ class Cpu:
         if available():
             return f"runs here: compiled by numba, {_threads()}"
         return f"cannot run here: {missing()}"
+
+    def deterministic(self, job: Job) -> SameBits:
+        from thereafter.kernels.cpu.same_bits import same_bits
+
+        return same_bits(job)
 
     def run(self, job: Job) -> Unrolled:
         if not torch.is_grad_enabled():

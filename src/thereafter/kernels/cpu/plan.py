@@ -23,6 +23,11 @@ def shares_rows(rows: int, matrix_bytes: int) -> bool:
     return rows >= _FEWEST_EACH * torch.get_num_threads() and matrix_bytes <= processor().level_2
 
 
+def most_sharing(rows: int, matrix_bytes: int) -> int:
+    """The largest number of threads that share such rows; 0 where none should."""
+    return rows // max(1, _FEWEST_EACH) if matrix_bytes <= processor().level_2 else 0
+
+
 def input_inside(rows: int, matrix_bytes: int, by_rows: bool, inputs: int) -> bool:
     """Whether the input's product belongs into the steps: where [W, U], of that many bytes, fits the caches; or where
     reading W at every step is little beside the pre-activations that a hoisted product writes and a step reads again.

@@ -1,0 +1,45 @@
+"""On how many threads the CPU kernel gives the same bits.
+
+A sum of floating-point numbers depends on its order. Where threads own rows of the batch, each row's steps, and the
+parts that sums over rows are made of, are the same whoever takes them. Where they own units of the layer, how the work
+is cut depends on how many there are. The products over all steps are torch's: MKL cuts long sums by threads, unless it
+is told otherwise before torch is imported (its "conditional numerical reproducibility").
+"""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from thereafter.kernels.cpu.plan import most_sharing
+from thereafter.kernels.functions import backends
+from thereafter.kernels.jobs import Job, SameBits, torch_products
+
+STRICT = "MKL_CBWR=AUTO,STRICT"
+_ANY = 1024  # threads
+
+
+def same_bits(job: Job) -> SameBits:
+    """What `Cpu.deterministic` answers."""
+    cell, rows = job.cell, len(job.x_BTI)
+    if cell.output_size != cell.hidden_size:
+        return torch_products(job, "a projected LSTM has torch's products in every step")
+    if cell.linear:
+        return _with_products(job, _ANY, "the steps are one thread's")
+    most = most_sharing(rows, job.weights["weight_hh"].nbytes)
+    if most < torch.get_num_threads():
+        return torch_products(job, "threads own units of the layer, for want of rows or of cache")
+    return _with_products(job, most, "threads own rows of the batch")
+
+
+def strict_products() -> bool:
+    """Whether torch's products are the same on any number of threads."""
+    return bool(backends().mkl.is_available()) and os.environ.get("MKL_CBWR", "").upper().endswith(",STRICT")
+
+
+def _with_products(job: Job, most: int, why: str) -> SameBits:
+    if strict_products():
+        return SameBits(range(1, most + 1), why)
+    once_told = f"; with {STRICT} on 1 to {most}" if backends().mkl.is_available() else ""
+    return torch_products(job, f"{why}, but products over all steps are torch's{once_told}")
