@@ -12,7 +12,7 @@ runs the plain loop once more, and returns the gradients of that: they have deri
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -25,12 +25,19 @@ from thereafter.kernels.reference import REFERENCE
 MaybeTensors = tuple[Tensor | None, ...]
 
 
+class Called(Protocol):
+    """What autograd keeps of a call of a function."""
+
+    @property
+    def needs_input_grad(self) -> tuple[bool, ...]: ...
+
+
 def recording() -> bool:
     """In a backward pass: whether autograd records it (`create_graph=True`)."""
     return torch.is_grad_enabled()
 
 
-def no_gradients(ctx: Any) -> tuple[None, ...]:
+def no_gradients(ctx: Called) -> tuple[None, ...]:
     """What a kernel's backward returns while autograd records: the identity behind it gives all gradients."""
     return (None,) * len(ctx.needs_input_grad)
 
@@ -41,7 +48,7 @@ def twice_differentiable(job: Job, made: Unrolled) -> Unrolled:
         return made
     device = job.x_BTI.device.type
     low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
-    asked = _Asked(job.cell, tuple(job.weights), 1 + len(job.state), low)
+    asked = _Question(job.cell, tuple(job.weights), 1 + len(job.state), low)
     read = (job.x_BTI, *job.state, *job.weights.values())
     y_BTO, *parts = apply_many(_Identity, asked, job.lengths_B, job.reset_BT, made.y_BTO, *made.state, *read)
     return Unrolled(y_BTO, type(made.state)(*parts), made.record)
@@ -73,7 +80,7 @@ def gradients_by_reference(
     return [next(left) if needed else None for needed in wanted]
 
 
-class _Asked(NamedTuple):
+class _Question(NamedTuple):
     """What a job is beside its tensors: the cell, the names of its weights, the number of results, the lower type."""
 
     cell: Cell
@@ -82,12 +89,20 @@ class _Asked(NamedTuple):
     low: torch.dtype | None
 
 
+class _CalledOnce(Called, Protocol):
+    asked: _Question
+    saved_tensors: tuple[Tensor, ...]
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
+    def set_materialize_grads(self, value: bool) -> None: ...
+
+
 class _Identity(torch.autograd.Function):
     """Results as they are; see above."""
 
     @staticmethod
     def forward(
-        ctx: Any, asked: _Asked, lengths_B: Tensor | None, reset_BT: Tensor | None, *tensors: Tensor
+        ctx: _CalledOnce, asked: _Question, lengths_B: Tensor | None, reset_BT: Tensor | None, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         made, read = tensors[: asked.results], tensors[asked.results :]
         ctx.set_materialize_grads(False)
@@ -97,8 +112,8 @@ class _Identity(torch.autograd.Function):
         return tuple(part.detach() for part in made)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> MaybeTensors:
-        asked: _Asked = ctx.asked
+    def backward(ctx: _CalledOnce, *gradients: Tensor | None) -> MaybeTensors:
+        asked = ctx.asked
         if not recording():
             # what was saved is not looked at: x may have been changed in place, which the kernels allow
             return None, None, None, *gradients, *[None] * (len(ctx.needs_input_grad) - 3 - asked.results)
