@@ -43,6 +43,7 @@ FLOORS = [
         "terminal",
         "compiled",
         "processor",
+        "tiling",
         "version",
         "kinds",
     },

@@ -16,6 +16,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 from thereafter import progress
 from thereafter.folders import cache_folder
 from thereafter.packages import installed, require
+from thereafter.tiling import tiling
 
 _compiling = threading.RLock()
 
@@ -51,8 +52,9 @@ def kernel_folder() -> Path:
 
 @cache
 def _loops_digest() -> str:
-    """What tells one set of compiled loops from another: all files that have any."""
-    digest = hashlib.sha256()
+    """What tells one set of compiled loops from another: all files that have any, and the figures they are compiled
+    for."""
+    digest = hashlib.sha256(tiling().key.encode())
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         source = path.read_bytes()
         if b"thereafter.compiled" in source:

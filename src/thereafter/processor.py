@@ -1,7 +1,10 @@
 """The processor: its name, the instruction sets that matter here, its caches, and where that was read.
 
 Linux has it in `/proc` and `/sys` (a container may hide either), macOS in `sysctl`, other systems say little. What
-could not be read is reported, never guessed, with one exception: a size of the L2 cache is needed, so it is assumed.
+could not be read is reported, never guessed, but for the sizes of caches that are needed: those are assumed.
+
+`THEREAFTER_CACHES=L1d=64K,L2=1M` takes the place of the sizes it names, so that what follows from another machine's can
+be tried on this one.
 """
 
 from __future__ import annotations
@@ -10,14 +13,18 @@ import os
 import platform
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-USUAL_LEVEL_2 = 1 << 20
+from thereafter.errors import OptionError
+
+USUAL_LEVEL_1, USUAL_LEVEL_2 = 1 << 15, 1 << 20
+VARIABLE = "THEREAFTER_CACHES"
 _CACHES = Path("sys/devices/system/cpu/cpu0/cache")
 _SYSCTL = ("sysctl", "hw", "machdep.cpu")
 _UNITS = {"K": 10, "M": 20, "G": 30}
+_NAMES = ("L1d", "L1i", "L2", "L3")
 
 # Features by their name here, with their names in the list of Linux and in that of sysctl.
 _X86 = {
@@ -55,6 +62,11 @@ class Processor:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def level_1(self) -> int:
+        """Bytes of the L1 cache for data; a usual size if it is unknown."""
+        return self.caches.get("L1d", USUAL_LEVEL_1)
+
+    @property
     def level_2(self) -> int:
         """Bytes of the L2 cache; a usual size if it is unknown."""
         return self.caches.get("L2", USUAL_LEVEL_2)
@@ -78,8 +90,23 @@ class Processor:
 
 @cache
 def processor() -> Processor:
-    """This machine's, read once."""
-    return read(Path("/"), platform.machine(), platform.processor(), _sysctl if platform.system() == "Darwin" else None)
+    """This machine's, read once; the sizes that `THEREAFTER_CACHES` names are taken from there."""
+    sysctl = _sysctl if platform.system() == "Darwin" else None
+    return with_caches(read(Path("/"), platform.machine(), platform.processor(), sysctl), os.environ.get(VARIABLE, ""))
+
+
+def with_caches(base: Processor, text: str) -> Processor:
+    """The same processor with the caches of a text such as "L1d=64K,L2=1M"."""
+    if not text.strip():
+        return base
+    named = {name.strip(): _bytes(size.strip()) for name, _, size in (part.partition("=") for part in text.split(","))}
+    if not all(name in _NAMES and size for name, size in named.items()):
+        raise OptionError(
+            f"{VARIABLE} is {text!r}; expected sizes of {', '.join(_NAMES)}; try {VARIABLE}=L1d=64K,L2=1M,L3=32M"
+        )
+    read_from = base.sources.get("caches", "")
+    source = f"{read_from}; {', '.join(named)} from {VARIABLE}" if base.caches.keys() - named.keys() else VARIABLE
+    return replace(base, caches={**base.caches, **named}, sources={**base.sources, "caches": source})
 
 
 def usable() -> int:

@@ -4,12 +4,12 @@ A library's product must copy B into the order its inner loop reads it in, each 
 is the same at every step, so here it is packed once a sequence, and a step does nothing but multiply and add.
 
 B is packed in panels. A panel is `depth` rows of V vectors of LANES numbers each; the vectors of a panel need not be
-neighbours in C, so that one panel can hold the same units of several gates.
+neighbours in C, so that one panel can hold the same units of several gates. How long vectors are, how many rows and
+vectors a tile has and how many rows of a panel are gone through at a time follows from the processor (`tiling`).
 """
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,54 +18,41 @@ from thereafter.compiled import CFunction, c_function, compiled_once, intrinsic
 from thereafter.kernels.arrays import FloatType
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, IrType, Signature, Value
 from thereafter.packages import require
+from thereafter.tiling import PANEL, tiling
 
-ir, binding = (require(f"llvmlite.{name}", "a compiled loop") for name in ("ir", "binding"))
+ir = require("llvmlite.ir", "a compiled loop")
 types, cgutils = (require(f"numba.{name}", "a compiled loop") for name in ("types", "core.cgutils"))
 
-MOST_VECTORS = 4  # in a panel
+MOST_VECTORS = PANEL  # in a panel
 LINE = 64  # bytes that come from memory together
-_DEPTH = 128  # rows of a panel at a time: 32 KB where vectors are longest
-
-
-def vector_bytes() -> tuple[int, int]:
-    """The bytes of a vector register of this processor, and how many of them there are."""
-    if platform.machine().lower() in ("aarch64", "arm64"):
-        return 16, 32
-    try:
-        features = binding.get_host_cpu_features()
-    except RuntimeError:  # a processor that LLVM cannot ask
-        features = {}
-    if features.get("avx512f"):
-        return 64, 32
-    return (32, 16) if features.get("avx") else (16, 16)
-
-
-VECTOR_BYTES, _REGISTERS = vector_bytes()
+VECTOR_BYTES, _DEPTH = tiling().vectors.bytes, tiling().depth
+MOST_ROWS = tiling().most_rows(MOST_VECTORS)  # of a tile as wide as a panel
 LANES32, LANES64 = VECTOR_BYTES // 4, VECTOR_BYTES // 8
-# A tile of R rows and V vectors takes R V sums, V numbers of B and one of A.
-MOST_ROWS = min(6, (_REGISTERS - MOST_VECTORS - 2) // MOST_VECTORS)
+# of a tile, by the vectors of the panel; there is none of 0
+_WIDTHS = (1, *(tiling().width(panel) for panel in range(1, PANEL + 1)))
+_HEIGHTS = (1, *(tiling().rows(panel) for panel in range(1, PANEL + 1)))
+_TILES = sorted({(rows, width) for width, most in zip(_WIDTHS, _HEIGHTS, strict=True) for rows in range(1, most + 1)})
 
 
 @intrinsic
 def _tile(
     typing: object, dtype: object, height: object, vectors: object, depth: object, a: object, a_row: object,
-    b: object, s: object, s_row: object, c: object, c_row: object, c_vector: object, ahead: object,
+    b: object, b_row: object, s: object, s_row: object, c: object, c_row: object, c_vector: object, ahead: object,
 ) -> Intrinsic:  # fmt: skip
     """The product of one tile: C[r, v] = S[r, v] + sum over k of A[r, k] B[k, v].
 
-    Given are depth; the addresses of the first numbers of A, of the panel, of S and of C, those of A, S and C followed
-    by their bytes a row, C's also from one vector to the next; the address from which to fetch for later, a line a k.
+    Given are depth; the addresses of the first numbers of A, of the panel, of S and of C, each followed by its bytes a
+    row, C's also from one vector to the next; the address from which to fetch for later, a line a k.
     """
 
     def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
         # one stretch of code for each size of tile, since what is held in registers must be named when it is compiled
         after, kinds = builder.append_basic_block("after"), []
         chosen = builder.switch(builder.add(builder.mul(args[1], _I64(MOST_VECTORS)), args[2]), after)
-        for rows in range(1, MOST_ROWS + 1):
-            for columns in range(1, MOST_VECTORS + 1):
-                block = builder.append_basic_block(f"tile_{rows}_{columns}")
-                chosen.add_case(_I64(rows * MOST_VECTORS + columns), block)
-                kinds.append((block, rows, columns))
+        for rows, columns in _TILES:
+            block = builder.append_basic_block(f"tile_{rows}_{columns}")
+            chosen.add_case(_I64(rows * MOST_VECTORS + columns), block)
+            kinds.append((block, rows, columns))
         for block, rows, columns in kinds:
             builder.position_at_end(block)
             _write_tile(builder, rows, columns, signature.args[0].dtype.bitwidth // 8, args[3:])
@@ -73,15 +60,20 @@ def _tile(
         builder.position_at_end(after)
         return context.get_dummy_value()
 
-    return types.void(dtype, *[types.int64] * 12), generate
+    return types.void(dtype, *[types.int64] * 13), generate
 
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
+def _unknown(builder: Builder, value: Value) -> Value:
+    """The same whole number, of which the compiler does not know where it comes from."""
+    return builder.asm(ir.FunctionType(_I64, [_I64]), "", "=r,0", [value], False)
+
+
 def _write_tile(builder: Builder, rows: int, vectors: int, size: int, args: Sequence[Value]) -> None:
     """The code of a tile of one size."""
-    depth, a, a_row, b, s, s_row, c, c_row, c_vector, ahead = args
+    depth, a, a_row, b, b_row, s, s_row, c, c_row, c_vector, ahead = args
     lanes = VECTOR_BYTES // size
     number = ir.DoubleType() if size == 8 else ir.FloatType()
     vector, byte = ir.VectorType(number, lanes), ir.IntType(8).as_pointer()
@@ -92,12 +84,15 @@ def _write_tile(builder: Builder, rows: int, vectors: int, size: int, args: Sequ
     def move_by(address: Value, times: int, step: Value) -> Value:
         return builder.add(address, builder.mul(step, _I64(times)))
 
+    # one instruction where the processor has it; `llvm.fma` would elsewhere call a function for each number
     fma = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes}f{8 * size}"
+        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{lanes}f{8 * size}"
     )
     prefetch = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]), "llvm.prefetch.p0"
     )
+    # Each row is found by one addition: LLVM, if it knew, would go from row to row in the inner loop.
+    rows_at = [_unknown(builder, builder.mul(a_row, _I64(r))) for r in range(1, rows)]
     tile = [(r, v) for r in range(rows) for v in range(vectors)]
     places = {(r, v): at(move_by(move_by(c, r, c_row), v, c_vector), vector) for r, v in tile}
     sums = {place: cgutils.alloca_once(builder, vector) for place in tile}
@@ -106,15 +101,16 @@ def _write_tile(builder: Builder, rows: int, vectors: int, size: int, args: Sequ
         builder.store(builder.load(start, align=size), sums[r, v])
     with cgutils.for_range(builder, depth, intp=_I64) as loop:
         k = loop.index
-        row = move_by(b, vectors * VECTOR_BYTES, k)
+        row = builder.add(b, builder.mul(b_row, k))
         numbers = [
             builder.load(at(builder.add(row, _I64(v * VECTOR_BYTES)), vector), align=size) for v in range(vectors)
         ]
         fetched = builder.inttoptr(move_by(ahead, LINE, k), byte)
         if rows > 1:  # one row does little else than read B, as fast as the L2 cache gives it
             builder.call(prefetch, [fetched, _I32(0), _I32(2), _I32(1)])  # a read, into the L2 cache
+        a_k = move_by(a, size, k)
         for r in range(rows):
-            one = builder.load(at(move_by(move_by(a, r, a_row), size, k), number))
+            one = builder.load(at(builder.add(a_k, rows_at[r - 1]) if r else a_k, number))
             spread = builder.insert_element(ir.Constant(vector, ir.Undefined), one, _I32(0))
             spread = builder.shuffle_vector(spread, spread, ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes))
             for v in range(vectors):
@@ -134,21 +130,26 @@ def product(dtype: FloatType) -> CFunction:
         vectors: int, rows: int, depth: int, a: int, a_row: int, b: int, s: int, s_row: int, c: int, c_row: int,
         c_vector: int, ahead: int,
     ) -> None:  # fmt: skip
+        width, most, b_row = _WIDTHS[vectors], _HEIGHTS[vectors], vectors * VECTOR_BYTES
         for start in range(0, depth, _DEPTH):
             deep = min(_DEPTH, depth - start)
-            a_at, s_at, c_at, left, tiles = a, s, c, rows, (rows + MOST_ROWS - 1) // MOST_ROWS
-            fetch = b + deep * vectors * VECTOR_BYTES if start + deep < depth else ahead
-            while left > 0:
-                height = (left + tiles - 1) // tiles
-                _tile(dtype, height, vectors, deep, a_at, a_row, b, s_at, s_row, c_at, c_row, c_vector, fetch)
-                a_at += height * a_row
-                s_at += height * s_row
-                c_at += height * c_row
-                fetch += deep * LINE  # the tiles of this part of the panel fetch the next part together
-                left -= height
-                tiles -= 1
+            fetch = b + deep * b_row if start + deep < depth else ahead
+            for first in range(0, vectors, width):
+                b_at, a_at, left, tiles = b + first * VECTOR_BYTES, a, rows, (rows + most - 1) // most
+                s_at, c_at = s + first * c_vector, c + first * c_vector
+                while left > 0:
+                    height = (left + tiles - 1) // tiles
+                    _tile(
+                        dtype, height, width, deep, a_at, a_row, b_at, b_row, s_at, s_row, c_at, c_row, c_vector, fetch
+                    )
+                    a_at += height * a_row
+                    s_at += height * s_row
+                    c_at += height * c_row
+                    fetch += deep * LINE  # the tiles of this part of the panel fetch the next part together
+                    left -= height
+                    tiles -= 1
             a += deep * size
-            b += deep * vectors * VECTOR_BYTES
+            b += deep * b_row
             s, s_row = c, c_row  # the next part of the panel is added to this one
 
     return c_function(types.void(*[types.int64] * 12), panel_product)
