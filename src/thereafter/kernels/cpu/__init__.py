@@ -1,9 +1,9 @@
 """The fast CPU kernel: what does not recur is hoisted, weight gradients are one deferred product, and between them the
-LSTM and Elman cells run a whole sequence in one compiled call. float32 and float64; no compiler on the user's machine.
+LSTM, GRU and Elman cells run a whole sequence in one compiled call. float32 and float64; no compiler on the user's
+machine.
 
 Products over all steps are torch's. There the recurrent product and all that is between two of them run on the same
-OpenMP threads (`loops.team`), each with its own rows of the batch, or its own units of the layer.
-The GRU takes torch's product a step, with a loop compiled for one thread between. No pool of threads is
+OpenMP threads (`loops.team`), each with its own rows of the batch, or its own units of the layer. No pool of threads is
 made: it would fight torch's for the cores.
 """
 
@@ -90,8 +90,8 @@ def _run_lstm(cell: LSTM, job: Job) -> Unrolled:
 def _run_gru(cell: GRU, job: Job) -> Unrolled:
     from thereafter.kernels.cpu.gru import run_gru
 
-    # where the reset gate multiplies the second bias, that one stays in the loop
-    return _batch_first(job, *run_gru(cell, job, _project(job, second_bias=cell.options.reset == "before")))
+    y_BTO, parts = run_gru(cell, job)
+    return Unrolled(y_BTO, type(job.state)(*parts))
 
 
 def _run_elman(cell: Elman, job: Job) -> Unrolled:
@@ -133,7 +133,7 @@ def _threads() -> str:
 
     threads = torch.get_num_threads()
     if pool().parallel is None:
-        return f"{threads} threads in torch's products; torch's OpenMP library was not found, so the LSTM takes one"
+        return f"{threads} threads in torch's products; torch's OpenMP library was not found, so the loops take one"
     return f"{threads} of torch's threads"
 
 
@@ -143,12 +143,12 @@ def _detached(job: Job) -> Job:
     return replace(job, x_BTI=job.x_BTI.detach(), state=state, weights=weights)
 
 
-def _project(job: Job, *, second_bias: bool = True) -> Tensor:
-    """z of all steps, time first, with every bias that may be hoisted."""
+def _project(job: Job) -> Tensor:
+    """z of all steps, time first, with every bias."""
     weights = job.weights
     x_TBI = job.x_BTI.transpose(0, 1).contiguous()
     bias = weights.get("bias_ih")
-    if second_bias and bias is not None and "bias_hh" in weights:
+    if bias is not None and "bias_hh" in weights:
         bias = bias + weights["bias_hh"]
     return F.linear(x_TBI, weights["weight_ih"], bias)
 

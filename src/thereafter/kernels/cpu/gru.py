@@ -1,145 +1,186 @@
-"""The GRU on a CPU, in both orders of reset and product; built like `cpu.lstm`.
+"""The GRU on a CPU, in both orders of reset and product: its whole sequence in one compiled call, as `cpu.lstm` has it.
 
-Shapes: T steps, B rows, H units, G = 3 H.
+The input's product is hoisted out of the steps, weight gradients are products over all of them at the end. Where reset
+comes after the product, r u with u = U_n h + b', the gradients of u and of n's pre-activation differ. They stand beside
+those of r and z, in the order u, r, z, n: the recurrent weights see the neighbours u, r, z, the input's r, z, n.
+
+Shapes: T steps, B rows, I inputs, H units, G = 3 H, N = T B.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from thereafter.cells.gru import GRU
-from thereafter.kernels.cpu.products import as_array, recurrent_matrix, row_ends, workable
-from thereafter.kernels.functions import apply_one
+from thereafter.compiled import CFunction
+from thereafter.kernels.arrays import FloatType, GruBackward, GruForward
+from thereafter.kernels.cpu.order import longest_first, own_copy, take_rows
+from thereafter.kernels.cpu.plan import shares_rows, worth_a_team
+from thereafter.kernels.cpu.products import (
+    place_for_gradient,
+    project_inputs,
+    row_parts,
+    sum_of_parts,
+    team_lengths,
+    team_packing,
+    team_spares,
+)
+from thereafter.kernels.cpu.workspace import give_all, take
+from thereafter.kernels.functions import apply_many
 from thereafter.kernels.jobs import Job
 from thereafter.kernels.second import no_gradients, recording
 
 
-class _GruAfter(torch.autograd.Function):
-    """n = tanh(z_n + r (U_n h + b')): the bias b' of the recurrent product cannot be hoisted into z."""
+class GruScan(torch.autograd.Function):
+    """All steps of a GRU: outputs [B, T, H], beyond a row's length 0, and the last h."""
 
     @staticmethod
     def forward(
-        ctx: Any, z_TBG: Tensor, h_BH: Tensor, weight_hh: Tensor, bias_G: Tensor, lengths: Tensor | None, old: bool
-    ) -> Tensor:
-        from thereafter.kernels.loops.gru import gru_after_forward
+        ctx: Any,
+        x_BTI: Tensor,
+        h_BH: Tensor,
+        weight_ih: Tensor,
+        weight_hh: Tensor,
+        bias_ih: Tensor | None,
+        bias_hh: Tensor | None,
+        lengths: Tensor | None,
+        before: bool,
+        old: bool,
+    ) -> tuple[Tensor, Tensor]:
+        from thereafter.kernels.loops.gru_team import forward_task
 
-        steps, rows, _ = z_TBG.shape
-        units = h_BH.shape[1]
+        rows, steps, inputs = x_BTI.shape
+        width, units = weight_hh.shape
+        order = longest_first(lengths, steps)
+        lengths = take_rows(lengths, order)
         learning = any(ctx.needs_input_grad)
-        kept = steps if learning else 1
-        gates = z_TBG  # in place of z, as in `cpu.lstm`
-        candidate = z_TBG.new_empty(kept, rows, units)
-        product = z_TBG.new_empty(rows, 3 * units)
-        h = z_TBG.new_empty(steps + 1, rows, units)
-        h[0] = h_BH
-        matrix = recurrent_matrix(weight_hh, rows, steps)
-        product_n, gates_n, candidate_n, h_n = (a.numpy() for a in (product, gates, candidate, h))
-        bias_n = as_array(bias_G, product)
-        ends = row_ends(lengths)
-        exact = z_TBG.dtype == torch.float64
-        for t, h_t in enumerate(h.unbind(0)[:-1]):
-            torch.mm(h_t, matrix, out=product)
-            gru_after_forward(t, t if learning else 0, product_n, bias_n, gates_n, candidate_n, h_n, old, ends, exact)
+        by_rows = shares_rows(rows, weight_hh.nbytes)
+        beside = 0 if before else units  # u
+        gates = take(x_BTI, steps, rows, beside + width)
+        h = take(x_BTI, steps + 1 if learning else 2, rows, units)
+        reset = take(x_BTI, steps if learning else 1, rows, units) if before else x_BTI.new_empty(0, 0, 0)
+        h[0] = take_rows(h_BH, order)
+        own = [gates, h, reset]
+        x_TBI = take_rows(x_BTI, order).transpose(0, 1)
+        if not x_TBI.is_contiguous():
+            x_TBI = take(x_BTI, steps, rows, inputs).copy_(x_TBI)
+            own.append(x_TBI)
+        bias, bias_n = _biases(bias_ih, bias_hh, before, units)
+        project_inputs(x_TBI.view(-1, inputs), weight_ih, bias, gates.view(-1, beside + width)[:, beside:])
+        weight, weight_n = _recurrent(weight_hh, before)
+        weight_n = weight_n.t().contiguous()
+        y = x_BTI.new_empty(rows, steps, units)
+        packed, packed_n = team_packing(weight, units), team_packing(weight_n, units)
+        arrays = GruForward(
+            gates=gates, h=h, y=y, reset=reset, bias_n=x_BTI.new_zeros(units) if bias_n is None else bias_n,
+            weight=weight, weight_n=weight_n, packed=packed, packed_n=packed_n, spares=team_spares(gates),
+            lengths=team_lengths(lengths),
+        )  # fmt: skip
+        _run(forward_task, arrays, old, by_rows)
+        last = h[steps % len(h)].clone()
+        give_all(packed, packed_n)
         if learning:
-            ctx.save_for_backward(gates, candidate, h, weight_hh, lengths)
-            ctx.old = old
-        return h[1:]
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, lengths, order, *own)
+            ctx.before, ctx.old, ctx.by_rows = before, old, by_rows
+        else:
+            give_all(*own)
+        back = None if order is None else order.argsort()
+        return take_rows(y, back), take_rows(last, back)
 
     @staticmethod
-    def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dy_BTH: Tensor | None, dh_BH: Tensor | None) -> tuple[Tensor | None, ...]:
         if recording():
             return no_gradients(ctx)
-        from thereafter.kernels.loops.gru import gru_after_backward
+        from thereafter.kernels.loops.gru_team import backward_task
 
-        gates, candidate, h, weight_hh, lengths = ctx.saved_tensors
+        x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, lengths, order, *own = ctx.saved_tensors
+        gates, h, reset = own[:3]
         steps, rows, width = gates.shape
-        dz, du = torch.empty_like(gates), torch.empty_like(gates)
-        dh = workable(dy_TBH[steps - 1])
-        gates_n, candidate_n, h_n, dh_n, dz_n, du_n = (a.numpy() for a in (gates, candidate, h, dh, dz, du))
-        ends = row_ends(lengths)
-        du_steps, dy_steps = du.unbind(0), dy_TBH.unbind(0)
-        for t in range(steps - 1, -1, -1):
-            gru_after_backward(t, gates_n, candidate_n, h_n, dh_n, dz_n, du_n, ctx.old, ends)
-            dh.addmm_(du_steps[t], weight_hh)
-            if t:
-                dh += dy_steps[t - 1]
-        flat = du.view(steps * rows, width)
-        d_hh = flat.t().mm(h[:-1].reshape(steps * rows, -1))
-        return dz, dh, d_hh, flat.sum(0), None, None
+        units = h.shape[2]
+        dz = place_for_gradient(gates)
+        dy = h.new_zeros(rows, steps, units) if dy_BTH is None else take_rows(dy_BTH, order).contiguous()
+        dh = torch.zeros_like(h[0]) if dh_BH is None else own_copy(dh_BH, order)
+        d_bias = h.new_zeros(row_parts(rows), width)
+        weight, weight_n = _recurrent(weight_hh, ctx.before)
+        packed, packed_n = team_packing(weight, units), team_packing(weight_n, units)
+        arrays = GruBackward(
+            gates=gates, h=h, dy=dy, dh=dh, dz=dz, d_reset=torch.empty_like(dh), d_bias=d_bias, weight=weight,
+            weight_n=weight_n, packed=packed, packed_n=packed_n, spares=team_spares(gates),
+            lengths=team_lengths(lengths),
+        )  # fmt: skip
+        _run(backward_task, arrays, ctx.old, ctx.by_rows)
+        give_all(packed, packed_n)
+        flat_NG, h_NH = dz.view(steps * rows, width), h[:-1].view(steps * rows, units)
+        to_z_NG = flat_NG[:, -3 * units :]
+        d_hh = torch.empty_like(weight_hh, memory_format=torch.contiguous_format)
+        if ctx.before:
+            torch.mm(flat_NG[:, : 2 * units].t(), h_NH, out=d_hh[: 2 * units])
+            torch.mm(flat_NG[:, 2 * units :].t(), reset.view(-1, units), out=d_hh[2 * units :])
+        else:
+            torch.mm(flat_NG[:, units : 3 * units].t(), h_NH, out=d_hh[: 2 * units])
+            torch.mm(flat_NG[:, :units].t(), h_NH, out=d_hh[2 * units :])
+        d_ih = to_z_NG.t().mm(x_TBI.view(steps * rows, -1))
+        back = None if order is None else order.argsort()
+        dx = None
+        if ctx.needs_input_grad[0]:
+            dx = take_rows(to_z_NG.mm(weight_ih).view(steps, rows, -1).transpose(0, 1), back)
+        bias = sum_of_parts(d_bias)
+        first = bias[-3 * units :] if bias_ih is not None else None
+        second = None if bias_hh is None else _second_bias(bias, units)
+        if dz is gates:  # there will be no second backward pass
+            give_all(*own)
+        return dx, take_rows(dh, back), d_ih, d_hh, first, second, None, None, None
 
 
-class _GruBefore(torch.autograd.Function):
-    """n = tanh(z_n + U_n (r h)): two products a step, the second after the gates; all biases are in z."""
-
-    @staticmethod
-    def forward(ctx: Any, z_TBG: Tensor, h_BH: Tensor, weight_hh: Tensor, lengths: Tensor | None, old: bool) -> Tensor:
-        from thereafter.kernels.loops.gru import gru_before_gates, gru_before_mix
-
-        steps, rows, _ = z_TBG.shape
-        units = h_BH.shape[1]
-        learning = any(ctx.needs_input_grad)
-        kept = steps if learning else 1
-        gates = z_TBG  # in place of z
-        reset_h = z_TBG.new_empty(kept, rows, units)
-        h = z_TBG.new_empty(steps + 1, rows, units)
-        h[0] = h_BH
-        first = recurrent_matrix(weight_hh[: 2 * units], rows, steps)
-        second = recurrent_matrix(weight_hh[2 * units :], rows, steps)
-        gates_n, reset_h_n, h_n = (a.numpy() for a in (gates, reset_h, h))
-        both_steps, new_steps = gates[:, :, : 2 * units].unbind(0), gates[:, :, 2 * units :].unbind(0)
-        ends = row_ends(lengths)
-        exact = z_TBG.dtype == torch.float64
-        for t, h_t in enumerate(h.unbind(0)[:-1]):
-            keep = t if learning else 0
-            both_steps[t].addmm_(h_t, first)
-            gru_before_gates(t, keep, gates_n, h_n, reset_h_n, exact)
-            new_steps[t].addmm_(reset_h[keep], second)
-            gru_before_mix(t, gates_n, h_n, old, ends, exact)
-        if learning:
-            ctx.save_for_backward(gates, reset_h, h, weight_hh, lengths)
-            ctx.old = old
-        return h[1:]
-
-    @staticmethod
-    def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor | None, ...]:
-        if recording():
-            return no_gradients(ctx)
-        from thereafter.kernels.loops.gru import gru_before_reset, gru_before_unmix
-
-        gates, reset_h, h, weight_hh, lengths = ctx.saved_tensors
-        steps, rows, width = gates.shape
-        units = width // 3
-        dz = torch.empty_like(gates)
-        d_reset_h = torch.empty_like(h[0])
-        dh = workable(dy_TBH[steps - 1])
-        first, second = weight_hh[: 2 * units], weight_hh[2 * units :]
-        gates_n, h_n, dh_n, dz_n, d_reset_h_n = (a.numpy() for a in (gates, h, dh, dz, d_reset_h))
-        ends = row_ends(lengths)
-        dy_steps = dy_TBH.unbind(0)
-        both_steps, new_steps = dz[:, :, : 2 * units].unbind(0), dz[:, :, 2 * units :].unbind(0)
-        for t in range(steps - 1, -1, -1):
-            gru_before_unmix(t, gates_n, h_n, dh_n, dz_n, ctx.old, ends)
-            torch.mm(new_steps[t], second, out=d_reset_h)
-            gru_before_reset(t, gates_n, h_n, dh_n, d_reset_h_n, dz_n, ends)
-            dh.addmm_(both_steps[t], first)
-            if t:
-                dh += dy_steps[t - 1]
-        flat = dz.view(steps * rows, width)
-        d_first = flat[:, : 2 * units].t().mm(h[:-1].reshape(steps * rows, -1))
-        d_second = flat[:, 2 * units :].t().mm(reset_h.view(steps * rows, -1))
-        return dz, dh, torch.cat([d_first, d_second]), None, None
+def _biases(
+    bias_ih: Tensor | None, bias_hh: Tensor | None, before: bool, units: int
+) -> tuple[Tensor | None, Tensor | None]:
+    """What is added to the input's product [G], and what the reset gate multiplies [H]."""
+    if bias_ih is None or bias_hh is None:
+        return bias_ih, None
+    if before:
+        return bias_ih + bias_hh, None
+    hoisted = bias_ih.clone()
+    hoisted[: 2 * units] += bias_hh[: 2 * units]
+    return hoisted, bias_hh[2 * units :].contiguous()
 
 
-def run_gru(cell: GRU, job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor]]:
-    """h of every step [T, B, H], and the last."""
+def _second_bias(d_bias: Tensor, units: int) -> Tensor:
+    """The gradient of the recurrent product's bias, from those of the blocks u, r, z, n, or r, z, n."""
+    if len(d_bias) == 3 * units:
+        return d_bias
+    return torch.cat((d_bias[units : 3 * units], d_bias[:units]))
+
+
+def _recurrent(weight_hh: Tensor, before: bool) -> tuple[Tensor, Tensor]:
+    """The matrices of a step's products: U as n, r, z, and none; or U of r and z, and that of n."""
+    units = weight_hh.shape[1]
+    if before:
+        return weight_hh[: 2 * units].contiguous(), weight_hh[2 * units :].contiguous()
+    return torch.cat((weight_hh[2 * units :], weight_hh[: 2 * units])), weight_hh.new_empty(0, 0)
+
+
+def _run(
+    task: Callable[[FloatType], CFunction], arrays: GruForward[Tensor] | GruBackward[Tensor], old: bool, by_rows: bool
+) -> None:
+    """Run a task of `loops.gru_team` on all threads, or on this one where there is too little to share."""
+    from thereafter.kernels.loops.team import NUMPY, call
+
+    operations = 6 * arrays.gates.shape[0] * arrays.gates.shape[1] * arrays.h.shape[2] ** 2
+    call(task(NUMPY[arrays.gates.dtype]), [*arrays], [old, by_rows], alone=not worth_a_team(operations))
+
+
+def run_gru(cell: GRU, job: Job) -> tuple[Tensor, tuple[Tensor]]:
+    """y of every step [B, T, H], and the last h."""
     weights = job.weights
-    old = cell.options.update == "old"
-    if cell.options.reset == "before":
-        h_TBH = apply_one(_GruBefore, z_TBG, job.state.h, weights["weight_hh"], job.lengths_B, old)
-    else:
-        bias = weights["bias_hh"] if "bias_hh" in weights else z_TBG.new_zeros(z_TBG.shape[2])
-        h_TBH = apply_one(_GruAfter, z_TBG, job.state.h, weights["weight_hh"], bias, job.lengths_B, old)
-    return h_TBH, (h_TBH[-1],)
+    read = (weights["weight_ih"], weights["weight_hh"], weights.get("bias_ih"), weights.get("bias_hh"))
+    options = cell.options
+    y_BTH, h_BH = apply_many(
+        GruScan, job.x_BTI, job.state.h, *read, job.lengths_B, options.reset == "before", options.update == "old"
+    )
+    return y_BTH, (h_BH,)

@@ -10,7 +10,8 @@ team                one compiled task on torch's own threads: its arrays by name
 lstm                one step of the LSTM between its products, forward and backward
 lstm_team           all steps of the LSTM, by a team
 lstm_norm           all steps of the layer-norm LSTM, by a team
-gru, elman, linear  one step (linear: all steps) of the other cells between torch's products
+gru, elman          the same of the GRU and of Elman cells; gru_team, elman_team: all their steps, by a team
+linear              all steps of the linear cells
 steps               one step of a stream
 llvm                the types of what numba and llvmlite give to code that writes machine code
 

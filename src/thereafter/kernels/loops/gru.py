@@ -1,148 +1,233 @@
-"""One step of the GRU forward and backward, all but its matrix products. Arrays as in `loops.lstm`; gates reset,
-update, new: [T, B, 3H]. `old`: z multiplies the old state, else the candidate.
+"""The GRU between its matrix products: rows of a step, forward and backward.
+
+Arrays are whole sequences, time first: T steps, B rows, H units, h [T + 1, B, H]. Gates, by the order of reset and
+product:
+
+    after     [T, B, 4H], u, r, z, n, where u = U_n h + b' is what the reset gate multiplies: n = tanh(x_n + r u)
+    before    [T, B, 3H], r, z, n, and apart `reset` [T, B, H] = r h: n = tanh(x_n + U_n (r h))
+
+so that in both the gates of the input's product are neighbours, and those of the recurrent one. `old`: z multiplies the
+old state, else the candidate n. Every loop works on the units `first` to `last` of a row; `lengths` is [B] or empty.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from thereafter.compiled import jit
 from thereafter.kernels.arrays import Floats, Whole
-from thereafter.kernels.loops.activation import FAST, sigmoid_row, tanh_row
+from thereafter.kernels.loops.lstm import clear_gates, clear_row, copy_row
+from thereafter.kernels.loops.vectors import Lanes, Number, gates_of, row_loop, tanh
 
 
-@jit(**FAST)
-def gru_after_forward(
-    t: int,
-    keep: int,
-    product: Floats,
-    bias: Floats,
-    gates: Floats,
-    candidate: Floats,
-    h: Floats,
-    old: bool,
-    lengths: Whole,
-    exact: bool,
+def _mix(v: Lanes, z: Number, n: Number, old: bool) -> None:
+    """The new state."""
+    h = v["h"]
+    new = n + z * (h - n) if old else h + z * (n - h)
+    v["n"], v["new"], v["y"] = n, new, new
+
+
+def _unmix(v: Lanes, old: bool) -> tuple[Number, Number, Number]:
+    """The gradients of z's and n's pre-activations, and of the old state past both."""
+    z, n, h, d = v["z"], v["n"], v["h"], v["dh"] + v["dy"]
+    kept, taken = (z, 1.0 - z) if old else (1.0 - z, z)
+    difference = h - n if old else n - h
+    return d * difference * (z * (1.0 - z)), d * taken * (1.0 - n * n), d * kept
+
+
+def _after_loop(old: bool) -> Callable[..., None]:
+    def formula(v: Lanes) -> None:
+        r, z = gates_of([v["r"], v["z"]], [])
+        v["r"], v["z"] = r, z
+        _mix(v, z, tanh(v["n"] + r * v["u"]), old)
+
+    return row_loop(formula, "u", "r", "z", "n", "h", "new", "y")
+
+
+def _after_back_loop(old: bool) -> Callable[..., None]:
+    def formula(v: Lanes) -> None:
+        u, r = v["u"], v["r"]
+        dz, dn, past = _unmix(v, old)
+        dr, du = dn * u * (r * (1.0 - r)), dn * r
+        for name, d in (("u", du), ("r", dr), ("z", dz), ("n", dn)):
+            v[f"d{name}"] = d
+            v[f"sum_{name}"] = v[f"sum_{name}"] + d
+        v["dh"] = past
+
+    return row_loop(
+        formula, "u", "r", "z", "n", "h", "dh", "dy", "du", "dr", "dz", "dn", "sum_u", "sum_r", "sum_z", "sum_n"
+    )
+
+
+def _mix_loop(old: bool) -> Callable[..., None]:
+    def formula(v: Lanes) -> None:
+        _mix(v, v["z"], tanh(v["n"]), old)
+
+    return row_loop(formula, "z", "n", "h", "new", "y")
+
+
+def _unmix_loop(old: bool) -> Callable[..., None]:
+    def formula(v: Lanes) -> None:
+        dz, dn, past = _unmix(v, old)
+        v["dz"], v["dn"], v["dh"] = dz, dn, past
+        v["sum_z"], v["sum_n"] = v["sum_z"] + dz, v["sum_n"] + dn
+        v["d_reset"] = v.constant(0.0)  # the product is added to it
+
+    return row_loop(formula, "z", "n", "h", "dh", "dy", "dz", "dn", "sum_z", "sum_n", "d_reset")
+
+
+def _reset(v: Lanes) -> None:
+    r, z = gates_of([v["r"], v["z"]], [])
+    v["r"], v["z"], v["reset"] = r, z, r * v["h"]
+
+
+def _reset_back(v: Lanes) -> None:
+    r, d = v["r"], v["d_reset"]
+    dr = d * v["h"] * (r * (1.0 - r))
+    v["dh"] = v["dh"] + d * r
+    v["dr"], v["sum_r"] = dr, v["sum_r"] + dr
+
+
+_after_old, _after_new = _after_loop(True), _after_loop(False)
+_after_old_back, _after_new_back = _after_back_loop(True), _after_back_loop(False)
+_mix_old, _mix_new = _mix_loop(True), _mix_loop(False)
+_unmix_old, _unmix_new = _unmix_loop(True), _unmix_loop(False)
+_reset_loop = row_loop(_reset, "r", "z", "h", "reset")
+_reset_back_loop = row_loop(_reset_back, "r", "h", "d_reset", "dh", "dr", "sum_r")
+
+
+@jit()
+def after_forward(
+    t: int, gates: Floats, h: Floats, y: Floats, old: bool, lengths: Whole, first: int, last: int
 ) -> None:
-    """Reset after the product: `gates[t]` holds z, `product` [B, 3H] is U h; U_n h + b' is kept in `candidate`."""
-    rows, units = h.shape[1], h.shape[2]
-    for b in range(rows):
+    """Turn u and the pre-activations of step t into gates, in place, and into h[t + 1] and y[:, t].
+
+    In finished rows (t >= lengths) h keeps its value and y is 0. An h of fewer steps is used in a circle.
+    """
+    before, after = h[t % len(h)], h[(t + 1) % len(h)]
+    for b in range(h.shape[1]):
         if len(lengths) and t >= lengths[b]:
-            h[t + 1, b] = h[t, b]
-            continue
-        both, u_row = gates[t, b, : 2 * units], product[b, : 2 * units]
-        for j in range(2 * units):
-            both[j] += u_row[j] + bias[j]
-        sigmoid_row(both, exact)
-        r_row, n_row, kept = gates[t, b, :units], gates[t, b, 2 * units :], candidate[keep, b]
-        u_new, b_new = product[b, 2 * units :], bias[2 * units :]
-        for j in range(units):
-            kept[j] = u_new[j] + b_new[j]
-        for j in range(units):
-            n_row[j] += r_row[j] * kept[j]
-        tanh_row(n_row, exact)
-        _mix(gates[t, b, units : 2 * units], n_row, h[t, b], h[t + 1, b], old)
+            copy_row(before[b], after[b], first, last)
+            clear_row(y[b, t], first, last)
+        else:
+            u, r, z, n = _four(gates[t, b], h.shape[2], first)
+            places = u, r, z, n, _at(before[b], first), _at(after[b], first), _at(y[b, t], first)
+            if old:
+                _after_old(gates, last - first, places)
+            else:
+                _after_new(gates, last - first, places)
 
 
-@jit(**FAST)
-def gru_after_backward(
-    t: int, gates: Floats, candidate: Floats, h: Floats, dh: Floats, dz: Floats, du: Floats, old: bool, lengths: Whole
-) -> None:
-    """`dz[t]` and `du[t]`, gradients of both products of step t; `dh` [B, H] becomes what flows past the product."""
-    rows, units = h.shape[1], h.shape[2]
-    for b in range(rows):
+@jit()
+def after_backward(
+    t: int, gates: Floats, h: Floats, dy: Floats, dh: Floats, dz: Floats, d_bias: Floats, old: bool, lengths: Whole,
+    first: int, last: int,
+) -> None:  # fmt: skip
+    """The gradients of u and of step t's pre-activations, `dz[t]`; in `dh` [B, H] what flows past the product.
+
+    The gradient of the state after the step is `dh` and `dy[:, t]` together. Finished rows get dz = 0 and keep their
+    dh. `d_bias` [4H] is added to. `dz` may be the gates themselves.
+    """
+    units = h.shape[2]
+    for b in range(h.shape[1]):
         if len(lengths) and t >= lengths[b]:
-            dz[t, b] = 0
-            du[t, b] = 0
-            continue
-        r_row, n_row, kept = gates[t, b, :units], gates[t, b, 2 * units :], candidate[t, b]
-        dr, du_r, du_z, du_n = dz[t, b, :units], du[t, b, :units], du[t, b, units : 2 * units], du[t, b, 2 * units :]
-        dz_z, dn = dz[t, b, units : 2 * units], dz[t, b, 2 * units :]
-        _unmix(gates[t, b, units : 2 * units], n_row, h[t, b], dh[b], dz_z, dn, old)
-        for j in range(units):
-            dr[j] = dn[j] * kept[j] * r_row[j] * (1 - r_row[j])
-        for j in range(units):
-            du_n[j] = dn[j] * r_row[j]
-        for j in range(units):
-            du_r[j] = dr[j]
-        for j in range(units):
-            du_z[j] = dz_z[j]
+            clear_gates(dz[t, b], units, first, last)
+        else:
+            places = (
+                *_four(gates[t, b], units, first), _at(h[t, b], first), _at(dh[b], first), _at(dy[b, t], first),
+                *_four(dz[t, b], units, first), *_four(d_bias, units, first),
+            )  # fmt: skip
+            if old:
+                _after_old_back(gates, last - first, places)
+            else:
+                _after_new_back(gates, last - first, places)
 
 
-@jit(**FAST)
-def gru_before_gates(t: int, keep: int, gates: Floats, h: Floats, reset_h: Floats, exact: bool) -> None:
-    """Reset before the product, first half: r and z from their pre-activations, and `reset_h[t]` = r h."""
-    rows, units = h.shape[1], h.shape[2]
-    for b in range(rows):
-        sigmoid_row(gates[t, b, : 2 * units], exact)
-        r_row, old_row, out = gates[t, b, :units], h[t, b], reset_h[keep, b]
-        for j in range(units):
-            out[j] = r_row[j] * old_row[j]
-
-
-@jit(**FAST)
-def gru_before_mix(t: int, gates: Floats, h: Floats, old: bool, lengths: Whole, exact: bool) -> None:
-    """Second half: the candidate from its pre-activation, and the new state."""
-    rows, units = h.shape[1], h.shape[2]
-    for b in range(rows):
+@jit()
+def before_reset(t: int, gates: Floats, h: Floats, reset: Floats, lengths: Whole, first: int, last: int) -> None:
+    """First half of a step: r and z from their pre-activations, and `reset[t]` = r h, 0 in finished rows."""
+    for b in range(h.shape[1]):
+        made = reset[t % len(reset), b]
         if len(lengths) and t >= lengths[b]:
-            h[t + 1, b] = h[t, b]
-            continue
-        n_row = gates[t, b, 2 * units :]
-        tanh_row(n_row, exact)
-        _mix(gates[t, b, units : 2 * units], n_row, h[t, b], h[t + 1, b], old)
+            clear_row(made, first, last)
+        else:
+            r, z, _ = _three(gates[t, b], h.shape[2], first)
+            _reset_loop(gates, last - first, (r, z, _at(h[t % len(h), b], first), _at(made, first)))
 
 
-@jit(**FAST)
-def gru_before_unmix(t: int, gates: Floats, h: Floats, dh: Floats, dz: Floats, old: bool, lengths: Whole) -> None:
-    """Backward, first half: dz of update and candidate; `dh` becomes what flows past both."""
-    rows, units = h.shape[1], h.shape[2]
-    for b in range(rows):
+@jit()
+def before_mix(t: int, gates: Floats, h: Floats, y: Floats, old: bool, lengths: Whole, first: int, last: int) -> None:
+    """Second half: the candidate from its pre-activation, h[t + 1] and y[:, t], as in `after_forward`."""
+    before, after = h[t % len(h)], h[(t + 1) % len(h)]
+    for b in range(h.shape[1]):
         if len(lengths) and t >= lengths[b]:
-            dz[t, b] = 0
-            continue
-        z_row, n_row = gates[t, b, units : 2 * units], gates[t, b, 2 * units :]
-        _unmix(z_row, n_row, h[t, b], dh[b], dz[t, b, units : 2 * units], dz[t, b, 2 * units :], old)
+            copy_row(before[b], after[b], first, last)
+            clear_row(y[b, t], first, last)
+        else:
+            _, z, n = _three(gates[t, b], h.shape[2], first)
+            places = z, n, _at(before[b], first), _at(after[b], first), _at(y[b, t], first)
+            if old:
+                _mix_old(gates, last - first, places)
+            else:
+                _mix_new(gates, last - first, places)
 
 
-@jit(**FAST)
-def gru_before_reset(
-    t: int, gates: Floats, h: Floats, dh: Floats, d_reset_h: Floats, dz: Floats, lengths: Whole
-) -> None:
-    """Second half: from `d_reset_h` [B, H], the gradient of r h, those of r and h."""
-    rows, units = h.shape[1], h.shape[2]
-    for b in range(rows):
+@jit()
+def before_unmix(
+    t: int, gates: Floats, h: Floats, dy: Floats, dh: Floats, dz: Floats, d_reset: Floats, d_bias: Floats, old: bool,
+    lengths: Whole, first: int, last: int,
+) -> None:  # fmt: skip
+    """Backward, first half: dz of update and candidate, and in `dh` what flows past both; `d_reset` [B, H] is 0
+    afterwards. Finished rows as in `after_backward`."""
+    units = h.shape[2]
+    for b in range(h.shape[1]):
         if len(lengths) and t >= lengths[b]:
-            continue
-        r_row, old_row, d, past, dr = gates[t, b, :units], h[t, b], d_reset_h[b], dh[b], dz[t, b, :units]
-        for j in range(units):
-            dr[j] = d[j] * old_row[j] * r_row[j] * (1 - r_row[j])
-        for j in range(units):
-            past[j] += d[j] * r_row[j]
+            clear_gates(dz[t, b], units, first, last)
+        else:
+            _, z, n = _three(gates[t, b], units, first)
+            _, to_z, to_n = _three(dz[t, b], units, first)
+            _, sum_z, sum_n = _three(d_bias, units, first)
+            places = (
+                z, n, _at(h[t, b], first), _at(dh[b], first), _at(dy[b, t], first), to_z, to_n, sum_z, sum_n,
+                _at(d_reset[b], first),
+            )  # fmt: skip
+            if old:
+                _unmix_old(gates, last - first, places)
+            else:
+                _unmix_new(gates, last - first, places)
 
 
-@jit(**FAST)
-def _mix(z_row: Floats, n_row: Floats, before: Floats, after: Floats, old: bool) -> None:
-    if old:
-        for j in range(len(after)):
-            after[j] = n_row[j] + z_row[j] * (before[j] - n_row[j])
-    else:
-        for j in range(len(after)):
-            after[j] = before[j] + z_row[j] * (n_row[j] - before[j])
+@jit()
+def before_reset_back(
+    t: int, gates: Floats, h: Floats, dh: Floats, dz: Floats, d_reset: Floats, d_bias: Floats, lengths: Whole,
+    first: int, last: int,
+) -> None:  # fmt: skip
+    """Second half: from `d_reset` [B, H], the gradient of r h, those of r and h."""
+    for b in range(h.shape[1]):
+        if not len(lengths) or t < lengths[b]:
+            places = (
+                _at(gates[t, b], first), _at(h[t, b], first), _at(d_reset[b], first), _at(dh[b], first),
+                _at(dz[t, b], first), _at(d_bias, first),
+            )  # fmt: skip
+            _reset_back_loop(gates, last - first, places)
 
 
-@jit(**FAST)
-def _unmix(z_row: Floats, n_row: Floats, before: Floats, d: Floats, dz: Floats, dn: Floats, old: bool) -> None:
-    """Gradients of z's and n's pre-activations; `d` becomes the part that reaches the old state directly."""
-    if old:
-        for j in range(len(d)):
-            dz[j] = d[j] * (before[j] - n_row[j]) * z_row[j] * (1 - z_row[j])
-        for j in range(len(d)):
-            dn[j] = d[j] * (1 - z_row[j]) * (1 - n_row[j] * n_row[j])
-        for j in range(len(d)):
-            d[j] *= z_row[j]
-    else:
-        for j in range(len(d)):
-            dz[j] = d[j] * (n_row[j] - before[j]) * z_row[j] * (1 - z_row[j])
-        for j in range(len(d)):
-            dn[j] = d[j] * z_row[j] * (1 - n_row[j] * n_row[j])
-        for j in range(len(d)):
-            d[j] *= 1 - z_row[j]
+@jit()
+def _at(row: Floats, first: int) -> int:
+    """The address of a row's number `first`."""
+    address: int = row.ctypes.data + first * row.itemsize
+    return address
+
+
+@jit()
+def _three(row: Floats, units: int, first: int) -> tuple[int, int, int]:
+    """The addresses of a row's first three blocks."""
+    block = units * row.itemsize
+    return _at(row, first), _at(row, first) + block, _at(row, first) + 2 * block
+
+
+@jit()
+def _four(row: Floats, units: int, first: int) -> tuple[int, int, int, int]:
+    """The addresses of a row's four blocks."""
+    block = units * row.itemsize
+    return _at(row, first), _at(row, first) + block, _at(row, first) + 2 * block, _at(row, first) + 3 * block
