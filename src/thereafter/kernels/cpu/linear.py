@@ -47,4 +47,4 @@ def run_linear(cell: Cell, job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tenso
     if job.reset_BT is not None:
         a_TBH = a_TBH * (~job.reset_BT.t()).unsqueeze(-1).to(a_TBH.dtype)
     h_TBH = apply_one(_LinearSteps, a_TBH, b_TBH, job.state.h)
-    return h_TBH, (h_TBH[-1],)
+    return h_TBH, (h_TBH[-1].clone(),)  # which may be changed in place
