@@ -34,6 +34,7 @@ import torch
 import busy
 import ngram
 import recurrent
+import steps
 import training
 from profiled import profiled
 from recorded import Run, aligned, write
@@ -166,7 +167,7 @@ def norm(report: Report, scale: Scale) -> None:
 
 
 def streaming(report: Report, scale: Scale) -> None:
-    recurrent.streaming(report, scale.rounds, scale.streaming)
+    steps.streaming(report, scale.rounds, scale.streaming)
 
 
 def scoring(report: Report, scale: Scale) -> None:

@@ -3,7 +3,7 @@
     python benchmarks/recurrent.py [--rounds 9] [--json FILE] [--quick]
 
 Medians of alternating rounds, ratios within one run. "best torch" is the faster of torch with oneDNN on and off.
-Exit code 1 if a requirement is missed, 2 if the oracle is absent.
+Exit code 1 if a requirement is missed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import math
 import random
-import subprocess
 import sys
 import time
 import warnings
@@ -22,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from report import Absent, Report, machine
+from report import Report, machine
 from thereafter import nn
 
 warnings.filterwarnings("ignore", message=".*TF32.*")
@@ -32,7 +31,6 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 MEANS = {"LSTM": (1.4, 1.6), "GRU": (1.4, 1.8), "RNN": (1.4, 1.8)}  # required of the sizes together, and the aim
 Sizes = tuple[tuple[int, int, int, int], ...]
 _ROUND = 0.7  # seconds; where the jobs are shorter there are more rounds
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def main() -> int:
@@ -54,11 +52,6 @@ def main() -> int:
             report.add("LSTM share of the matrix-product rate", speed / rate, 0.65, f"{speed:.0f} GFLOP/s")
     variants(report, rounds)
     layer_norm(report, rounds)
-    try:
-        streaming(report, rounds)
-    except Absent as absent:
-        print(f"not measured: {absent}", file=sys.stderr)
-        return 2
     if not given.quick:
         growth()
     return report.close(given.json)
@@ -196,51 +189,6 @@ def layer_norm(report: Report, rounds: int, sizes: Sizes = SIZES) -> None:
         figure = f"layer-norm LSTM {batch, steps, inputs, hidden} against a loop"
         report.add(figure, ratios[-1], 2.5, shown, job=mine)
     print(f"layer-norm LSTM against a loop, geometric mean: {geometric_mean(ratios):.2f}x")
-
-
-def streaming(report: Report, rounds: int, sizes: tuple[int, ...] = (256, 512)) -> None:
-    python = ROOT / ".oracles" / "bin" / "python"
-    if not python.exists():
-        raise Absent("the oracle ONNX Runtime is not installed; run `make oracles`")
-    for size in sizes:
-        layer = nn.LSTM(size, size)
-        stream = layer.stream(1)
-        x = torch.randn(1, size)
-        worker = subprocess.Popen(
-            [python, ROOT / "benchmarks" / "onnx_worker.py", str(size)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert worker.stdin is not None
-        assert worker.stdout is not None
-        ours, theirs = [], []
-        for _ in range(rounds):
-            time.sleep(0.5)  # threads of the one that just ran wait for more work by spinning: let them go to sleep
-            ours.append(microseconds_a_step(stream, x))
-            time.sleep(0.5)
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
-            theirs.append(float(worker.stdout.readline()))
-        worker.stdin.close()
-        worker.wait()
-        mine, other = sorted(ours)[rounds // 2], sorted(theirs)[rounds // 2]
-        weights, vector = torch.randn(4 * size, 2 * size), torch.randn(2 * size)
-        limit = (
-            1e3
-            * alternating(3, limit=lambda w=weights, v=vector: [torch.mv(w, v) for _ in range(100)] and None)["limit"]
-        )
-        beside = f"ours {mine:.0f} us, ONNX Runtime {other:.0f}, one product over the weights {limit / 100:.0f}"
-        report.add(f"one streaming step, {size}, against ONNX Runtime", other / mine, 1.0, beside)
-
-
-def microseconds_a_step(stream: object, x: Tensor, steps: int = 500) -> float:
-    for _ in range(20):
-        stream.step(x)
-    began = time.perf_counter()
-    for _ in range(steps):
-        stream.step(x)
-    return 1e6 * (time.perf_counter() - began) / steps
 
 
 def growth() -> None:
