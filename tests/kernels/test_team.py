@@ -9,13 +9,14 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
 import pytest
 import torch
 
 from thereafter import compiled, nn
-from thereafter.kernels.cpu import plan
+from thereafter.kernels.cpu import plan, products
 
 pytestmark = pytest.mark.skipif(not compiled.available(), reason="numba is not here")
 
@@ -24,6 +25,7 @@ OPTIONS: list[dict[str, Any]] = [
     {}, {"peephole": True}, {"coupled": True}, {"peephole": True, "coupled": True}, {"layer_norm": True},
     {"layer_norm": True, "peephole": True, "coupled": True},
 ]  # fmt: skip
+A = TypeVar("A")
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
 
 
@@ -95,27 +97,111 @@ def test_a_graph_that_is_kept_can_be_walked_again(options: dict[str, Any]) -> No
         assert torch.equal(one, two)
 
 
-def test_the_same_at_every_run_and_from_several_threads_at_once() -> None:
-    layer, x = layer_and_input((13, 20, 8, 48), {"kernel": "cpu"}, torch.float32)
-    expected = both_ways(layer, x, None)
+@pytest.mark.parametrize("options", [{}, {"layer_norm": True}], ids=str)
+def test_the_same_at_every_run_and_from_several_threads_at_once(options: dict[str, Any]) -> None:
+    layer, x = layer_and_input((17, 20, 8, 48), options | {"kernel": "cpu"}, torch.float32)
+    lengths = torch.arange(17) + 4
+    expected = both_ways(layer, x, lengths)
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: both_ways(layer, x, None), range(24)))
+        results = list(pool.map(lambda _: both_ways(layer, x, lengths), range(24)))
     for result in results:
         assert all(torch.equal(got, want) for got, want in zip(result, expected, strict=True))
 
 
-def test_one_thread_gives_nearly_the_same_as_two() -> None:
-    layer, x = layer_and_input((9, 6, 8, 48), {"kernel": "cpu"}, torch.float32)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        two = both_ways(layer, x, None)
-        torch.set_num_threads(1)
-        one = both_ways(layer, x, None)
-    finally:
-        torch.set_num_threads(before)
-    for a, b in zip(one, two, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("ragged", [False, True], ids=["whole", "lengths"])
+@pytest.mark.parametrize("options", [{}, {"peephole": True}, {"layer_norm": True}], ids=str)
+def test_one_to_four_threads_give_the_same_bits(options: dict[str, Any], ragged: bool, dtype: torch.dtype) -> None:
+    for size in [(33, 6, 13, 37), (16, 5, 24, 20), (9, 6, 8, 48), (5, 4, 3, 16)]:
+        layer, x = layer_and_input(size, options | {"kernel": "cpu"}, dtype)
+        lengths = torch.arange(size[0]) % size[1] + 1 if ragged else None
+        results = []
+        for threads in (1, 2, 3, 4):
+            torch.set_num_threads(threads)
+            results.append(both_ways(layer, x, lengths))
+        for threads, result in enumerate(results[1:], 2):
+            assert all(torch.equal(one, many) for one, many in zip(results[0], result, strict=True)), (size, threads)
+
+
+def test_units_or_rows_to_threads_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for options, ragged in itertools.product(OPTIONS, [False, True]):
+        layer, x = layer_and_input((13, 5, 8, 37), options | {"kernel": "cpu"}, torch.float32)
+        lengths = torch.arange(13) % 5 + 1 if ragged else None
+        results = []
+        for rows in (0, 10**9):
+            monkeypatch.setattr(plan, "_FEWEST_EACH", rows)
+            results.append(both_ways(layer, x, lengths))
+        assert all(torch.equal(one, two) for one, two in zip(*results, strict=True)), (options, ragged)
+
+
+@pytest.mark.parametrize("size", [(1280, 96, 64), (1283, 40, 30), (700, 24, 8), (100, 8, 8)], ids=str)
+def test_a_weight_gradient_has_the_same_bits_on_any_number_of_threads(size: tuple[int, int, int]) -> None:
+    rows, width, columns = size
+    torch.manual_seed(0)
+    dz, x = torch.randn(rows, width), torch.randn(rows, columns)
+    made = []
+    for threads in (1, 2, 3, 4):
+        torch.set_num_threads(threads)
+        made.append(products.weight_gradient(dz, x))
+    assert all(torch.equal(made[0], other) for other in made[1:])
+    torch.testing.assert_close(made[0].double(), dz.double().t() @ x.double(), rtol=1e-4, atol=1e-3)
+
+
+class Claims(NamedTuple, Generic[A]):
+    """How often each row was taken, each number of a counter, and each number of one that is renewed."""
+
+    rows: Annotated[A, 1]
+    numbers: Annotated[A, 1]
+    steps: Annotated[A, 2]
+
+
+@pytest.fixture(scope="module")
+def claims() -> compiled.CFunction:
+    """A task that counts what its threads have claimed."""
+    from thereafter.kernels.loops import parts, team
+    from thereafter.kernels.loops.tiles import types
+
+    read, claim, claim_below, meet = team.arrays_of(Claims), team.claim, team.claim_below, team.meet
+    members, task_at, claim_parts = team.members, team.task_at, parts.claim_parts
+    parts_in, rows_of_parts, dtype = parts.parts_in, parts.rows_of_parts, np.dtype(np.float32)
+    first_counter, second_counter, is_ragged, switch = team.PANELS, team.PACKED, team.COUPLED, team.switch
+
+    def claims_task(address: int) -> None:
+        task = task_at(address)
+        arrays = read(task, dtype)
+        threads = members(task)
+        ragged = switch(task, is_ragged)
+        parts = parts_in(len(arrays.rows), ragged)
+        begin, after = claim_parts(task, parts, ragged, threads)
+        while begin < parts:
+            top, end, step = rows_of_parts(len(arrays.rows), begin, after, parts, ragged)
+            for row in range(top, end, step):
+                arrays.rows[row] += 1
+            begin, after = claim_parts(task, parts, ragged, threads)
+        number = claim(task, first_counter)
+        while number < len(arrays.numbers):
+            arrays.numbers[number] += 1
+            number = claim(task, first_counter)
+        meetings, each = 0, arrays.steps.shape[1]
+        for step in range(len(arrays.steps)):
+            number = claim_below(task, second_counter, (step + 1) * each)
+            while number < (step + 1) * each:
+                arrays.steps[step, number - step * each] += 1
+                number = claim_below(task, second_counter, (step + 1) * each)
+            meetings = meet(task, meetings, threads)
+
+    return compiled.c_function(types.void(types.voidptr), claims_task)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4, 7])
+def test_everything_is_claimed_once(claims: compiled.CFunction, threads: int) -> None:
+    from thereafter.kernels.loops import team
+
+    torch.set_num_threads(threads)
+    for rows, ragged in itertools.product((1, 2, 3, 15, 16, 17, 31, 32, 33, 64, 95, 96, 130), (False, True)):
+        counted = [torch.zeros(rows), torch.zeros(5000), torch.zeros(20, 7)]
+        team.call(claims, counted, [ragged, False])
+        assert all(bool((count == 1).all()) for count in counted), (rows, ragged)
 
 
 def test_a_nan_comes_out_as_one() -> None:
@@ -137,7 +223,7 @@ def test_shorter_vectors_give_the_same(options: dict[str, Any], tmp_path: Path) 
 import platform, numba, torch
 platform.machine = lambda: "aarch64"
 from thereafter import nn
-from thereafter.kernels.cpu import plan
+from thereafter.kernels.cpu import plan, products
 plan._WORTH_A_TEAM = 0
 torch.manual_seed(0)
 layer = nn.LSTM(5, 22, batch_first=True, **{options})

@@ -29,6 +29,7 @@ from thereafter.kernels.cpu.products import (
     team_packing,
     team_peephole,
     team_spares,
+    weight_gradient,
     weight_gradients,
     workable,
 )
@@ -128,7 +129,7 @@ class LstmScan(torch.autograd.Function):
         dz = place_for_gradient(gates)
         dy = c.new_zeros(rows, steps, units) if dy_BTH is None else _take_rows(dy_BTH, order).contiguous()
         dh, dc = (torch.zeros_like(c[0]) if d is None else _copy(d, order) for d in (dh_BH, dc_BH))
-        parts = row_parts(rows)
+        parts = row_parts(rows, ragged=lengths is not None)
         d_bias = c.new_zeros(parts, width)
         d_peephole = c.new_zeros(parts, 3 if peephole_3H is not None else 0, units)
         inside = ctx.inside and ctx.needs_input_grad[0]
@@ -148,7 +149,8 @@ class LstmScan(torch.autograd.Function):
         if ctx.inside:
             d_ih, d_hh = weight_gradients(flat, xh[:-1].view(steps * rows, -1), inputs)
         else:
-            d_ih, d_hh = flat.t().mm(x_TBI.view(-1, inputs)), flat.t().mm(xh[:-1].view(-1, units))
+            d_ih = weight_gradient(flat, x_TBI.view(-1, inputs))
+            d_hh = weight_gradient(flat, xh[:-1].view(-1, units))
         back = None if order is None else order.argsort()
         given = _take_rows(dx, back) if ctx.needs_input_grad[0] else None
         bias = sum_of_parts(d_bias) if bias_ih is not None else None

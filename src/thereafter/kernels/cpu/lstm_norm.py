@@ -23,6 +23,7 @@ from thereafter.kernels.cpu.products import (
     team_packing,
     team_peephole,
     team_spares,
+    weight_gradient,
     workable,
 )
 from thereafter.kernels.cpu.workspace import give, give_all, take
@@ -99,7 +100,7 @@ class LstmNormScan(torch.autograd.Function):
         dx, du = place_for_gradient(hat_x), place_for_gradient(hat)
         dy = c.new_zeros(rows, steps, units) if dy_BTH is None else dy_BTH.contiguous()
         dh, dc = (torch.zeros_like(c[0]) if d is None else workable(d) for d in (dh_BH, dc_BH))
-        sums = gates.new_zeros(row_parts(rows), 3 * width + 5 * units)
+        sums = gates.new_zeros(row_parts(rows, ragged=False), 3 * width + 5 * units)
         packed = team_packing(weight_hh, units)
         arrays = LstmNormBackward(
             gates=gates, c=c, dy=dy, dh=dh, dc=dc, dx=dx, du=du, hat_x=hat_x, hat=hat, hat_c=hat_c, scales=scales,
@@ -111,7 +112,8 @@ class LstmNormScan(torch.autograd.Function):
         give(packed)
         flat, flat_u = dx.view(-1, width), du.view(-1, width)
         given = flat.mm(weight_ih).view(steps, rows, inputs).transpose(0, 1) if ctx.needs_input_grad[0] else None
-        d_ih, d_hh = flat.t().mm(x_TBI.view(-1, inputs)), flat_u.t().mm(h[:-1].view(-1, units))
+        d_ih = weight_gradient(flat, x_TBI.view(-1, inputs))
+        d_hh = weight_gradient(flat_u, h[:-1].view(-1, units))
         if du is hat:  # there will be no second backward pass
             give_all(*own)
         sizes = [width, width, width, 2 * units, 3 * units]

@@ -19,6 +19,7 @@ from thereafter.kernels.cpu.plan import shares_rows as _shares_rows
 from thereafter.kernels.cpu.plan import worth_a_copy, worth_a_team
 from thereafter.kernels.cpu.workspace import take
 
+_PIECES, _FEW_ROWS, _LARGE = 8, 512, 1 << 18  # of a sum over rows; rows of it; numbers of a matrix
 _NO_LENGTHS = torch.empty(0, dtype=torch.int64)
 
 
@@ -125,9 +126,25 @@ def project_inputs(x_NI: Tensor, weight_ih: Tensor, bias_G: Tensor | None, out_N
         torch.addmm(bias_G, x_NI, weight_ih.t(), out=out_NG)
 
 
+def weight_gradient(dz_NG: Tensor, x_NK: Tensor) -> Tensor:
+    """dW = dz' x, the same to the bit however many threads there are.
+
+    Where W is small the library would share out the rows N among its threads, and add up as many sums as there are
+    threads; so here the rows are cut into a number of pieces that is always the same.
+    """
+    rows, width = dz_NG.shape
+    each = rows // _PIECES
+    if rows < _FEW_ROWS or width * x_NK.shape[1] >= _LARGE:
+        return dz_NG.t().mm(x_NK)
+    whole = each * _PIECES
+    pieces = dz_NG[:whole].view(_PIECES, each, -1).transpose(1, 2).bmm(x_NK[:whole].view(_PIECES, each, -1))
+    total = sum_of_parts(pieces)
+    return total.addmm_(dz_NG[whole:].t(), x_NK[whole:]) if whole < rows else total
+
+
 def weight_gradients(dz_NG: Tensor, xh_NK: Tensor, inputs: int) -> tuple[Tensor, Tensor]:
     """dW = dz' x and dU = dz' h of all steps, from x and h side by side."""
-    both = dz_NG.t().mm(xh_NK)  # dz is read once for both
+    both = weight_gradient(dz_NG, xh_NK)  # dz is read once for both
     return both[:, :inputs].contiguous(), both[:, inputs:].contiguous()
 
 
@@ -152,11 +169,11 @@ def team_spares(gates_TBG: Tensor) -> Tensor:
     return gates_TBG.new_empty(torch.get_num_threads(), size)
 
 
-def row_parts(rows: int) -> int:
-    """How many parts a batch is cut into."""
+def row_parts(rows: int, *, ragged: bool = False) -> int:
+    """How many parts a batch is cut into; `ragged`: the rows of a part are those of every n-th place."""
     from thereafter.kernels.loops.parts import parts_of
 
-    return parts_of(rows)
+    return parts_of(rows, ragged)
 
 
 def sum_of_parts(sums_P: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from thereafter.kernels.loops.lstm import (
     forward_places,
     gates_back_loop,
 )
-from thereafter.kernels.loops.parts import parts_in, rows_of_part
+from thereafter.kernels.loops.parts import claim_parts, parts_in, rows_of_part, rows_of_parts
 from thereafter.kernels.loops.recurrence import (
     columns_product,
     gates_product,
@@ -41,7 +41,6 @@ from thereafter.kernels.loops.team import (
     COUPLED,
     PARTS,
     arrays_of,
-    claim,
     claim_below,
     meet,
     member,
@@ -123,17 +122,17 @@ def forward(task: Whole, arrays: LstmNormForward[Floats], lengths: Whole, couple
     m, hat, weight, packed = arrays.m, arrays.hat, arrays.weight, arrays.packed
     steps, rows, width = arrays.gates.shape
     units, own, size = arrays.c.shape[2], member(task), members(task)
-    parts, spare = parts_in(rows), arrays.spares[own]
+    parts, spare = parts_in(rows, False), arrays.spares[own]
     zeros = arrays.rooms[own, :width].reshape(1, width)  # no bias
     if by_rows:
         pack_all_gates(task, weight, units, packed)
-        part = claim(task, PARTS)
-        while part < parts:
-            top, end, _ = rows_of_part(rows, part, parts, False)
+        begin, after = claim_parts(task, parts, False, size)
+        while begin < parts:
+            top, end, _ = rows_of_parts(rows, begin, after, parts, False)
             for t in range(steps):
                 gates_product(task, t, m[t, top:end], units, packed, zeros, hat[t, top:end], 0, units, spare)
                 _forward_rows(t, arrays, lengths, coupled, top, end)
-            part = claim(task, PARTS)
+            begin, after = claim_parts(task, parts, False, size)
         return
     first, last = own_units(units, lanes_of(weight), own, size)
     pack_gates(weight, units, packed, first, last)
@@ -202,13 +201,14 @@ def backward(task: Whole, arrays: LstmNormBackward[Floats], lengths: Whole, coup
     parts, spare = len(arrays.sums), arrays.spares[own]
     if by_rows:
         pack_all_columns(task, weight, packed, units, weight, packed, 0)
-        part = claim(task, PARTS)
-        while part < parts:
-            top, end, _ = rows_of_part(rows, part, parts, False)
+        begin, after = claim_parts(task, parts, False, size)
+        while begin < parts:
+            top, end, _ = rows_of_parts(rows, begin, after, parts, False)
             for t in range(steps - 1, -1, -1):
-                _backward_rows(t, arrays, lengths, coupled, part, own)
+                for part in range(begin, after):
+                    _backward_rows(t, arrays, lengths, coupled, part, own)
                 columns_product(task, t, du[t, top:end], packed, dh[top:end], 0, units, spare)
-            part = claim(task, PARTS)
+            begin, after = claim_parts(task, parts, False, size)
         return
     first, last = own_units(units, lanes_of(weight), own, size)
     pack_columns(weight, packed, first, last, 0, 1)

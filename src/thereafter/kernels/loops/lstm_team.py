@@ -16,7 +16,7 @@ from __future__ import annotations
 from thereafter.compiled import CFunction, c_function, compiled_once, jit
 from thereafter.kernels.arrays import Floats, FloatType, LstmBackward, LstmForward, Whole
 from thereafter.kernels.loops.lstm import clear_row, lstm_backward, lstm_forward
-from thereafter.kernels.loops.parts import parts_in, rows_of_part
+from thereafter.kernels.loops.parts import claim_parts, parts_in, rows_of_part, rows_of_parts
 from thereafter.kernels.loops.recurrence import (
     columns_product,
     fetch_row,
@@ -31,9 +31,7 @@ from thereafter.kernels.loops.recurrence import (
 from thereafter.kernels.loops.team import (
     BY_ROWS,
     COUPLED,
-    PARTS,
     arrays_of,
-    claim,
     meet,
     member,
     members,
@@ -64,12 +62,12 @@ def forward(task: Whole, arrays: LstmForward[Floats], lengths: Whole, coupled: b
         _forward_rows(task, arrays, lengths, coupled, 0, rows, 1, first, last, members(task))
         return
     pack_all_gates(task, weight, units, packed)
-    parts = parts_in(rows)
-    part = claim(task, PARTS)
-    while part < parts:
-        top, end, step = rows_of_part(rows, part, parts, ragged)
+    parts, threads = parts_in(rows, ragged), members(task)
+    begin, after = claim_parts(task, parts, ragged, threads)
+    while begin < parts:
+        top, end, step = rows_of_parts(rows, begin, after, parts, ragged)
         _forward_rows(task, arrays, lengths, coupled, top, end, step, 0, units, 1)
-        part = claim(task, PARTS)
+        begin, after = claim_parts(task, parts, ragged, threads)
 
 
 @jit()
@@ -120,19 +118,19 @@ def backward(task: Whole, arrays: LstmBackward[Floats], lengths: Whole, coupled:
         _backward_rows(task, arrays, lengths, coupled, 0, rows, 1, first, last, first_x, last_x, 0, parts, size)
         return
     pack_all_columns(task, weight, packed, units, weight_x, packed_x, inputs)
-    part = claim(task, PARTS)
-    while part < parts:
-        top, end, step = rows_of_part(rows, part, parts, ragged)
-        _backward_rows(task, arrays, lengths, coupled, top, end, step, 0, units, 0, inputs, part, 1, 1)
-        part = claim(task, PARTS)
+    begin, after = claim_parts(task, parts, ragged, members(task))
+    while begin < parts:
+        top, end, step = rows_of_parts(rows, begin, after, parts, ragged)
+        _backward_rows(task, arrays, lengths, coupled, top, end, step, 0, units, 0, inputs, begin, after, 1)
+        begin, after = claim_parts(task, parts, ragged, members(task))
 
 
 @jit()
 def _backward_rows(
     task: Whole, arrays: LstmBackward[Floats], lengths: Whole, coupled: bool, top: int, end: int, step: int, first: int,
-    last: int, first_x: int, last_x: int, part: int, parts: int, size: int,
+    last: int, first_x: int, last_x: int, begin: int, after: int, size: int,
 ) -> None:  # fmt: skip
-    """The units `first` to `last` of the rows of so many parts from `part` on, by `size` threads that meet."""
+    """The units `first` to `last` of the rows of the parts `begin` to `after`, by `size` threads that meet."""
     dh, dx, dz = arrays.dh[top:end:step], arrays.dx[top:end:step], arrays.dz[:, top:end:step]
     rows, ragged, spare = len(dh), len(lengths) > 0, arrays.spares[member(task)]
     own = lengths[top:end:step]
@@ -141,8 +139,8 @@ def _backward_rows(
         for b in range(live, rows):
             if own[b] > t:
                 live = b + 1
-        for index in range(part, part + parts):
-            _gates_back(t, arrays, lengths, coupled, index, first, last)
+        for part in range(begin, after):
+            _gates_back(t, arrays, lengths, coupled, part, first, last)
         if size > 1:
             meetings = meet(task, meetings, size)
             fetch_row(dz[t, 0])

@@ -2,22 +2,29 @@
 
 How many parts there are depends on the rows alone, and what is summed over rows is summed part by part: so the sums are
 the same to the bit however many threads there are, and whichever of them took a part.
+
+The fewer rows a thread takes at once, the more often it reads the matrix. So each thread first claims several parts
+side by side, somewhat less than its share, and then single ones: what a thread leaves over that the system holds back
+goes to the others.
 """
 
 from __future__ import annotations
 
 from thereafter.compiled import jit
+from thereafter.kernels.arrays import Whole
+from thereafter.kernels.loops.team import PARTS, claim
 
-_FEWEST = 4  # parts of a batch of some rows: a thread that is held back keeps a quarter of them at most
-_SOME = 16  # rows from which on there are so many
-_ROWS = 8  # rows of a part at least: below that more time goes into reading the matrix than into multiplying
+_FEW, _SOME, _MANY = 16, 32, 96  # rows
+_ROWS = 8  # of a part at least, where there are many rows or every part is claimed alone
 
 
-def parts_of(rows: int) -> int:
+def parts_of(rows: int, ragged: bool = False) -> int:
     """How many parts so many rows are cut into."""
-    if rows < _SOME:
+    if rows < _FEW:
         return min(rows, 2)
-    return max(1, rows // (_FEWEST * _ROWS)) * _FEWEST
+    if rows < _SOME:
+        return 4
+    return 8 if rows < _MANY and not ragged else rows // (4 * _ROWS) * 4
 
 
 parts_in = jit()(parts_of)
@@ -25,12 +32,30 @@ parts_in = jit()(parts_of)
 
 
 @jit()
-def rows_of_part(rows: int, part: int, parts: int, ragged: bool) -> tuple[int, int, int]:
-    """From, to and step of a part's rows.
+def claim_parts(task: Whole, parts: int, ragged: bool, threads: int) -> tuple[int, int]:
+    """The next parts of so many, from and to; from is `parts` or more where none is left.
+
+    Where lengths differ parts are claimed one by one: their rows do not lie side by side.
+    """
+    number = claim(task, PARTS)
+    several = 1 if ragged else parts if threads == 1 else max(1, parts * 3 // (4 * threads))
+    first = number * several if number < threads else threads * several + number - threads
+    return first, first + (several if number < threads else 1)
+
+
+@jit()
+def rows_of_parts(rows: int, first: int, last: int, parts: int, ragged: bool) -> tuple[int, int, int]:
+    """From, to and step of the rows of the parts `first` to `last` (one where lengths differ).
 
     Where lengths differ, and rows are sorted by them, a part takes every n-th row, so that it has long and short ones;
     else it takes neighbours, since what is fetched beyond a row's end is then its own.
     """
     if ragged:
-        return part, rows, parts
-    return rows * part // parts, rows * (part + 1) // parts, 1
+        return first, rows, parts
+    return rows * first // parts, rows * last // parts, 1
+
+
+@jit()
+def rows_of_part(rows: int, part: int, parts: int, ragged: bool) -> tuple[int, int, int]:
+    """The same of one part."""
+    return rows_of_parts(rows, part, part + 1, parts, ragged)
