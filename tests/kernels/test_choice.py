@@ -20,13 +20,16 @@ FEW = [
     ("LSTM", {"peephole": True}, (4, 2), False, "cpu"),
     ("LSTM", {"proj_size": 3}, (4, 5), False, "vendor"),
     ("LSTM", {}, (4, 35), False, "cpu"),
-    ("GRU", {}, (4, 1), True, "vendor"),
+    ("GRU", {}, (4, 1), True, "reference"),
+    ("GRU", {}, (4, 5), False, "vendor"),
     ("GRU", {"reset": "before"}, (4, 1), True, "reference"),
     ("GRU", {"reset": "before"}, (4, 5), False, "cpu"),
     ("GRU", {}, (4, 35), True, "cpu"),
     ("RNN", {}, (4, 3), False, "reference"),
-    ("RNN", {}, (4, 32), False, "vendor"),
-    ("RNN", {}, (4, 33), False, "cpu"),
+    ("RNN", {}, (4, 10), False, "vendor"),
+    ("RNN", {}, (4, 11), False, "cpu"),
+    ("RNN", {}, (4, 4), True, "reference"),
+    ("RNN", {}, (4, 5), True, "cpu"),
     ("MinGRU", {}, (4, 1), True, "reference"),
     ("MinGRU", {}, (4, 4), False, "cpu"),
 ]
@@ -76,14 +79,14 @@ def test_in_lower_precision_one_type_comes_out_whatever_the_steps(kind: str) -> 
 
 
 def test_where_the_inputs_product_belongs() -> None:
-    from thereafter.kernels.cpu.lstm import _inside
+    from thereafter.kernels.cpu.plan import input_inside
 
     small, large = 1 << 18, 1 << 24
-    assert _inside(32, small, True, 256)  # [W, U] fits the caches
-    assert not _inside(8, small, True, 4)  # too few rows
-    assert not _inside(32, large, True, 16)
-    assert _inside(128, large, False, 64)  # W is little beside the pre-activations
-    assert not _inside(20, large, False, 400)
+    assert input_inside(32, small, True, 256)  # [W, U] fits the caches
+    assert not input_inside(8, small, True, 4)  # too few rows
+    assert not input_inside(32, large, True, 16)
+    assert input_inside(128, large, False, 64)  # W is little beside the pre-activations
+    assert not input_inside(20, large, False, 400)
 
 
 @needs_numba

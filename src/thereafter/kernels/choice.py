@@ -22,8 +22,8 @@ _FEW_STEPS = {
     "lstm": FewSteps(loop=(1, 1), vendor=(0, 2)),
     "lstm of one row": FewSteps(loop=(1, 3)),
     "projected lstm": FewSteps(loop=(1, 1), vendor=(0, 5)),
-    "gru": FewSteps(vendor=(1, 5)),
-    "elman": FewSteps(loop=(2, 3), vendor=(3, 32)),
+    "gru": FewSteps(loop=(1, 0), vendor=(1, 5)),
+    "elman": FewSteps(loop=(4, 3), vendor=(0, 10)),
     "linear": FewSteps(loop=(1, 3)),
 }
 
