@@ -11,12 +11,14 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from remembering import Remembering
 from thereafter.ready import models as ready
 from thereafter.ready import shipped
 from thereafter.ready import tasks as ready_tasks
@@ -30,9 +32,14 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 AWAITED = Path(__file__).parent / "awaited.js"
 FRAMES = 6
 """So many frames of the page in a row without a change: nothing is to come any more."""
+POLLED = 50
+"""Milliseconds between two looks at whether a function holds: a look at each frame has all of them drawn."""
 MOST_FREE = 4
-_FREE: list[tuple[str, Any]] = []
-"""Windows that nobody visits at the moment, each with its address and options, the one used last at the end."""
+_FREE: list[Window] = []
+"""Windows that nobody visits at the moment, the one used last at the end."""
+SIZE = {"width": 1280, "height": 900}
+RESTING = "keyboard?models=ready:ngram&text=the"
+"""Where a tab waits for its next visitor: a panel that is quickly there."""
 
 
 def _panels() -> list[str]:
@@ -77,10 +84,12 @@ class Served:
         return self.studio.jobs.folder
 
 
-def served(studio: Studio, token: str | None = None, port: int = 0) -> Iterator[Served]:
+def served(studio: Studio, token: str | None = None, port: int = 0, *, remembering: bool = False) -> Iterator[Served]:
     """A studio behind a real server, on a thread, for as long as the generator is open."""
     listening = listen("127.0.0.1", port)
     server = make_server(studio, token=token)
+    if remembering:
+        server.config.app = Remembering(server.config.app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
@@ -96,7 +105,7 @@ def served(studio: Studio, token: str | None = None, port: int = 0) -> Iterator[
 @pytest.fixture(scope="session")
 def server(ready_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The studio all tests visit that do not change it for good."""
-    yield from served(Studio(tmp_path_factory.mktemp("runs"), ready_folder, scale=SCALE))
+    yield from served(Studio(tmp_path_factory.mktemp("runs"), ready_folder, scale=SCALE), remembering=True)
 
 
 @pytest.fixture
@@ -136,6 +145,16 @@ def page(browser: Any, server: Served) -> Iterator[Any]:
         yield tab
 
 
+@dataclass
+class Window:
+    """A window, its address and options in words, and the tab that the next visitor gets, where one is kept."""
+
+    kind: str
+    context: Any
+    tab: Any = None
+    faults: list[str] = field(default_factory=list)
+
+
 @contextmanager
 def visiting(
     browser: Any,
@@ -143,40 +162,73 @@ def visiting(
     *,
     viewport: dict[str, int] | None = None,
     reduced_motion: str | None = None,
+    fresh: bool = False,
     **options: Any,
 ) -> Iterator[Any]:
     """A tab of a visitor of its own; answers of 4xx are part of what is tested, other errors are not.
 
-    It is opened in a window that nobody else uses. Windows are kept for the next visitors, who find nothing stored in
-    them: files are fetched, and scripts compiled, once.
+    It is opened in a window that nobody else uses. Windows and their tabs are kept for the next visitors, who find
+    nothing stored in them and no panel open: scripts are fetched and compiled once. All that a page knows is in its
+    address and on the page, so that a panel opened by a link there is as new as in a `fresh` tab.
     """
     kind = f"{address} {options}"
-    at = next((at for at, (other, _) in enumerate(_FREE) if other == kind), None)
-    window = _window(browser, address, **options) if at is None else _FREE.pop(at)[1]
-    tab, faults = _tab(window)
+    at = next((at for at, window in enumerate(_FREE) if window.kind == kind), None)
+    window = _window(browser, address, kind, **options) if at is None else _FREE.pop(at)
+    if fresh or window.tab is None:
+        _close_tabs(window)
+        window.tab, window.faults = _tab(window.context)
+    tab, faults = window.tab, window.faults
+    faults.clear()
+    whole = False
     try:
-        if viewport is not None:
-            tab.set_viewport_size(viewport)
-        if reduced_motion is not None:
-            tab.emulate_media(reduced_motion=reduced_motion)
+        tab.set_viewport_size(viewport or SIZE)
+        tab.emulate_media(reduced_motion=reduced_motion or "no-preference")
         yield tab
+        whole = not fresh and _left(tab, address)
     finally:
-        first, *others = window.pages
-        for other in others:
-            other.close()
-        first.evaluate("localStorage.clear()")
-        window.clear_cookies()
-        _FREE.append((kind, window))
+        _close_tabs(window, but=tab if whole else None)
+        window.context.pages[0].evaluate("localStorage.clear()")
+        window.context.clear_cookies()
+        _FREE.append(window)
         if len(_FREE) > MOST_FREE:
-            _FREE.pop(0)[1].close()
+            _FREE.pop(0).context.close()
     refuse(faults)
 
 
-def _window(browser: Any, address: str, **options: Any) -> Any:
+def _left(tab: Any, address: str) -> bool:
+    """Leave the panel that is open in a tab and take it off the page; whether nothing of the visit is left there."""
+    if tab.is_closed() or not tab.url.startswith(f"{address}/#"):
+        return False
+    tab.unroute_all(behavior="ignoreErrors")
+    tab.mouse.move(0, 0)
+    tab.goto(f"/#{RESTING}")
+    settle(tab)
+    tab.evaluate(
+        """async () => {
+          const { writeState } = await import("/page/state.js");
+          writeState("", {});
+          document.getElementById("panel").replaceChildren();
+          const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+          document.documentElement.dataset.theme = dark ? "dark" : "light";
+          scrollTo(0, 0);
+        }"""
+    )
+    return True
+
+
+def _close_tabs(window: Window, but: Any = None) -> None:
+    """Close the tabs of a window, the one that keeps its process alive excepted."""
+    for other in window.context.pages[1:]:
+        if other is not but:
+            other.close()
+    window.tab = but
+
+
+def _window(browser: Any, address: str, kind: str, **options: Any) -> Window:
     """A window whose first tab keeps its process alive."""
-    window = _context(browser, address, **options)
-    window.new_page().goto("/page/studio.css")
-    return window
+    context = _context(browser, address, **options)
+    context.new_page().goto("/page/studio.css")
+    return Window(kind, context)
 
 
 @contextmanager
@@ -190,7 +242,7 @@ def opened(browser: Any, address: str, **options: Any) -> Iterator[tuple[Any, li
 
 
 def _context(browser: Any, address: str, **options: Any) -> Any:
-    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, "base_url": address} | options)
+    context = browser.new_context(**{"viewport": SIZE, "base_url": address} | options)
     context.add_init_script(path=AWAITED)
     return context
 
@@ -199,6 +251,7 @@ def _tab(context: Any) -> tuple[Any, list[str]]:
     """A tab, and the errors that its page logs."""
     tab = context.new_page()
     tab.set_default_timeout(180_000)  # as long as `wait_for`: a busy machine is no fault of the page
+    tab.wait_for_function = partial(tab.wait_for_function, polling=POLLED)
     faults: list[str] = []
     tab.on("pageerror", lambda error: faults.append(str(error)))
     tab.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)

@@ -88,7 +88,7 @@ def test_a_link_shows_the_same_again(panel: Any, browser: Any, server: Served):
     for box in panel.locator("main textarea:visible:enabled").all()[:1]:
         box.fill("the nurses near the farmer are kind .")
     settle(panel)
-    with visiting(browser, server.address, reduced_motion="reduce") as other:
+    with visiting(browser, server.address, reduced_motion="reduce", fresh=True) as other:
         other.goto(panel.url.replace(server.address, ""))
         settle(other)
         assert values(other) == values(panel)

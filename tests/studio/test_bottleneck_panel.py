@@ -29,13 +29,14 @@ def translation_of(page: Any, model: str) -> list[str]:
 def test_the_curves_are_the_quality_the_library_measures(page: Any, ready_folder: Path):
     page.goto("/#bottleneck")
     found, test = curves(page), ready_tasks.test_pairs(ready_folder)
+    shares = {}
     for name, title in (("no-attention", "attention off"), ("attention", "attention on")):
         points = verbs.quality(load_task(ready_folder / TASKS / name), test).model_dump()["points"]
-        assert found[title] == pytest.approx([100 * point["words"] for point in points])
+        shares[name] = [100 * point["words"] for point in points]
+        assert found[title] == pytest.approx(shares[name])
     page.locator("summary", has_text="The numbers").click()
     cell = page.locator(f'td[data-model="{OFF}"][data-length="2"]')
-    off = verbs.quality(load_task(ready_folder / TASKS / "no-attention"), test).model_dump()["points"][0]
-    assert float(cell.text_content().removesuffix(" %")) == pytest.approx(100 * off["words"], rel=0.01)
+    assert float(cell.text_content().removesuffix(" %")) == pytest.approx(shares["no-attention"][0], rel=0.01)
 
 
 def test_attention_is_switched_off_and_on(page: Any):
@@ -81,7 +82,6 @@ def test_the_translators_are_trained_from_the_page_and_the_panel_comes_alive(bro
         page.goto("/#bottleneck")
         page.get_by_role("button", name="Train the two translators").click()
         page.locator(".making progress").wait_for()
-        page.set_default_timeout(120_000)
         assert set(curves(page)) == {"attention off", "attention on"}
         page.wait_for_selector(f'[data-model="{OFF}"] .translation')
         assert not page.locator(".making progress").is_visible()

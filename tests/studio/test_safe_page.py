@@ -21,7 +21,7 @@ def test_markup_is_shown_as_text_and_never_run(browser: Any, server: Served, rea
     shutil.copytree(ready_folder / "ngram", run)
     dialogs: list[str] = []
     try:
-        with visiting(browser, server.address) as tab:
+        with visiting(browser, server.address, fresh=True) as tab:
             tab.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
             tab.goto("/#keyboard?text=the+nurse")
             tab.get_by_label(name).check()
@@ -90,7 +90,7 @@ def test_a_chart_shows_markup_in_a_name_as_text(browser: Any, server: Served, re
 def test_no_panel_runs_markup(browser: Any, server: Served, panel: str):
     """In every text one can write, and in every value an address can give."""
     dialogs: list[str] = []
-    with visiting(browser, server.address) as tab:
+    with visiting(browser, server.address, fresh=True) as tab:
         tab.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
         hostile = quote(MARKUP)
         names = (

@@ -58,7 +58,6 @@ def test_another_sentence_by_keys_alone(page: Any, model: TaskModel):
 
 def test_the_tagger_is_trained_from_the_page(browser: Any, untrained: Served):
     with visiting(browser, untrained.address) as page:
-        page.set_default_timeout(120_000)
         page.goto("/#tagging")
         page.get_by_role("button", name="Train the tagger").click()
         page.locator(".making progress").wait_for()
