@@ -31,6 +31,7 @@ class GenerationOptions(TypedDict, total=False):
     early_stopping: bool
     stop_strings: str | Sequence[str] | None
     seed: int | None
+    weights: str | None
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class GenerationSettings:
     likeliest. `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`: see `Warping`; a temperature of 0 is
     greedy. `num_beams`: above 1, a beam search with that many hypotheses instead of drawing; `length_penalty`,
     `early_stopping`: see `beam.Search`. `num_return_sequences`: how many texts. `stop_strings`: the text ends before
-    the first of them. `seed`: the same seed gives the same text; without one it differs every time.
+    the first of them. `seed`: the same seed gives the same text; without one it differs every time. `weights`: the
+    form in which a recurrent model's matrices are read, "bfloat16" or "int8"; who begins a prompt sees to it.
     """
 
     max_new_tokens: int = 40
@@ -57,6 +59,7 @@ class GenerationSettings:
     num_return_sequences: int = 1
     stop_strings: str | tuple[str, ...] | None = None
     seed: int | None = None
+    weights: str | None = None
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 0:

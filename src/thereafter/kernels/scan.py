@@ -18,7 +18,8 @@ from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.operators import OPERATOR
 from thereafter.kernels.reference import REFERENCE
 from thereafter.kernels.running import KERNELS, choose, reverse_job, reverse_result, run
-from thereafter.kernels.step.stepper import Slot, Stepper
+from thereafter.kernels.step.stepper import Slot, Stepper, compiles
+from thereafter.kernels.step.storing import Narrow, rounded
 
 __all__ = ["KERNELS", "choose", "make_stepper", "prepare_weights", "reverse_job", "reverse_result", "unroll"]
 
@@ -62,17 +63,31 @@ def _run(job: Job, kernel: str) -> Unrolled:
 
 
 def make_stepper(
-    cell: Cell, weights: dict[str, Tensor], batch: int, outlet: Slot, hold: dict[str, float], packed: dict[str, Tensor]
+    cell: Cell,
+    weights: dict[str, Tensor],
+    batch: int,
+    outlet: Slot,
+    hold: dict[str, float],
+    packed: dict[str, Tensor],
+    narrow: Narrow | None = None,
 ) -> Stepper:
     """What steps one cell of a stream in place: the fast one of this cell, else one that takes any cell and option.
 
     `outlet`: where h goes. `hold`: the share of each state field that is kept (zoneout). `packed` takes what is made of
-    the weights, or has it already from another stream of the same weights.
+    the weights, or has it already from another stream of the same weights. `narrow`: how matrices are stored.
     """
     from thereafter.kernels.step.steppers import FAST_STEPPERS, AnyStepper
 
+    plain = not cell.layer_norm and not hold
+    if plain and compiles(weights["weight_ih"]):
+        from thereafter.kernels.step.compiled_steppers import COMPILED_STEPPERS
+
+        compiled = COMPILED_STEPPERS.get(type(cell))
+        if compiled is not None and compiled.takes(cell):
+            return compiled.make(cell, weights, batch, outlet, packed, narrow)
+    weights = {name: rounded(weight, narrow) if weight.dim() == 2 else weight for name, weight in weights.items()}
     fast = FAST_STEPPERS.get(type(cell))
-    if fast is not None and not cell.layer_norm and not hold and fast.takes(cell):
+    if plain and fast is not None and fast.takes(cell):
         return fast.make(cell, weights, batch, outlet, packed)
     return AnyStepper(cell, weights, batch, outlet, packed, hold)
 

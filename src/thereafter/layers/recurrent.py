@@ -204,11 +204,14 @@ class Recurrent(Unscriptable):
         shown = {lane: {name: rows.array(a) for name, a in record.items()} for lane, record in records.items()}
         return Traced(rows.restore(y_BTO), join_state(states, ragged=self.ragged, batched=rows.batched), shown)
 
-    def stream(self, batch: int = 1) -> Stream:
-        """A `Stream` that steps token by token with this module's present weights, without allocating."""
+    def stream(self, batch: int = 1, *, weights: str | None = None) -> Stream:
+        """A `Stream` that steps token by token with this module's present weights, without allocating.
+
+        `weights`: "bfloat16" or "int8" stores its matrices in fewer bytes, which makes steps of few rows faster.
+        """
         from thereafter.layers.stream import Stream
 
-        return Stream(self, batch)
+        return Stream(self, batch, weights=weights)
 
     def _take(self, given: Tensor | PackedSequence, lengths: Lengths | None, reset: Tensor | None) -> Rows:
         like = getattr(self, f"weight_ih_{self.lanes[0].name}")

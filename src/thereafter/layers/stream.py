@@ -5,6 +5,7 @@ Shapes: B rows, I inputs, O outputs.
 
 from __future__ import annotations
 
+from ctypes import memmove
 from typing import Any, Protocol
 
 import torch
@@ -14,6 +15,7 @@ from thereafter.cells.base import State, Weights
 from thereafter.errors import OptionError, ShapeError
 from thereafter.kernels.scan import make_stepper
 from thereafter.kernels.step.stepper import Slot, Stepper, keep
+from thereafter.kernels.step.storing import Narrow, check_narrow, rounded
 from thereafter.layers.initial import StateGiven, fresh_state, join_state, split_state
 from thereafter.layers.lanes import Lane
 
@@ -44,8 +46,11 @@ class Stream:
 
     The weights are copied when the stream is made, stacked so that one product serves input and state: later training
     does not change it. Everything lives in buffers made once; nothing is allocated for a step, no gradient is kept,
-    and dropout is off. Plain LSTM, GRU, Elman and the linear cells step in place; other options (peepholes, layer norm,
-    projection, zoneout) go through the cell's own step, with the same numbers and ordinary allocation.
+    and dropout is off. LSTM, GRU, Elman and the linear cells step in place; other options (layer norm, projection,
+    zoneout) go through the cell's own step, with the same numbers and ordinary allocation.
+
+    `weights`: "bfloat16" or "int8" stores the matrices in two bytes or one a number, which are read in less time, and
+    multiplies in float32; the numbers are then those of the rounded matrices (`kernels.step.storing`).
 
     >>> from thereafter.nn import LSTM
     >>> stream = LSTM(3, 4).stream(batch=1)
@@ -53,8 +58,9 @@ class Stream:
     torch.Size([1, 4])
     """
 
-    def __init__(self, module: Stack, batch: int = 1, packed: Packed | None = None) -> None:
+    def __init__(self, module: Stack, batch: int = 1, packed: Packed | None = None, weights: str | None = None) -> None:
         """`packed`: filled by the first stream of a module, and shared by all that are given the same."""
+        self._narrow = check_narrow(weights)
         if module.bidirectional:
             raise OptionError("a stream cannot step a bidirectional layer: its backward direction needs the end first")
         if batch < 1:
@@ -73,6 +79,8 @@ class Stream:
             for lane in reversed(module.lanes):
                 outlet = self._add(module, lane.layer, batch, outlet)
             self._inlet = outlet.view
+            direct = self._inlet.is_cpu and self._inlet.is_contiguous()
+            self._inlet_at, self._bytes = self._inlet.data_ptr() if direct else 0, self._inlet.nbytes
             self._initial = [_initial(module, index, batch, like) for index in range(len(self._lanes))]
         self._steppers = [step for step in self._steps if isinstance(step, Stepper)]
         self._calls = [step.step for step in self._steps]
@@ -87,10 +95,10 @@ class Stream:
         join: _Join | None = None
         packed = self._packed.setdefault(lane.name, {})
         if layer and module.connect is not None:
-            join = _Join(module, layer, outlet, packed)
+            join = _Join(module, layer, outlet, packed, self._narrow)
             self._steps.insert(0, join)
             outlet = join.inlet_slot
-        stepper = make_stepper(lane.cell, weights, batch, outlet, hold, packed)
+        stepper = make_stepper(lane.cell, weights, batch, outlet, hold, packed, self._narrow)
         self._steps.insert(0, stepper)
         if join is not None:
             join.carried = stepper.inlet
@@ -123,7 +131,10 @@ class Stream:
                 f"the input is {x_BI.dtype} of the shape {tuple(x_BI.shape)}; expected {self._dtype} of the shape "
                 f"{tuple(self._shape)}; a stream is made for a batch size: try module.stream(batch={len(x_BI)})"
             )
-        self._inlet.copy_(x_BI.detach() if x_BI.requires_grad else x_BI)
+        if self._inlet_at and x_BI.is_cpu and x_BI.is_contiguous():
+            memmove(self._inlet_at, x_BI.data_ptr(), self._bytes)
+        else:
+            self._inlet.copy_(x_BI.detach() if x_BI.requires_grad else x_BI)
         for call in self._calls:
             call()
         return self._output
@@ -134,7 +145,9 @@ class _Join:
 
     carried: Tensor
 
-    def __init__(self, module: Stack, layer: int, outlet: Slot, packed: dict[str, Tensor]) -> None:
+    def __init__(
+        self, module: Stack, layer: int, outlet: Slot, packed: dict[str, Tensor], narrow: Narrow | None
+    ) -> None:
         batch = len(outlet.buffer)
         self.inlet_slot = Slot(outlet.buffer.new_zeros(batch, outlet.size), 0, outlet.size)
         self.y, self.out = self.inlet_slot.view, outlet.view
@@ -142,7 +155,7 @@ class _Join:
         if module.connect == "highway":
             self.gate = torch.zeros_like(self.y)
             weight, bias = (module.get_parameter(f"highway_{part}_l{layer}").detach() for part in ("weight", "bias"))
-            self.weight = keep(packed, "highway_weight", lambda: weight.clone().t())
+            self.weight = keep(packed, "highway_weight", lambda: rounded(weight, narrow).clone().t())
             self.bias = keep(packed, "highway_bias", bias.clone)
 
     def step(self) -> None:

@@ -124,6 +124,15 @@ class SequenceModel(Protocol[S]):
     def record(self, tokens_T: Ids, state: S) -> Fields:
         """What a trace shows of this model over one row: `{field: (axis names, array)}`, first axis "step"."""
 
+    def stored(self, weights: str) -> Self:
+        """The same model, its matrices stored as `weights` ("bfloat16", "int8") for steps that take less time.
+
+        States of one are states of the other.
+        """
+        raise OptionError(
+            f"weights is {weights!r} for a {type(self).__name__}; expected a recurrent model; try it without weights"
+        )
+
     def read(self, tokens_BT: Ids, state: S) -> S:
         """The state after tokens that are not scored, such as those of a prompt."""
         return self.log_probs(tokens_BT, state)[1]

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from thereafter.cells.base import Cell
 from thereafter.errors import OptionError
+from thereafter.kernels.step.storing import Narrow
 from thereafter.layers.adaptive import AdaptiveSoftmax
 from thereafter.layers.counting import count_parameters
 from thereafter.layers.embedding import Embedding
@@ -46,6 +47,8 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
 
     embedding: Embedding
     head: WordHead
+    narrow: Narrow | None = None
+    """The form in which its matrices are stored for single steps: see `stored`."""
     trained: float = 0.0
     """The share of its training that is done, which the loop sets before every step."""
 
@@ -289,8 +292,12 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
 
     def train(self, mode: bool = True) -> Self:
         """As torch's; what was worked out from the weights is forgotten, since they may be about to change."""
-        self._begun, self._row_head = None, RowHead()
+        self.forget()
         return super().train(mode)
+
+    def forget(self) -> None:
+        """Forget what was worked out from the weights."""
+        self._begun, self._row_head = None, RowHead(self.narrow)
 
     def advance(self, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
         """Features after each token, and the state with the last of them."""

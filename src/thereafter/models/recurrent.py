@@ -5,12 +5,15 @@ Shapes: B rows, T steps, E word vector, S the size of a state field, H features 
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Self, Unpack
 
 import torch
 from torch import Tensor
 
 from thereafter.cells.base import Cell
+from thereafter.errors import OptionError
+from thereafter.kernels.step.storing import check_narrow
 from thereafter.kinds import cell_of
 from thereafter.layers.dropout import locked
 from thereafter.layers.embedding import Embedding
@@ -62,6 +65,16 @@ class RecurrentModel(NeuralModel):
         self.head = self._make_head(sizes[-1], tied=bool(settings.tied))
         self._streams = Streams()
 
+    def stored(self, weights: str) -> Self:
+        """As the contract says: a model of the same weights, whose word vectors alone are read as they are."""
+        narrow = check_narrow(weights)
+        if self.device.type != "cpu":
+            raise OptionError(f"weights is {weights!r} on {self.device}; expected a model on the CPU; try it without")
+        model = copy(self)
+        model.narrow = narrow
+        model.forget()
+        return model
+
     def fresh(self, batch: int) -> NeuralState:
         memory = {}
         for lane in self.layers.lanes:
@@ -91,7 +104,8 @@ class RecurrentModel(NeuralModel):
 
     def _may_stream(self, tokens_BT: Tensor) -> bool:
         """A few tokens on a CPU, with no gradient and no noise, go through buffers made once."""
-        short = 1 <= tokens_BT.shape[1] <= STEPS_STREAMED and self.device.type == "cpu"
+        most = STEPS_STREAMED if self.narrow is None else tokens_BT.shape[1]
+        short = 1 <= tokens_BT.shape[1] <= most and self.device.type == "cpu"
         return short and not self.training and not torch.is_grad_enabled()
 
     @property
@@ -107,10 +121,10 @@ class RecurrentModel(NeuralModel):
         """Word vectors that are the head's matrix too are the head's."""
         return weights_by_layer(self, "layers", () if self.settings.tied else ("embedding",))
 
-    def train(self, mode: bool = True) -> Self:
+    def forget(self) -> None:
         """As `NeuralModel`'s."""
-        self._streams = Streams()
-        return super().train(mode)
+        super().forget()
+        self._streams = Streams(self.narrow)
 
     def _dropped(self, h_BTH: Tensor) -> Tensor:
         return locked(h_BTH, self.settings.dropout, self.training)

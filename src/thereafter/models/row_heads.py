@@ -1,4 +1,5 @@
-"""The head's product for some rows at once, with its matrix laid out for them: see `kernels.row_products`.
+"""The head's product for some rows at once, with its matrix laid out for them: see `kernels.row_products`, and
+`kernels.stored_product` for one that is stored in fewer bytes.
 
 Shapes: B rows, H features, V words.
 """
@@ -9,6 +10,8 @@ import torch
 from torch import Tensor
 
 from thereafter.kernels.row_products import can_pack, multiply, pack
+from thereafter.kernels.step.storing import Narrow
+from thereafter.kernels.stored_product import StoredProduct
 from thereafter.layers.heads import WordHead
 from thereafter.layers.softmax import Softmax, wide_log_softmax
 from thereafter.models.versions import Versions, versions
@@ -17,11 +20,15 @@ from thereafter.models.versions import Versions, versions
 class RowHead:
     """Laid out when several rows are first predicted, thrown away when the weights have changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, narrow: Narrow | None = None) -> None:
+        self._narrow = narrow
         self._packed: tuple[Versions, Tensor] | None = None
+        self._stored: tuple[Versions, StoredProduct] | None = None
 
     def log_prob(self, head: WordHead, f_BH: Tensor) -> Tensor:
         """log p of every word, [B, V]."""
+        if self._narrow is not None and isinstance(head, Softmax) and not torch.is_grad_enabled():
+            return wide_log_softmax(self._product(head, self._narrow)(f_BH))
         if len(f_BH) < 2 or not isinstance(head, Softmax) or torch.is_grad_enabled() or not can_pack(head.matrix):
             return head.log_prob(f_BH)
         weights, packed = versions([head.matrix]), self._packed  # looked at once: threads may put their own there
@@ -29,8 +36,14 @@ class RowHead:
             packed = self._packed = (weights, pack(head.matrix[: head.words]))
         return wide_log_softmax(multiply(f_BH, packed[1], head.bias))
 
-    def __deepcopy__(self, memo: dict[int, object]) -> RowHead:
-        return RowHead()
+    def _product(self, head: Softmax, narrow: Narrow) -> StoredProduct:
+        weights, stored = versions([head.matrix, head.bias]), self._stored
+        if stored is None or stored[0] != weights:
+            stored = self._stored = (weights, StoredProduct(head.matrix[: head.words], head.bias, narrow))
+        return stored[1]
 
-    def __reduce__(self) -> tuple[type[RowHead], tuple[()]]:
-        return RowHead, ()
+    def __deepcopy__(self, memo: dict[int, object]) -> RowHead:
+        return RowHead(self._narrow)
+
+    def __reduce__(self) -> tuple[type[RowHead], tuple[Narrow | None]]:
+        return RowHead, (self._narrow,)

@@ -56,8 +56,9 @@ class _IdleStreams:
 class Streams:
     """Streams of one stack, made when needed and thrown away when its weights have changed."""
 
-    def __init__(self) -> None:
-        self._streams = _IdleStreams(())
+    def __init__(self, stored: str | None = None) -> None:
+        """`stored`: the form of their weights, see `layers.stream.Stream`."""
+        self._streams, self._stored = _IdleStreams(()), stored
 
     def read(self, layers: Recurrent, x_BTE: Tensor, before: Any) -> tuple[Tensor, Any]:
         """Outputs [B, T, H] of some tokens and the state after them."""
@@ -69,7 +70,7 @@ class Streams:
         try:
             stream, left = idle.pop()
         except IndexError:  # the first to ask, or others are reading
-            stream, left = Stream(layers, len(x_BTE), streams.packed), None
+            stream, left = Stream(layers, len(x_BTE), streams.packed, self._stored), None
         if not _same(before, left):
             stream.reset(before)
         y_BTH = torch.stack([stream.step(x_BE).clone() for x_BE in x_BTE.unbind(1)], dim=1)
@@ -79,10 +80,10 @@ class Streams:
         return y_BTH, after
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Streams:
-        return Streams()  # a copy's buffers would not be those its loops write to
+        return Streams(self._stored)  # a copy's buffers would not be those its loops write to
 
-    def __reduce__(self) -> tuple[type[Streams], tuple[()]]:
-        return Streams, ()
+    def __reduce__(self) -> tuple[type[Streams], tuple[str | None]]:
+        return Streams, (self._stored,)
 
 
 def _same(one: Any, other: Any) -> bool:

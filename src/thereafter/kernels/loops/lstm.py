@@ -17,7 +17,7 @@ _GATES = ("i", "f", "g", "o")
 _PEEPHOLES = ("peephole_i", "peephole_f", "peephole_o")
 
 
-def _cell(v: Lanes, peephole: bool, coupled: bool) -> tuple[Number, Number]:
+def cell_formula(v: Lanes, peephole: bool, coupled: bool) -> tuple[Number, Number]:
     """i, f, g, o are pre-activations and become gates; returns o and the new cell."""
     old, i, g, o = v["old"], v["i"], v["g"], v["o"]
     if peephole:
@@ -72,7 +72,7 @@ def _back(v: Lanes, dm: Number, dc: Number, shown: Number, peephole: bool, coupl
 
 def _forward_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
     def formula(v: Lanes) -> None:
-        o, new = _cell(v, peephole, coupled)
+        o, new = cell_formula(v, peephole, coupled)
         m = o * tanh(new)
         v["m"], v["y"] = m, m
 
@@ -94,7 +94,7 @@ def cell_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
     """Gates and new cell alone, for a cell that is normalised before tanh. It takes the addresses of a forward loop."""
 
     def formula(v: Lanes) -> None:
-        _cell(v, peephole, coupled)
+        cell_formula(v, peephole, coupled)
 
     return row_loop(formula, *_GATES, "old", "new", "m", "y", *_PEEPHOLES)
 

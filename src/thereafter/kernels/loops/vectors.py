@@ -127,24 +127,30 @@ def row_loop(formula: Formula, *names: str) -> Callable[..., None]:
     @intrinsic
     def run(typing: object, like: object, count: object, addresses: object) -> Intrinsic:
         def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-            number = context.get_data_type(signature.args[0].dtype)
             starts = [builder.extract_value(args[2], index) for index in range(len(names))]
-            lanes = 1 if isinstance(number, ir.DoubleType) else VECTOR_BYTES // 4
-            whole = builder.sdiv(args[1], ir.IntType(64)(lanes))
-            size = (8 if isinstance(number, ir.DoubleType) else 4) * lanes
-            with cgutils.for_range(builder, whole, intp=ir.IntType(64)) as loop:
-                formula(_lanes_at(builder, names, starts, loop.index, size, number, lanes))
-            if lanes > 1:
-                left = builder.srem(args[1], ir.IntType(64)(lanes))
-                with builder.if_then(builder.icmp_signed(">", left, ir.IntType(64)(0))):
-                    mask = first_lanes(builder, left, lanes)
-                    formula(_lanes_at(builder, names, starts, whole, size, number, lanes, mask))
+            number = context.get_data_type(signature.args[0].dtype)
+            write_rows(builder, formula, dict(zip(names, starts, strict=True)), args[1], number)
             return context.get_dummy_value()
 
         return types.void(like, types.int64, addresses), generate
 
     loop: Callable[..., None] = run
     return loop
+
+
+def write_rows(builder: Builder, formula: Formula, starts: dict[str, Value], count: Value, number: IrType) -> None:
+    """The code of a formula along `count` numbers of the rows that begin at the given addresses."""
+    lanes = 1 if isinstance(number, ir.DoubleType) else VECTOR_BYTES // 4
+    whole = builder.sdiv(count, ir.IntType(64)(lanes))
+    size = (8 if isinstance(number, ir.DoubleType) else 4) * lanes
+    names, addresses = list(starts), list(starts.values())
+    with cgutils.for_range(builder, whole, intp=ir.IntType(64)) as loop:
+        formula(_lanes_at(builder, names, addresses, loop.index, size, number, lanes))
+    if lanes > 1:
+        left = builder.srem(count, ir.IntType(64)(lanes))
+        with builder.if_then(builder.icmp_signed(">", left, ir.IntType(64)(0))):
+            mask = first_lanes(builder, left, lanes)
+            formula(_lanes_at(builder, names, addresses, whole, size, number, lanes, mask))
 
 
 def _lanes_at(

@@ -1,7 +1,10 @@
 """One step at a time, with buffers made once: what a stream calls for each token.
 
-stepper     the contract of a stepper, its buffers, and products that write into them
-steppers    one stepper a cell, by the exact type of the cell, and one that takes any
+stepper             the contract of a stepper, its buffers, and products that write into them
+steppers            one stepper a cell, by the exact type of the cell, and one that takes any: torch's own operations
+compiled_steppers   their twins: one or two passes over the weights, each one compiled call
+passes, packing     such a pass, and the layout of the weights it reads
+storing             weights in fewer bytes: bfloat16 and int8
 
-`kernels.scan.make_stepper` is the door. The compiled loops stand in `kernels.loops.steps`.
+`kernels.scan.make_stepper` is the door. The compiled loops stand in `kernels.loops.steps`, `stored` and `formulas`.
 """

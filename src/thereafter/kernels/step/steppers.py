@@ -1,4 +1,4 @@
-"""One step of each cell in place.
+"""One step of each cell in place, by torch's own operations: `compiled_steppers` has the twins that are compiled.
 
 Shapes: B rows, I inputs, H hidden units, G gate rows.
 """
@@ -18,7 +18,7 @@ from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU, MinLSTM
-from thereafter.kernels.step.stepper import Slot, Stepper, compiles
+from thereafter.kernels.step.stepper import Slot, Stepper
 
 Weights = dict[str, Tensor]
 
@@ -37,20 +37,9 @@ class LSTMStepper(Stepper):
         self.both, self.last = self.gates[:, : 2 * units], self.gates[:, 3 * units :]
         self.parts = self.gates.chunk(4, dim=1)
         self.shown = outlet.view
-        self.loop: Callable[..., None] | None = None
-        if compiles(self.like):
-            from thereafter.kernels.loops.steps import lstm_step
-
-            self.loop = lstm_step
-            arrays = (self.gates, self.bias_G, self.c, self.buffer)
-            tail = (cell.input_size, outlet.buffer.numpy(), outlet.at, self.exact)
-            self.arguments = (*(array.numpy() for array in arrays), *tail)
 
     def step(self) -> None:
         self.product()
-        if self.loop is not None:
-            self.loop(*self.arguments)
-            return
         self.gates.add_(self.bias_G)
         self.both.sigmoid_()
         self.last.sigmoid_()
@@ -89,31 +78,12 @@ class GRUStepper(Stepper):
             x_bias, h_bias = weights.get("bias_ih", none), weights.get("bias_hh", none)
             self.biases = (self.keep("x_bias", x_bias.clone), self.keep("h_bias", h_bias.clone))
         self.r, self.z = self.gates[:, :units], self.gates[:, units : 2 * units]
-        self.compiled = compiles(self.like)
-        if self.compiled:
-            self._compile(units, inputs, outlet)
-
-    def _compile(self, units: int, inputs: int, outlet: Slot) -> None:
-        from thereafter.kernels.loops import steps as loops
-
-        gates, new, own = self.gates.numpy(), self.new.numpy(), self.buffer.numpy()
-        first, second = (bias.numpy() for bias in self.biases)
-        tail = (own, self.h_at, outlet.buffer.numpy(), outlet.at, self.old, self.exact)
-        self.loop: Callable[..., None] = loops.gru_before_mix if self.before else loops.gru_after_step
-        self.arguments: tuple[object, ...] = (
-            (gates, new, second, *tail) if self.before else (gates, new, first, second, *tail)
-        )
-        self.middle: Callable[..., None] = loops.gru_before_gates
-        self.middle_arguments = (gates, first, own, self.h_at, units + inputs, self.exact)
 
     def step(self) -> None:
         self.first()
         if self.before:
             self._reset_state()
         self.second()
-        if self.compiled:
-            self.loop(*self.arguments)
-            return
         self.new.add_(self.biases[1])
         if self.before:
             n = self.new.tanh_()
@@ -127,11 +97,8 @@ class GRUStepper(Stepper):
 
     def _reset_state(self) -> None:
         """r h beside x, for the candidate's product."""
-        if self.compiled:
-            self.middle(*self.middle_arguments)
-        else:
-            self.gates.add_(self.biases[0]).sigmoid_()
-            torch.mul(self.r, self.h, out=self.reset_h)
+        self.gates.add_(self.biases[0]).sigmoid_()
+        torch.mul(self.r, self.h, out=self.reset_h)
 
 
 class ElmanStepper(Stepper):
@@ -169,7 +136,7 @@ class LinearStepper(Stepper):
         units, rows = cell.hidden_size, len(weights["weight_ih"])
         self.own(self.empty(cell.input_size + units), 0, cell.input_size)
         self.gates, self.zero = self.empty(rows), self.like.new_zeros(())
-        self.product = self.multiply(self.keep("weight_ih", weights["weight_ih"].clone), self.inlet, self.gates)
+        self.product = self.input_product(weights)
         self.bias_G = self.bias(weights, rows)
         self.parts = self.gates.chunk(rows // units, dim=1)
         self.shown = outlet.view
@@ -179,6 +146,10 @@ class LinearStepper(Stepper):
         self.gates.add_(self.bias_G)
         self.mix()
         self.shown.copy_(self.h)
+
+    def input_product(self, weights: Weights) -> Callable[[], None]:
+        """gates = W x, to be called at every step."""
+        return self.multiply(self.keep("weight_ih", weights["weight_ih"].clone), self.inlet, self.gates)
 
     @abstractmethod
     def mix(self) -> None:

@@ -1,0 +1,188 @@
+"""Streams in one compiled pass a step, and matrices stored in fewer bytes: the numbers of torch's own operations."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from thereafter import nn
+from thereafter.compiled import available
+from thereafter.errors import OptionError
+from thereafter.kernels.step import stepper
+from thereafter.kernels.step.storing import BLOCK, NARROW, Narrow, quantised, rounded
+from thereafter.kernels.stored_product import StoredProduct
+from thereafter.models.average import AverageModel
+from thereafter.models.build import build
+from thereafter.models.settings import AverageSettings, LstmSettings
+
+compiled_only = pytest.mark.skipif(not available(), reason="loops are not compiled here")
+CELLS: list[tuple[str, dict[str, Any]]] = [
+    *[("LSTM", {"peephole": peephole, "coupled": coupled}) for peephole in (False, True) for coupled in (False, True)],
+    *[("GRU", {"reset": reset, "update": update}) for reset in ("after", "before") for update in ("old", "new")],
+    ("RNN", {"nonlinearity": "leaky_relu"}),
+    ("MinGRU", {}),
+    ("MinLSTM", {}),
+    ("Diagonal", {"num_layers": 2}),
+]
+
+
+def layer(kind: str, inputs: int, hidden: int, **options: Any) -> Any:
+    torch.manual_seed(5)
+    return getattr(nn, kind)(inputs, hidden, batch_first=True, **options).eval()
+
+
+def run(stream: nn.Stream, x_TBI: torch.Tensor) -> torch.Tensor:
+    return torch.stack([stream.step(x_BI).clone() for x_BI in x_TBI])
+
+
+@compiled_only
+@pytest.mark.parametrize(("kind", "options"), CELLS, ids=str)
+def test_compiled_passes_give_the_numbers_of_torch(
+    kind: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for inputs, hidden in ((5, 37), (150, 67)):
+        module = layer(kind, inputs, hidden, **options)
+        for rows in (1, 3, 9):
+            x_TBI = torch.randn(4, rows, inputs)
+            for weights in (None, *NARROW):
+                compiled = run(module.stream(rows, weights=weights), x_TBI)
+                with monkeypatch.context() as patch:
+                    patch.setattr(stepper, "available", lambda: False)
+                    plain = run(module.stream(rows, weights=weights), x_TBI)
+                torch.testing.assert_close(compiled, plain, rtol=3e-6, atol=3e-6)
+
+
+def test_stored_matrices_stand_for_the_numbers_of_their_definition() -> None:
+    weight = torch.randn(7, BLOCK + 9, generator=torch.Generator().manual_seed(1))
+    weight[2] = 0.0
+    by_hand = weight.numpy().copy()
+    for row in by_hand:
+        for block in (row[:BLOCK], row[BLOCK:]):
+            scale = np.abs(block).max() / np.float32(127)
+            block[:] = np.round(block / scale) * scale if scale else 0.0
+    np.testing.assert_array_equal(rounded(weight, "int8").numpy(), by_hand)
+    assert torch.equal(rounded(weight, "bfloat16"), weight.bfloat16().float())
+    steps, scales = quantised(weight)
+    assert steps.dtype == torch.int8
+    assert scales.shape == (7, 2)
+    assert rounded(weight, None) is weight
+
+
+@compiled_only
+def test_threads_change_no_bit_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    from thereafter.kernels.step import passes
+
+    monkeypatch.setattr(passes, "WORTH_A_TEAM", 0)
+    before = torch.get_num_threads()
+    try:
+        for kind, options in (("LSTM", {}), ("GRU", {"reset": "before"}), ("RNN", {})):
+            module, x_TBI = layer(kind, 30, 150, **options), torch.randn(5, 2, 30)
+            for weights in (None, "int8"):
+                steps = []
+                for threads in (1, 2, 3):
+                    torch.set_num_threads(threads)
+                    steps.append(run(module.stream(2, weights=weights), x_TBI))
+                assert torch.equal(steps[0], steps[1])
+                assert torch.equal(steps[0], steps[2])
+    finally:
+        torch.set_num_threads(before)
+
+
+@compiled_only
+def test_rows_of_a_stream_do_not_see_each_other() -> None:
+    module, x_TBI = layer("LSTM", 30, 70), torch.randn(3, 9, 30)
+    for weights in (None, *NARROW):
+        whole = run(module.stream(9, weights=weights), x_TBI)
+        assert torch.equal(run(module.stream(1, weights=weights), x_TBI[:, 4:5]), whole[:, 4:5])
+
+
+def test_streams_of_two_threads_do_not_disturb_each_other() -> None:
+    module, x_TBI = layer("LSTM", 40, 90), torch.randn(2, 60, 1, 40)
+    alone = [run(module.stream(1, weights="int8"), x_TBI[i]) for i in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda i: run(module.stream(1, weights="int8"), x_TBI[i]), range(2)))
+    assert torch.equal(both[0], alone[0])
+    assert torch.equal(both[1], alone[1])
+
+
+@compiled_only
+def test_a_team_that_was_late_rests_and_longer_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    from thereafter.kernels.step import passes
+
+    clock, took, teams = [0], [10], []
+
+    def call(address: int, team: int) -> None:
+        teams.append(team)
+        clock[0] += took[0]
+
+    monkeypatch.setattr(passes, "perf_counter_ns", lambda: clock[0])
+    monkeypatch.setattr(passes, "threads_of_torch", lambda: 2)
+    team = passes.StepTeam(2)
+    for _ in range(3):
+        team.run(call, 0)
+    assert teams == [2, 2, 2]
+    took[0] = 1000  # another program has taken a core
+    for _ in range(400):
+        team.run(call, 0)
+    asked = [index for index, size in enumerate(teams[3:]) if size == 2]
+    assert asked == [0, 17, 50, 115, 244]
+    took[0] = 10
+    for _ in range(5000):
+        team.run(call, 0)
+    assert teams[-1] == 2
+    assert team.rest == team.FEWEST
+
+
+def test_other_forms_of_weights_are_refused_by_name() -> None:
+    with pytest.raises(OptionError, match="weights is 'int4'; expected 'bfloat16' or 'int8'"):
+        layer("LSTM", 3, 4).stream(weights="int4")
+    model = AverageModel(AverageSettings(), vocabulary_size=5, context="stream", line_end=None)
+    with pytest.raises(OptionError, match="expected a recurrent model"):
+        model.stored("int8")
+
+
+@pytest.mark.parametrize("narrow", NARROW)
+@pytest.mark.parametrize("compiles", [True, False])
+def test_a_stored_product_is_that_of_the_rounded_matrix(
+    narrow: Narrow, compiles: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not compiles:
+        monkeypatch.setattr(stepper, "available", lambda: False)
+    generator = torch.Generator().manual_seed(2)
+    weight, bias = torch.randn(203, 140, generator=generator), torch.randn(203, generator=generator)
+    expected = rounded(weight, narrow).clone()
+    product = StoredProduct(weight, bias, narrow)
+    weight.zero_()  # it keeps what it was made with
+    for rows in (1, 4, 1):
+        x = torch.randn(rows, 140, generator=generator)
+        torch.testing.assert_close(product(x), x @ expected.t() + bias, rtol=1e-5, atol=3e-5)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_stored_model_predicts_as_one_of_rounded_weights(tied: bool) -> None:
+    torch.manual_seed(3)
+    settings = LstmSettings(hidden=48, layers=2, tied=tied)
+    model = build("lstm", settings, vocabulary_size=60, context="stream", line_end=0).eval()
+    rounded_model = deepcopy(model)
+    with torch.no_grad():
+        for name, weight in rounded_model.named_parameters():
+            if weight.dim() == 2 and (not name.startswith("embedding") or tied):
+                weight.copy_(rounded(weight, "int8"))
+        if tied:  # word vectors are read as they are
+            rounded_model.embedding.weight.copy_(model.embedding.weight)
+    stored = model.stored("int8")
+    tokens_1T = np.random.default_rng(0).integers(0, 60, (1, 40))
+    state, other = stored.read(tokens_1T, stored.start(1)), rounded_model.read(tokens_1T, rounded_model.start(1))
+    torch.testing.assert_close(state.features_BH, other.features_BH, rtol=1e-4, atol=1e-5)
+    one, _ = stored.step(np.array([7]), state)
+    two, _ = rounded_model.step(np.array([7]), other)
+    np.testing.assert_allclose(one, two, rtol=1e-3, atol=2e-2 if tied else 1e-4)
+    exact, _ = model.step(np.array([7]), model.read(tokens_1T, model.start(1)))
+    assert not np.array_equal(one, exact)
+    np.testing.assert_allclose(one, exact, atol=0.05)
+    assert stored.eval().narrow == "int8"
