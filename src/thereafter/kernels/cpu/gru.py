@@ -77,10 +77,10 @@ class GruScan(torch.autograd.Function):
         packed, packed_n = team_packing(weight, units), team_packing(weight_n, units)
         arrays = GruForward(
             gates=gates, h=h, y=y, reset=reset, bias_n=x_BTI.new_zeros(units) if bias_n is None else bias_n,
-            weight=weight, weight_n=weight_n, packed=packed, packed_n=packed_n, spares=team_spares(gates),
-            lengths=team_lengths(lengths),
+            keep=_keep(x_BTI, old), weight=weight, weight_n=weight_n, packed=packed, packed_n=packed_n,
+            spares=team_spares(gates), lengths=team_lengths(lengths),
         )  # fmt: skip
-        _run(forward_task, arrays, old, by_rows)
+        _run(forward_task, arrays, by_rows)
         last = h[steps % len(h)].clone()
         give_all(packed, packed_n)
         if learning:
@@ -109,11 +109,11 @@ class GruScan(torch.autograd.Function):
         weight, weight_n = _recurrent(weight_hh, ctx.before)
         packed, packed_n = team_packing(weight, units), team_packing(weight_n, units)
         arrays = GruBackward(
-            gates=gates, h=h, dy=dy, dh=dh, dz=dz, d_reset=torch.empty_like(dh), d_bias=d_bias, weight=weight,
-            weight_n=weight_n, packed=packed, packed_n=packed_n, spares=team_spares(gates),
-            lengths=team_lengths(lengths),
+            gates=gates, h=h, dy=dy, dh=dh, dz=dz, d_reset=torch.empty_like(dh), d_bias=d_bias,
+            keep=_keep(h, ctx.old), weight=weight, weight_n=weight_n, packed=packed, packed_n=packed_n,
+            spares=team_spares(gates), lengths=team_lengths(lengths),
         )  # fmt: skip
-        _run(backward_task, arrays, ctx.old, ctx.by_rows)
+        _run(backward_task, arrays, ctx.by_rows)
         give_all(packed, packed_n)
         flat_NG, h_NH = dz.view(steps * rows, width), h[:-1].view(steps * rows, units)
         to_z_NG = flat_NG[:, -3 * units :]
@@ -150,6 +150,11 @@ def _biases(
     return hoisted, bias_hh[2 * units :].contiguous()
 
 
+def _keep(like: Tensor, old: bool) -> Tensor:
+    """What z keeps of the old state, keep[0] + keep[1] z: z itself, or 1 - z."""
+    return like.new_tensor((0.0, 1.0) if old else (1.0, -1.0))
+
+
 def _second_bias(d_bias: Tensor, units: int) -> Tensor:
     """The gradient of the recurrent product's bias, from those of the blocks u, r, z, n, or r, z, n."""
     if len(d_bias) == 3 * units:
@@ -166,13 +171,13 @@ def _recurrent(weight_hh: Tensor, before: bool) -> tuple[Tensor, Tensor]:
 
 
 def _run(
-    task: Callable[[FloatType], CFunction], arrays: GruForward[Tensor] | GruBackward[Tensor], old: bool, by_rows: bool
+    task: Callable[[FloatType], CFunction], arrays: GruForward[Tensor] | GruBackward[Tensor], by_rows: bool
 ) -> None:
     """Run a task of `loops.gru_team` on all threads, or on this one where there is too little to share."""
     from thereafter.kernels.loops.team import NUMPY, call
 
     operations = 6 * arrays.gates.shape[0] * arrays.gates.shape[1] * arrays.h.shape[2] ** 2
-    call(task(NUMPY[arrays.gates.dtype]), [*arrays], [old, by_rows], alone=not worth_a_team(operations))
+    call(task(NUMPY[arrays.gates.dtype]), [*arrays], [False, by_rows], alone=not worth_a_team(operations))
 
 
 def run_gru(cell: GRU, job: Job) -> tuple[Tensor, tuple[Tensor]]:

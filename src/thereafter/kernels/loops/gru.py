@@ -6,13 +6,12 @@ product:
     after     [T, B, 4H], u, r, z, n, where u = U_n h + b' is what the reset gate multiplies: n = tanh(x_n + r u)
     before    [T, B, 3H], r, z, n, and apart `reset` [T, B, H] = r h: n = tanh(x_n + U_n (r h))
 
-so that in both the gates of the input's product are neighbours, and those of the recurrent one. `old`: z multiplies the
-old state, else the candidate n. Every loop works on the units `first` to `last` of a row; `lengths` is [B] or empty.
+so that in both the gates of the input's product are neighbours, and those of the recurrent one. `keep` is two numbers:
+the new state is k h + (1 - k) n, k = keep[0] + keep[1] z, with 0, 1 where z multiplies the old state, 1, -1 where it
+multiplies the candidate n. Every loop works on the units `first` to `last` of a row; `lengths` is [B] or empty.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from thereafter.compiled import jit
 from thereafter.kernels.arrays import Floats, Whole
@@ -20,60 +19,44 @@ from thereafter.kernels.loops.lstm import clear_gates, clear_row, copy_row
 from thereafter.kernels.loops.vectors import Lanes, Number, gates_of, row_loop, tanh
 
 
-def _mix(v: Lanes, z: Number, n: Number, old: bool) -> None:
+def _to_new(v: Lanes, z: Number, n: Number) -> None:
     """The new state."""
-    h = v["h"]
-    new = n + z * (h - n) if old else h + z * (n - h)
+    new = n + (v.same("keep") + v.same("sign") * z) * (v["h"] - n)
     v["n"], v["new"], v["y"] = n, new, new
 
 
-def _unmix(v: Lanes, old: bool) -> tuple[Number, Number, Number]:
+def _from_new(v: Lanes) -> tuple[Number, Number, Number]:
     """The gradients of z's and n's pre-activations, and of the old state past both."""
-    z, n, h, d = v["z"], v["n"], v["h"], v["dh"] + v["dy"]
-    kept, taken = (z, 1.0 - z) if old else (1.0 - z, z)
-    difference = h - n if old else n - h
-    return d * difference * (z * (1.0 - z)), d * taken * (1.0 - n * n), d * kept
+    z, n, h, d, sign = v["z"], v["n"], v["h"], v["dh"] + v["dy"], v.same("sign")
+    kept = v.same("keep") + sign * z
+    return d * (h - n) * sign * (z * (1.0 - z)), d * (1.0 - kept) * (1.0 - n * n), d * kept
 
 
-def _after_loop(old: bool) -> Callable[..., None]:
-    def formula(v: Lanes) -> None:
-        r, z = gates_of([v["r"], v["z"]], [])
-        v["r"], v["z"] = r, z
-        _mix(v, z, tanh(v["n"] + r * v["u"]), old)
-
-    return row_loop(formula, "u", "r", "z", "n", "h", "new", "y")
+def _after(v: Lanes) -> None:
+    r, z = gates_of([v["r"], v["z"]], [])
+    v["r"], v["z"] = r, z
+    _to_new(v, z, tanh(v["n"] + r * v["u"]))
 
 
-def _after_back_loop(old: bool) -> Callable[..., None]:
-    def formula(v: Lanes) -> None:
-        u, r = v["u"], v["r"]
-        dz, dn, past = _unmix(v, old)
-        dr, du = dn * u * (r * (1.0 - r)), dn * r
-        for name, d in (("u", du), ("r", dr), ("z", dz), ("n", dn)):
-            v[f"d{name}"] = d
-            v[f"sum_{name}"] = v[f"sum_{name}"] + d
-        v["dh"] = past
-
-    return row_loop(
-        formula, "u", "r", "z", "n", "h", "dh", "dy", "du", "dr", "dz", "dn", "sum_u", "sum_r", "sum_z", "sum_n"
-    )
+def _after_back(v: Lanes) -> None:
+    u, r = v["u"], v["r"]
+    dz, dn, past = _from_new(v)
+    dr, du = dn * u * (r * (1.0 - r)), dn * r
+    for name, d in (("u", du), ("r", dr), ("z", dz), ("n", dn)):
+        v[f"d{name}"] = d
+        v[f"sum_{name}"] = v[f"sum_{name}"] + d
+    v["dh"] = past
 
 
-def _mix_loop(old: bool) -> Callable[..., None]:
-    def formula(v: Lanes) -> None:
-        _mix(v, v["z"], tanh(v["n"]), old)
-
-    return row_loop(formula, "z", "n", "h", "new", "y")
+def _mix(v: Lanes) -> None:
+    _to_new(v, v["z"], tanh(v["n"]))
 
 
-def _unmix_loop(old: bool) -> Callable[..., None]:
-    def formula(v: Lanes) -> None:
-        dz, dn, past = _unmix(v, old)
-        v["dz"], v["dn"], v["dh"] = dz, dn, past
-        v["sum_z"], v["sum_n"] = v["sum_z"] + dz, v["sum_n"] + dn
-        v["d_reset"] = v.constant(0.0)  # the product is added to it
-
-    return row_loop(formula, "z", "n", "h", "dh", "dy", "dz", "dn", "sum_z", "sum_n", "d_reset")
+def _unmix(v: Lanes) -> None:
+    dz, dn, past = _from_new(v)
+    v["dz"], v["dn"], v["dh"] = dz, dn, past
+    v["sum_z"], v["sum_n"] = v["sum_z"] + dz, v["sum_n"] + dn
+    v["d_reset"] = v.constant(0.0)  # the product is added to it
 
 
 def _reset(v: Lanes) -> None:
@@ -88,17 +71,20 @@ def _reset_back(v: Lanes) -> None:
     v["dr"], v["sum_r"] = dr, v["sum_r"] + dr
 
 
-_after_old, _after_new = _after_loop(True), _after_loop(False)
-_after_old_back, _after_new_back = _after_back_loop(True), _after_back_loop(False)
-_mix_old, _mix_new = _mix_loop(True), _mix_loop(False)
-_unmix_old, _unmix_new = _unmix_loop(True), _unmix_loop(False)
+_KEEP, _AFTER = ("keep", "sign"), ("u", "r", "z", "n")
+_after_loop = row_loop(_after, *_KEEP, *_AFTER, "h", "new", "y")
+_after_back_loop = row_loop(
+    _after_back, *_KEEP, *_AFTER, "h", "dh", "dy", *(f"d{name}" for name in _AFTER), *(f"sum_{name}" for name in _AFTER)
+)
+_mix_loop = row_loop(_mix, *_KEEP, "z", "n", "h", "new", "y")
+_unmix_loop = row_loop(_unmix, *_KEEP, "z", "n", "h", "dh", "dy", "dz", "dn", "sum_z", "sum_n", "d_reset")
 _reset_loop = row_loop(_reset, "r", "z", "h", "reset")
 _reset_back_loop = row_loop(_reset_back, "r", "h", "d_reset", "dh", "dr", "sum_r")
 
 
 @jit()
 def after_forward(
-    t: int, gates: Floats, h: Floats, y: Floats, old: bool, lengths: Whole, first: int, last: int
+    t: int, gates: Floats, h: Floats, y: Floats, keep: Floats, lengths: Whole, first: int, last: int
 ) -> None:
     """Turn u and the pre-activations of step t into gates, in place, and into h[t + 1] and y[:, t].
 
@@ -111,16 +97,13 @@ def after_forward(
             clear_row(y[b, t], first, last)
         else:
             u, r, z, n = _four(gates[t, b], h.shape[2], first)
-            places = u, r, z, n, _at(before[b], first), _at(after[b], first), _at(y[b, t], first)
-            if old:
-                _after_old(gates, last - first, places)
-            else:
-                _after_new(gates, last - first, places)
+            places = *_two(keep), u, r, z, n, _at(before[b], first), _at(after[b], first), _at(y[b, t], first)
+            _after_loop(gates, last - first, places)
 
 
 @jit()
 def after_backward(
-    t: int, gates: Floats, h: Floats, dy: Floats, dh: Floats, dz: Floats, d_bias: Floats, old: bool, lengths: Whole,
+    t: int, gates: Floats, h: Floats, dy: Floats, dh: Floats, dz: Floats, d_bias: Floats, keep: Floats, lengths: Whole,
     first: int, last: int,
 ) -> None:  # fmt: skip
     """The gradients of u and of step t's pre-activations, `dz[t]`; in `dh` [B, H] what flows past the product.
@@ -134,13 +117,10 @@ def after_backward(
             clear_gates(dz[t, b], units, first, last)
         else:
             places = (
-                *_four(gates[t, b], units, first), _at(h[t, b], first), _at(dh[b], first), _at(dy[b, t], first),
-                *_four(dz[t, b], units, first), *_four(d_bias, units, first),
+                *_two(keep), *_four(gates[t, b], units, first), _at(h[t, b], first), _at(dh[b], first),
+                _at(dy[b, t], first), *_four(dz[t, b], units, first), *_four(d_bias, units, first),
             )  # fmt: skip
-            if old:
-                _after_old_back(gates, last - first, places)
-            else:
-                _after_new_back(gates, last - first, places)
+            _after_back_loop(gates, last - first, places)
 
 
 @jit()
@@ -156,7 +136,9 @@ def before_reset(t: int, gates: Floats, h: Floats, reset: Floats, lengths: Whole
 
 
 @jit()
-def before_mix(t: int, gates: Floats, h: Floats, y: Floats, old: bool, lengths: Whole, first: int, last: int) -> None:
+def before_mix(
+    t: int, gates: Floats, h: Floats, y: Floats, keep: Floats, lengths: Whole, first: int, last: int
+) -> None:
     """Second half: the candidate from its pre-activation, h[t + 1] and y[:, t], as in `after_forward`."""
     before, after = h[t % len(h)], h[(t + 1) % len(h)]
     for b in range(h.shape[1]):
@@ -165,16 +147,13 @@ def before_mix(t: int, gates: Floats, h: Floats, y: Floats, old: bool, lengths: 
             clear_row(y[b, t], first, last)
         else:
             _, z, n = _three(gates[t, b], h.shape[2], first)
-            places = z, n, _at(before[b], first), _at(after[b], first), _at(y[b, t], first)
-            if old:
-                _mix_old(gates, last - first, places)
-            else:
-                _mix_new(gates, last - first, places)
+            places = *_two(keep), z, n, _at(before[b], first), _at(after[b], first), _at(y[b, t], first)
+            _mix_loop(gates, last - first, places)
 
 
 @jit()
 def before_unmix(
-    t: int, gates: Floats, h: Floats, dy: Floats, dh: Floats, dz: Floats, d_reset: Floats, d_bias: Floats, old: bool,
+    t: int, gates: Floats, h: Floats, dy: Floats, dh: Floats, dz: Floats, d_reset: Floats, d_bias: Floats, keep: Floats,
     lengths: Whole, first: int, last: int,
 ) -> None:  # fmt: skip
     """Backward, first half: dz of update and candidate, and in `dh` what flows past both; `d_reset` [B, H] is 0
@@ -188,13 +167,10 @@ def before_unmix(
             _, to_z, to_n = _three(dz[t, b], units, first)
             _, sum_z, sum_n = _three(d_bias, units, first)
             places = (
-                z, n, _at(h[t, b], first), _at(dh[b], first), _at(dy[b, t], first), to_z, to_n, sum_z, sum_n,
-                _at(d_reset[b], first),
+                *_two(keep), z, n, _at(h[t, b], first), _at(dh[b], first), _at(dy[b, t], first), to_z, to_n, sum_z,
+                sum_n, _at(d_reset[b], first),
             )  # fmt: skip
-            if old:
-                _unmix_old(gates, last - first, places)
-            else:
-                _unmix_new(gates, last - first, places)
+            _unmix_loop(gates, last - first, places)
 
 
 @jit()
@@ -217,6 +193,12 @@ def _at(row: Floats, first: int) -> int:
     """The address of a row's number `first`."""
     address: int = row.ctypes.data + first * row.itemsize
     return address
+
+
+@jit()
+def _two(keep: Floats) -> tuple[int, int]:
+    """The addresses of two numbers."""
+    return _at(keep, 0), _at(keep, 1)
 
 
 @jit()

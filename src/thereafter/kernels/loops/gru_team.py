@@ -30,7 +30,6 @@ from thereafter.kernels.loops.recurrence import (
 )
 from thereafter.kernels.loops.team import (
     BY_ROWS,
-    COUPLED,
     PACKED,
     PANELS,
     PARTS,
@@ -45,15 +44,14 @@ from thereafter.kernels.loops.team import (
 )
 from thereafter.kernels.loops.tiles import types
 
-_OLD = COUPLED  # the same place in a task: whether z multiplies the old state
 _forward_arrays, _backward_arrays = arrays_of(GruForward), arrays_of(GruBackward)
 
 
 @jit()
-def forward(task: Whole, arrays: GruForward[Floats], lengths: Whole, old: bool, by_rows: bool) -> None:
+def forward(task: Whole, arrays: GruForward[Floats], lengths: Whole, by_rows: bool) -> None:
     """All gates, states h [T + 1, B, H] and outputs y [B, T, H]. h[0] is given; an h of two steps is used in a circle.
 
-    `gates` has the input's part of the pre-activations at first.
+    `gates` has the input's part of the pre-activations at first; `loops.gru` explains `keep`.
 
     reset after     gates [T, B, 4H]; `weight` [3H, H] is U in the order n, r, z; `bias_n` [H] is added to U_n h.
     reset before    gates [T, B, 3H]; `weight` [2H, H] is U of r and z, `weight_n` [H, H] that of n, transposed (it is
@@ -66,7 +64,7 @@ def forward(task: Whole, arrays: GruForward[Floats], lengths: Whole, old: bool, 
         pack_gates(weight, units, packed, first, last)
         if len(weight_n):
             pack_columns(weight_n, packed_n, first, last, 0, 1)
-        _forward_rows(task, arrays, lengths, old, (0, rows, 1), first, last, members(task))
+        _forward_rows(task, arrays, lengths, (0, rows, 1), first, last, members(task))
         return
     panels = (units + lanes - 1) // lanes
     both = 2 * panels if len(weight_n) else panels
@@ -82,13 +80,13 @@ def forward(task: Whole, arrays: GruForward[Floats], lengths: Whole, old: bool, 
     parts = parts_in(rows)
     part = claim(task, PARTS)
     while part < parts:
-        _forward_rows(task, arrays, lengths, old, rows_of_part(rows, part, parts, len(lengths) > 0), 0, units, 1)
+        _forward_rows(task, arrays, lengths, rows_of_part(rows, part, parts, len(lengths) > 0), 0, units, 1)
         part = claim(task, PARTS)
 
 
 @jit()
 def _forward_rows(
-    task: Whole, arrays: GruForward[Floats], lengths: Whole, old: bool, own: tuple[int, int, int], first: int,
+    task: Whole, arrays: GruForward[Floats], lengths: Whole, own: tuple[int, int, int], first: int,
     last: int, size: int,
 ) -> None:  # fmt: skip
     """The units `first` to `last` of some rows (from, to, step), by `size` threads that meet."""
@@ -112,16 +110,16 @@ def _forward_rows(
                 meetings = meet(task, meetings, size)
                 fetch_row(reset[t % len(reset), 0])
             columns_product(task, t, again, arrays.packed_n, new, first, last, spare)
-            before_mix(t, gates, h, y, old, lengths, first, last)
+            before_mix(t, gates, h, y, arrays.keep, lengths, first, last)
         else:
-            after_forward(t, gates, h, y, old, lengths, first, last)
+            after_forward(t, gates, h, y, arrays.keep, lengths, first, last)
         if size > 1:
             meetings = meet(task, meetings, size)
             fetch_row(h[(t + 1) % len(h), 0])
 
 
 @jit()
-def backward(task: Whole, arrays: GruBackward[Floats], lengths: Whole, old: bool, by_rows: bool) -> None:
+def backward(task: Whole, arrays: GruBackward[Floats], lengths: Whole, by_rows: bool) -> None:
     """The gradient dz of all pre-activations, and of u, laid out as the gates, from that of the outputs, dy [B, T, H].
 
     `dh` [B, H] holds the gradient of the last state, and in the end that of the first. Each part of the rows has its
@@ -135,19 +133,19 @@ def backward(task: Whole, arrays: GruBackward[Floats], lengths: Whole, old: bool
         pack_columns(weight, packed, first, last, 0, 1)
         if len(weight_n):
             pack_columns(weight_n, packed_n, first, last, 0, 1)
-        _backward_rows(task, arrays, lengths, old, (0, rows, 1), first, last, 0, parts, members(task))
+        _backward_rows(task, arrays, lengths, (0, rows, 1), first, last, 0, parts, members(task))
         return
     pack_all_columns(task, weight, packed, units, weight_n, packed_n, len(weight_n))
     part = claim(task, PARTS)
     while part < parts:
         own = rows_of_part(rows, part, parts, len(lengths) > 0)
-        _backward_rows(task, arrays, lengths, old, own, 0, units, part, 1, 1)
+        _backward_rows(task, arrays, lengths, own, 0, units, part, 1, 1)
         part = claim(task, PARTS)
 
 
 @jit()
 def _backward_rows(
-    task: Whole, arrays: GruBackward[Floats], lengths: Whole, old: bool, own: tuple[int, int, int], first: int,
+    task: Whole, arrays: GruBackward[Floats], lengths: Whole, own: tuple[int, int, int], first: int,
     last: int, part: int, parts: int, size: int,
 ) -> None:  # fmt: skip
     """The units `first` to `last` of the rows of so many parts from `part` on, by `size` threads that meet."""
@@ -161,7 +159,7 @@ def _backward_rows(
             if lengths_own[b] > t:
                 live = b + 1
         for index in range(part, part + parts):
-            _gates_back(t, arrays, lengths, old, index, first, last)
+            _gates_back(t, arrays, lengths, index, first, last)
         if before:
             new = dz[t, :live, 2 * units :]
             if size > 1:
@@ -177,18 +175,16 @@ def _backward_rows(
 
 
 @jit()
-def _gates_back(
-    t: int, arrays: GruBackward[Floats], lengths: Whole, old: bool, part: int, first: int, last: int
-) -> None:
+def _gates_back(t: int, arrays: GruBackward[Floats], lengths: Whole, part: int, first: int, last: int) -> None:
     """The rows of one part at step t, before the products."""
     top, end, step = rows_of_part(arrays.gates.shape[1], part, len(arrays.d_bias), len(lengths) > 0)
     gates, h, dz = arrays.gates[:, top:end:step], arrays.h[:, top:end:step], arrays.dz[:, top:end:step]
     dy, dh, own, d_bias = arrays.dy[top:end:step], arrays.dh[top:end:step], lengths[top:end:step], arrays.d_bias[part]
     if len(arrays.weight_n):
         d_reset = arrays.d_reset[top:end:step]
-        before_unmix(t, gates, h, dy, dh, dz, d_reset, d_bias, old, own, first, last)
+        before_unmix(t, gates, h, dy, dh, dz, d_reset, d_bias, arrays.keep, own, first, last)
     else:
-        after_backward(t, gates, h, dy, dh, dz, d_bias, old, own, first, last)
+        after_backward(t, gates, h, dy, dh, dz, d_bias, arrays.keep, own, first, last)
 
 
 @jit()
@@ -207,7 +203,7 @@ def forward_task(dtype: FloatType) -> CFunction:
     def gru_forward_task(address: int) -> None:
         task = task_at(address)
         arrays = _forward_arrays(task, dtype)
-        forward(task, arrays, arrays.lengths, switch(task, _OLD), switch(task, BY_ROWS))
+        forward(task, arrays, arrays.lengths, switch(task, BY_ROWS))
 
     return c_function(types.void(types.voidptr), gru_forward_task)
 
@@ -219,6 +215,6 @@ def backward_task(dtype: FloatType) -> CFunction:
     def gru_backward_task(address: int) -> None:
         task = task_at(address)
         arrays = _backward_arrays(task, dtype)
-        backward(task, arrays, arrays.lengths, switch(task, _OLD), switch(task, BY_ROWS))
+        backward(task, arrays, arrays.lengths, switch(task, BY_ROWS))
 
     return c_function(types.void(types.voidptr), gru_backward_task)
