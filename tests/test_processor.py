@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from thereafter import processor
-from thereafter.processor import USUAL_LEVEL_2, Processor, read
+from thereafter import compiled, processor
+from thereafter.errors import OptionError
+from thereafter.processor import USUAL_LEVEL_1, USUAL_LEVEL_2, Processor, read, with_caches
 
 XEON = """\
 processor\t: 0
@@ -112,6 +113,22 @@ def test_a_container_may_hide_the_sizes(tmp_path: Path) -> None:
     assert found.lines()["caches"].endswith("; an L2 of 1 MB is assumed")
 
 
+def test_sizes_by_name_take_the_place_of_what_was_read(tmp_path: Path) -> None:
+    parts = {"index0": ("1", "Data", "32K"), "index2": ("2", "Unified", "1M")}
+    read_here = read(linux(tmp_path, XEON, parts), "x86_64", "", None)
+    assert with_caches(read_here, " ") is read_here
+    other = with_caches(read_here, "L2=512K, L3=8M")
+    assert other.caches == {"L1d": 32 << 10, "L2": 512 << 10, "L3": 8 << 20}
+    assert (other.level_1, other.level_2, other.name) == (32 << 10, 512 << 10, read_here.name)
+    assert other.lines()["caches"].endswith("(from /sys/devices/system/cpu/cpu0/cache; L2, L3 from THEREAFTER_CACHES)")
+    whole = with_caches(Processor("an architecture", "a name"), "L1d=64K,L2=1M")
+    assert whole.lines()["caches"] == "L1d 64 KB, L2 1 MB (from THEREAFTER_CACHES)"
+    assert Processor("an architecture", "a name").level_1 == USUAL_LEVEL_1
+    for wrong in ("L2", "L2=", "L2=large", "L9=1M", "512K", "L2=0"):
+        with pytest.raises(OptionError, match=r"expected sizes of L1d, L1i, L2, L3; try THEREAFTER_CACHES=L1d=64K"):
+            with_caches(read_here, wrong)
+
+
 def test_macos(tmp_path: Path) -> None:
     apple = read(tmp_path, "arm64", "arm", lambda: APPLE)
     assert (apple.name, has(apple)) == ("Apple M1", {"NEON", "dot product"})
@@ -158,7 +175,8 @@ def test_the_command_says_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(app, ["kernels"])
     assert done.exit_code == 0, done.output
     said = dict(line.split(maxsplit=1) for line in done.output.splitlines())
-    assert {"reference", "cpu", "processor", "caches", "threads", "bfloat16"} <= said.keys()
+    assert {"reference", "cpu", "processor", "caches", "vectors", "tiles", "threads", "bfloat16"} <= said.keys()
+    assert compiled.missing() or {"sharing", "parts"} <= said.keys()
     assert said["processor"] == "a name (an architecture): its instructions could not be read"
     assert said["caches"] == "could not be read; an L2 of 1 MB is assumed"
     assert said["threads"] == f"torch uses {torch.get_num_threads()} of {processor.usable()} processors"

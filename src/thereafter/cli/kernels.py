@@ -13,19 +13,24 @@ from thereafter.tabular import Row
 def kernels(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
     """List the kernels of recurrent layers: which run on this machine, and why the others do not.
 
-    Also what is known about the processor, and where each figure comes from.
+    Also what is known about the processor, where each figure comes from, and what follows from them: the tiles that
+    products are made of, and what the threads of a scan share. THEREAFTER_VECTORS=16x32 (bytes x registers) and
+    THEREAFTER_CACHES=L1d=64K,L2=1M take the place of what was read.
 
     Example: thereafter kernels
     """
     import torch
 
     from thereafter.kernels import onednn
+    from thereafter.kernels.cpu import plan
     from thereafter.kernels.scan import KERNELS
     from thereafter.processor import processor, usable
+    from thereafter.tiling import tiling
 
     lines = {name: KERNELS.load(name).status() for name in KERNELS}
-    lines |= processor().lines()
+    lines |= processor().lines() | tiling().lines()
     lines["threads"] = f"torch uses {torch.get_num_threads()} of {usable()} processors"
+    lines |= plan.lines()
     lines["bfloat16"] = onednn.status()
     rows: list[Row] = [{"name": name, "status": text} for name, text in lines.items()]
     if print_rows(rows, as_csv=as_csv, as_json=as_json):

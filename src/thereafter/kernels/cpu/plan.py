@@ -1,4 +1,23 @@
-"""How a scan is shared by the threads of a CPU, by figures of the processor that are read at run time.
+"""How a scan is shared by the threads of a CPU, by figures of the processor that are read at run time (`processor`).
+
+Rows or units. A thread that owns rows of the batch reads all of the matrix U, M bytes of it, at every step; one that
+owns units reads its part, M / threads, but waits for the others at every step and reads what they made, B H numbers. So
+rows are shared where U stays in the L2 cache of each core, and the threads need not meet: a core that is busy with
+something else then holds up nobody.
+
+Where U just fills the L2 cache, as that of an LSTM of 256 units fills 1 MB, the arrays of a step push some of it out:
+a step of 16 rows has 16 x 8 H numbers of gates and states, 128 KB, and pages that share places in the cache cost about
+a fifth of it. Panels are taken forth and back (`loops.recurrence`), so only what does not fit is read again, here a
+third of U. It comes from the L3 cache, ahead of its use; beside the 16 x M / 2 operations of the step these are 0.04
+bytes an operation, where a matrix that is read whole at every step by threads that own units, with 20 rows, has 0.1.
+Measured on one core of an Intel Xeon with 1 MB (2026-11-17), 16 rows of all units ran at 88 to 108 billion operations a
+second, 32 rows of half the units at 92 to 111: less than a core that is busy for a moment costs where threads meet. So
+the limit is the whole cache. `THEREAFTER_CACHES=L2=800K` moves it: then such a layer goes by units.
+
+The input inside or before. A step can multiply [x, h] by [W, U] in one product, if both fit; else x W' of all steps is
+one product of torch's, which writes the pre-activations to memory and a step reads them again.
+
+The L3 cache decides nothing: what does not fit into L2 is read once a step either way.
 
 Shapes: T steps, B rows, I inputs, H units, G gate units.
 """
@@ -7,32 +26,43 @@ from __future__ import annotations
 
 import torch
 
+from thereafter import compiled
 from thereafter.processor import processor
 
 _FEWEST_EACH = 2  # rows of a thread
 _FEWEST_ROWS = 16  # of a batch, for the input's product to be worth while in a step
-_CACHED = 1 << 19  # bytes of [W, U] a thread can keep at hand beside what it works on
-_WHOLE = 1 << 20  # the same where every thread reads all of it
+_BESIDE = 2  # where threads own units, [W, U] leaves the others half of each cache
 _WORTH_A_TEAM = 1_000_000  # operations of a sequence; waking a thread costs as much as a hundred thousand
 _WORTH_A_COPY = 512  # rows times steps
+_LAYERS = (("LSTM", 4), ("GRU", 3), ("RNN", 1))  # and their gates
+_BATCHES = (8, 16, 32, 64, 128)
+
+
+def threads() -> int:
+    """How many share a scan: torch's."""
+    return torch.get_num_threads()
 
 
 def shares_rows(rows: int, matrix_bytes: int) -> bool:
     """Whether each thread should take rows of the batch, and all of the matrix U, of that many bytes; else it takes
     units, and its part of U."""
-    return rows >= _FEWEST_EACH * torch.get_num_threads() and matrix_bytes <= processor().level_2
+    return most_sharing(rows, matrix_bytes) >= threads()
 
 
 def most_sharing(rows: int, matrix_bytes: int) -> int:
-    """The largest number of threads that share such rows; 0 where none should."""
-    return rows // max(1, _FEWEST_EACH) if matrix_bytes <= processor().level_2 else 0
+    """The largest number of threads that share such rows: each has a part of them, and of two rows at least. 0 where U
+    does not fit."""
+    from thereafter.kernels.loops.parts import parts_of
+
+    return min(rows // max(1, _FEWEST_EACH), parts_of(rows)) if matrix_bytes <= processor().level_2 else 0
 
 
 def input_inside(rows: int, matrix_bytes: int, by_rows: bool, inputs: int) -> bool:
     """Whether the input's product belongs into the steps: where [W, U], of that many bytes, fits the caches; or where
     reading W at every step is little beside the pre-activations that a hoisted product writes and a step reads again.
     """
-    cached = matrix_bytes <= (_WHOLE if by_rows else _CACHED * torch.get_num_threads())
+    level_2 = processor().level_2
+    cached = matrix_bytes <= (level_2 if by_rows else level_2 // _BESIDE * threads())
     return rows >= _FEWEST_ROWS and (cached or (not by_rows and inputs <= rows))
 
 
@@ -48,3 +78,25 @@ def worth_a_copy(rows: int, steps: int) -> bool:
     copy costs more than it saves.
     """
     return rows > 1 and rows * steps >= _WORTH_A_COPY
+
+
+def most_units(gates: int, itemsize: int = 4) -> int:
+    """The most units of a layer with so many gates whose rows are shared: U [gates H, H] fits."""
+    return int((processor().level_2 / (gates * itemsize)) ** 0.5)
+
+
+def lines() -> dict[str, str]:
+    """What follows from the figures, in words; nothing where no loop can be compiled."""
+    if compiled.missing() is not None:
+        return {}
+    from thereafter.kernels.loops.parts import parts_of
+
+    count = threads()
+    fewest = next((rows for rows in range(1, _BATCHES[-1]) if most_sharing(rows, 0) >= count), None)
+    units = ", ".join(f"{name} up to {most_units(gates)} units" for name, gates in _LAYERS)
+    rows = f"{count} threads own rows of a batch of {fewest} or more where U fits into L2: {units} (float32)"
+    parts = ", ".join(f"{rows} rows in {parts_of(rows)}" for rows in _BATCHES)
+    return {
+        "sharing": f"{rows}; else units of a layer" if fewest else f"{count} threads own units of a layer",
+        "parts": f"{parts}: what a busy core leaves over others take",
+    }
