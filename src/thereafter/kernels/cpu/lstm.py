@@ -9,7 +9,7 @@ Shapes: T steps, B rows, I inputs, H units, G = 4 H (3 H coupled).
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from thereafter.cells.lstm import LSTM
 from thereafter.kernels.arrays import LstmBackward, LstmForward
 from thereafter.kernels.cpu.lstm_norm import LstmNormScan
 from thereafter.kernels.cpu.lstm_projected import ProjectedLstmScan
+from thereafter.kernels.cpu.order import longest_first, own_copy, take_rows
 from thereafter.kernels.cpu.plan import input_inside, shares_rows
 from thereafter.kernels.cpu.products import (
     place_for_gradient,
@@ -31,16 +32,11 @@ from thereafter.kernels.cpu.products import (
     team_spares,
     weight_gradient,
     weight_gradients,
-    workable,
 )
 from thereafter.kernels.cpu.workspace import give, give_all, take
 from thereafter.kernels.functions import apply_many
 from thereafter.kernels.jobs import Job
 from thereafter.kernels.second import no_gradients, recording
-
-_FULL = 0.9  # of all places taken: then rows are left in the order they are in
-
-MaybeTensor = TypeVar("MaybeTensor", Tensor, Tensor | None)
 
 
 class LstmScan(torch.autograd.Function):
@@ -64,8 +60,8 @@ class LstmScan(torch.autograd.Function):
 
         rows, steps, inputs = x_BTI.shape
         width, units = weight_hh.shape
-        order = _longest_first(lengths, steps)
-        h_BH, c_BH, lengths = _take_rows(h_BH, order), _take_rows(c_BH, order), _take_rows(lengths, order)
+        order = longest_first(lengths, steps)
+        h_BH, c_BH, lengths = take_rows(h_BH, order), take_rows(c_BH, order), take_rows(lengths, order)
         by_rows = shares_rows(rows, weight_hh.nbytes)
         inside = input_inside(rows, width * (inputs + units) * x_BTI.element_size(), by_rows, inputs)
         learning = any(ctx.needs_input_grad)
@@ -77,7 +73,7 @@ class LstmScan(torch.autograd.Function):
         xh = take(x_BTI, steps + 1 if learning or inside else 2, rows, read + units)
         y = x_BTI.new_empty(rows, steps, units)
         xh[0, :, read:], c[0] = h_BH, c_BH
-        x_BTI, own = _take_rows(x_BTI, order), [gates, c, xh]
+        x_BTI, own = take_rows(x_BTI, order), [gates, c, xh]
         x_TBI, taken = x_BTI.transpose(0, 1), x_BTI.new_empty(0, 0, 0)
         if inside:
             if by_rows:
@@ -112,7 +108,7 @@ class LstmScan(torch.autograd.Function):
         else:
             give_all(*own)
         back = None if order is None else order.argsort()
-        return _take_rows(y, back), _take_rows(last[0], back), _take_rows(last[1], back)
+        return take_rows(y, back), take_rows(last[0], back), take_rows(last[1], back)
 
     @staticmethod
     def backward(
@@ -127,8 +123,8 @@ class LstmScan(torch.autograd.Function):
         steps, rows, width = gates.shape
         units, inputs = c.shape[2], weight_ih.shape[1]
         dz = place_for_gradient(gates)
-        dy = c.new_zeros(rows, steps, units) if dy_BTH is None else _take_rows(dy_BTH, order).contiguous()
-        dh, dc = (torch.zeros_like(c[0]) if d is None else _copy(d, order) for d in (dh_BH, dc_BH))
+        dy = c.new_zeros(rows, steps, units) if dy_BTH is None else take_rows(dy_BTH, order).contiguous()
+        dh, dc = (torch.zeros_like(c[0]) if d is None else own_copy(d, order) for d in (dh_BH, dc_BH))
         parts = row_parts(rows, ragged=lengths is not None)
         d_bias = c.new_zeros(parts, width)
         d_peephole = c.new_zeros(parts, 3 if peephole_3H is not None else 0, units)
@@ -152,31 +148,13 @@ class LstmScan(torch.autograd.Function):
             d_ih = weight_gradient(flat, x_TBI.view(-1, inputs))
             d_hh = weight_gradient(flat, xh[:-1].view(-1, units))
         back = None if order is None else order.argsort()
-        given = _take_rows(dx, back) if ctx.needs_input_grad[0] else None
+        given = take_rows(dx, back) if ctx.needs_input_grad[0] else None
         bias = sum_of_parts(d_bias) if bias_ih is not None else None
         second = bias if bias_hh is not None else None
         peepholes = sum_of_parts(d_peephole) if peephole_3H is not None else None
         if dz is gates:  # there will be no second backward pass
             give_all(*own)
-        return given, _take_rows(dh, back), _take_rows(dc, back), d_ih, d_hh, bias, second, peepholes, None, None
-
-
-def _longest_first(lengths: Tensor | None, steps: int) -> Tensor | None:
-    """The order of rows from the longest to the shortest, so that a step can leave the finished ones out; None where
-    there is little to leave out, or they are in that order."""
-    if lengths is None or float(lengths.sum()) > _FULL * len(lengths) * steps or bool((lengths.diff() <= 0).all()):
-        return None
-    return lengths.argsort(descending=True, stable=True)
-
-
-def _take_rows(array: MaybeTensor, order: Tensor | None) -> MaybeTensor:
-    """The rows in another order, if one is given."""
-    return array if order is None or array is None else array.index_select(0, order)
-
-
-def _copy(array: Tensor, order: Tensor | None) -> Tensor:
-    """What the loops may work on in place."""
-    return workable(array) if order is None else array.index_select(0, order)
+        return given, take_rows(dh, back), take_rows(dc, back), d_ih, d_hh, bias, second, peepholes, None, None
 
 
 def run_lstm(cell: LSTM, job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:

@@ -169,7 +169,7 @@ def team_spares(gates_TBG: Tensor) -> Tensor:
     return gates_TBG.new_empty(torch.get_num_threads(), size)
 
 
-def row_parts(rows: int, *, ragged: bool = False) -> int:
+def row_parts(rows: int, *, ragged: bool = True) -> int:
     """How many parts a batch is cut into; `ragged`: the rows of a part are those of every n-th place."""
     from thereafter.kernels.loops.parts import parts_of
 

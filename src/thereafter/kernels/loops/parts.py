@@ -18,8 +18,8 @@ _FEW, _SOME, _MANY = 16, 32, 96  # rows
 _ROWS = 8  # of a part at least, where there are many rows or every part is claimed alone
 
 
-def parts_of(rows: int, ragged: bool = False) -> int:
-    """How many parts so many rows are cut into."""
+def parts_of(rows: int, ragged: bool = True) -> int:
+    """How many parts so many rows are cut into: fewer where they are claimed one by one, as ragged rows are."""
     if rows < _FEW:
         return min(rows, 2)
     if rows < _SOME:
