@@ -1,6 +1,6 @@
 """The CPU kernel against the reference loop on jobs that are drawn at random: outputs, states, every gradient.
 
-    python tests/kernels/random_cases.py [--cases 10000] [--seed 1] [--first 0]
+    python tests/kernels/random_cases.py [--cases 10000] [--seed 1] [--first 0] [--cell elman]
 
 Each case draws a cell, its options, odd sizes, a type, lengths, a layout in memory, what has gradients, and a number of
 threads. Its results are compared with the plain loop's in float64. Run again, and now and then in three threads of
@@ -67,10 +67,10 @@ class Case:
         return " ".join([self.cell.name, *projected, *chosen])
 
 
-def draw_case(seed: int, number: int) -> Case:
+def draw_case(seed: int, number: int, only: str | None = None) -> Case:
     """Case so and so of a seed, whatever was drawn before it."""
     rng = random.Random(f"{seed} {number}")
-    name = rng.choices(list(CELL_SHARES), list(CELL_SHARES.values()))[0]
+    name = only or rng.choices(list(CELL_SHARES), list(CELL_SHARES.values()))[0]
     large = rng.random() < 0.02  # so that U does not fit, and threads own units
     units = rng.randint(300, 600) if large else _size(rng, 130)
     inputs = _size(rng, 130)
@@ -199,14 +199,14 @@ def check_case(case: Case) -> tuple[float, int, list[str]]:
     return error, len(others), wrong
 
 
-def run_cases(seed: int, first: int, count: int) -> tuple[str, list[str]]:
+def run_cases(seed: int, first: int, count: int, only: str | None = None) -> tuple[str, list[str]]:
     """Counts and largest differences by cell, in words, and what is wrong."""
     counts: Counter[str] = Counter()
     worst: dict[str, dict[torch.dtype, float]] = {}
     compared, wrong, before, worth = 0, [], torch.get_num_threads(), plan._WORTH_A_TEAM
     try:
         for number in range(first, first + count):
-            case = draw_case(seed, number)
+            case = draw_case(seed, number, only)
             plan._WORTH_A_TEAM = 0 if case.team else worth  # a team for small jobs too
             error, threads, differing = check_case(case)
             counts[case.family] += 1
@@ -236,8 +236,9 @@ def main() -> int:
     options.add_argument("--cases", type=int, default=10_000)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--first", type=int, default=0, help="the number of the first case, to look at one again")
+    options.add_argument("--cell", choices=CELL_SHARES, help="of one cell alone")
     given = options.parse_args()
-    table, wrong = run_cases(given.seed, given.first, given.cases)
+    table, wrong = run_cases(given.seed, given.first, given.cases, given.cell)
     tell("\n".join([*wrong, table]))
     return 1 if wrong else 0
 
