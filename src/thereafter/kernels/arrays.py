@@ -182,3 +182,45 @@ class GruBackward(NamedTuple, Generic[A]):
     packed_n: Annotated[A, 1]
     spares: Annotated[A, 2]
     lengths: Annotated[A, 1, WHOLE]
+
+
+class ProjectedForward(NamedTuple, Generic[A]):
+    """The arrays of a projected LSTM's forward pass; `loops.lstm_projected_team.forward` explains them."""
+
+    gates: Annotated[A, 3]
+    c: Annotated[A, 3]
+    h: Annotated[A, 3]
+    now: Annotated[A, 3]
+    m: Annotated[A, 3]
+    y: Annotated[A, 3]
+    weight: Annotated[A, 2]
+    weight_r: Annotated[A, 2]
+    packed: Annotated[A, 1]
+    packed_r: Annotated[A, 1]
+    spares: Annotated[A, 2]
+    peephole: Annotated[A, 2]
+    lengths: Annotated[A, 1, WHOLE]
+
+
+class ProjectedBackward(NamedTuple, Generic[A]):
+    """The arrays of a projected LSTM's backward pass; `loops.lstm_projected_team.backward` explains them."""
+
+    gates: Annotated[A, 3]
+    c: Annotated[A, 3]
+    dy: Annotated[A, 3]
+    dp: Annotated[A, 3]
+    dm: Annotated[A, 3]
+    dh: Annotated[A, 2]
+    dc: Annotated[A, 2]
+    dz: Annotated[A, 3]
+    now: Annotated[A, 2]
+    none: Annotated[A, 2]
+    d_bias: Annotated[A, 2]
+    d_peephole: Annotated[A, 3]
+    weight: Annotated[A, 2]
+    weight_r: Annotated[A, 2]
+    packed: Annotated[A, 1]
+    packed_r: Annotated[A, 1]
+    spares: Annotated[A, 2]
+    peephole: Annotated[A, 2]
+    lengths: Annotated[A, 1, WHOLE]

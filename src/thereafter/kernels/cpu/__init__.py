@@ -82,8 +82,9 @@ def _run_lstm(cell: LSTM, job: Job) -> Unrolled:
     from thereafter.kernels.cpu.lstm import run_lstm, run_projected_lstm
 
     if cell.output_size != cell.hidden_size:
-        return _batch_first(job, *run_projected_lstm(cell, job, _project(job)))
-    y_BTO, parts = run_lstm(cell, job)
+        y_BTO, parts = run_projected_lstm(cell, job, _project(job))
+    else:
+        y_BTO, parts = run_lstm(cell, job)
     return Unrolled(y_BTO, type(job.state)(*parts))
 
 

@@ -26,13 +26,14 @@ from thereafter.kernels.cpu.products import (
     team_lengths,
     team_packing,
     team_spares,
+    weight_gradient,
 )
 from thereafter.kernels.cpu.workspace import give_all, take
 from thereafter.kernels.functions import apply_many
 from thereafter.kernels.jobs import Job
 from thereafter.kernels.second import no_gradients, recording
 
-_KINDS = torch.arange(len(choices_of(ElmanOptions, "nonlinearity")))
+_KINDS = {name: torch.tensor([k]) for k, name in enumerate(choices_of(ElmanOptions, "nonlinearity"))}
 
 
 class ElmanScan(torch.autograd.Function):
@@ -48,7 +49,7 @@ class ElmanScan(torch.autograd.Function):
         bias_ih: Tensor | None,
         bias_hh: Tensor | None,
         lengths: Tensor | None,
-        kind: int,
+        nonlinearity: str,
     ) -> tuple[Tensor, Tensor]:
         from thereafter.kernels.loops.elman_team import forward_task
 
@@ -78,7 +79,7 @@ class ElmanScan(torch.autograd.Function):
         arrays = ElmanForward(
             y=y, states=states, kept=kept, x=x_BTI if inside else y.new_empty(0, 0, 0),
             bias=y.new_zeros(units) if bias is None else bias.contiguous(), weight=u, weight_x=w, packed=packed,
-            packed_x=packed_x, spares=team_spares(states), kind=_KINDS[kind : kind + 1], lengths=team_lengths(lengths),
+            packed_x=packed_x, spares=team_spares(states), kind=_KINDS[nonlinearity], lengths=team_lengths(lengths),
         )  # fmt: skip
         _run(forward_task, arrays, steps, by_rows, arrays.states)
         give_all(packed, packed_x)
@@ -86,7 +87,7 @@ class ElmanScan(torch.autograd.Function):
         if learning:
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(x_BTI, last, weight_ih, weight_hh, bias_ih, bias_hh, lengths, order, *own)
-            ctx.kind, ctx.inside, ctx.by_rows = kind, inside, by_rows
+            ctx.nonlinearity, ctx.inside, ctx.by_rows = nonlinearity, inside, by_rows
         else:
             give_all(*own)
         back = None if order is None else order.argsort()
@@ -107,7 +108,7 @@ class ElmanScan(torch.autograd.Function):
         if not dy.is_contiguous():
             dy = dz.copy_(dy)
         dh = torch.zeros_like(last) if dh_BH is None else own_copy(dh_BH, order)
-        d_bias = last.new_zeros(row_parts(rows), units)
+        d_bias = last.new_zeros(row_parts(rows, ragged=lengths is not None), units)
         inside = ctx.inside and ctx.needs_input_grad[0]
         dx = last.new_empty(rows, steps, inputs if inside else 0)
         w, u = (weight_ih if inside else weight_ih[:0]).contiguous(), weight_hh.contiguous()
@@ -115,13 +116,13 @@ class ElmanScan(torch.autograd.Function):
         arrays = ElmanBackward(
             kept=kept, end=last, dy=dy, dh=dh, dz=dz, dx=dx, now=last.new_zeros(2, rows, units), d_bias=d_bias,
             weight=u, weight_x=w, packed=packed, packed_x=packed_x, spares=team_spares(last.unsqueeze(0)),
-            kind=_KINDS[ctx.kind : ctx.kind + 1], lengths=team_lengths(lengths),
+            kind=_KINDS[ctx.nonlinearity], lengths=team_lengths(lengths),
         )  # fmt: skip
         _run(backward_task, arrays, steps, ctx.by_rows, arrays.now)
         flat = dz.view(-1, units)
         if ctx.needs_input_grad[0] and not inside:
             dx = flat.mm(weight_ih).view(rows, steps, inputs)
-        d_ih, d_hh = flat.t().mm(x_BTI.view(-1, inputs)), flat.t().mm(kept.view(-1, units))
+        d_ih, d_hh = weight_gradient(flat, x_BTI.view(-1, inputs)), weight_gradient(flat, kept.view(-1, units))
         back = None if order is None else order.argsort()
         bias = sum_of_parts(d_bias) if bias_ih is not None else None
         second = bias if bias_hh is not None else None
@@ -149,7 +150,7 @@ def _run(
 
 def run_elman(cell: Elman, job: Job) -> tuple[Tensor, tuple[Tensor]]:
     """y of every step [B, T, H], and the last h."""
-    kind, weights = choices_of(ElmanOptions, "nonlinearity").index(cell.options.nonlinearity), job.weights
+    weights, nonlinearity = job.weights, cell.options.nonlinearity
     read = (weights["weight_ih"], weights["weight_hh"], weights.get("bias_ih"), weights.get("bias_hh"))
-    y_BTH, h_BH = apply_many(ElmanScan, job.x_BTI, job.state.h, *read, job.lengths_B, kind)
+    y_BTH, h_BH = apply_many(ElmanScan, job.x_BTI, job.state.h, *read, job.lengths_B, nonlinearity)
     return y_BTH, (h_BH,)

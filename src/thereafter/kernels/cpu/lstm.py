@@ -171,11 +171,11 @@ def run_lstm(cell: LSTM, job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:
 
 
 def run_projected_lstm(cell: LSTM, job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """The same for an LSTM whose output is projected, from its projected input: h of every step [T, B, O]."""
+    """The same for an LSTM whose output is projected, from its projected input: y of every step [B, T, O]."""
     weights = job.weights
     given = z_TBG, job.state.h, job.state.c, weights["weight_hh"], weights["weight_hr"]
-    h_TBO, c_BH = apply_many(ProjectedLstmScan, *given, *_shared(cell, job))
-    return h_TBO, (h_TBO[-1], c_BH)
+    y_BTO, h_BO, c_BH = apply_many(ProjectedLstmScan, *given, *_shared(cell, job))
+    return y_BTO, (h_BO, c_BH)
 
 
 def _shared(cell: LSTM, job: Job) -> tuple[Tensor | None, Tensor | None, bool]:

@@ -1,7 +1,5 @@
-"""The LSTM whose output is projected, h = W_hr m, on a CPU: torch's products, and a compiled loop between them.
-
-The second product of a step needs all units of the first, so the threads would have to meet three times a step; here
-torch's own products meet instead. Shapes: T steps, B rows, H units, O outputs, G = 4 H (3 H coupled).
+"""The LSTM whose output is projected, h = W_hr m, on a CPU: its whole sequence in one compiled call, as `cpu.lstm` has
+it. Shapes: T steps, B rows, H units, O outputs, G = 4 H (3 H coupled).
 """
 
 from __future__ import annotations
@@ -11,18 +9,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from thereafter.kernels.arrays import ProjectedBackward, ProjectedForward
+from thereafter.kernels.cpu.order import longest_first, own_copy, take_rows
+from thereafter.kernels.cpu.plan import shares_rows
 from thereafter.kernels.cpu.products import (
-    Projection,
-    as_array,
-    recurrent_matrix,
-    row_ends,
-    workable,
+    place_for_gradient,
+    row_parts,
+    run_team,
+    sum_of_parts,
+    team_lengths,
+    team_packing,
+    team_peephole,
+    team_spares,
+    weight_gradient,
 )
+from thereafter.kernels.cpu.workspace import give_all, take
 from thereafter.kernels.second import no_gradients, recording
 
 
 class ProjectedLstmScan(torch.autograd.Function):
-    """All steps from z, both biases in it: h of every step, and the last c."""
+    """All steps from z, both biases in it: outputs [B, T, O], beyond a row's length 0, and the last h and c."""
 
     @staticmethod
     def forward(
@@ -35,55 +41,78 @@ class ProjectedLstmScan(torch.autograd.Function):
         peephole_3H: Tensor | None,
         lengths: Tensor | None,
         coupled: bool,
-    ) -> tuple[Tensor, Tensor]:
-        from thereafter.kernels.loops.lstm import lstm_forward
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        from thereafter.kernels.loops.lstm_projected_team import forward_task
 
         steps, rows, _ = z_TBG.shape
-        units = c_BH.shape[1]
+        outputs, units = weight_hr.shape
         learning = any(ctx.needs_input_grad)
+        order = longest_first(lengths, steps)
+        lengths = take_rows(lengths, order)
+        by_rows = shares_rows(rows, weight_hh.nbytes + weight_hr.nbytes)
         # The gates take the place of z, which nobody else holds: no second array of that size, and no copy a step.
-        gates = z_TBG
-        c, m = z_TBG.new_empty(steps + 1, rows, units), z_TBG.new_empty(steps + 1, rows, units)
-        c[0] = c_BH
-        projection = Projection(weight_hr, m, h_BO, lengths)
-        h = projection.h
-        matrix = recurrent_matrix(weight_hh, rows, steps)
-        gates_n, c_n, m_n, y_n = (a.numpy() for a in (gates, c, m, z_TBG.new_empty(rows, steps, units)))
-        peephole, ends = as_array(peephole_3H, z_TBG), row_ends(lengths)
-        for t, (gates_BG, h_t) in enumerate(zip(gates.unbind(0), h.unbind(0), strict=False)):
-            gates_BG.addmm_(h_t, matrix)
-            lstm_forward(t, gates_n, c_n, m_n, y_n, peephole, coupled, ends, 0, units)
-            projection.forward(t)
+        gates = z_TBG if order is None else z_TBG.index_select(1, order)
+        c = take(z_TBG, steps + 1 if learning else 2, rows, units)
+        h = take(z_TBG, steps + 1 if learning else 2, rows, outputs)
+        m, y = take(z_TBG, rows, steps, units), z_TBG.new_empty(rows, steps, outputs)
+        c[0], h[0] = take_rows(c_BH, order), take_rows(h_BO, order)
+        u, r = weight_hh.contiguous(), weight_hr.contiguous()
+        packed, packed_r = team_packing(u, units), team_packing(r, outputs)
+        arrays = ProjectedForward(
+            gates=gates, c=c, h=h, now=c.new_zeros(2, rows, units), m=m, y=y, weight=u, weight_r=r, packed=packed,
+            packed_r=packed_r, spares=team_spares(gates), peephole=team_peephole(peephole_3H, gates),
+            lengths=team_lengths(lengths),
+        )  # fmt: skip
+        run_team(forward_task, steps * rows, arrays, coupled=coupled, by_rows=by_rows)
+        give_all(packed, packed_r)
+        last = h[steps % len(h)].clone(), c[steps % len(c)].clone()
         if learning:
-            ctx.save_for_backward(gates, c, m, h, weight_hh, weight_hr, peephole_3H, lengths)
-            ctx.coupled = coupled
-        return h[1:], c[steps].clone()
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(gates, c, h, m, weight_hh, weight_hr, peephole_3H, lengths, order)
+            ctx.coupled, ctx.by_rows = coupled, by_rows
+        else:
+            give_all(c, h, m)
+        back = None if order is None else order.argsort()
+        return take_rows(y, back), take_rows(last[0], back), take_rows(last[1], back)
 
     @staticmethod
-    def backward(ctx: Any, dy_TBO: Tensor, dc_BH: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any, dy_BTO: Tensor | None, dh_BO: Tensor | None, dc_BH: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
         if recording():
             return no_gradients(ctx)
-        from thereafter.kernels.loops.lstm import lstm_backward
+        from thereafter.kernels.loops.lstm_projected_team import backward_task
 
-        gates, c, m, h, weight_hh, weight_hr, peephole_3H, lengths = ctx.saved_tensors
-        steps, rows, width = gates.shape
-        units = c.shape[2]
-        dz, dc = torch.empty_like(gates), workable(dc_BH)
-        projection = Projection(weight_hr, m, h[0], lengths, h)
-        dh, dm = projection.start_backward(dy_TBO)
-        d_peephole = c.new_zeros(3 if peephole_3H is not None else 0, c.shape[2])
+        gates, c, h, m, weight_hh, weight_hr, peephole_3H, lengths, order = ctx.saved_tensors
+        rows, steps, units = m.shape
+        width, outputs = gates.shape[2], len(weight_hr)
+        parts = row_parts(rows, ragged=lengths is not None)
+        dm, dp = take(m, rows, steps, units), take(m, rows, steps, outputs)
+        dy = dp.zero_() if dy_BTO is None else take_rows(dy_BTO, order)
+        if not dy.is_contiguous():
+            dy = dp.copy_(dy)
+        dh = torch.zeros_like(h[0]) if dh_BO is None else own_copy(dh_BO, order)
+        dc = torch.zeros_like(c[0]) if dc_BH is None else own_copy(dc_BH, order)
+        # Over the gates where nobody asks for them again; what is given away was never the workspace's.
+        dz = place_for_gradient(gates)
         # the biases' gradients come from dz, through the product that made z
-        d_bias, dy = c.new_zeros(width), c.new_zeros(rows, steps, c.shape[2])
-        gates_n, c_n, dy_n, dm_n, dc_n, dz_n = (a.numpy() for a in (gates, c, dy, dm, dc, dz))
-        d_bias_n, d_peephole_n = d_bias.numpy(), d_peephole.numpy()
-        peephole, ends = as_array(peephole_3H, gates), row_ends(lengths)
-        dz_steps = dz.unbind(0)
-        for t in range(steps - 1, -1, -1):
-            projection.backward(t)
-            lstm_backward(
-                t, gates_n, c_n, dy_n, dm_n, dc_n, dz_n, d_bias_n, d_peephole_n, peephole, ctx.coupled, ends, 0, units
-            )
-            projection.recur(t, dz_steps[t], weight_hh)
-        d_hh = dz.view(steps * rows, width).t().mm(h[:-1].reshape(steps * rows, -1))
-        given = d_peephole if peephole_3H is not None else None
-        return dz, dh, dc, d_hh, projection.gradient(), given, None, None
+        d_bias = c.new_zeros(parts, width)
+        d_peephole = c.new_zeros(parts, 3 if peephole_3H is not None else 0, units)
+        u, r = weight_hh.contiguous(), weight_hr.contiguous()
+        packed, packed_r = team_packing(u, units), team_packing(r, outputs)
+        arrays = ProjectedBackward(
+            gates=gates, c=c, dy=dy, dp=dp, dm=dm, dh=dh, dc=dc, dz=dz, now=c.new_zeros(rows, outputs),
+            none=c.new_zeros(rows, units), d_bias=d_bias, d_peephole=d_peephole, weight=u, weight_r=r, packed=packed,
+            packed_r=packed_r, spares=team_spares(gates), peephole=team_peephole(peephole_3H, gates),
+            lengths=team_lengths(lengths),
+        )  # fmt: skip
+        run_team(backward_task, steps * rows, arrays, coupled=ctx.coupled, by_rows=ctx.by_rows)
+        d_hh = weight_gradient(dz.view(-1, width), h[:-1].view(-1, outputs))
+        d_hr = weight_gradient(dp.view(-1, outputs), m.view(-1, units))
+        back = None if order is None else order.argsort()
+        peepholes = sum_of_parts(d_peephole) if peephole_3H is not None else None
+        give_all(packed, packed_r, dm, dp)
+        if dz is gates:  # there will be no second backward pass
+            give_all(c, h, m)
+        given = dz if back is None else dz.index_select(1, back)
+        return given, take_rows(dh, back), take_rows(dc, back), d_hh, d_hr, peepholes, None, None

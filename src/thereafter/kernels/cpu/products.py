@@ -8,114 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter.compiled import CFunction
-from thereafter.kernels.arrays import Floats, FloatType
+from thereafter.kernels.arrays import FloatType
 from thereafter.kernels.cpu.plan import shares_rows as _shares_rows
-from thereafter.kernels.cpu.plan import worth_a_copy, worth_a_team
+from thereafter.kernels.cpu.plan import worth_a_team
 from thereafter.kernels.cpu.workspace import take
 
 _PIECES, _FEW_ROWS, _LARGE = 8, 512, 1 << 18  # of a sum over rows; rows of it; numbers of a matrix
 _NO_LENGTHS = torch.empty(0, dtype=torch.int64)
 
 
-def recurrent_matrix(weight_hh: Tensor, rows: int, steps: int) -> Tensor:
-    """U transposed, to multiply h from the right; laid out anew where that pays: the library runs h U' a third faster
-    from such a copy."""
-    transposed = weight_hh.detach().t()
-    return transposed.contiguous() if worth_a_copy(rows, steps) else transposed
-
-
-def row_ends(lengths: Tensor | None) -> NDArray[np.int64]:
-    """The lengths as the compiled loops take them: empty where every row is whole."""
-    return np.empty(0, np.int64) if lengths is None else np.ascontiguousarray(lengths.numpy(), dtype=np.int64)
-
-
-def as_array(weights: Tensor | None, like: Tensor) -> Floats:
-    """Small weights as the compiled loops take them: empty where there are none."""
-    if weights is None:
-        return np.empty((0, 0), dtype=like.numpy().dtype)
-    # a copy: memory that numpy has seen cannot be given up and taken again, as FSDP does with weights
-    return weights.detach().clone(memory_format=torch.contiguous_format).numpy()
-
-
 def workable(gradient: Tensor) -> Tensor:
     """A copy of an incoming gradient that the loops may add to: row by row in memory, whatever the strides were. (A
     plain `clone` keeps those of any dense array; loops that take addresses would then read across rows.)"""
     return gradient.clone(memory_format=torch.contiguous_format)
-
-
-class Projection:
-    """h_t = W_hr m_t of an LSTM whose output m is projected, forward and backward; where it is not, h is m.
-
-    It also carries the gradient of h from step to step; finished rows keep theirs.
-    """
-
-    def __init__(
-        self, weight_hr: Tensor | None, m: Tensor, h_BO: Tensor, lengths: Tensor | None, h: Tensor | None = None
-    ) -> None:
-        self.weight = weight_hr
-        self.lengths = lengths
-        self.m = m
-        if h is not None:
-            self.h = h
-            return
-        if weight_hr is None:
-            self.h = m
-        else:
-            self.h = m.new_empty(len(m), m.shape[1], weight_hr.shape[0])
-            self._transposed = weight_hr.detach().t().contiguous()
-            m[0].zero_()  # never shown: there is no output before the first step
-        self.h[0] = h_BO
-
-    def forward(self, t: int) -> None:
-        """h[t + 1] from m[t + 1]."""
-        if self.weight is None:
-            return
-        torch.mm(self.m[t + 1], self._transposed, out=self.h[t + 1])
-        if self.lengths is not None:
-            finished = t >= self.lengths
-            self.h[t + 1][finished] = self.h[t][finished]
-
-    def start_backward(self, dy_TBO: Tensor) -> tuple[Tensor, Tensor]:
-        """The buffers dh [B, O] and dm [B, H] that hold the gradients of the step at hand; dm is dh where h is m."""
-        self._output_gradients = dy_TBO.unbind(0)
-        self.dh = workable(self._output_gradients[-1])
-        self.dm = self.dh if self.weight is None else torch.empty_like(self.m[0])
-        self._all = torch.empty_like(self.h[1:]) if self.weight is not None else None
-        return self.dh, self.dm
-
-    def backward(self, t: int) -> None:
-        """Pass dh of step t on to m."""
-        if self._all is None or self.weight is None:
-            return
-        self._all[t] = self.dh
-        if self.lengths is not None:
-            self._all[t][t >= self.lengths] = 0.0
-        torch.mm(self._all[t], self.weight, out=self.dm)
-
-    def recur(self, t: int, du_BG: Tensor, weight_hh: Tensor) -> None:
-        """dh of the step before: the gradient of its own output, that through the recurrent product, and for finished
-        rows the one that was there."""
-        if self.lengths is not None:
-            self.dh *= (t >= self.lengths).unsqueeze(1)
-            self.dh.addmm_(du_BG, weight_hh)
-            if t:
-                self.dh += self._output_gradients[t - 1]
-        elif t:
-            torch.addmm(self._output_gradients[t - 1], du_BG, weight_hh, out=self.dh)
-        else:
-            torch.mm(du_BG, weight_hh, out=self.dh)
-
-    def gradient(self) -> Tensor | None:
-        """The gradient of W_hr, in one product over all steps."""
-        if self._all is None:
-            return None
-        return self._all.flatten(0, 1).t().mm(self.m[1:].flatten(0, 1))
 
 
 def project_inputs(x_NI: Tensor, weight_ih: Tensor, bias_G: Tensor | None, out_NG: Tensor) -> None:

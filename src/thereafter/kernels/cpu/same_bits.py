@@ -23,11 +23,11 @@ _ANY = 1024  # threads
 def same_bits(job: Job) -> SameBits:
     """What `Cpu.deterministic` answers."""
     cell, rows = job.cell, len(job.x_BTI)
-    if cell.output_size != cell.hidden_size:
-        return torch_products(job, "a projected LSTM has torch's products in every step")
     if cell.linear:
         return _with_products(job, _ANY, "the steps are one thread's")
-    most = most_sharing(rows, job.weights["weight_hh"].nbytes)
+    # the matrices of a step: a projected LSTM has two
+    read = sum(job.weights[name].nbytes for name in ("weight_hh", "weight_hr") if name in job.weights)
+    most = most_sharing(rows, read)
     if most < torch.get_num_threads():
         return torch_products(job, "threads own units of the layer, for want of rows or of cache")
     return _with_products(job, most, "threads own rows of the batch")

@@ -10,7 +10,7 @@ from thereafter.compiled import CFunction, c_function, compiled_once, jit
 from thereafter.kernels.arrays import ElmanBackward, ElmanForward, Floats, FloatType, Whole
 from thereafter.kernels.loops.elman import clear, elman_backward, elman_forward
 from thereafter.kernels.loops.neighbours import pack_all_turned, pack_turned
-from thereafter.kernels.loops.parts import parts_in, rows_of_part
+from thereafter.kernels.loops.parts import claim_parts, parts_in, rows_of_part, rows_of_parts
 from thereafter.kernels.loops.recurrence import (
     columns_product,
     fetch_row,
@@ -19,7 +19,7 @@ from thereafter.kernels.loops.recurrence import (
     pack_all_columns,
     pack_columns,
 )
-from thereafter.kernels.loops.team import BY_ROWS, PARTS, arrays_of, claim, meet, member, members, switch, task_at
+from thereafter.kernels.loops.team import BY_ROWS, arrays_of, meet, member, members, switch, task_at
 from thereafter.kernels.loops.tiles import copy, types
 
 _forward_arrays, _backward_arrays = arrays_of(ElmanForward), arrays_of(ElmanBackward)
@@ -42,12 +42,13 @@ def forward(task: Whole, arrays: ElmanForward[Floats], lengths: Whole, kind: int
         _forward_rows(task, arrays, lengths, kind, 0, rows, 1, first, last, members(task))
         return
     pack_all_turned(task, weight, packed, weight_x, packed_x)
-    parts = parts_in(rows)
-    part = claim(task, PARTS)
-    while part < parts:
-        top, end, step = rows_of_part(rows, part, parts, len(lengths) > 0)
+    ragged, threads = len(lengths) > 0, members(task)
+    parts = parts_in(rows, ragged)
+    begin, after = claim_parts(task, parts, ragged, threads)
+    while begin < parts:
+        top, end, step = rows_of_parts(rows, begin, after, parts, ragged)
         _forward_rows(task, arrays, lengths, kind, top, end, step, 0, units, 1)
-        part = claim(task, PARTS)
+        begin, after = claim_parts(task, parts, ragged, threads)
 
 
 @jit()
@@ -94,19 +95,20 @@ def backward(task: Whole, arrays: ElmanBackward[Floats], lengths: Whole, kind: i
         _backward_rows(task, arrays, lengths, kind, 0, rows, 1, first, last, first_x, last_x, 0, parts, size)
         return
     pack_all_columns(task, weight, packed, units, weight_x, packed_x, inputs)
-    part = claim(task, PARTS)
-    while part < parts:
-        top, end, step = rows_of_part(rows, part, parts, len(lengths) > 0)
-        _backward_rows(task, arrays, lengths, kind, top, end, step, 0, units, 0, inputs, part, 1, 1)
-        part = claim(task, PARTS)
+    ragged, threads = len(lengths) > 0, members(task)
+    begin, after = claim_parts(task, parts, ragged, threads)
+    while begin < parts:
+        top, end, step = rows_of_parts(rows, begin, after, parts, ragged)
+        _backward_rows(task, arrays, lengths, kind, top, end, step, 0, units, 0, inputs, begin, after, 1)
+        begin, after = claim_parts(task, parts, ragged, threads)
 
 
 @jit()
 def _backward_rows(
     task: Whole, arrays: ElmanBackward[Floats], lengths: Whole, kind: int, top: int, end: int, step: int, first: int,
-    last: int, first_x: int, last_x: int, part: int, parts: int, size: int,
+    last: int, first_x: int, last_x: int, begin: int, after: int, size: int,
 ) -> None:  # fmt: skip
-    """The units `first` to `last` of the rows of so many parts from `part` on, by `size` threads that meet."""
+    """The units `first` to `last` of the rows of the parts `begin` to `after`, by `size` threads that meet."""
     dh, dx, now = arrays.dh[top:end:step], arrays.dx[top:end:step], arrays.now[:, top:end:step]
     rows, spare, own = len(dh), arrays.spares[member(task)], lengths[top:end:step]
     live, meetings = 0 if len(lengths) else rows, 0
@@ -114,8 +116,8 @@ def _backward_rows(
         for b in range(live, rows):
             if own[b] > t:
                 live = b + 1
-        for index in range(part, part + parts):
-            _part_back(t, arrays, lengths, kind, index, first, last)
+        for part in range(begin, after):
+            _part_back(t, arrays, lengths, kind, part, first, last)
         if size > 1:
             meetings = meet(task, meetings, size)
             fetch_row(now[t % 2, 0])
