@@ -16,7 +16,10 @@ from thereafter.kernels.scan import KERNELS
 CASES = 60
 
 
-@pytest.mark.skipif(not compiled.available(), reason="numba is not here")
+needs_numba = pytest.mark.skipif(not compiled.available(), reason="numba is not here")
+
+
+@needs_numba
 def test_random_jobs_equal_the_reference():
     table, wrong = run_cases(seed=2, first=0, count=CASES)
     assert not wrong, "\n".join(wrong)
@@ -33,6 +36,7 @@ def job_of(rows: int, name: str = "lstm", **options: int) -> Job:
     return make_job(CELLS.load(name)(4, 5, **options), Situation("plain", batch=rows), torch.float32, "cpu")
 
 
+@needs_numba
 @pytest.mark.parametrize("label", list(KERNELS))
 def test_every_kernel_says_when_it_repeats(label: str):
     name = "mingru" if label == "parallel" else "lstm"
@@ -42,6 +46,7 @@ def test_every_kernel_says_when_it_repeats(label: str):
     assert str(answer).startswith("the same bits on ")
 
 
+@needs_numba
 def test_rows_have_the_same_bits_on_many_threads_and_units_have_not(monkeypatch: pytest.MonkeyPatch):
     before = torch.get_num_threads()
     try:
@@ -51,9 +56,10 @@ def test_rows_have_the_same_bits_on_many_threads_and_units_have_not(monkeypatch:
         answer = CPU.deterministic(job_of(32))
         assert answer.threads == range(1, most + 1)
         assert str(answer) == f"the same bits on 1 to {most} threads: threads own rows of the batch"
+        assert f"32 rows: {answer}" in same_bits.lines()["same bits"]
         assert CPU.deterministic(job_of(3)).threads == range(2, 3)  # too few to share
         assert "units" in CPU.deterministic(job_of(3)).why
-        assert CPU.deterministic(job_of(32, proj_size=2)).threads == range(2, 3)
+        assert CPU.deterministic(job_of(32, proj_size=2)).threads == answer.threads
         assert 1 in CPU.deterministic(job_of(1, "diagonal")).threads
         monkeypatch.setattr(same_bits, "strict_products", lambda: False)
         assert CPU.deterministic(job_of(32)).threads == range(2, 3)

@@ -12,6 +12,8 @@ import os
 
 import torch
 
+from thereafter.cells.lstm import LSTM
+from thereafter.compiled import missing
 from thereafter.kernels.cpu.plan import most_sharing
 from thereafter.kernels.functions import backends
 from thereafter.kernels.jobs import Job, SameBits, torch_products
@@ -31,6 +33,21 @@ def same_bits(job: Job) -> SameBits:
     if most < torch.get_num_threads():
         return torch_products(job, "threads own units of the layer, for want of rows or of cache")
     return _with_products(job, most, "threads own rows of the batch")
+
+
+def lines() -> dict[str, str]:
+    """What it is for usual jobs, in words; nothing where no loop can be compiled."""
+    if missing() is not None:
+        return {}
+    answers = {name: same_bits(_usual(rows)) for name, rows in {"32 rows": 32, "one row": 1}.items()}
+    return {"same bits": "; ".join(f"LSTM of 256 units, {name}: {answer}" for name, answer in answers.items())}
+
+
+def _usual(rows: int) -> Job:
+    """A job of which only sizes are looked at."""
+    cell, nothing = LSTM(256, 256), torch.empty(())
+    weights = {name: nothing.expand(shape) for name, shape in cell.shapes().items()}
+    return Job(cell, nothing.expand(rows, 35, 256), cell.zero_state(1, nothing), weights)
 
 
 def strict_products() -> bool:
