@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -40,8 +41,14 @@ def wait_for_bars(page: Any, model: str, words: list[str]) -> None:
     )
 
 
+@cache
+def ready_model(place: Path) -> Any:
+    """A ready model by its folder, which nobody changes."""
+    return thereafter.load(place)
+
+
 def expected(server: Served, model: str, prompt: str) -> list[str]:
-    return [word for word, _ in thereafter.load(server.studio.shelf.place(model)).next(prompt, 8)]
+    return [word for word, _ in ready_model(server.studio.shelf.place(model)).next(prompt, 8)]
 
 
 @contextmanager
@@ -212,7 +219,7 @@ def test_fifty_requests_at_once_are_answered_and_the_page_is_never_held_up(serve
         over.set()
         watcher.join()
     for name in models:
-        lm = thereafter.load(server.studio.shelf.place(name))
+        lm = ready_model(server.studio.shelf.place(name))
         for prompt, answer in zip(prompts[:5], answers[:5], strict=True):
             found = next(one for one in answer if one["model"] == name)
             want = lm.next(prompt, 8)
@@ -312,7 +319,7 @@ def test_the_page_finds_a_studio_that_was_started_again(browser: Any, ready_fold
     port = int(server.address.rpartition(":")[2])
     with browser.new_context(base_url=server.address) as context:
         tab = context.new_page()
-        tab.set_default_timeout(20_000)
+        tab.set_default_timeout(180_000)
         tab.goto("/#keyboard?text=the&models=ready:lstm")
         tab.wait_for_selector('[data-model="ready:lstm"] .bar')
         first.close()

@@ -205,7 +205,7 @@ def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
     busy = httpx.post(f"{untrained.address}/api/tasks/train", json={"task": "tag"})
     assert busy.status_code == 400
     assert "are being trained" in busy.json()["error"]
-    wait_for(lambda: not listed()["making"]["task"], 120)
+    wait_for(lambda: not listed()["making"]["task"])
     assert listed()["making"]["error"] == ""
     assert listed()["missing"] == ["translate", "tag", "forecast", *pictures]
     found = ask(untrained, "classify", model="ready:sentiment", text="the film was dull .")

@@ -72,7 +72,7 @@ def left(server: Served, ready_folder: Path) -> Iterator[Path]:
 
 def card(page: Any, name: str, state: str = "") -> Any:
     found = page.locator(f'[data-job="{name}"]' + (f'[data-state="{state}"]' if state else ""))
-    found.wait_for(timeout=60_000)
+    found.wait_for()
     return found
 
 
@@ -96,8 +96,8 @@ def test_a_pasted_text_is_trained_paused_reloaded_resumed_and_tried(page: Any, s
     page.get_by_role("button", name="Start training").click()
     running = card(page, "from-the-page", "running")
     assert not page.locator("#example").is_visible()
-    running.locator(".main-svg").first.wait_for(timeout=60_000)
-    page.wait_for_function(GROWN, timeout=60_000)
+    running.locator(".main-svg").first.wait_for()
+    page.wait_for_function(GROWN)
     running.get_by_role("button", name="Pause").click()
     paused = card(page, "from-the-page", "paused")
     (job,) = (job for job in server.studio.jobs.all() if job.name == "from-the-page")

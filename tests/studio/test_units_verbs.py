@@ -128,7 +128,7 @@ def test_a_text_that_is_gone_or_not_here_is_not_looked_for_elsewhere(tmp_path: P
 
 def test_every_property_can_be_asked_for(server: Any):
     assert list(get_args(PropertyName)) == list(PROPERTIES)
-    with urllib.request.urlopen(server.address + "/api/units/properties", timeout=20) as answer:
+    with urllib.request.urlopen(server.address + "/api/units/properties", timeout=120) as answer:
         found = json.loads(answer.read())
     assert [one["name"] for one in found] == list(PROPERTIES)
     assert {one["name"]: one["yes_no"] for one in found}["line-position"] is False
