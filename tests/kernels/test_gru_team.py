@@ -137,3 +137,11 @@ def test_what_a_gru_was_given_and_what_it_made_stay_apart(options: dict[str, Any
     assert torch.isnan(spread[1, 2:]).all()
     assert not torch.isnan(spread[1, :2]).any()
     assert not torch.isnan(spread[[0, 2, 3, 4, 5]]).any()
+
+
+@pytest.mark.parametrize("options", OPTIONS[::2], ids=str)
+def test_gradients_of_a_gru_do_not_share_memory(options: dict[str, Any]) -> None:
+    layer, x, h0 = made((5, 4, 3, 20), torch.float32, kernel="cpu", **options)
+    layer(x, h0)[0].sum().backward()
+    places = [weight.grad.untyped_storage().data_ptr() for weight in layer.parameters() if weight.grad is not None]
+    assert len(set(places)) == len(list(layer.parameters()))

@@ -28,6 +28,7 @@ from thereafter.kernels.cpu.products import (
     team_lengths,
     team_packing,
     team_spares,
+    weight_gradient,
 )
 from thereafter.kernels.cpu.workspace import give_all, take
 from thereafter.kernels.functions import apply_many
@@ -117,14 +118,11 @@ class GruScan(torch.autograd.Function):
         give_all(packed, packed_n)
         flat_NG, h_NH = dz.view(steps * rows, width), h[:-1].view(steps * rows, units)
         to_z_NG = flat_NG[:, -3 * units :]
-        d_hh = torch.empty_like(weight_hh, memory_format=torch.contiguous_format)
-        if ctx.before:
-            torch.mm(flat_NG[:, : 2 * units].t(), h_NH, out=d_hh[: 2 * units])
-            torch.mm(flat_NG[:, 2 * units :].t(), reset.view(-1, units), out=d_hh[2 * units :])
-        else:
-            torch.mm(flat_NG[:, units : 3 * units].t(), h_NH, out=d_hh[: 2 * units])
-            torch.mm(flat_NG[:, :units].t(), h_NH, out=d_hh[2 * units :])
-        d_ih = to_z_NG.t().mm(x_TBI.view(steps * rows, -1))
+        both_NG, new_NH, read_NH = flat_NG[:, : 2 * units], flat_NG[:, 2 * units :], reset.view(-1, units)
+        if not ctx.before:
+            both_NG, new_NH, read_NH = flat_NG[:, units : 3 * units], flat_NG[:, :units], h_NH
+        d_hh = torch.cat((weight_gradient(both_NG, h_NH), weight_gradient(new_NH, read_NH)))
+        d_ih = weight_gradient(to_z_NG, x_TBI.view(steps * rows, -1))
         back = None if order is None else order.argsort()
         dx = None
         if ctx.needs_input_grad[0]:
@@ -158,7 +156,7 @@ def _keep(like: Tensor, old: bool) -> Tensor:
 def _second_bias(d_bias: Tensor, units: int) -> Tensor:
     """The gradient of the recurrent product's bias, from those of the blocks u, r, z, n, or r, z, n."""
     if len(d_bias) == 3 * units:
-        return d_bias
+        return d_bias.clone()  # no second view: autograd may keep each as a weight's gradient, to be worked on in place
     return torch.cat((d_bias[units : 3 * units], d_bias[:units]))
 
 
