@@ -49,8 +49,8 @@ def test_columns_by_panels_of_up_to_four_vectors(size: tuple[int, int, int], dty
     packed = np.full(recurrence.packed_size(width, columns, units, weight.itemsize), np.nan, dtype)
     for packer in range(3):
         recurrence.pack_columns(weight, packed, 0, columns, packer, 3)
-    for index in range(recurrence._panels(0, columns, lanes)):
-        column, vectors = recurrence._panel(0, columns, lanes, index)
+    for index in range(recurrence.panels_of(0, columns, lanes)):
+        column, vectors = recurrence.panel_of(0, columns, lanes, index)
         own, there = vectors * lanes, min(vectors * lanes, columns - column)
         panel = packed[column * width : column * width + width * own].reshape(width, own)
         assert np.array_equal(panel[:, :there], weight[:, column : column + there])
