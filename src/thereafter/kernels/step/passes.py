@@ -24,8 +24,9 @@ from thereafter.kernels.step.storing import Form
 from thereafter.processor import usable
 
 threads_of_torch = torch.get_num_threads
-WORTH_A_TEAM = 1 << 18
-"""Bytes of weights, times rows: with fewer of them calling other threads costs more than they save."""
+WORTH_A_TEAM = 1 << 17
+"""Numbers of the matrices, times rows: with fewer of them, in whatever form, calling other threads (some 2 us) costs
+more than they save."""
 
 
 class PassSource(NamedTuple):
@@ -73,7 +74,7 @@ class StepPass:
         places = _places([arrays[name] for name in FORMULAS[kind].arrays])
         task[loops.FIRST_ARRAY : loops.FIRST_ARRAY + len(places)] = places
         self._task, self._address = task, ctypes.addressof(task)
-        read = sum(source.matrix.panels.nbytes for source in sources)
+        read = sum(source.matrix.panels.numel() for source in sources)
         self._team = StepTeam(self.most) if self.most > 1 and read * rows >= WORTH_A_TEAM else None
         self._run: Callable[..., None] = loops.conduct().ctypes
 
