@@ -21,7 +21,6 @@ from thereafter.kernels.cpu.lstm_projected import ProjectedLstmScan
 from thereafter.kernels.cpu.order import longest_first, own_copy, take_rows
 from thereafter.kernels.cpu.plan import input_inside, shares_rows
 from thereafter.kernels.cpu.products import (
-    part_for_each,
     place_for_gradient,
     project_inputs,
     row_parts,
@@ -65,7 +64,6 @@ class LstmScan(torch.autograd.Function):
         h_BH, c_BH, lengths = take_rows(h_BH, order), take_rows(c_BH, order), take_rows(lengths, order)
         by_rows = shares_rows(rows, weight_hh.nbytes)
         inside = input_inside(rows, width * (inputs + units) * x_BTI.element_size(), by_rows, inputs)
-        by_rows = by_rows and part_for_each(rows, ragged=lengths is not None)  # the bits are the same either way
         learning = any(ctx.needs_input_grad)
         bias = bias_ih if bias_hh is None or bias_ih is None else bias_ih + bias_hh
         read = inputs if inside else 0

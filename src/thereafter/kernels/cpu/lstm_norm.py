@@ -15,7 +15,6 @@ from torch import Tensor
 from thereafter.kernels.arrays import LstmNormBackward, LstmNormForward
 from thereafter.kernels.cpu.plan import shares_rows
 from thereafter.kernels.cpu.products import (
-    part_for_each,
     place_for_gradient,
     row_parts,
     run_team,
@@ -55,7 +54,7 @@ class LstmNormScan(torch.autograd.Function):
 
         rows, steps, inputs = x_BTI.shape
         width, units = weight_hh.shape
-        by_rows = shares_rows(rows, weight_hh.nbytes) and part_for_each(rows, ragged=False)
+        by_rows = shares_rows(rows, weight_hh.nbytes)
         x_TBI = x_BTI.transpose(0, 1).contiguous()
         gates, hat_x, hat = (take(x_BTI, steps, rows, width) for _ in range(3))
         c, h = (take(x_BTI, steps + 1, rows, units) for _ in range(2))

@@ -85,11 +85,6 @@ def row_parts(rows: int, *, ragged: bool = True) -> int:
     return parts_of(rows, ragged)
 
 
-def part_for_each(rows: int, *, ragged: bool) -> bool:
-    """Whether there is a part for each thread; else they had better share units."""
-    return row_parts(rows, ragged=ragged) >= torch.get_num_threads()
-
-
 def sum_of_parts(sums_P: Tensor) -> Tensor:
     """The sum along the first axis, always in the same order: torch's own depends on how many threads it has."""
     total, *others = sums_P.unbind(0)
