@@ -13,7 +13,6 @@ from torch import Tensor
 
 from thereafter.compiled import CFunction
 from thereafter.kernels.arrays import FloatType
-from thereafter.kernels.cpu.plan import shares_rows as _shares_rows
 from thereafter.kernels.cpu.plan import worth_a_team
 from thereafter.kernels.cpu.workspace import take
 
@@ -55,11 +54,6 @@ def weight_gradients(dz_NG: Tensor, xh_NK: Tensor, inputs: int) -> tuple[Tensor,
     """dW = dz' x and dU = dz' h of all steps, from x and h side by side."""
     both = weight_gradient(dz_NG, xh_NK)  # dz is read once for both
     return both[:, :inputs].contiguous(), both[:, inputs:].contiguous()
-
-
-def shares_rows(rows: int, weight_hh: Tensor) -> bool:
-    """`plan.shares_rows` by the matrix itself."""
-    return _shares_rows(rows, weight_hh.nbytes)
 
 
 def team_packing(weight_GK: Tensor, units: int) -> Tensor:
