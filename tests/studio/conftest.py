@@ -109,8 +109,9 @@ def server(ready_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
-def untrained(ready_folder: Path, tmp_path: Path) -> Iterator[Served]:
-    """A studio that has no task models yet."""
+def untrained(ready_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A studio that has no task models yet. Its trainings take no compiled kernels: to load them takes longer."""
+    monkeypatch.setenv("THEREAFTER_NUMBA", "0")
     shutil.copytree(ready_folder, tmp_path / "ready", ignore=shutil.ignore_patterns("tasks"))
     yield from served(Studio(tmp_path / "runs", tmp_path / "ready", scale=SCALE, shipped=False))
 
