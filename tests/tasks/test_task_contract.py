@@ -83,6 +83,8 @@ def same(one: object, other: object) -> bool:
         return isinstance(other, np.ndarray) and one.shape == other.shape and same(one.tolist(), other.tolist())
     if is_dataclass(one):
         return type(one) is type(other) and same(list(vars(one).values()), list(vars(other).values()))
+    if isinstance(one, dict):
+        return isinstance(other, dict) and one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple):
         return isinstance(other, list | tuple) and len(one) == len(other) and all(map(same, one, other))
     return one == other
