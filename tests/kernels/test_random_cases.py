@@ -60,7 +60,7 @@ def test_rows_have_the_same_bits_on_many_threads_and_units_have_not(monkeypatch:
         assert CPU.deterministic(job_of(3)).threads == range(2, 3)  # too few to share
         assert "units" in CPU.deterministic(job_of(3)).why
         assert CPU.deterministic(job_of(32, proj_size=2)).threads == answer.threads
-        assert 1 in CPU.deterministic(job_of(1, "diagonal")).threads
+        assert CPU.deterministic(job_of(32, "mingru")).threads == range(2, 3)
         monkeypatch.setattr(same_bits, "strict_products", lambda: False)
         assert CPU.deterministic(job_of(32)).threads == range(2, 3)
         assert "torch's" in CPU.deterministic(job_of(32)).why

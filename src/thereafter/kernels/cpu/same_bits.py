@@ -19,14 +19,13 @@ from thereafter.kernels.functions import backends
 from thereafter.kernels.jobs import Job, SameBits, torch_products
 
 STRICT = "MKL_CBWR=AUTO,STRICT"
-_ANY = 1024  # threads
 
 
 def same_bits(job: Job) -> SameBits:
     """What `Cpu.deterministic` answers."""
     cell, rows = job.cell, len(job.x_BTI)
     if cell.linear:
-        return _with_products(job, _ANY, "the steps are one thread's")
+        return torch_products(job, "gates are torch's, which cuts long arrays by threads")
     # the matrices of a step: a projected LSTM has two
     read = sum(job.weights[name].nbytes for name in ("weight_hh", "weight_hr") if name in job.weights)
     most = most_sharing(rows, read)
