@@ -22,15 +22,14 @@ def kernels(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
     import torch
 
     from thereafter.kernels import onednn
-    from thereafter.kernels.cpu import plan, same_bits
-    from thereafter.kernels.scan import KERNELS
+    from thereafter.kernels.scan import KERNELS, sharing_lines
     from thereafter.processor import processor, usable
     from thereafter.tiling import tiling
 
     lines = {name: KERNELS.load(name).status() for name in KERNELS}
     lines |= processor().lines() | tiling().lines()
     lines["threads"] = f"torch uses {torch.get_num_threads()} of {usable()} processors"
-    lines |= plan.lines() | same_bits.lines()
+    lines |= sharing_lines()
     lines["bfloat16"] = onednn.status()
     rows: list[Row] = [{"name": name, "status": text} for name, text in lines.items()]
     if print_rows(rows, as_csv=as_csv, as_json=as_json):

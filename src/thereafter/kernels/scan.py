@@ -21,7 +21,16 @@ from thereafter.kernels.running import KERNELS, choose, reverse_job, reverse_res
 from thereafter.kernels.step.stepper import Slot, Stepper, compiles
 from thereafter.kernels.step.storing import Narrow, rounded
 
-__all__ = ["KERNELS", "choose", "make_stepper", "prepare_weights", "reverse_job", "reverse_result", "unroll"]
+__all__ = [
+    "KERNELS",
+    "choose",
+    "make_stepper",
+    "prepare_weights",
+    "reverse_job",
+    "reverse_result",
+    "sharing_lines",
+    "unroll",
+]
 
 
 def unroll(
@@ -95,3 +104,10 @@ def make_stepper(
 def prepare_weights(cell: Cell, weights: Weights) -> None:
     """Lay the weights of a cell out as the kernels of their device want them: the same tensors, elsewhere in memory."""
     flatten_weights(cell, weights)
+
+
+def sharing_lines() -> dict[str, str]:
+    """What the threads of a scan share on this machine, and on how many of them bits are the same, in words."""
+    from thereafter.kernels.cpu import plan, same_bits
+
+    return plan.lines() | same_bits.lines()

@@ -47,7 +47,8 @@ def twice_differentiable(job: Job, made: Unrolled) -> Unrolled:
     if not made.y_BTO.requires_grad or transformed():
         return made
     device = job.x_BTI.device.type
-    low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    known = torch.amp.is_autocast_available(device)  # not on the device "meta", say
+    low = torch.get_autocast_dtype(device) if known and torch.is_autocast_enabled(device) else None
     asked = _Question(job.cell, tuple(job.weights), 1 + len(job.state), low)
     read = (job.x_BTI, *job.state, *job.weights.values())
     y_BTO, *parts = apply_many(_Identity, asked, job.lengths_B, job.reset_BT, made.y_BTO, *made.state, *read)
