@@ -13,6 +13,8 @@ same of 2 cores as of 64, and 0.5 is still what equal halves come to. `--loops N
 
 from __future__ import annotations
 
+import thereafter  # noqa: F401  # isort: skip  # before torch: so its threads wait as they do under a command
+
 import argparse
 import sys
 import time

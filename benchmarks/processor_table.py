@@ -16,6 +16,8 @@ Exit code 0: every requirement holds; 1: one is missed; 2: a part did not run.
 
 from __future__ import annotations
 
+import thereafter  # noqa: F401  # isort: skip  # before torch: so its threads wait as they do under a command
+
 import argparse
 import json
 import os

@@ -8,6 +8,8 @@ Exit code 1 if a requirement is missed.
 
 from __future__ import annotations
 
+import thereafter  # noqa: F401  # isort: skip  # before torch: so its threads wait as they do under a command
+
 import argparse
 import math
 import random

@@ -9,6 +9,8 @@ medians. Exit code 1 if a requirement is missed, 2 if the oracle is absent.
 
 from __future__ import annotations
 
+import thereafter  # noqa: F401  # isort: skip  # before torch: so its threads wait as they do under a command
+
 import argparse
 import subprocess
 import sys

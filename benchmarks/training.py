@@ -9,6 +9,8 @@ and tinyshakespeare in $THEREAFTER_DATA; "letters" takes three minutes. Exit cod
 
 from __future__ import annotations
 
+import thereafter  # isort: skip  # before torch: so its threads wait as they do under a command
+
 import argparse
 import statistics
 import subprocess
@@ -25,7 +27,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-import thereafter
 from report import Report, machine
 from stopwatch import Stopwatch
 from thereafter.models.build import build

@@ -43,6 +43,7 @@ FLOORS = [
         "terminal",
         "compiled",
         "processor",
+        "spinning",
         "tiling",
         "version",
         "kinds",

@@ -21,6 +21,7 @@ def kernels(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
     """
     import torch
 
+    from thereafter import spinning
     from thereafter.kernels import onednn
     from thereafter.kernels.scan import KERNELS, sharing_lines
     from thereafter.processor import processor, usable
@@ -29,6 +30,7 @@ def kernels(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
     lines = {name: KERNELS.load(name).status() for name in KERNELS}
     lines |= processor().lines() | tiling().lines()
     lines["threads"] = f"torch uses {torch.get_num_threads()} of {usable()} processors"
+    lines["waiting"] = spinning.line()
     lines |= sharing_lines()
     lines["bfloat16"] = onednn.status()
     rows: list[Row] = [{"name": name, "status": text} for name, text in lines.items()]
