@@ -58,7 +58,6 @@ class LanguageModel:
         """The model with all that is saved beside it."""
         self.texts = texts
         """The text it was trained on, if that is still available."""
-        self._stored: dict[str, AnyModel] = {}
         self.as_written = as_written
         """Whether texts are read as they are, even where its training text was written in another way."""
 
@@ -428,11 +427,7 @@ class LanguageModel:
 
     def stored_model(self, weights: str | None = None) -> AnyModel:
         """The model itself, or with matrices stored as "bfloat16" or "int8", made when it is first asked for."""
-        if weights is None:
-            return self.model
-        if weights not in self._stored:
-            self._stored[weights] = self.model.stored(weights)
-        return self._stored[weights]
+        return self.model if weights is None else self.model.stored(weights)
 
     def _pieces_of(self, prompt: str, options: Mapping[str, object]) -> Iterator[generation.Piece]:
         settings = _settings(options)

@@ -52,7 +52,7 @@ def test_rows_have_the_same_bits_on_many_threads_and_units_have_not(monkeypatch:
     try:
         torch.set_num_threads(2)
         monkeypatch.setattr(same_bits, "strict_products", lambda: True)
-        most = plan.most_sharing(32, 0)
+        most = plan.most_sharing(32, 0, ragged=False)
         answer = CPU.deterministic(job_of(32))
         assert answer.threads == range(1, most + 1)
         assert str(answer) == f"the same bits on 1 to {most} threads: threads own rows of the batch"

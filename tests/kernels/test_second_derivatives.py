@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -186,3 +188,24 @@ def test_an_ordinary_backward_pass_runs_no_plain_loop(monkeypatch: pytest.Monkey
     y.sum().backward()
     with torch.no_grad():
         assert layer(x)[0].grad_fn is None
+
+
+def test_layers_compute_on_the_processor_whatever_the_default_device():
+    """In a process of its own: the default is set before the kernels are imported."""
+    script = (
+        "import torch; torch.set_default_device('meta'); from thereafter import nn; "
+        "made = [kind(3, 4).to_empty(device='cpu') for kind in (nn.LSTM, nn.GRU, nn.RNN)]; "
+        "[p.data.zero_() for one in made for p in one.parameters()]; "
+        "x = torch.ones(5, 6, 3, device='cpu', requires_grad=True); "
+        "print([tuple(one(x)[0].shape) for one in made])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.count("(5, 6, 4)") == 3
+
+
+def test_second_derivatives_on_a_device_without_autocast():
+    layer = nn.GRU(3, 4, device="meta")
+    x = torch.zeros(5, 6, 3, device="meta", requires_grad=True)
+    (dx,) = torch.autograd.grad(layer(x)[0].sum(), x, create_graph=True)
+    (again,) = torch.autograd.grad(dx.square().sum(), x)
+    assert again.shape == x.shape

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import thereafter
 from thereafter import nn
 from thereafter.compiled import available
 from thereafter.errors import OptionError
@@ -186,3 +187,28 @@ def test_a_stored_model_predicts_as_one_of_rounded_weights(tied: bool) -> None:
     assert not np.array_equal(one, exact)
     np.testing.assert_allclose(one, exact, atol=0.05)
     assert stored.eval().narrow == "int8"
+
+
+def test_only_float32_layers_are_stored_in_fewer_bytes():
+    layer = nn.LSTM(3, 4).double()
+    with pytest.raises(OptionError, match="expected float32"):
+        layer.stream(1, weights="int8")
+
+
+def test_a_stored_model_and_its_source_do_not_see_each_other_train():
+    torch.manual_seed(0)
+    settings = {"hidden": 6, "embed": 5, "dropout_embed": 0.5}
+    lm = thereafter.train(text="the cat sat on the mat\n" * 4, model="lstm", tokens="char", epochs=1, **settings)
+    model, ids = lm.model, np.array([[1, 2, 3]])
+    model.train()
+    stored = model.stored("int8")
+    assert stored is model.stored("int8")
+    expected = stored.log_probs(ids, stored.start(1))[0]
+    model.eval()
+    assert np.array_equal(stored.log_probs(ids, stored.start(1))[0], expected)
+    model.train()
+    assert np.array_equal(stored.log_probs(ids, stored.start(1))[0], expected)
+    with torch.no_grad():
+        model.embedding.weight.add_(1.0)
+    assert model.stored("int8") is not stored
+    assert np.array_equal(stored.log_probs(ids, stored.start(1))[0], expected)

@@ -30,6 +30,8 @@ from thereafter.studio.app import PAGE, make_app
 from thereafter.studio.routes import ROUTERS
 from thereafter.studio.studio import Studio
 
+# a thread of the server may draw a random number while hypothesis makes a request: it takes that for its own
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 NOWHERE = Path("/nonexistent")
 MODELS = [f"ready:{one.name}" for one in ready.READY]
 TASK_MODELS = [f"ready:{one.name}" for one in ready_tasks.READY_TASKS]

@@ -47,6 +47,7 @@ def options_of(settings: GenerationSettings) -> GenerationOptions:
         "early_stopping": settings.early_stopping,
         "stop_strings": settings.stop_strings,
         "seed": settings.seed,
+        "weights": settings.weights,
     }
 
 

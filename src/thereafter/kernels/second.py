@@ -12,6 +12,7 @@ runs the plain loop once more, and returns the gradients of that: they have deri
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import NamedTuple, Protocol
 
 import torch
@@ -47,8 +48,7 @@ def twice_differentiable(job: Job, made: Unrolled) -> Unrolled:
     if not made.y_BTO.requires_grad or transformed():
         return made
     device = job.x_BTI.device.type
-    known = torch.amp.is_autocast_available(device)  # not on the device "meta", say
-    low = torch.get_autocast_dtype(device) if known and torch.is_autocast_enabled(device) else None
+    low = torch.get_autocast_dtype(device) if _has_autocast(device) and torch.is_autocast_enabled(device) else None
     asked = _Question(job.cell, tuple(job.weights), 1 + len(job.state), low)
     read = (job.x_BTI, *job.state, *job.weights.values())
     y_BTO, *parts = apply_many(_Identity, asked, job.lengths_B, job.reset_BT, made.y_BTO, *made.state, *read)
@@ -64,7 +64,9 @@ def gradients_by_reference(
     autocast when the job was run first.
     """
     fields, device = len(job.state), job.x_BTI.device.type
-    with torch.enable_grad(), torch.autocast(device, low, enabled=low is not None):
+    # not every device has an autocast to be switched off
+    products = torch.autocast(device, low, enabled=low is not None) if _has_autocast(device) else nullcontext()
+    with torch.enable_grad(), products:
         # views: where x was made from the same weights, the way through x is not for this call to go
         read = [part.view_as(part) for part in (job.x_BTI, *job.state, *job.weights.values())]
         state = job.cell.state_type(*read[1 : 1 + fields])
@@ -79,6 +81,11 @@ def gradients_by_reference(
             given = torch.autograd.grad(parts, asked, incoming, create_graph=True, allow_unused=True)
     left = iter(given)
     return [next(left) if needed else None for needed in wanted]
+
+
+def _has_autocast(device: str) -> bool:
+    """The device "meta" has none, say."""
+    return bool(torch.amp.is_autocast_available(device))
 
 
 class _Question(NamedTuple):

@@ -14,7 +14,7 @@ from torch import Tensor
 from thereafter.kernels.step.stepper import compiles
 from thereafter.kernels.step.storing import Narrow, rounded
 
-_MOST_IDLE = 8
+_MOST_IDLE, _MOST_SIZES = 8, 4  # buffers of one number of rows; numbers of rows
 
 
 class _IdleProduct(NamedTuple):
@@ -49,6 +49,8 @@ class StoredProduct:
         """y, [B, O]."""
         if not self._compiled:
             return torch.addmm(self._bias, x_BI, self._weight.t())
+        if len(x_BI) not in self._idle and len(self._idle) >= _MOST_SIZES:
+            self._idle.clear()
         idle = self._idle.setdefault(len(x_BI), [])
         try:
             product = idle.pop()

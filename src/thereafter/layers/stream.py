@@ -44,7 +44,7 @@ class Stack(Protocol):
 class Stream:
     """A recurrent stack that keeps its state and steps one token at a time.
 
-    The weights are copied when the stream is made, stacked so that one product serves input and state: later training
+    The weights are copied when the stream is made, laid out in the order that a step reads them: later training
     does not change it. Everything lives in buffers made once; nothing is allocated for a step, no gradient is kept,
     and dropout is off. LSTM, GRU, Elman and the linear cells step in place; other options (layer norm, projection,
     zoneout) go through the cell's own step, with the same numbers and ordinary allocation.
@@ -73,6 +73,10 @@ class Stream:
         with torch.inference_mode(False), torch.no_grad():
             like = module.lane_weights(module.lanes[0])["weight_ih"].detach()
             self._dtype = like.dtype
+            if self._narrow and like.dtype != torch.float32:
+                raise OptionError(
+                    f"weights is {weights!r} for layers of {like.dtype}; expected float32 ones; try module.float()"
+                )
             self._output = like.new_zeros(batch, width)
             self._steps: list[Stepper | _Join] = []
             outlet = Slot(self._output, 0, width)

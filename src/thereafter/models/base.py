@@ -92,9 +92,9 @@ class SequenceModel(Protocol[S]):
     `<s>` is fed by `start`, so the first token is predicted like any other. Feeding a sequence token by token gives the
     same numbers as the whole pass; a contract suite tests it for every registered model.
 
-    This is all that is ever asked of a model. One that inherits from it gets `read`, `stack`, `observe`, `predictions`,
-    `context_sizes`, `last_features` and `input_embedding` by itself, and overrides those for which it has a quicker
-    way or an answer.
+    This is all that is ever asked of a model. One that inherits from it gets `read`, `stack`, `stored`, `observe`,
+    `predictions`, `context_sizes`, `last_features` and `input_embedding` by itself, and overrides those for which it
+    has a quicker way or an answer.
     """
 
     vocabulary_size: int
@@ -127,7 +127,8 @@ class SequenceModel(Protocol[S]):
     def stored(self, weights: str) -> Self:
         """The same model, its matrices stored as `weights` ("bfloat16", "int8") for steps that take less time.
 
-        States of one are states of the other.
+        States of one are states of the other. Steps read the stored matrices; `log_probs` of whole texts may read the
+        matrix of the head as it is.
         """
         raise OptionError(
             f"weights is {weights!r} for a {type(self).__name__}; expected a recurrent model; try it without weights"

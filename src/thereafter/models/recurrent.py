@@ -5,7 +5,7 @@ Shapes: B rows, T steps, E word vector, S the size of a state field, H features 
 
 from __future__ import annotations
 
-from copy import copy
+from copy import deepcopy
 from typing import Self, Unpack
 
 import torch
@@ -25,6 +25,7 @@ from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import RecurrentSettings
 from thereafter.models.state import NeuralState
 from thereafter.models.streams import Streams
+from thereafter.models.versions import Versions, versions
 
 STEPS_STREAMED = 16
 """Setting up a kernel for a whole sequence costs as much as about so many single steps."""
@@ -64,16 +65,21 @@ class RecurrentModel(NeuralModel):
         self.fields = tuple(self.layers.lanes[0].cell.state_sizes())
         self.head = self._make_head(sizes[-1], tied=bool(settings.tied))
         self._streams = Streams()
+        self._stored: dict[str, tuple[Versions, Self]] = {}
 
     def stored(self, weights: str) -> Self:
         """As the contract says: a model of the same weights, whose word vectors alone are read as they are."""
         narrow = check_narrow(weights)
         if self.device.type != "cpu":
             raise OptionError(f"weights is {weights!r} on {self.device}; expected a model on the CPU; try it without")
-        model = copy(self)
-        model.narrow = narrow
-        model.forget()
-        return model
+        kept, now = self._stored.get(weights), versions(self.parameters())
+        if kept is None or kept[0] != now:
+            # weights of its own: whoever trains one of the two changes nothing in the other; but no copies of copies
+            model = deepcopy(self, {id(self._stored): {}}).eval()
+            model.narrow = narrow
+            model.forget()
+            kept = self._stored[weights] = now, model
+        return kept[1]
 
     def fresh(self, batch: int) -> NeuralState:
         memory = {}
@@ -124,6 +130,7 @@ class RecurrentModel(NeuralModel):
     def forget(self) -> None:
         """As `NeuralModel`'s."""
         super().forget()
+        self._stored = {}
         self._streams = Streams(self.narrow)
 
     def _dropped(self, h_BTH: Tensor) -> Tensor:

@@ -124,7 +124,7 @@ def _batch_first(job: Job, h_TBO: Tensor, parts: tuple[Tensor, ...]) -> Unrolled
     # A copy: what the loops keep for the backward pass must not change under a user who works in place.
     y_BTO = h_TBO.transpose(0, 1).clone(memory_format=torch.contiguous_format)
     if job.lengths_B is not None:
-        live_BT1 = (torch.arange(y_BTO.shape[1]) < job.lengths_B.unsqueeze(1)).unsqueeze(-1)
+        live_BT1 = (torch.arange(y_BTO.shape[1], device=y_BTO.device) < job.lengths_B.unsqueeze(1)).unsqueeze(-1)
         y_BTO = torch.where(live_BT1, y_BTO, torch.zeros((), dtype=y_BTO.dtype))
     return Unrolled(y_BTO, type(job.state)(*parts))
 

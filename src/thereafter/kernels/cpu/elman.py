@@ -33,7 +33,7 @@ from thereafter.kernels.functions import apply_many
 from thereafter.kernels.jobs import Job
 from thereafter.kernels.second import no_gradients, recording
 
-_KINDS = {name: torch.tensor([k]) for k, name in enumerate(choices_of(ElmanOptions, "nonlinearity"))}
+_KINDS = {name: torch.tensor([k], device="cpu") for k, name in enumerate(choices_of(ElmanOptions, "nonlinearity"))}
 
 
 class ElmanScan(torch.autograd.Function):
@@ -57,7 +57,7 @@ class ElmanScan(torch.autograd.Function):
         units = len(weight_hh)
         order = longest_first(lengths, steps)
         h_BH, lengths = take_rows(h_BH, order), take_rows(lengths, order)
-        by_rows = shares_rows(rows, weight_hh.nbytes)
+        by_rows = shares_rows(rows, weight_hh.nbytes, ragged=lengths is not None)
         inside = input_inside(rows, weight_ih.nbytes + weight_hh.nbytes, by_rows, inputs)
         learning = any(ctx.needs_input_grad)
         bias = bias_ih if bias_hh is None or bias_ih is None else bias_ih + bias_hh

@@ -62,7 +62,7 @@ class LstmScan(torch.autograd.Function):
         width, units = weight_hh.shape
         order = longest_first(lengths, steps)
         h_BH, c_BH, lengths = take_rows(h_BH, order), take_rows(c_BH, order), take_rows(lengths, order)
-        by_rows = shares_rows(rows, weight_hh.nbytes)
+        by_rows = shares_rows(rows, weight_hh.nbytes, ragged=lengths is not None)
         inside = input_inside(rows, width * (inputs + units) * x_BTI.element_size(), by_rows, inputs)
         learning = any(ctx.needs_input_grad)
         bias = bias_ih if bias_hh is None or bias_ih is None else bias_ih + bias_hh

@@ -54,7 +54,7 @@ class LstmNormScan(torch.autograd.Function):
 
         rows, steps, inputs = x_BTI.shape
         width, units = weight_hh.shape
-        by_rows = shares_rows(rows, weight_hh.nbytes)
+        by_rows = shares_rows(rows, weight_hh.nbytes, ragged=False)
         x_TBI = x_BTI.transpose(0, 1).contiguous()
         gates, hat_x, hat = (take(x_BTI, steps, rows, width) for _ in range(3))
         c, h = (take(x_BTI, steps + 1, rows, units) for _ in range(2))

@@ -49,7 +49,7 @@ class ProjectedLstmScan(torch.autograd.Function):
         learning = any(ctx.needs_input_grad)
         order = longest_first(lengths, steps)
         lengths = take_rows(lengths, order)
-        by_rows = shares_rows(rows, weight_hh.nbytes + weight_hr.nbytes)
+        by_rows = shares_rows(rows, weight_hh.nbytes + weight_hr.nbytes, ragged=lengths is not None)
         # The gates take the place of z, which nobody else holds: no second array of that size, and no copy a step.
         gates = z_TBG if order is None else z_TBG.index_select(1, order)
         c = take(z_TBG, steps + 1 if learning else 2, rows, units)

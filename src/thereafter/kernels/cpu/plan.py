@@ -33,9 +33,9 @@ _FEWEST_EACH = 2  # rows of a thread
 _FEWEST_ROWS = 16  # of a batch, for the input's product to be worth while in a step
 _BESIDE = 2  # where threads own units, [W, U] leaves the others half of each cache
 _WORTH_A_TEAM = 1_000_000  # operations of a sequence; waking a thread costs as much as a hundred thousand
-_WORTH_A_COPY = 512  # rows times steps
 _LAYERS = (("LSTM", 4), ("GRU", 3), ("RNN", 1))  # and their gates
 _BATCHES = (8, 16, 32, 64, 128)
+_MOST_ROWS = 32  # of a thread, until all threads have a part
 
 
 def threads() -> int:
@@ -43,18 +43,18 @@ def threads() -> int:
     return torch.get_num_threads()
 
 
-def shares_rows(rows: int, matrix_bytes: int) -> bool:
+def shares_rows(rows: int, matrix_bytes: int, *, ragged: bool = True) -> bool:
     """Whether each thread should take rows of the batch, and all of the matrix U, of that many bytes; else it takes
-    units, and its part of U."""
-    return most_sharing(rows, matrix_bytes) >= threads()
+    units, and its part of U. `ragged`: whether parts of the rows are claimed one by one (`loops.parts`)."""
+    return most_sharing(rows, matrix_bytes, ragged=ragged) >= threads()
 
 
-def most_sharing(rows: int, matrix_bytes: int) -> int:
+def most_sharing(rows: int, matrix_bytes: int, *, ragged: bool = True) -> int:
     """The largest number of threads that share such rows: each has a part of them, and of two rows at least. 0 where U
     does not fit."""
     from thereafter.kernels.loops.parts import parts_of
 
-    return min(rows // max(1, _FEWEST_EACH), parts_of(rows)) if matrix_bytes <= processor().level_2 else 0
+    return min(rows // max(1, _FEWEST_EACH), parts_of(rows, ragged)) if matrix_bytes <= processor().level_2 else 0
 
 
 def input_inside(rows: int, matrix_bytes: int, by_rows: bool, inputs: int) -> bool:
@@ -71,15 +71,6 @@ def worth_a_team(operations: int) -> bool:
     return operations >= _WORTH_A_TEAM
 
 
-def worth_a_copy(rows: int, steps: int) -> bool:
-    """Whether a matrix that torch multiplies by at every step is laid out anew first.
-
-    With a single row, where a step is little more than reading the matrix once, or with few rows over all steps, the
-    copy costs more than it saves.
-    """
-    return rows > 1 and rows * steps >= _WORTH_A_COPY
-
-
 def most_units(gates: int, itemsize: int = 4) -> int:
     """The most units of a layer with so many gates whose rows are shared: U [gates H, H] fits."""
     return int((processor().level_2 / (gates * itemsize)) ** 0.5)
@@ -92,11 +83,11 @@ def lines() -> dict[str, str]:
     from thereafter.kernels.loops.parts import parts_of
 
     count = threads()
-    fewest = next((rows for rows in range(1, _BATCHES[-1]) if most_sharing(rows, 0) >= count), None)
+    fewest = next(rows for rows in range(1, _MOST_ROWS * count + 1) if most_sharing(rows, 0) >= count)
     units = ", ".join(f"{name} up to {most_units(gates)} units" for name, gates in _LAYERS)
     rows = f"{count} threads own rows of a batch of {fewest} or more where U fits into L2: {units} (float32)"
     parts = ", ".join(f"{rows} rows in {parts_of(rows)}" for rows in _BATCHES)
     return {
-        "sharing": f"{rows}; else units of a layer" if fewest else f"{count} threads own units of a layer",
+        "sharing": f"{rows}; else units of a layer",
         "parts": f"{parts}: what a busy core leaves over others take",
     }

@@ -17,7 +17,7 @@ from thereafter.kernels.cpu.plan import worth_a_team
 from thereafter.kernels.cpu.workspace import take
 
 _PIECES, _FEW_ROWS, _LARGE = 8, 512, 1 << 18  # of a sum over rows; rows of it; numbers of a matrix
-_NO_LENGTHS = torch.empty(0, dtype=torch.int64)
+_NO_LENGTHS = torch.empty(0, dtype=torch.int64, device="cpu")
 
 
 def workable(gradient: Tensor) -> Tensor:
@@ -35,7 +35,8 @@ def project_inputs(x_NI: Tensor, weight_ih: Tensor, bias_G: Tensor | None, out_N
 
 
 def weight_gradient(dz_NG: Tensor, x_NK: Tensor) -> Tensor:
-    """dW = dz' x, the same to the bit however many threads there are.
+    """dW = dz' x; where W is small, the same to the bit however many threads there are. A large one is the library's,
+    which promises that under MKL_CBWR=AUTO,STRICT alone (`same_bits`).
 
     Where W is small the library would share out the rows N among its threads, and add up as many sums as there are
     threads; so here the rows are cut into a number of pieces that is always the same.

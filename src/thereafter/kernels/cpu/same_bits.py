@@ -12,6 +12,7 @@ import os
 
 import torch
 
+from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.compiled import missing
 from thereafter.kernels.cpu.plan import most_sharing
@@ -28,7 +29,8 @@ def same_bits(job: Job) -> SameBits:
         return torch_products(job, "gates are torch's, which cuts long arrays by threads")
     # the matrices of a step: a projected LSTM has two
     read = sum(job.weights[name].nbytes for name in ("weight_hh", "weight_hr") if name in job.weights)
-    most = most_sharing(rows, read)
+    # parts of ragged rows, and those of a GRU, are claimed one by one
+    most = most_sharing(rows, read, ragged=job.lengths_B is not None or type(cell) is GRU)
     if most < torch.get_num_threads():
         return torch_products(job, "threads own units of the layer, for want of rows or of cache")
     return _with_products(job, most, "threads own rows of the batch")
