@@ -90,28 +90,33 @@ class StepTeam:
 
     A team is as late as its last thread: where other programs run on the cores, a step may wait some milliseconds for
     one that is not let in. A step that takes LATE times the fastest one is followed by others on one thread, twice as
-    many each time it happens again; every step that was not late makes them fewer by one.
+    many each time it happens again; every step that was not late makes them fewer by one. The first step on all threads
+    after a rest is not judged: it wakes those that fell asleep, which takes up to four times a short step.
     """
 
-    LATE, FEWEST, MOST = 3, 16, 4096
+    LATE, FEWEST, MOST = 8, 16, 4096
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.fastest = 1 << 62
         self.rest = self.FEWEST
         self.alone = 0
+        self.asleep = True
 
     def run(self, call: Callable[[int, int], None], address: int) -> None:
         """One pass."""
         team = min(threads_of_torch(), self.most)
         if team == 1 or self.alone:
             self.alone -= 1 if self.alone else 0
+            self.asleep = True
             call(address, 1)
             return
         began = perf_counter_ns()
         call(address, team)
         took = perf_counter_ns() - began
-        if took > self.LATE * self.fastest:
+        if self.asleep:
+            self.asleep = False
+        elif took > self.LATE * self.fastest:
             self.alone, self.rest = self.rest, min(2 * self.rest, self.MOST)
         else:
             self.rest = max(self.rest - 1, self.FEWEST)
