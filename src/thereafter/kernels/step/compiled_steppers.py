@@ -5,6 +5,7 @@ Shapes: B rows, I inputs, H hidden units, G gate rows.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -41,9 +42,9 @@ class PassStepper(Stepper, Generic[C]):
         self.store = PanelStore(self.like, narrow, packed)
         self.passes = self.make_passes(weights)
 
+    @abstractmethod
     def make_passes(self, weights: Weights) -> list[StepPass]:
         """What is run at every step."""
-        raise NotImplementedError
 
     def gated(self, weights: Weights, kind: str, gates: int, arrays: dict[str, Tensor], fed: Tensor | None) -> StepPass:
         """The pass of a cell that makes of W x + U h + b its new h; `fed` is h, or None for a cell without U."""
