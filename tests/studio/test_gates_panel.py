@@ -23,7 +23,11 @@ AT = "/#gates?text=" + TEXT.replace(" ", "+")
 MEAN = f"{AT}&unit=mean"
 
 
-def at_step(page: Any, step: int) -> None:
+def at_step(page: Any, step: int, model: str = "") -> None:
+    """Wait until the panel shows a step, of this model: a tab that was open before hears of a new run a moment later,
+    and shows another model until then."""
+    if model:
+        page.wait_for_selector(f'.levels tr[data-of="{model}"]')
     page.wait_for_selector(f'.levels th[aria-current="step"] button[aria-label^="Step {step}:"]')
 
 
@@ -191,7 +195,7 @@ def test_the_twin_sentence_and_the_equations_have_the_numbers_of_the_trace(page:
 
 def test_without_a_twin_or_a_known_unit_the_mean_is_shown(page: Any, mingru: str):
     page.goto(f"/#gates?model={mingru}&text=of+course&step=1")
-    at_step(page, 1)
+    at_step(page, 1, mingru)
     assert page.get_by_role("slider", name="Unit").input_value() == "-1"
     assert page.locator("#kept").inner_text() == ""
     assert page.locator(".levels tr[data-twin]").count() == 0
@@ -200,7 +204,7 @@ def test_without_a_twin_or_a_known_unit_the_mean_is_shown(page: Any, mingru: str
 
 def test_every_kind_of_cell_and_every_layer(page: Any, server: Any, mingru: str, tmp_path: Path):
     page.goto(f"{MEAN}&model={mingru}&beside=ready:gru&step=3")
-    at_step(page, 3)
+    at_step(page, 3, mingru)
     file = saved(page, tmp_path)
     assert tanks(page, mingru) == {"l0.update": pytest.approx(file["l0.update"][2].mean(dtype=float), abs=6e-4)}
     assert "made new" in page.locator(f'[data-model="{mingru}"]').inner_text()
