@@ -75,26 +75,6 @@ def test_stored_matrices_stand_for_the_numbers_of_their_definition() -> None:
 
 
 @compiled_only
-def test_threads_change_no_bit_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thereafter.kernels.step import passes
-
-    monkeypatch.setattr(passes, "WORTH_A_TEAM", 0)
-    before = torch.get_num_threads()
-    try:
-        for kind, options in (("LSTM", {}), ("GRU", {"reset": "before"}), ("RNN", {})):
-            module, x_TBI = layer(kind, 30, 150, **options), torch.randn(5, 2, 30)
-            for weights in (None, "int8"):
-                steps = []
-                for threads in (1, 2, 3):
-                    torch.set_num_threads(threads)
-                    steps.append(run(module.stream(2, weights=weights), x_TBI))
-                assert torch.equal(steps[0], steps[1])
-                assert torch.equal(steps[0], steps[2])
-    finally:
-        torch.set_num_threads(before)
-
-
-@compiled_only
 def test_rows_of_a_stream_do_not_see_each_other() -> None:
     module, x_TBI = layer("LSTM", 30, 70), torch.randn(3, 9, 30)
     for weights in (None, *NARROW):
@@ -109,34 +89,6 @@ def test_streams_of_two_threads_do_not_disturb_each_other() -> None:
         both = list(pool.map(lambda i: run(module.stream(1, weights="int8"), x_TBI[i]), range(2)))
     assert torch.equal(both[0], alone[0])
     assert torch.equal(both[1], alone[1])
-
-
-@compiled_only
-def test_a_team_that_was_late_rests_and_longer_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thereafter.kernels.step import passes
-
-    clock, took, teams = [0], [10], []
-
-    def call(address: int, team: int) -> None:
-        teams.append(team)
-        clock[0] += took[0]
-
-    monkeypatch.setattr(passes, "perf_counter_ns", lambda: clock[0])
-    monkeypatch.setattr(passes, "threads_of_torch", lambda: 2)
-    team = passes.StepTeam(2)
-    for _ in range(3):
-        team.run(call, 0)
-    assert teams == [2, 2, 2]
-    took[0] = 1000  # another program has taken a core
-    for _ in range(400):
-        team.run(call, 0)
-    asked = [index for index, size in enumerate(teams[3:]) if size == 2]
-    assert asked == [0, 17, 18, 51, 52, 117, 118, 247, 248]  # the first of a pair wakes threads and is not judged
-    took[0] = 10
-    for _ in range(5000):
-        team.run(call, 0)
-    assert teams[-1] == 2
-    assert team.rest == team.FEWEST
 
 
 def test_other_forms_of_weights_are_refused_by_name() -> None:

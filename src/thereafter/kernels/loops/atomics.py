@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 
 from thereafter.compiled import intrinsic
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, Signature, Value
-from thereafter.kernels.loops.tiles import ir, types
+from thereafter.kernels.loops.tiles import cgutils, ir, types
+
+_X86_PAUSE, _ARM_PAUSE = ("llvm.x86.sse2.pause", ()), ("llvm.aarch64.isb", (15,))
+_PAUSE = {"x86_64": _X86_PAUSE, "amd64": _X86_PAUSE, "aarch64": _ARM_PAUSE, "arm64": _ARM_PAUSE}.get(
+    platform.machine().lower()
+)
 
 
 @intrinsic
@@ -35,7 +41,7 @@ def add_to(typing: object, address: object, value: object) -> Intrinsic:
     """Add to the number at an address in one piece, as `publish` and `read_published` together; returns what it was."""
 
     def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-        return builder.atomic_rmw("add", _place(builder, args[0]), args[1], "acq_rel")
+        return builder.atomic_rmw("add", _place(builder, args[0]), args[1], "seq_cst")
 
     return types.int64(types.int64, types.int64), generate
 
@@ -46,21 +52,35 @@ def add_if(typing: object, address: object, expected: object, value: object) -> 
 
     def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
         place, wanted = _place(builder, args[0]), builder.add(args[1], args[2])
-        return builder.extract_value(builder.cmpxchg(place, args[1], wanted, "acq_rel", "acquire"), 0)
+        return builder.extract_value(builder.cmpxchg(place, args[1], wanted, "seq_cst", "acquire"), 0)
 
     return types.int64(types.int64, types.int64, types.int64), generate
 
 
 @intrinsic
-def whole_number_from(typing: object, address: object) -> Intrinsic:
-    """Call a C function without arguments that returns an int, by its address."""
+def read_in_turn(typing: object, address: object) -> Intrinsic:
+    """As `read_published`, and never before what this thread added by `add_to` ahead of it: of two threads that each
+    add to one number and then read the other's, one at least sees the other."""
 
     def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-        kind = ir.FunctionType(ir.IntType(32), [])
-        got = builder.call(builder.inttoptr(args[0], kind.as_pointer()), [])
-        return builder.sext(got, ir.IntType(64))
+        return builder.load_atomic(_place(builder, args[0]), "seq_cst", 8)
 
     return types.int64(types.int64), generate
+
+
+@intrinsic
+def pause(typing: object) -> Intrinsic:
+    """What a processor wants to be told between two looks at a number that another one is to change."""
+
+    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
+        if _PAUSE is not None:
+            name, numbers = _PAUSE
+            given = [ir.IntType(32)(number) for number in numbers]
+            kind = ir.FunctionType(ir.VoidType(), [number.type for number in given])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, name), given)
+        return context.get_dummy_value()
+
+    return types.void(), generate
 
 
 def _place(builder: Builder, address: Value) -> Value:

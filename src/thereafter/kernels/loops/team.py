@@ -19,7 +19,8 @@ from torch import Tensor
 
 from thereafter.compiled import CFunction, intrinsic, jit
 from thereafter.kernels.arrays import WHOLE, Floats, FloatType, Whole
-from thereafter.kernels.loops.atomics import add_if, add_to, publish, read_published, whole_number_from
+from thereafter.kernels.loops.atomics import add_if, add_to, publish, read_published
+from thereafter.kernels.loops.calls import pointer, whole_number_from
 from thereafter.kernels.loops.llvm import ArrayType, Builder, Context, Intrinsic, Signature, Value
 from thereafter.kernels.loops.pool import pool as pool
 from thereafter.kernels.loops.tiles import LINE, product, types
@@ -69,14 +70,6 @@ def call(function: CFunction, arrays: Sequence[Tensor], switches: Sequence[bool]
         function.ctypes(address)
     else:
         threads.parallel(function.address, address, team, 0)
-
-
-@intrinsic
-def _pointer(typing: object, address: object) -> Intrinsic:
-    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-        return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
-
-    return types.voidptr(types.int64), generate
 
 
 @jit()
@@ -191,22 +184,22 @@ def arrays_of(kind: type[NamedTuple]) -> Callable[..., Any]:
 
 
 def _array_1(task: Whole, at: int, dtype: FloatType) -> Floats:
-    array: Floats = carray(_pointer(task[at]), (task[at + 1],), dtype)
+    array: Floats = carray(pointer(task[at]), (task[at + 1],), dtype)
     return array
 
 
 def _array_2(task: Whole, at: int, dtype: FloatType) -> Floats:
-    array: Floats = carray(_pointer(task[at]), (task[at + 1], task[at + 2]), dtype)
+    array: Floats = carray(pointer(task[at]), (task[at + 1], task[at + 2]), dtype)
     return array
 
 
 def _array_3(task: Whole, at: int, dtype: FloatType) -> Floats:
-    array: Floats = carray(_pointer(task[at]), (task[at + 1], task[at + 2], task[at + 3]), dtype)
+    array: Floats = carray(pointer(task[at]), (task[at + 1], task[at + 2], task[at + 3]), dtype)
     return array
 
 
 def _whole_1(task: Whole, at: int, dtype: FloatType) -> Whole:
-    array: Whole = carray(_pointer(task[at]), (task[at + 1],), np.int64)
+    array: Whole = carray(pointer(task[at]), (task[at + 1],), np.int64)
     return array
 
 
