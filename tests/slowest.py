@@ -29,7 +29,7 @@ class SlowestFiles:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if len(self._seconds) <= SHOWN:
             return
-        if terminalreporter.config.cache is not None:
+        if getattr(terminalreporter.config, "cache", None) is not None:  # it can be switched off
             for name, seconds in (("files", self._seconds), ("tests", self._phases)):
                 terminalreporter.config.cache.set(f"slowest/{name}", dict(seconds.most_common()))
         total = sum(self._seconds.values())

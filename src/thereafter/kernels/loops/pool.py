@@ -18,7 +18,7 @@ class Pool:
     def __init__(self) -> None:
         self._functions: list[object] = []
         self.parallel: Callable[[int, int, int, int], None] | None = None
-        self.member = self.members = self.give_way = 0
+        self.member = self.members = self.give_way = self.sleep = 0
         library = self._library()
         if library is not None:
             parallel = library.GOMP_parallel
@@ -27,7 +27,8 @@ class Pool:
             self.parallel = parallel
             self.member = self._address(library.omp_get_thread_num)
             self.members = self._address(library.omp_get_num_threads)
-            self.give_way = self._address(ctypes.CDLL(None).sched_yield)
+            system = ctypes.CDLL(None)
+            self.give_way, self.sleep = self._address(system.sched_yield), self._address(system.usleep)
 
     def _address(self, function: Any) -> int:
         self._functions.append(function)  # an address is good as long as its function is there
