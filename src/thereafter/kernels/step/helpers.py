@@ -10,7 +10,6 @@ import ctypes
 import os
 import sys
 import threading
-from typing import Any
 
 from thereafter.compiled import compiled_once
 from thereafter.kernels.loops import helpers as loops
@@ -37,8 +36,9 @@ class Helpers:
         self.board = 0
         self._threads: list[threading.Thread] = []
         self._starting = threading.Lock()
-        system: Any = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
-        if all(hasattr(system, name) for name in ("sem_init", "aligned_alloc", *_FUNCTIONS.values())):
+        system = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
+        names = ("sem_init", "aligned_alloc", *_FUNCTIONS.values())
+        if system is not None and all(hasattr(system, name) for name in names):
             self._functions = {place: getattr(system, name) for place, name in _FUNCTIONS.items()}
             self._make_flag, self._raise_flag = system.sem_init, system.sem_post
             # memory that is never given back: a helper may look at it until the process is gone
