@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,7 @@ import torch
 
 from thereafter import nn
 from thereafter.compiled import available
+from waiting import wait_for
 
 pytestmark = pytest.mark.skipif(not available(), reason="loops are not compiled here")
 
@@ -73,13 +76,31 @@ def test_threads_change_no_bit_of_a_step(kind: str, options: dict[str, Any]) -> 
             assert torch.equal(steps[0], other)
 
 
+def asleep(number: int) -> bool:
+    from thereafter.kernels.loops import helpers as board
+    from thereafter.kernels.step.helpers import helpers
+
+    return bool(ctypes.c_int64.from_address(helpers()._at(number) + board.ASLEEP).value)
+
+
 @pytest.mark.usefixtures("always_a_team")
-def test_helpers_that_fell_asleep_are_woken() -> None:
-    module, x_TBI = layer("LSTM", 30, 150), torch.randn(40, 1, 30)
+def test_helpers_work_and_those_that_fell_asleep_are_woken() -> None:
+    from thereafter.kernels.step.helpers import helpers
+
+    module, x_TBI = layer("LSTM", 30, 400), torch.randn(1, 4, 30)
     torch.set_num_threads(1)
-    expected = run(module.stream(1), x_TBI)
+    expected = run(module.stream(4), x_TBI)
     torch.set_num_threads(3)
-    assert torch.equal(run(module.stream(1), x_TBI, rest=0.002), expected)
+    run(module.stream(4), x_TBI)  # they are there
+    for number in (1, 2):
+        before = helpers().worked(number)
+
+        def woken_to_work(number: int = number, before: int = before) -> bool:
+            wait_for(lambda: asleep(number))
+            assert torch.equal(run(module.stream(4), x_TBI), expected)
+            return helpers().worked(number) > before  # on a busy machine it may come too late, and once more
+
+        wait_for(woken_to_work)
 
 
 @pytest.mark.usefixtures("always_a_team")
@@ -108,6 +129,15 @@ def test_a_pass_is_whole_without_helpers(monkeypatch: pytest.MonkeyPatch) -> Non
         patch.setattr(Helpers, "start", lambda self, team: None)
         assert torch.equal(run(module.stream(1), x_TBI), expected)
     assert torch.equal(run(module.stream(1), x_TBI), expected)  # with new ones
+    helpers().stop()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_more_threads)
+        assert torch.equal(run(module.stream(1), x_TBI), expected)
+    helpers().stop()
+
+
+def no_more_threads(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +149,7 @@ def test_a_pass_is_whole_without_helpers(monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_a_process_ends_while_helpers_look_for_work(ending: str) -> None:
-    end = subprocess.run([sys.executable, "-c", SCRIPT + ending], capture_output=True, text=True, timeout=100)
+    end = subprocess.run([sys.executable, "-c", SCRIPT + ending], capture_output=True, text=True, timeout=180)
     assert end.returncode == 0, end.stderr
     assert "Error" not in end.stderr
 
@@ -133,12 +163,13 @@ one, other = layer.stream(), layer.stream()  # to pack matrices torch's own thre
 first = steps(one)
 child = os.fork()
 again = torch.equal(steps(other), first)
+again &= sum(thread.name.startswith("thereafter-helper") for thread in threading.enumerate()) == 2
 if not child:
     os._exit(0 if again else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) + (0 if again else 2))
 """
     )
-    end = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100)
+    end = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=180)
     assert end.returncode == 0, end.stderr
 
 

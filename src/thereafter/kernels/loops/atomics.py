@@ -9,7 +9,7 @@ from thereafter.compiled import intrinsic
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, Signature, Value
 from thereafter.kernels.loops.tiles import cgutils, ir, types
 
-_X86_PAUSE, _ARM_PAUSE = ("llvm.x86.sse2.pause", ()), ("llvm.aarch64.isb", (15,))
+_X86_PAUSE, _ARM_PAUSE = ("llvm.x86.sse2.pause", ()), ("llvm.aarch64.isb", (15,))  # 15: for the whole system
 _PAUSE = {"x86_64": _X86_PAUSE, "amd64": _X86_PAUSE, "aarch64": _ARM_PAUSE, "arm64": _ARM_PAUSE}.get(
     platform.machine().lower()
 )

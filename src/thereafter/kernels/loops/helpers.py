@@ -12,7 +12,9 @@ All speak through a board of whole numbers, those that several threads write to 
     TAKEN    1 while a thread has the helpers; another one that comes meanwhile works alone
     STOP     1: the helpers are to end
     TASK, TEAM, CORE   the address of the pass, its number of threads, and the core of the thread that called
-    then two lines for each helper: ASLEEP and its clock; what it sleeps on
+    FUNCTIONS          the addresses of C functions
+    then for each helper a line with ASLEEP, its clock and the number of passes it WORKED at, one for the FLAG that it
+    sleeps on, and room for sets of cores
 
 Whoever calls adds to TURN and then looks who is ASLEEP; a helper adds to ASLEEP and then looks at TURN: one of them
 sees the other, so that no helper sleeps through a turn for good.
@@ -25,20 +27,18 @@ from thereafter.kernels.loops.atomics import add_if, add_to, pause, publish, rea
 from thereafter.kernels.loops.calls import caller, whole_number_from
 from thereafter.kernels.loops.cores import ROOM_BYTES, leave_core
 from thereafter.kernels.loops.tiles import LINE, types
+from thereafter.kernels.loops.waiting import be_patient
 
-TURN, GATE, TAKEN, STOP, TASK, HELPERS_AT = (LINE * line for line in range(6))
+TURN, GATE, TAKEN, STOP, TASK, FUNCTIONS, HELPERS_AT = (LINE * line for line in range(7))
 TEAM, CORE = TASK + 8, TASK + 16
-# the addresses of C functions, behind STOP, which is as seldom written to
-GIVE_WAY, CLOCK, SLEEP, WAKE = (STOP + 8 * place for place in range(1, 5))
-CORE_OF, GET_CORES, SET_CORES = (STOP + 8 * place for place in range(5, 8))
-ASLEEP, SECONDS, NANOSECONDS, FLAG, ROOM, EACH_HELPER = 0, 8, 16, LINE, 2 * LINE, 2 * LINE + ROOM_BYTES
+GIVE_WAY, NAP, CLOCK, SLEEP, WAKE, CORE_OF, GET_CORES, SET_CORES = (FUNCTIONS + 8 * place for place in range(8))
+ASLEEP, SECONDS, NANOSECONDS, WORKED, FLAG, ROOM, EACH_HELPER = 0, 8, 16, 24, LINE, 2 * LINE, 2 * LINE + ROOM_BYTES
 OPEN = 1 << 32
 _MONOTONIC = 1  # Linux's number of the clock that only goes forward
 _LOOKS = 64  # between two looks at the clock
 LOOKING, YIELDING = 20_000, 150_000
 """Nanoseconds after a pass in which a helper looks for the next one, and in which it offers its core to others between
 looks; then it sleeps. Waking it takes some 50 us."""
-_WAITS = 4_000  # looks of the caller at those inside before it offers its core
 
 _call_1, _call_2, _call_3 = caller(1), caller(2), caller(3)
 
@@ -54,15 +54,20 @@ def begin(board: int, task: int, team: int) -> bool:
         return False
     publish(board + TASK, task)
     publish(board + TEAM, team)
-    which = read_published(board + CORE_OF)
-    publish(board + CORE, whole_number_from(which) if which else -1)
+    publish(board + CORE, whole_number_from(read_published(board + CORE_OF)))
     add_to(board + GATE, OPEN)
     add_to(board + TURN, 1)
-    for helper in range(team - 1):
+    _wake(board, team - 1)
+    return True
+
+
+@jit()
+def _wake(board: int, helpers: int) -> None:
+    """Wake those of the first helpers that sleep."""
+    for helper in range(helpers):
         at = board + HELPERS_AT + helper * EACH_HELPER
         if read_in_turn(at + ASLEEP) and add_if(at + ASLEEP, 1, -1) == 1:
             _call_1(read_published(board + WAKE), (at + FLAG,))
-    return True
 
 
 @jit()
@@ -73,8 +78,7 @@ def end(board: int) -> None:
     while read_published(board + GATE):
         pause()
         looks += 1
-        if looks > _WAITS:
-            whole_number_from(read_published(board + GIVE_WAY))
+        be_patient(looks, read_published(board + GIVE_WAY), read_published(board + NAP))
     publish(board + TAKEN, 0)
 
 
@@ -99,15 +103,32 @@ def _sleep(board: int, at: int, turn: int) -> None:
 
 
 @jit()
-def _work(board: int, at: int, number: int, share: int) -> None:
-    """Claim panels of the task that is on the board, if it is still open and wants so many."""
-    gate = add_to(board + GATE, 1)
-    if gate >= OPEN and number < read_published(board + TEAM):
-        core, which = read_published(board + CORE), read_published(board + CORE_OF)
-        if which and whole_number_from(which) == core:
-            leave_core(core, read_published(board + GET_CORES), read_published(board + SET_CORES), at + ROOM)
+def _work(board: int, at: int, number: int, share: int) -> bool:
+    """Claim panels of the task that is on the board, if it is still open; False where so many threads are not wanted.
+
+    One that runs on the caller's core leaves it first: who is inside is waited for.
+    """
+    if number >= read_published(board + TEAM):
+        return False
+    core = read_published(board + CORE)
+    if core >= 0 and whole_number_from(read_published(board + CORE_OF)) == core:
+        leave_core(core, read_published(board + GET_CORES), read_published(board + SET_CORES), at + ROOM)
+    if add_to(board + GATE, 1) >= OPEN and number < read_published(board + TEAM):
+        publish(at + WORKED, read_published(at + WORKED) + 1)
         _call_3(share, (read_published(board + TASK), number, read_published(board + TEAM)))
     add_to(board + GATE, -1)
+    return True
+
+
+@compiled_once
+def dismiss() -> CFunction:
+    """Tell the helpers to end: a C function of the board and their number."""
+
+    def dismiss_helpers(board: int, helpers: int) -> None:
+        add_to(board + STOP, 1)
+        _wake(board, helpers)
+
+    return c_function(types.void(types.int64, types.int64), dismiss_helpers)
 
 
 @compiled_once
@@ -122,9 +143,8 @@ def helper() -> CFunction:
             now = read_published(board + TURN)
             if now != turn:
                 turn, looks = now, 0
-                _work(board, at, number, share)
-                since = _nanoseconds(board, at)
-                continue
+                if _work(board, at, number, share):
+                    since = _nanoseconds(board, at)
             pause()
             looks += 1
             if looks % _LOOKS == 0:

@@ -20,16 +20,15 @@ from torch import Tensor
 from thereafter.compiled import CFunction, intrinsic, jit
 from thereafter.kernels.arrays import WHOLE, Floats, FloatType, Whole
 from thereafter.kernels.loops.atomics import add_if, add_to, publish, read_published
-from thereafter.kernels.loops.calls import caller, pointer, whole_number_from
+from thereafter.kernels.loops.calls import pointer, whole_number_from
 from thereafter.kernels.loops.llvm import ArrayType, Builder, Context, Intrinsic, Signature, Value
 from thereafter.kernels.loops.pool import pool as pool
 from thereafter.kernels.loops.tiles import LINE, product, types
+from thereafter.kernels.loops.waiting import be_patient
 from thereafter.packages import require
 
 carray = require("numba", "a compiled loop").carray
-_call_1 = caller(1)
 
-_SPINS, _YIELDS = 4000, 200  # looks at a number before the core is offered to somebody else, and how often it is
 # A task is an array of whole numbers: a head, then its switches, then its arrays, each as its address and the sizes of
 # three axes (the last ones 1 where it has fewer).
 _BARRIER, _MEMBER, _MEMBERS, _YIELD, _SLEEP, _ALONE, PRODUCT, _HEAD = range(8)
@@ -135,15 +134,11 @@ def _counter(task: Whole, counter: int) -> int:
 
 @jit()
 def _wait(task: Whole, address: int, count: int) -> None:
-    """Look at a number until it is large enough, after a while offer the core to somebody else between looks, and then
-    sleep: a thread that is held back on a busy core can move to one that is idle, not to one that is looked from."""
-    spins = 0
+    """Look at a number until it is large enough."""
+    looks = 0
     while read_published(address) < count:
-        spins += 1
-        if spins > _SPINS + _YIELDS:
-            _call_1(task[_SLEEP], (1,))
-        elif spins > _SPINS:
-            whole_number_from(task[_YIELD])
+        looks += 1
+        be_patient(looks, task[_YIELD], task[_SLEEP])
 
 
 @jit()

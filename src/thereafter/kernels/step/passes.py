@@ -17,7 +17,7 @@ from thereafter.kernels.loops.formulas import FORMULAS
 from thereafter.kernels.loops.stored import product
 from thereafter.kernels.loops.team import NUMPY
 from thereafter.kernels.loops.tiles import LINE, VECTOR_BYTES
-from thereafter.kernels.step.helpers import MOST, helpers
+from thereafter.kernels.step.helpers import MOST_HELPERS, helpers
 from thereafter.kernels.step.packing import PackedMatrix, PanelLayout
 from thereafter.kernels.step.step_team import StepTeam
 from thereafter.kernels.step.storing import Form
@@ -50,7 +50,7 @@ class StepPass:
         rows_BK = sources[0].rows_BK
         rows, item = len(rows_BK), rows_BK.element_size()
         self._helpers = helpers()
-        self.most = min(max(torch.get_num_threads(), usable()), MOST + 1) if self._helpers.board else 1
+        self.most = min(max(torch.get_num_threads(), usable()), MOST_HELPERS + 1) if self._helpers.board else 1
         each = -(-rows * layout.vectors * VECTOR_BYTES * len(sources) // LINE) * LINE + LINE
         scratch = rows_BK.new_empty((self.most * (each + LINE) + LINE) // item)
         self._kept = (scratch, *sources, *arrays.values(), state)  # their addresses are all that the pass has
@@ -74,6 +74,8 @@ class StepPass:
         self._task, self._address = task, ctypes.addressof(task)
         read = sum(source.matrix.panels.numel() for source in sources)
         self._team = StepTeam(self.most) if self.most > 1 and read * rows >= WORTH_A_TEAM else None
+        if self._team is not None:
+            self._helpers.prepare()
         self._share, self._conduct = loops.shared().address, loops.conduct().ctypes
 
     def __call__(self) -> None:
