@@ -97,7 +97,7 @@ class StorageError(ThereafterError):
 
 
 class ExportError(ThereafterError):
-    """A model has no form that was asked for, or what was written does not compute what the model does."""
+    """A model or a figure has no form that was asked for, or what was written does not compute what the model does."""
 
 
 class BusyError(ThereafterError):

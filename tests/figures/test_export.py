@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import re
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from thereafter.errors import MissingPackageError, OptionError
+from thereafter.errors import ExportError, MissingPackageError, OptionError
 from thereafter.figures import pictures
 from thereafter.figures.export import write
 from thereafter.figures.figure import Figure
@@ -103,3 +105,36 @@ def test_without_a_browser_the_error_says_what_to_install(monkeypatch: pytest.Mo
     with pytest.raises(MissingPackageError, match=r"apt-get install chromium.*\.html"):
         write([figure()], tmp_path / "one.png")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_browser_that_stops_to_answer_is_followed_by_another(monkeypatch: pytest.MonkeyPatch):
+    kaleido = pytest.importorskip("kaleido")
+    opened: list[Any] = []
+    draw = kaleido.Kaleido.calc_fig
+
+    async def stall_in_the_first(browser: Any, *given: Any, **options: Any) -> Any:
+        opened.extend([browser] if browser not in opened else [])
+        if browser is opened[0]:
+            raise TimeoutError
+        return await draw(browser, *given, **options)
+
+    monkeypatch.setattr(kaleido.Kaleido, "calc_fig", stall_in_the_first)
+    try:
+        (picture,) = pictures.render([figure()], "png", 1.0)
+    except MissingPackageError as error:
+        pytest.skip(str(error))
+    assert picture.startswith(b"\x89PNG")
+    assert len(opened) == 2
+
+
+def test_browsers_that_never_answer_are_given_up_in_a_sentence(monkeypatch: pytest.MonkeyPatch):
+    kaleido = pytest.importorskip("kaleido")
+
+    async def stall(browser: Any, *given: Any, **options: Any) -> None:
+        await asyncio.sleep(1000)
+
+    monkeypatch.setattr(pictures, "_PATIENCE", 1)
+    monkeypatch.setattr(kaleido.Kaleido, "open", stall)
+    monkeypatch.setattr(kaleido.Kaleido, "close", stall)
+    with pytest.raises(ExportError, match=r"did not answer within 1 s each; try again, or write it as \.html"):
+        pictures.render([figure()], "png", 1.0)

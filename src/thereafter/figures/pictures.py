@@ -7,17 +7,20 @@ import base64
 import textwrap
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from html import escape
 from typing import Any
 
 from thereafter import progress
-from thereafter.errors import MissingPackageError
+from thereafter.errors import ExportError, MissingPackageError
 from thereafter.figures.figure import Figure
 from thereafter.figures.plot import Plot
 from thereafter.figures.style import canvas
 from thereafter.packages import require
 
+_PATIENCE = 60
+"""Seconds in which a browser opens, or draws a picture; it takes one or two."""
 SCALE = 1.5
 """Pixels of a PNG for each pixel of the plot."""
 _TITLE_SIZE, _CAPTION_SIZE = 18, 13
@@ -34,6 +37,11 @@ def render(figures: Sequence[Figure], format: str = "png", scale: float = SCALE)
         work = thread.submit(copy_context().run, asyncio.run, _drawn(kaleido, figures, format, scale, advance))  # noqa: TID251
         try:
             return work.result()
+        except TimeoutError as error:
+            raise ExportError(
+                f"a picture as .{format} is drawn by a browser, and two did not answer within {_PATIENCE} s each; "
+                "try again, or write it as .html instead"
+            ) from error
         except Exception as error:
             if type(error).__module__.partition(".")[0] != "choreographer":  # what starts the browser for kaleido
                 raise
@@ -46,15 +54,31 @@ def render(figures: Sequence[Figure], format: str = "png", scale: float = SCALE)
 async def _drawn(
     kaleido: Any, figures: Sequence[Figure], format: str, scale: float, advance: progress.Advance
 ) -> list[bytes]:
-    pictures = []
-    async with kaleido.Kaleido(mathjax=False) as browser:  # the default asks the network for a formula typesetter
-        for figure in figures:
-            size = {"format": format, "scale": scale}
-            plot = await browser.calc_fig(figure.plot, opts=size)
-            # two steps, so that nothing the plot puts round its axes can meet the title or the caption
-            pictures.append(await browser.calc_fig(framed(figure, plot, format), opts=size))
-            advance(1)
+    """All pictures by one browser; on a busy machine one may stop to answer, and a second one goes on."""
+    pictures: list[bytes] = []
+    for last in (False, True):
+        browser = kaleido.Kaleido(mathjax=False)  # the default asks the network for a formula typesetter
+        try:
+            await asyncio.wait_for(browser.open(), _PATIENCE)
+            for figure in figures[len(pictures) :]:
+                pictures.append(await asyncio.wait_for(_picture(browser, figure, format, scale), _PATIENCE))
+                advance(1)
+            break
+        except TimeoutError:
+            if last:
+                raise
+        finally:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(browser.close(), _PATIENCE)
     return pictures
+
+
+async def _picture(browser: Any, figure: Figure, format: str, scale: float) -> bytes:
+    size = {"format": format, "scale": scale}
+    plot = await browser.calc_fig(figure.plot, opts=size)
+    # two steps, so that nothing the plot puts round its axes can meet the title or the caption
+    picture: bytes = await browser.calc_fig(framed(figure, plot, format), opts=size)
+    return picture
 
 
 def framed(figure: Figure, picture: bytes, format: str) -> Plot:
