@@ -1,6 +1,6 @@
 """Speed beside another program: the share of its quiet speed that a cell keeps while an endless loop has a core.
 
-    python benchmarks/busy.py [--rounds 5] [--loops 1] [--json FILE] [--quick]
+    python benchmarks/busy.py [--rounds 5] [--loops 1] [--json FILE] [--quick] [--large]
 
 Forward + backward in float32. Each round times a cell for some tenths of a second without the loop and as long with it;
 which comes first changes from round to round. A figure is the median over the rounds of quiet / busy milliseconds: on
@@ -8,7 +8,8 @@ two cores 0.75 is all that one loop leaves, 0.5 is what a half of the work for e
 waiting. torch's share stands beside, for information.
 
 One core is loaded, however many there are: a team that meets waits for its slowest thread, so that one loop asks the
-same of 2 cores as of 64, and 0.5 is still what equal halves come to. `--loops N` loads N cores.
+same of 2 cores as of 64, and 0.5 is still what equal halves come to. `--loops N` loads N cores. `--large` measures
+layers whose matrix is larger than a second cache instead: their threads own units and meet at every step.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ CELLS: Cells = {
     "diagonal": ("Diagonal", {}),
 }
 SIZES = ((16, 35, 256, 256), (32, 35, 256, 256))
+LARGE = {"LSTM": 512, "GRU, reset after": 512, "Elman": 1024}  # units
 REQUIRED, AIM = 0.4, 0.5
 _SETTLE = 0.1  # seconds in which the system spreads threads anew
 Job = Callable[[], None]
@@ -56,12 +58,18 @@ def main() -> int:
     options.add_argument("--loops", type=int, default=1, help="cores that are loaded")
     options.add_argument("--json", type=Path)
     options.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    options.add_argument("--large", action="store_true", help="layers whose threads meet at every step")
     given = options.parse_args()
     torch.manual_seed(0)
     print(machine(), end="\n\n")
     report = Report()
     rounds, seconds = (2, 0.15) if given.quick else (given.rounds, 0.3)
-    beside_loop(report, CELLS, SIZES, rounds, seconds, given.loops)
+    if given.large:
+        for name, units in LARGE.items():
+            sizes = tuple((batch, 35, units, units) for batch in (16, 32))
+            beside_loop(report, {name: CELLS[name]}, sizes, rounds, seconds, given.loops)
+    else:
+        beside_loop(report, CELLS, SIZES, rounds, seconds, given.loops)
     return report.close(given.json)
 
 

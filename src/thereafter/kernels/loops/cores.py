@@ -3,7 +3,7 @@
 A system may do that though other cores are idle: to a virtual machine an idle core looks like one that its host has
 taken away. The two threads then take turns on one core until the system notices, a tenth of a second later, and where
 they work for microseconds and sleep again it may not notice at all (a streaming step of 256 units on two threads then
-takes 150 us instead of 40). Where the C library cannot say on which core a thread runs, nothing is done.
+takes 150 us instead of 40).
 """
 
 from __future__ import annotations

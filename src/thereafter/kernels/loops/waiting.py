@@ -10,7 +10,8 @@ from thereafter.compiled import jit
 from thereafter.kernels.loops.calls import caller, whole_number_from
 
 _LOOKS, _YIELDS = 4000, 200
-"""Some 10 and 100 us: shorter than a time slice, longer than threads that all run wait for one another."""
+"""Some 2 and 50 us on an Intel Xeon of 2.5 GHz (2026-11-18): longer than threads that all run wait for one another,
+much shorter than a time slice."""
 _call_1 = caller(1)
 
 
