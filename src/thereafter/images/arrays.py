@@ -11,7 +11,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from tokenize import TokenError
 from typing import IO
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from thereafter.errors import FormatError, SourceError
 from thereafter.images.archives import check_member, members_of
 from thereafter.images.mapped import MappedArray
+from thereafter.images.npy_header import parse_header
 from thereafter.images.picture import PictureKind
 from thereafter.images.stacked import StackedPictures
 
@@ -41,14 +41,15 @@ def npy_array(path: Path) -> NDArray[np.generic]:
     """The array of a .npy, mapped: it takes no memory. A header that promises more than the file has is an error."""
     try:
         with open(path, "rb") as file:
-            shape, _, dtype = _header(file, str(path))
+            shape, fortran, dtype = _header(file, str(path))
             begin = file.tell()
         if begin + math.prod(shape) * dtype.itemsize > path.stat().st_size:
             raise _cut_short(str(path), shape, dtype, path.stat().st_size)
-        array: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
+        if math.prod(shape) == 0:  # there is nothing to map
+            return np.empty(shape, dtype)
+        return np.memmap(path, dtype, "r", begin, shape, "F" if fortran else "C")
     except OSError as failed:
         raise SourceError(f"{path} could not be read: {failed.strerror or failed}") from None
-    return array
 
 
 class NamedPictures(StackedPictures):
@@ -138,9 +139,9 @@ def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype
     """Shape, order of axes and type of a .npy."""
     try:
         version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(file)
-    except (ValueError, EOFError, SyntaxError, TypeError, TokenError) as broken:
+        size_bytes = file.read(2 if version == (1, 0) else 4)
+        shape, fortran, dtype = parse_header(file.read(min(_HEAD, int.from_bytes(size_bytes, "little"))))
+    except (ValueError, TypeError, SyntaxError) as broken:
         raise FormatError(
             f"{name} is no array of numpy, or a damaged one ({str(broken)[:100]}); save it again"
         ) from None
