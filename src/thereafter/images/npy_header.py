@@ -1,6 +1,6 @@
 """The header of a .npy file: a Python dictionary as text, of a type, an order of axes and a shape.
 
-numpy reads it by `ast.literal_eval`. In CPython before 3.12.1 two threads that do so at once can get a SystemError
+numpy reads it by `ast.literal_eval`. In CPython 3.11 two threads that do so at once can get a SystemError
 (CPython issue 106905), and pictures are read by the threads of a server. Here one pattern reads it.
 """
 
