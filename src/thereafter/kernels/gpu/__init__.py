@@ -1,0 +1,1 @@
+"""Recurrent layers on NVIDIA GPUs: one launch for a whole sequence."""

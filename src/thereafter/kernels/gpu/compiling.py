@@ -1,0 +1,289 @@
+"""A program for the GPU, compiled by Triton for a named GPU and kept on disk for the next process.
+
+Triton is used as a compiler alone: its launcher and its driver stub are C, built at their first use, and a user may
+have no C compiler. `driver.py` launches what is compiled here. A program that is on disk needs no import of Triton.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+from thereafter import progress
+from thereafter.errors import OptionError, StorageError
+from thereafter.folders import cache_folder
+from thereafter.packages import installed, require
+from thereafter.storage import open_plain, replacing
+
+Constant = int | float | str | bool
+
+POINTERS = ("*bf16", "*fp16", "*fp32", "*fp64", "*i1", "*i8", "*u8", "*i16", "*i32", "*i64")
+NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp32", "fp64")
+"""The types of arguments that a program may have, as Triton writes them."""
+
+_ALIGNED = 16  # bytes: what a pointer is promised to be a multiple of, so that 16 bytes are loaded at once
+_OLDEST = (3, 4)  # the first Triton that has Gluon
+_FORM = 1  # of the files; another number is another key
+_LARGEST = 1 << 26  # bytes of a file: a program has some 10 to 500 thousand
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A program that is wanted: a function of a module, the types of its arguments, its constants, and for what GPU.
+
+    `arguments`: name and type ("*bf16", "i32", "fp32") in the order of the function's parameters. `constants`: its
+    `tl.constexpr` parameters. `capability`: 90 for an H200. `aligned`: integer arguments that are always multiples of
+    2, 4, 8 or 16, by name; a pointer is always a multiple of 16 bytes.
+    """
+
+    module: str
+    function: str
+    arguments: tuple[tuple[str, str], ...]
+    constants: tuple[tuple[str, Constant], ...]
+    warps: int
+    capability: int
+    aligned: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        kinds = dict(self.arguments)
+        for name, kind in kinds.items():
+            if kind not in POINTERS and kind not in NUMBERS:
+                raise OptionError(f"the argument {name!r} has the type {kind!r}; expected one of {POINTERS + NUMBERS}")
+        for name, divisor in self.aligned:
+            if kinds.get(name, "")[:1] not in ("i", "u") or divisor not in (2, 4, 8, 16):
+                raise OptionError(
+                    f"aligned={(name, divisor)!r}; expected the name of an integer argument and 2, 4, 8 or 16"
+                )
+        if self.warps not in (1, 2, 4, 8, 16, 32):
+            raise OptionError(f"warps={self.warps}; expected a power of two up to 32")
+
+    @property
+    def divisors(self) -> tuple[int, ...]:
+        """What each argument is a multiple of, whatever value it is launched with."""
+        promised = dict(self.aligned)
+        return tuple(_ALIGNED if kind in POINTERS else promised.get(name, 1) for name, kind in self.arguments)
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A program compiled for one kind of GPU: what the driver loads, and how it is launched.
+
+    `shared`: bytes of shared memory of a block. `arguments` and `divisors`: those of what was wanted.
+    """
+
+    cubin: bytes
+    entry: str
+    shared: int
+    warps: int
+    arguments: tuple[tuple[str, str], ...]
+    divisors: tuple[int, ...]
+
+
+class Toolchain(Protocol):
+    """What compiles: Triton, or a stand-in in a test."""
+
+    def version(self) -> str:
+        """Another version compiles anew."""
+
+    def compile(self, wanted: Wanted) -> Binary:
+        """The program, compiled here and now."""
+
+
+class Triton:
+    """Triton as a compiler, which needs neither a GPU nor a C compiler."""
+
+    def version(self) -> str:
+        """Its version, read without importing it where that can be."""
+        try:
+            return metadata.version("triton")
+        except metadata.PackageNotFoundError:  # some wheels of it have another name
+            return str(require("triton", "a program for the GPU").__version__)
+
+    def compile(self, wanted: Wanted) -> Binary:
+        triton = require("triton", "a program for the GPU")
+        target = require("triton.backends.compiler", "a program for the GPU").GPUTarget("cuda", wanted.capability, 32)
+        program = getattr(import_module(wanted.module), wanted.function)
+        if program.is_gluon():
+            source_type = require("triton.experimental.gluon._runtime", "a Gluon program").GluonASTSource
+        else:
+            source_type = require("triton.compiler", "a program for the GPU").ASTSource
+        names = [str(name) for name in program.arg_names]
+        kinds, constants = dict(wanted.arguments), dict(wanted.constants)
+        if [name for name in names if name not in constants] != list(kinds) or not constants.keys() <= set(names):
+            raise OptionError(
+                f"{wanted.function} takes {names}; got the arguments {list(kinds)} and the constants {list(constants)}"
+            )
+        signature = {name: kinds.get(name, "constexpr") for name in names}
+        divisors = dict(zip(kinds, wanted.divisors, strict=True))
+        attributes = {
+            (place,): [["tt.divisibility", divisors[name]]]
+            for place, name in enumerate(names)
+            if divisors.get(name, 1) > 1
+        }
+
+        def compile_it() -> Binary:
+            source = source_type(program, signature, constants, attributes)
+            kernel = triton.compile(source, target=target, options={"num_warps": wanted.warps})
+            facts = kernel.metadata
+            scratch = int(facts.global_scratch_size or 0) + int(getattr(facts, "profile_scratch_size", 0) or 0)
+            if scratch or facts.num_ctas != 1:
+                raise OptionError(
+                    f"{wanted.function} needs {scratch} bytes of scratch memory and clusters of {facts.num_ctas} "
+                    f"blocks; expected none and 1: the launcher has no others"
+                )
+            return Binary(
+                bytes(kernel.asm["cubin"]),
+                str(facts.name),
+                int(facts.shared),
+                int(facts.num_warps),
+                wanted.arguments,
+                wanted.divisors,
+            )
+
+        try:
+            return compile_it()
+        except OSError:  # Triton keeps its steps on disk, and cannot do without; the user's folder is not writable
+            knobs = require("triton.knobs", "a program for the GPU")
+            with TemporaryDirectory(prefix="thereafter-gpu-") as folder, knobs.cache.scope():
+                knobs.cache.dir = folder
+                return compile_it()
+
+
+class Programs:
+    """Compiled programs: those of this process, those in a folder, else compiled by a toolchain, each once.
+
+    A file is a length of 8 bytes, a JSON header and the cubin. A damaged one is compiled anew. Where the folder cannot
+    be written, a program is compiled for this process alone.
+    """
+
+    def __init__(self, toolchain: Toolchain, folder: Callable[[], Path]) -> None:
+        self._toolchain, self._folder = toolchain, folder
+        self._ready: dict[tuple[Wanted, tuple[type, ...]], Binary] = {}
+        self._compiling = threading.Lock()  # one at a time: CPython 3.11 cannot parse in two threads at once
+
+    def get(self, wanted: Wanted) -> Binary:
+        """The program; thread-safe, and 2 microseconds from the second time on."""
+        place = (wanted, tuple(type(value) for _, value in wanted.constants))  # 1, 1.0 and True are equal
+        ready = self._ready.get(place)
+        if ready is None:
+            with self._compiling:
+                ready = self._ready.get(place)
+                if ready is None:
+                    ready = self._ready[place] = self._from_disk_or_compiled(wanted)
+        return ready
+
+    def path(self, wanted: Wanted) -> Path:
+        """Where a program is kept."""
+        return self._folder() / f"{re.sub('[^0-9A-Za-z_]', '_', wanted.function)[:60]}-{self.key(wanted)[:32]}.program"
+
+    def key(self, wanted: Wanted) -> str:
+        """What tells one program from another: all that its machine code is made of, as a sha256."""
+        facts = [
+            _FORM, self._toolchain.version(), _code_digest(), _own_digest(wanted.module), wanted.module,
+            wanted.function, wanted.arguments, wanted.constants, wanted.warps, wanted.capability, wanted.aligned,
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+    def _from_disk_or_compiled(self, wanted: Wanted) -> Binary:
+        key = self.key(wanted)
+        try:
+            path: Path | None = self.path(wanted)
+        except (OSError, RuntimeError):  # a user without a home
+            path = None
+        kept = _read(path, key, wanted) if path is not None else None
+        if kept is not None:
+            return kept
+        progress.note(f"compiling {wanted.function} for this GPU (once)")
+        made = self._toolchain.compile(wanted)
+        if path is not None:
+            with suppress(StorageError):
+                _write(path, key, made)
+        return made
+
+
+def _read(path: Path, key: str, wanted: Wanted) -> Binary | None:
+    """A program from its file; None where there is none, or where any part of it is not what it must be."""
+    try:
+        with open_plain(path) as file:
+            content = file.read(_LARGEST + 1)
+        length = int.from_bytes(content[:8], "little")
+        if len(content) > _LARGEST or not 2 <= length <= len(content) - 8:
+            return None
+        facts, cubin = json.loads(content[8 : 8 + length]), content[8 + length :]
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(facts, dict) or facts.get("key") != key:
+        return None
+    if facts.get("size") != len(cubin) or facts.get("sha256") != hashlib.sha256(cubin).hexdigest():
+        return None
+    entry, shared, warps = facts.get("entry"), facts.get("shared"), facts.get("warps")
+    if not isinstance(entry, str) or type(shared) is not int or type(warps) is not int:
+        return None
+    if not entry or not 0 <= shared <= 1 << 20 or not 1 <= warps <= 32:
+        return None
+    return Binary(cubin, entry, shared, warps, wanted.arguments, wanted.divisors)
+
+
+def _write(path: Path, key: str, made: Binary) -> None:
+    """Keep a program, in one piece: another process sees a whole file or none."""
+    facts = {
+        "key": key,
+        "entry": made.entry,
+        "shared": made.shared,
+        "warps": made.warps,
+        "size": len(made.cubin),
+        "sha256": hashlib.sha256(made.cubin).hexdigest(),
+    }
+    header = json.dumps(facts).encode()
+    with replacing(path) as temporary:
+        temporary.write_bytes(len(header).to_bytes(8, "little") + header + made.cubin)
+
+
+@cache
+def _code_digest() -> str:
+    """The text of all programs: they call each other across files."""
+    folder = Path(__file__).parent / "code"
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(json.dumps([path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")]).encode())
+    return digest.hexdigest()
+
+
+@cache
+def _own_digest(module: str) -> str:
+    """The text of a module that lies elsewhere; it is not imported."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise OptionError(f"no module {module!r} has a file; expected one with programs for the GPU")
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+
+
+_PROGRAMS = Programs(Triton(), lambda: cache_folder() / "gpu")
+
+
+def binary(wanted: Wanted) -> Binary:
+    """A program: of this process, from disk, or compiled now by Triton, which takes 1 to 3 seconds."""
+    return _PROGRAMS.get(wanted)
+
+
+@cache
+def lacks_triton() -> str | None:
+    """Why no program can be compiled here; None where one can. Triton is not imported."""
+    if not installed("triton"):
+        return "Triton is not installed (try: pip install triton)"
+    version = Triton().version()
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+    if numbers < _OLDEST:
+        return f"Triton {version} is too old, expected 3.4 or later (try: pip install --upgrade torch triton)"
+    return None
