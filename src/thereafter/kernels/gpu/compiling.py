@@ -104,7 +104,7 @@ class Triton:
     """Triton as a compiler, which needs neither a GPU nor a C compiler."""
 
     def version(self) -> str:
-        """Its version, read without importing it where that can be."""
+        """Triton's version, read without importing it where that can be."""
         try:
             return metadata.version("triton")
         except metadata.PackageNotFoundError:  # some wheels of it have another name
@@ -163,8 +163,8 @@ class Triton:
 class Programs:
     """Compiled programs: those of this process, those in a folder, else compiled by a toolchain, each once.
 
-    A file is a length of 8 bytes, a JSON header and the cubin. A damaged one is compiled anew. Where the folder cannot
-    be written, a program is compiled for this process alone.
+    A file is a sha256 of the rest, a length of 8 bytes, a JSON header and the cubin. A damaged one is compiled anew.
+    Where the folder cannot be written, a program is compiled for this process alone.
     """
 
     def __init__(self, toolchain: Toolchain, folder: Callable[[], Path]) -> None:
@@ -217,15 +217,13 @@ def _read(path: Path, key: str, wanted: Wanted) -> Binary | None:
     try:
         with open_plain(path) as file:
             content = file.read(_LARGEST + 1)
-        length = int.from_bytes(content[:8], "little")
-        if len(content) > _LARGEST or not 2 <= length <= len(content) - 8:
+        length = int.from_bytes(content[32:40], "little")
+        if not 2 <= length <= len(content) - 40 or content[:32] != hashlib.sha256(content[32:]).digest():
             return None
-        facts, cubin = json.loads(content[8 : 8 + length]), content[8 + length :]
+        facts, cubin = json.loads(content[40 : 40 + length]), content[40 + length :]
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(facts, dict) or facts.get("key") != key:
-        return None
-    if facts.get("size") != len(cubin) or facts.get("sha256") != hashlib.sha256(cubin).hexdigest():
+    if not isinstance(facts, dict) or facts.get("key") != key or facts.get("size") != len(cubin):
         return None
     entry, shared, warps = facts.get("entry"), facts.get("shared"), facts.get("warps")
     if not isinstance(entry, str) or type(shared) is not int or type(warps) is not int:
@@ -237,27 +235,25 @@ def _read(path: Path, key: str, wanted: Wanted) -> Binary | None:
 
 def _write(path: Path, key: str, made: Binary) -> None:
     """Keep a program, in one piece: another process sees a whole file or none."""
-    facts = {
-        "key": key,
-        "entry": made.entry,
-        "shared": made.shared,
-        "warps": made.warps,
-        "size": len(made.cubin),
-        "sha256": hashlib.sha256(made.cubin).hexdigest(),
-    }
+    facts = {"key": key, "entry": made.entry, "shared": made.shared, "warps": made.warps, "size": len(made.cubin)}
     header = json.dumps(facts).encode()
+    content = len(header).to_bytes(8, "little") + header + made.cubin
     with replacing(path) as temporary:
-        temporary.write_bytes(len(header).to_bytes(8, "little") + header + made.cubin)
+        temporary.write_bytes(hashlib.sha256(content).digest() + content)
+
+
+def source_digest(folder: Path) -> str:
+    """The text of all modules below a folder, and their names, as a sha256."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(json.dumps([path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")]).encode())
+    return digest.hexdigest()
 
 
 @cache
 def _code_digest() -> str:
     """The text of all programs: they call each other across files."""
-    folder = Path(__file__).parent / "code"
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(json.dumps([path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")]).encode())
-    return digest.hexdigest()
+    return source_digest(Path(__file__).parent / "code")
 
 
 @cache

@@ -1,0 +1,294 @@
+"""Programs for the GPU are compiled once, kept on disk, and never taken from a damaged file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import gpu_driver_check
+import pytest
+
+from thereafter import progress
+from thereafter.errors import OptionError
+from thereafter.kernels.gpu.compiling import (
+    Binary,
+    Constant,
+    Programs,
+    Triton,
+    Wanted,
+    lacks_triton,
+    source_digest,
+)
+
+HERE = Path(__file__).parent
+WANTED = Wanted(
+    "gpu_driver_check", "scale", (("x", "*bf16"), ("steps", "i32"), ("width", "i32")), (("BLOCK", 1), ("FORM", "lstm")),
+    4, 90, (("width", 8),),
+)  # fmt: skip
+needs_triton = pytest.mark.skipif(lacks_triton() is not None, reason=f"{lacks_triton()}")
+
+
+class StandIn:
+    """Compiles into what it was asked for, written out, and counts."""
+
+    def __init__(self, version: str = "3.6.0", seconds: float = 0.0) -> None:
+        self._version, self._seconds, self.compiled = version, seconds, 0
+
+    def version(self) -> str:
+        return self._version
+
+    def compile(self, wanted: Wanted) -> Binary:
+        time.sleep(self._seconds)
+        self.compiled += 1
+        return Binary(repr(wanted).encode(), wanted.function, 70_000, wanted.warps, wanted.arguments, wanted.divisors)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Callable[[], Path]:
+    return lambda: tmp_path / "cache" / "gpu"
+
+
+def test_a_program_is_compiled_once_and_kept_for_the_next_process(folder: Callable[[], Path]):
+    first, second = StandIn(), StandIn()
+    programs = Programs(first, folder)
+    made = programs.get(WANTED)
+    assert programs.get(replace(WANTED)) is made
+    assert Programs(second, folder).get(WANTED) == made
+    assert (first.compiled, second.compiled) == (1, 0)
+    assert made.divisors == (16, 1, 8)
+    assert [path.name for path in folder().iterdir()] == [programs.path(WANTED).name]
+
+
+def test_whatever_changes_the_machine_code_changes_the_key(folder: Callable[[], Path]):
+    programs = Programs(StandIn(), folder)
+
+    def block(value: Constant) -> Wanted:
+        return replace(WANTED, constants=(("BLOCK", value), ("FORM", "lstm")))
+
+    wanted = [
+        WANTED,
+        block(True),
+        block(1.0),
+        block("1"),
+        block(2),
+        replace(WANTED, constants=(("BLOCK", 1), ("FORM", "gru"))),
+        replace(WANTED, constants=(("FORM", "lstm"), ("BLOCK", 1))),
+        replace(WANTED, function="meet"),
+        replace(WANTED, module="thereafter.kernels.gpu.compiling"),
+        replace(WANTED, arguments=(("x", "*fp16"), *WANTED.arguments[1:])),
+        replace(WANTED, arguments=(("y", "*bf16"), *WANTED.arguments[1:])),
+        replace(WANTED, warps=8),
+        replace(WANTED, capability=80),
+        replace(WANTED, aligned=(("width", 16),)),
+        replace(WANTED, aligned=()),
+    ]
+    keys = [programs.key(one) for one in wanted] + [Programs(StandIn("3.7.0"), folder).key(WANTED)]
+    assert len(set(keys)) == len(keys)
+    assert programs.key(replace(WANTED)) == keys[0]
+    texts = [programs.get(one).cubin for one in wanted]
+    assert texts == [repr(one).encode() for one in wanted]
+
+
+def test_another_text_of_the_programs_is_another_key(tmp_path: Path):
+    digests = [source_digest(tmp_path)]
+    (tmp_path / "wide.py").write_text("a = 1")
+    digests.append(source_digest(tmp_path))
+    (tmp_path / "wide.py").write_text("a = 2")
+    digests.append(source_digest(tmp_path))
+    (tmp_path / "wide.py").rename(tmp_path / "narrow.py")
+    digests.append(source_digest(tmp_path))
+    assert len(set(digests)) == 4
+
+
+def test_a_damaged_file_is_compiled_anew_and_mended(folder: Callable[[], Path]):
+    path = Programs(StandIn(), folder).path(WANTED)
+    made = Programs(StandIn(), folder).get(WANTED)
+    whole = path.read_bytes()
+    other = Programs(StandIn(), folder)
+    other.get(replace(WANTED, warps=8))
+    damaged = [whole[:length] for length in (0, 7, 8, 31, 32, 40, 41, 100, len(whole) - 1)]
+    damaged += [whole + b"\0", other.path(replace(WANTED, warps=8)).read_bytes()]
+    damaged += [
+        whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :]
+        for place, bit in ((place, place % 8) for place in range(0, len(whole), 7))
+    ]
+    for content in damaged:
+        path.write_bytes(content)
+        toolchain = StandIn()
+        assert Programs(toolchain, folder).get(WANTED) == made
+        assert toolchain.compiled == 1
+        assert path.read_bytes() == whole
+
+
+def test_a_folder_in_the_place_of_a_file_is_no_program(folder: Callable[[], Path]):
+    toolchain = StandIn()
+    Programs(toolchain, folder).path(WANTED).mkdir(parents=True)
+    assert Programs(toolchain, folder).get(WANTED).entry == "scale"
+    assert toolchain.compiled == 1
+
+
+def test_what_a_killed_process_left_behind_is_passed_over(folder: Callable[[], Path]):
+    programs = Programs(StandIn(), folder)
+    folder().mkdir(parents=True)
+    (folder() / f".{programs.path(WANTED).name}.abc.tmp").write_bytes(b"half")
+    made = programs.get(WANTED)
+    again = StandIn()
+    assert Programs(again, folder).get(WANTED) == made
+    assert again.compiled == 0
+
+
+def test_where_nothing_can_be_written_it_compiles_for_this_process(tmp_path: Path):
+    (tmp_path / "file").write_text("no folder")
+    toolchain = StandIn()
+    programs = Programs(toolchain, lambda: tmp_path / "file" / "gpu")
+    assert programs.get(WANTED) is programs.get(WANTED)
+    assert toolchain.compiled == 1
+
+
+def test_a_user_without_a_home_compiles_for_this_process():
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    toolchain = StandIn()
+    programs = Programs(toolchain, homeless)
+    assert programs.get(WANTED) is programs.get(WANTED)
+    assert toolchain.compiled == 1
+
+
+def test_threads_that_ask_at_once_compile_once(folder: Callable[[], Path]):
+    toolchain = StandIn(seconds=0.05)
+    programs = Programs(toolchain, folder)
+    together = threading.Barrier(8)
+    got: list[Binary] = []
+
+    def ask() -> None:
+        together.wait()
+        got.append(programs.get(WANTED))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert toolchain.compiled == 1
+    assert len(got) == 8
+    assert all(one is got[0] for one in got)
+
+
+def test_a_compile_that_fails_is_tried_again(folder: Callable[[], Path]):
+    class FailsOnce(StandIn):
+        def compile(self, wanted: Wanted) -> Binary:
+            if self.compiled == 0:
+                self.compiled = 1
+                raise ValueError("no")
+            return super().compile(wanted)
+
+    programs = Programs(FailsOnce(), folder)
+    with pytest.raises(ValueError, match="no"):
+        programs.get(WANTED)
+    assert programs.get(WANTED).entry == "scale"
+
+
+def processes(code: str, number: int, environment: dict[str, str]) -> list[str]:
+    """What so many new Pythons print that run at the same time."""
+    paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": paths} | environment,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for _ in range(number)
+    ]  # fmt: skip
+    ended = [child.communicate(timeout=300) for child in children]
+    assert [child.returncode for child in children] == [0] * number, ended
+    return [printed for printed, _ in ended]
+
+
+def test_two_processes_at_once_read_whole_files_or_none(tmp_path: Path):
+    code = (
+        "from pathlib import Path\nimport sys\nfrom test_gpu_compiling import WANTED, Programs, StandIn\n"
+        f"folder = lambda: Path({str(tmp_path)!r})\nfirst = StandIn()\npath = Programs(first, folder).path(WANTED)\n"
+        "for _ in range(100):\n"
+        "    path.unlink(missing_ok=True)\n"
+        "    assert Programs(StandIn(), folder).get(WANTED).cubin == repr(WANTED).encode()\n"
+        "print('done')"
+    )
+    assert processes(code, 2, {}) == ["done\n"] * 2
+    assert [path.suffix for path in tmp_path.iterdir()] in ([".program"], [])
+
+
+def test_the_user_hears_of_a_first_compile(folder: Callable[[], Path]):
+    class Notes(progress.Silent):
+        def __init__(self) -> None:
+            self.notes: list[str] = []
+
+        def note(self, message: str) -> None:
+            self.notes.append(message)
+
+    reporter = Notes()
+    with progress.reporting(reporter):
+        Programs(StandIn(), folder).get(WANTED)
+        Programs(StandIn(), folder).get(WANTED)
+    assert reporter.notes == ["compiling scale for this GPU (once)"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda: replace(WANTED, arguments=(("x", "*bf17"),)), "bf17"),
+        (lambda: replace(WANTED, aligned=(("x", 16),)), "integer argument"),
+        (lambda: replace(WANTED, aligned=(("steps", 32),)), "2, 4, 8 or 16"),
+        (lambda: replace(WANTED, aligned=(("nothing", 16),)), "integer argument"),
+        (lambda: replace(WANTED, warps=3), "power of two"),
+    ],
+)
+def test_what_cannot_be_wanted_is_refused(wrong: Callable[[], Wanted], words: str):
+    with pytest.raises(OptionError, match=words):
+        wrong()
+
+
+def test_a_module_without_a_file_is_refused(folder: Callable[[], Path]):
+    with pytest.raises(OptionError, match=r"no module 'thereafter\.nowhere'"):
+        Programs(StandIn(), folder).get(replace(WANTED, module="thereafter.nowhere"))
+
+
+def test_where_triton_is_missing_one_sentence_says_so():
+    lacks = lacks_triton()
+    assert lacks is None or (lacks.startswith("Triton ") and "try: pip install" in lacks)
+
+
+@needs_triton
+def test_triton_compiles_plain_and_gluon_programs(folder: Callable[[], Path]):
+    programs = Programs(Triton(), folder)
+    plain, gluon = programs.get(gpu_driver_check.SCALE), programs.get(gpu_driver_check.MEET)
+    assert (plain.entry, plain.shared, plain.warps) == ("scale", 0, 4)
+    assert (gluon.entry, gluon.shared, gluon.warps) == ("meet", 65536, 4)
+    assert plain.cubin.startswith(b"\x7fELF")
+    assert gluon.cubin.startswith(b"\x7fELF")
+    kept = Programs(StandIn(Triton().version()), folder)
+    assert kept.get(gpu_driver_check.MEET) == gluon
+
+
+@needs_triton
+def test_arguments_of_another_name_are_refused(folder: Callable[[], Path]):
+    with pytest.raises(OptionError, match=r"scale takes \['x', 'y', 'length', 'factor', 'BLOCK'\]"):
+        Programs(Triton(), folder).get(WANTED)
+
+
+@needs_triton
+def test_triton_needs_neither_a_c_compiler_nor_a_folder_to_write(tmp_path: Path):
+    (tmp_path / "file").write_text("no folder")
+    (tmp_path / "bin").mkdir()
+    code = (
+        "import gpu_driver_check\nfrom thereafter.kernels.gpu.compiling import binary\n"
+        "print(len(binary(gpu_driver_check.SCALE).cubin) > 1000)"
+    )
+    nowhere = str(tmp_path / "file" / "cache")
+    surroundings = {"PATH": str(tmp_path / "bin"), "TRITON_CACHE_DIR": nowhere, "THEREAFTER_CACHE": nowhere}
+    assert processes(code, 1, surroundings | {"CC": "/no/compiler"}) == ["True\n"]
