@@ -1,20 +1,31 @@
 """Every cell x option x situation x kernel against the reference loop in float64: outputs, final state, every gradient.
 
-The reference loop gets plain arrays; the kernels, it among them, get the same numbers as a situation lays them out.
-`test_parity.py` runs it under pytest. As a plain script it needs numpy and torch alone: `python tests/kernels/parity.py
-[device]`.
+    python tests/kernels/parity.py [cpu or cuda] [--jobs 8] [--share 2/4] [--types bfloat16 float16] [--kernels gpu]
+
+The reference loop gets plain arrays on the CPU; the kernels, it among them, get the same numbers as a situation lays
+them out. `test_parity.py` runs it under pytest. As a plain script it needs numpy and torch alone. On a GPU the kernel
+`gpu` runs in bfloat16 and float16 too. Their random numbers are such as both types hold exactly, so one truth serves
+both. At the end stand the runs and the largest error of each kernel, and what `gpu` refused, in its words.
 """
 
 from __future__ import annotations
 
+import argparse
+import math
+import multiprocessing
 import sys
+import time
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from conditions import NARROW, WIDE, Draw, Results, error_of, fair_draw, kinked, representable
 from layouts import LAYOUTS
+from tally import Tally, share_of
 from torch import Tensor
 
 from thereafter.cells import CELLS
@@ -24,8 +35,15 @@ from thereafter.kernels.jobs import Job, Kernel, Unrolled
 from thereafter.kernels.reference import REFERENCE
 from thereafter.kernels.scan import KERNELS, reverse_job, reverse_result
 
-TOLERANCES: dict[torch.dtype, float] = {torch.float64: 1e-10, torch.float32: 1e-4}
-"""The one table for every kernel: the largest error, as a share of the tensor's largest entry where that is over 1."""
+TOLERANCES: dict[torch.dtype, float] = {
+    torch.float64: 1e-10,
+    torch.float32: 1e-4,
+    torch.bfloat16: 3e-2,
+    torch.float16: 6e-3,
+}
+"""The one table for every kernel: the largest error, as a share of the tensor's largest entry where that is over the
+type's floor (`conditions.py`). In a narrow type a cell with a kink is judged by the norm of the error, as a share of
+the tensor's norm. Where no draw of the numbers is steady, twice what moving them by a last bit does is allowed."""
 
 PAIRS: dict[str, list[dict[str, Any]]] = {
     "lstm": [{"peephole": True, "layer_norm": True}, {"coupled": True, "proj_size": 3}],
@@ -104,12 +122,13 @@ def situations(cell: Cell) -> list[Situation]:
     return [at for at in SITUATIONS if any(name.startswith(at.charged) for name in made)]
 
 
-def make_job(cell: Cell, at: Situation, dtype: torch.dtype, device: str) -> Job:
+def make_job(cell: Cell, at: Situation, dtype: torch.dtype, device: str, attempt: int = 0) -> Job:
     """A seeded job; every tensor that can have a gradient asks for one."""
-    draw = torch.Generator().manual_seed(zlib.crc32(f"{cell!r} {at.name}".encode()))
+    again = f" {attempt}" if attempt else ""
+    draw = torch.Generator().manual_seed(zlib.crc32(f"{cell!r} {at.name}{again}".encode()))
 
     def leaf(*shape: int, scale: float = 1.0) -> Tensor:
-        drawn = scale * torch.randn(shape, generator=draw, dtype=torch.float64)
+        drawn = representable(scale * torch.randn(shape, generator=draw, dtype=torch.float64), dtype)
         return at.lay(drawn.to(device=device, dtype=dtype)).requires_grad_()
 
     def some(*shape: int, share: float) -> Tensor:
@@ -178,7 +197,8 @@ def results(kernel: Kernel, job: Job, at: Situation, *, lay_out: bool = True) ->
     draw = torch.Generator().manual_seed(7)
     charged, incoming = [], []
     for name, part in made.items():
-        gradient = at.lay(torch.randn(part.shape, generator=draw, dtype=torch.float64).to(part))
+        drawn = representable(torch.randn(part.shape, generator=draw, dtype=torch.float64), torch.bfloat16)
+        gradient = at.lay(drawn.to(part))
         if name.startswith(at.charged) and part.requires_grad:  # outputs of no steps depend on nothing
             charged.append(part)
             incoming.append(gradient if lay_out else gradient.clone(memory_format=torch.contiguous_format))
@@ -190,55 +210,116 @@ def results(kernel: Kernel, job: Job, at: Situation, *, lay_out: bool = True) ->
     return made | {f"record of {name}": array for name, array in (done.record or {}).items()}
 
 
-def differences(got: dict[str, Tensor], expected: dict[str, Tensor], dtype: torch.dtype) -> list[str]:
-    """What is not the same within the table's tolerance, in words."""
+def differences(
+    got: Results, expected: Results, dtype: torch.dtype, allowed: float, *, by_norm: bool = False
+) -> tuple[float, list[str]]:
+    """The largest error as a share of the allowed one, and what is beyond it, in words."""
     if set(got) != set(expected):
-        return [f"names differ: {sorted(set(got) ^ set(expected))}"]
-    wrong = []
+        return math.inf, [f"names differ: {sorted(set(got) ^ set(expected))}"]
+    largest, wrong = 0.0, []
     for name in expected:
         value, truth = got[name].detach(), expected[name].detach()
         if value.shape != truth.shape or value.dtype != dtype:
             wrong.append(f"{name}: {value.dtype} {tuple(value.shape)} for {dtype} {tuple(truth.shape)}")
         elif truth.numel():
-            error = float((value - truth).abs().max() / truth.abs().max().clamp(min=1.0))
-            if not error <= TOLERANCES[dtype]:  # a NaN is no small error
-                wrong.append(f"{name}: off by {error:.2e}")
-    return wrong
+            error = error_of(value, truth, dtype, by_norm=by_norm)
+            largest = max(largest, math.inf if math.isnan(error) else error / allowed)
+            if not error <= allowed:  # a NaN is no small error
+                wrong.append(f"{name}: off by {error:.2e} where {allowed:.1e} is allowed")
+    return largest, wrong
 
 
-def compare(name: str, options: dict[str, Any], dtype: torch.dtype, device: str) -> tuple[dict[str, int], list[str]]:
-    """All situations of one cell on every kernel: how many each ran, and what went wrong."""
+def compare(
+    name: str, options: dict[str, Any], dtypes: Sequence[torch.dtype], device: str, kernels: Sequence[str] = ()
+) -> Tally:
+    """All situations of one cell on these kernels, or all: `dtypes` of one kind, which share one truth."""
     cell: Cell = CELLS.load(name)(4, 5, **options)
-    ran = dict.fromkeys(KERNELS, 0)
-    wrong: list[str] = []
+    tally = Tally()
     for at in situations(cell):
-        job = make_job(cell, at, dtype, device)
-        expected = results(REFERENCE, plain(job), at, lay_out=False)
-        for label in KERNELS:
-            kernel: Kernel = KERNELS.load(label)
-            if label == "operator" and (at.layout is not None or dtype != torch.float64):
-                continue  # it hands on what the others are tested with
-            if kernel.refuses(ready(job, at)) is not None:
-                continue
-            ran[label] += 1
-            wrong += [f"{label}, {at.name}: {what}" for what in differences(results(kernel, job, at), expected, dtype)]
-    return ran, wrong
+        drawn = fair_draw(
+            lambda attempt, at=at: plain(make_job(cell, at, dtypes[0], "cpu", attempt)),
+            lambda job, at=at: ready(job, at),
+            lambda job, at=at: results(REFERENCE, job, at, lay_out=False),
+            dtypes[0],
+            TOLERANCES[dtypes[0]],
+        )
+        for dtype in dtypes:
+            job = make_job(cell, at, dtype, device, drawn.attempt)
+            for label in kernels or KERNELS:
+                if label == "operator" and (at.layout is not None or dtype != torch.float64):
+                    continue  # it hands on what the others are tested with
+                tally.add(compare_kernel(label, job, at, drawn))
+    return tally
 
 
-def main(device: str) -> int:
-    """Run everything on a device; exit status 1 where something differs."""
+def compare_kernel(label: str, job: Job, at: Situation, drawn: Draw) -> Tally:
+    """One job on one kernel."""
+    kernel: Kernel = KERNELS.load(label)
+    reason = kernel.refuses(ready(job, at))
+    if reason is not None:
+        return Tally(refused=Counter({(label, reason): 1}))
+    dtype = job.x_BTI.dtype
+    allowed = drawn.allowed(dtype, TOLERANCES[dtype])
+    by_norm = dtype in NARROW and kinked(job)
+    largest, wrong = differences(results(kernel, job, at), drawn.truth, dtype, allowed, by_norm=by_norm)
+    return Tally(
+        Counter({label: 1}),
+        largest={(label, dtype): largest},
+        wrong=[f"{label}, {at.name}, {dtype}: {what}" for what in wrong],
+    )
+
+
+Piece = tuple[str, dict[str, Any], tuple[torch.dtype, ...], str, tuple[str, ...]]
+"""The arguments of `compare`: what one process does at a time."""
+
+
+def run_piece(piece: Piece) -> Tally:
+    """One cell in types of one kind, alone on its thread of the CPU."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    total = dict.fromkeys(KERNELS, 0)
-    wrong = []
+    torch.set_num_threads(1)  # many small products, and other processes beside
+    tally = compare(*piece)
+    tally.wrong = [f"{piece[0]} {piece[1]}: {what}" for what in tally.wrong]
+    return tally
+
+
+def pieces(device: str, types: Sequence[torch.dtype], kernels: Sequence[str]) -> list[Piece]:
+    """All there is to do on a device. Narrow types are for the kernel `gpu` on a GPU; others are to be named."""
+    narrow_kernels = tuple(kernels) or (("gpu",) if device.startswith("cuda") and "gpu" in KERNELS else ())
+    made: list[Piece] = []
     for name, options in cases():
-        for dtype in (torch.float64, torch.float32):
-            ran, differing = compare(name, options, dtype, device)
-            total = {label: total[label] + count for label, count in ran.items()}
-            wrong += [f"{name} {options} {dtype}: {what}" for what in differing]
-    sys.stdout.write("\n".join([*wrong, f"on {device}: ran {total}, {len(wrong)} differences", ""]))
-    return 1 if wrong else 0
+        for kind, chosen in ((NARROW, narrow_kernels), (WIDE, tuple(kernels) or tuple(KERNELS))):
+            wanted = tuple(dtype for dtype in kind if dtype in types)
+            if wanted and chosen:
+                made.append((name, options, wanted, device, chosen))
+    return made
+
+
+def main() -> int:
+    """Run everything on a device; exit status 1 where something differs."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("device", nargs="?", default="cuda" if torch.cuda.is_available() else "cpu")
+    options.add_argument("--jobs", type=int, default=1, help="processes side by side")
+    options.add_argument("--share", default="1/1", help="2/4: the second of four equal shares")
+    options.add_argument("--types", nargs="+", choices=[str(dtype)[6:] for dtype in TOLERANCES])
+    options.add_argument("--kernels", nargs="+", default=(), choices=list(KERNELS))
+    given = options.parse_args()
+    began = time.monotonic()
+    types = [dtype for dtype in TOLERANCES if given.types is None or str(dtype)[6:] in given.types]
+    mine = share_of(pieces(given.device, types, given.kernels), given.share)
+    total = Tally()
+    if given.jobs == 1:
+        for piece in mine:
+            total.add(run_piece(piece))
+    else:
+        with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as processes:
+            for tally in processes.map(run_piece, mine):
+                total.add(tally)
+    seconds = time.monotonic() - began
+    end = f"on {given.device}: ran {dict(total.ran)}, {len(total.wrong)} differences, {seconds:.0f} s"
+    sys.stdout.write("\n".join([*total.lines(KERNELS, "gpu"), end, ""]))
+    return 1 if total.wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else ("cuda" if torch.cuda.is_available() else "cpu")))
+    sys.exit(main())

@@ -22,19 +22,19 @@ pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{n}-{o}" for n, o in CASES])
 def test_every_kernel_equals_the_reference(name: str, options: dict[str, Any], dtype: torch.dtype):
-    ran, wrong = compare(name, options, dtype, "cpu")
-    assert not wrong, "\n".join(wrong)
+    tally = compare(name, options, [dtype], "cpu")
+    assert not tally.wrong, "\n".join(tally.wrong)
     left_alone = options.get("layer_norm") and (name != "lstm" or "proj_size" in options)  # the reference loop's
     ours = CELLS.load(name).__module__.startswith("thereafter.")  # a cell of another package has the reference loop
     if compiled.available() and ours and not left_alone and name != "conv_lstm":  # so is torch's convolution
-        assert ran["cpu"] > 5, "the fast kernel refuses what it should run"
+        assert tally.ran["cpu"] > 5, "the fast kernel refuses what it should run"
 
 
 def test_every_kernel_runs_something():
     cell = CELLS.load("mingru")(4, 5)
     assert cell.linear
-    assert compare("mingru", {}, torch.float64, "cpu")[0]["parallel"] == sum(not at.hold for at in situations(cell))
-    assert compare("lstm", {}, torch.float64, "cpu")[0]["vendor"] > 4
+    assert compare("mingru", {}, [torch.float64], "cpu").ran["parallel"] == sum(not at.hold for at in situations(cell))
+    assert compare("lstm", {}, [torch.float64], "cpu").ran["vendor"] > 4
     assert set(PAIRS) <= set(CELLS)
 
 
