@@ -97,8 +97,13 @@ def lacks_driver() -> str | None:
 
     CUDA is not initialised by the question, so a process may still fork. Whether there is a GPU is not asked.
     """
+    return _lacks(_library_name())
+
+
+@cache
+def _lacks(name: str) -> str | None:
     try:
-        _library(_library_name())
+        _library(name)
     except DriverError as error:
         return str(error)
     return None
@@ -161,8 +166,8 @@ def _device(number: int) -> _Device:
     return _Device(number)
 
 
-class _Call(threading.local):
-    """What a launch is described by, made once for each thread: the arguments' bytes, pointers to each, the grid."""
+class _Call:
+    """What a launch is described by: the arguments' bytes, pointers to each, the grid. Made once, and filled in."""
 
     def __init__(self, formats: str, threads: int, shared: int) -> None:
         self.arguments = struct.Struct("@" + formats)
@@ -180,6 +185,13 @@ class _Call(threading.local):
         self.config_pointer = ctypes.byref(self.config)
         self.context = ctypes.c_void_p()
         self.context_pointer = ctypes.byref(self.context)
+
+
+class _Threads(threading.local):
+    """The description of a launch that belongs to a thread."""
+
+    def __init__(self, formats: str, threads: int, shared: int) -> None:
+        self.call = _Call(formats, threads, shared)
 
 
 class Loaded:
@@ -223,11 +235,9 @@ class Loaded:
             _check(library, code, doing)
             self.blocks_at_once = number.value * on.multiprocessors
         formats = "".join(FORMATS.get(kind, "P") for _, kind in binary.arguments)
-        self._expected = [
-            (DTYPES.get(kind), divisor if divisor > 1 else 0)
-            for (_, kind), divisor in zip(binary.arguments, binary.divisors, strict=True)
-        ]
-        self._call = _Call(formats, 32 * binary.warps, binary.shared)
+        self._pointers = [(place, DTYPES[kind]) for place, (_, kind) in enumerate(binary.arguments) if kind in DTYPES]
+        self._divisors = [(place, divisor) for place, divisor in enumerate(binary.divisors) if divisor > 1]
+        self._threads = _Threads(formats, 32 * binary.warps, binary.shared)
         self._launch = library.cuLaunchKernelEx
 
     def launch(self, blocks: int, arguments: Sequence[Tensor | int | float], *, together: bool, stream: int) -> None:
@@ -245,23 +255,22 @@ class Loaded:
             )
         if together and not self._on.cooperative:
             raise DriverError(f"cuda:{self.device} cannot launch blocks that wait for each other")
-        if blocks < 1 or len(arguments) != len(self._expected):
+        if blocks < 1 or len(arguments) != len(self.binary.arguments):
             raise DriverError(
                 f"{self.binary.entry} got {blocks} blocks and {len(arguments)} arguments; expected at least 1 block "
-                f"and {len(self._expected)} arguments"
+                f"and {len(self.binary.arguments)} arguments"
             )
-        values: list[int | float] = []
-        for (dtype, divisor), argument in zip(self._expected, arguments, strict=True):
+        values = list(arguments)
+        for place, dtype in self._pointers:  # numbers are left to `pack_into`: asking them what they are takes longer
+            argument = values[place]
             if isinstance(argument, Tensor):
                 if argument.dtype is not dtype or argument.get_device() != self.device:
-                    raise self._misfit(len(values), argument)
-                value: int | float = argument.data_ptr()
-            else:
-                value = argument
-            if divisor and value % divisor:
-                raise self._misfit(len(values), argument)
-            values.append(value)
-        call, library = self._call, self._library
+                    raise self._misfit(place, argument)
+                values[place] = argument.data_ptr()
+        for place, divisor in self._divisors:
+            if values[place] % divisor:
+                raise self._misfit(place, arguments[place])
+        call, library = self._threads.call, self._library
         try:
             call.arguments.pack_into(call.bytes, 0, *values)
         except (struct.error, OverflowError, TypeError) as error:
