@@ -18,8 +18,8 @@ from thereafter import progress
 from thereafter.errors import OptionError
 from thereafter.kernels.gpu.compiling import (
     Binary,
+    CompiledPrograms,
     Constant,
-    Programs,
     Triton,
     Wanted,
     lacks_triton,
@@ -56,17 +56,17 @@ def folder(tmp_path: Path) -> Callable[[], Path]:
 
 def test_a_program_is_compiled_once_and_kept_for_the_next_process(folder: Callable[[], Path]):
     first, second = StandIn(), StandIn()
-    programs = Programs(first, folder)
+    programs = CompiledPrograms(first, folder)
     made = programs.get(WANTED)
     assert programs.get(replace(WANTED)) is made
-    assert Programs(second, folder).get(WANTED) == made
+    assert CompiledPrograms(second, folder).get(WANTED) == made
     assert (first.compiled, second.compiled) == (1, 0)
     assert made.divisors == (16, 1, 8)
     assert [path.name for path in folder().iterdir()] == [programs.path(WANTED).name]
 
 
 def test_whatever_changes_the_machine_code_changes_the_key(folder: Callable[[], Path]):
-    programs = Programs(StandIn(), folder)
+    programs = CompiledPrograms(StandIn(), folder)
 
     def block(value: Constant) -> Wanted:
         return replace(WANTED, constants=(("BLOCK", value), ("FORM", "lstm")))
@@ -88,7 +88,7 @@ def test_whatever_changes_the_machine_code_changes_the_key(folder: Callable[[], 
         replace(WANTED, aligned=(("width", 16),)),
         replace(WANTED, aligned=()),
     ]
-    keys = [programs.key(one) for one in wanted] + [Programs(StandIn("3.7.0"), folder).key(WANTED)]
+    keys = [programs.key(one) for one in wanted] + [CompiledPrograms(StandIn("3.7.0"), folder).key(WANTED)]
     assert len(set(keys)) == len(keys)
     assert programs.key(replace(WANTED)) == keys[0]
     texts = [programs.get(one).cubin for one in wanted]
@@ -107,10 +107,10 @@ def test_another_text_of_the_programs_is_another_key(tmp_path: Path):
 
 
 def test_a_damaged_file_is_compiled_anew_and_mended(folder: Callable[[], Path]):
-    path = Programs(StandIn(), folder).path(WANTED)
-    made = Programs(StandIn(), folder).get(WANTED)
+    path = CompiledPrograms(StandIn(), folder).path(WANTED)
+    made = CompiledPrograms(StandIn(), folder).get(WANTED)
     whole = path.read_bytes()
-    other = Programs(StandIn(), folder)
+    other = CompiledPrograms(StandIn(), folder)
     other.get(replace(WANTED, warps=8))
     damaged = [whole[:length] for length in (0, 7, 8, 31, 32, 40, 41, 100, len(whole) - 1)]
     damaged += [whole + b"\0", other.path(replace(WANTED, warps=8)).read_bytes()]
@@ -121,32 +121,32 @@ def test_a_damaged_file_is_compiled_anew_and_mended(folder: Callable[[], Path]):
     for content in damaged:
         path.write_bytes(content)
         toolchain = StandIn()
-        assert Programs(toolchain, folder).get(WANTED) == made
+        assert CompiledPrograms(toolchain, folder).get(WANTED) == made
         assert toolchain.compiled == 1
         assert path.read_bytes() == whole
 
 
 def test_a_folder_in_the_place_of_a_file_is_no_program(folder: Callable[[], Path]):
     toolchain = StandIn()
-    Programs(toolchain, folder).path(WANTED).mkdir(parents=True)
-    assert Programs(toolchain, folder).get(WANTED).entry == "scale"
+    CompiledPrograms(toolchain, folder).path(WANTED).mkdir(parents=True)
+    assert CompiledPrograms(toolchain, folder).get(WANTED).entry == "scale"
     assert toolchain.compiled == 1
 
 
 def test_what_a_killed_process_left_behind_is_passed_over(folder: Callable[[], Path]):
-    programs = Programs(StandIn(), folder)
+    programs = CompiledPrograms(StandIn(), folder)
     folder().mkdir(parents=True)
     (folder() / f".{programs.path(WANTED).name}.abc.tmp").write_bytes(b"half")
     made = programs.get(WANTED)
     again = StandIn()
-    assert Programs(again, folder).get(WANTED) == made
+    assert CompiledPrograms(again, folder).get(WANTED) == made
     assert again.compiled == 0
 
 
 def test_where_nothing_can_be_written_it_compiles_for_this_process(tmp_path: Path):
     (tmp_path / "file").write_text("no folder")
     toolchain = StandIn()
-    programs = Programs(toolchain, lambda: tmp_path / "file" / "gpu")
+    programs = CompiledPrograms(toolchain, lambda: tmp_path / "file" / "gpu")
     assert programs.get(WANTED) is programs.get(WANTED)
     assert toolchain.compiled == 1
 
@@ -156,14 +156,14 @@ def test_a_user_without_a_home_compiles_for_this_process():
         raise RuntimeError("Could not determine home directory.")
 
     toolchain = StandIn()
-    programs = Programs(toolchain, homeless)
+    programs = CompiledPrograms(toolchain, homeless)
     assert programs.get(WANTED) is programs.get(WANTED)
     assert toolchain.compiled == 1
 
 
 def test_threads_that_ask_at_once_compile_once(folder: Callable[[], Path]):
     toolchain = StandIn(seconds=0.05)
-    programs = Programs(toolchain, folder)
+    programs = CompiledPrograms(toolchain, folder)
     together = threading.Barrier(8)
     got: list[Binary] = []
 
@@ -189,7 +189,7 @@ def test_a_compile_that_fails_is_tried_again(folder: Callable[[], Path]):
                 raise ValueError("no")
             return super().compile(wanted)
 
-    programs = Programs(FailsOnce(), folder)
+    programs = CompiledPrograms(FailsOnce(), folder)
     with pytest.raises(ValueError, match="no"):
         programs.get(WANTED)
     assert programs.get(WANTED).entry == "scale"
@@ -212,11 +212,12 @@ def processes(code: str, number: int, environment: dict[str, str]) -> list[str]:
 
 def test_two_processes_at_once_read_whole_files_or_none(tmp_path: Path):
     code = (
-        "from pathlib import Path\nimport sys\nfrom test_gpu_compiling import WANTED, Programs, StandIn\n"
-        f"folder = lambda: Path({str(tmp_path)!r})\nfirst = StandIn()\npath = Programs(first, folder).path(WANTED)\n"
+        "from pathlib import Path\nfrom test_gpu_compiling import WANTED, CompiledPrograms, StandIn\n"
+        f"folder = lambda: Path({str(tmp_path)!r})\n"
+        "path = CompiledPrograms(StandIn(), folder).path(WANTED)\n"
         "for _ in range(100):\n"
         "    path.unlink(missing_ok=True)\n"
-        "    assert Programs(StandIn(), folder).get(WANTED).cubin == repr(WANTED).encode()\n"
+        "    assert CompiledPrograms(StandIn(), folder).get(WANTED).cubin == repr(WANTED).encode()\n"
         "print('done')"
     )
     assert processes(code, 2, {}) == ["done\n"] * 2
@@ -233,8 +234,8 @@ def test_the_user_hears_of_a_first_compile(folder: Callable[[], Path]):
 
     reporter = Notes()
     with progress.reporting(reporter):
-        Programs(StandIn(), folder).get(WANTED)
-        Programs(StandIn(), folder).get(WANTED)
+        CompiledPrograms(StandIn(), folder).get(WANTED)
+        CompiledPrograms(StandIn(), folder).get(WANTED)
     assert reporter.notes == ["compiling scale for this GPU (once)"]
 
 
@@ -255,7 +256,7 @@ def test_what_cannot_be_wanted_is_refused(wrong: Callable[[], Wanted], words: st
 
 def test_a_module_without_a_file_is_refused(folder: Callable[[], Path]):
     with pytest.raises(OptionError, match=r"no module 'thereafter\.nowhere'"):
-        Programs(StandIn(), folder).get(replace(WANTED, module="thereafter.nowhere"))
+        CompiledPrograms(StandIn(), folder).get(replace(WANTED, module="thereafter.nowhere"))
 
 
 def test_where_triton_is_missing_one_sentence_says_so():
@@ -265,20 +266,20 @@ def test_where_triton_is_missing_one_sentence_says_so():
 
 @needs_triton
 def test_triton_compiles_plain_and_gluon_programs(folder: Callable[[], Path]):
-    programs = Programs(Triton(), folder)
+    programs = CompiledPrograms(Triton(), folder)
     plain, gluon = programs.get(gpu_driver_check.SCALE), programs.get(gpu_driver_check.MEET)
     assert (plain.entry, plain.shared, plain.warps) == ("scale", 0, 4)
     assert (gluon.entry, gluon.shared, gluon.warps) == ("meet", 65536, 4)
     assert plain.cubin.startswith(b"\x7fELF")
     assert gluon.cubin.startswith(b"\x7fELF")
-    kept = Programs(StandIn(Triton().version()), folder)
+    kept = CompiledPrograms(StandIn(Triton().version()), folder)
     assert kept.get(gpu_driver_check.MEET) == gluon
 
 
 @needs_triton
 def test_arguments_of_another_name_are_refused(folder: Callable[[], Path]):
     with pytest.raises(OptionError, match=r"scale takes \['x', 'y', 'length', 'factor', 'BLOCK'\]"):
-        Programs(Triton(), folder).get(WANTED)
+        CompiledPrograms(Triton(), folder).get(WANTED)
 
 
 @needs_triton

@@ -160,7 +160,7 @@ class Triton:
                 return compile_it()
 
 
-class Programs:
+class CompiledPrograms:
     """Compiled programs: those of this process, those in a folder, else compiled by a toolchain, each once.
 
     A file is a sha256 of the rest, a length of 8 bytes, a JSON header and the cubin. A damaged one is compiled anew.
@@ -265,7 +265,7 @@ def _own_digest(module: str) -> str:
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
-_PROGRAMS = Programs(Triton(), lambda: cache_folder() / "gpu")
+_PROGRAMS = CompiledPrograms(Triton(), lambda: cache_folder() / "gpu")
 
 
 def binary(wanted: Wanted) -> Binary:
