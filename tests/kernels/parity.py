@@ -27,6 +27,7 @@ from conditions import NARROW, WIDE, Draw, Results, error_of, fair_draw, kinked,
 from layouts import LAYOUTS
 from tally import Tally, share_of
 from torch import Tensor
+from watchdog import watched
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
@@ -273,12 +274,16 @@ Piece = tuple[str, dict[str, Any], tuple[torch.dtype, ...], str, tuple[str, ...]
 """The arguments of `compare`: what one process does at a time."""
 
 
+_PATIENCE = 300.0  # seconds
+
+
 def run_piece(piece: Piece) -> Tally:
     """One cell in types of one kind, alone on its thread of the CPU."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.set_num_threads(1)  # many small products, and other processes beside
-    tally = compare(*piece)
+    with watched(f"{piece[0]} {piece[1]}", _PATIENCE):
+        tally = compare(*piece)
     tally.wrong = [f"{piece[0]} {piece[1]}: {what}" for what in tally.wrong]
     return tally
 
