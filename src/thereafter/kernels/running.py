@@ -23,6 +23,7 @@ KERNELS = Registry(
         "reference": "thereafter.kernels.reference:REFERENCE",
         "cpu": "thereafter.kernels.cpu:CPU",
         "parallel": "thereafter.kernels.parallel:PARALLEL",
+        "gpu": "thereafter.kernels.gpu:GPU",
         "vendor": "thereafter.kernels.vendor:VENDOR",
         "operator": "thereafter.kernels.operators:OPERATOR",
     },

@@ -1,0 +1,8 @@
+"""The programs that run on a GPU, in Gluon and Triton. Imported by the compiler alone, where Triton is there.
+
+meeting        blocks of one launch that wait for one another
+formulas       what a unit computes at a step, and its derivative; rows that stand still, begin anew or are share_kept
+wide           many units: products of whole chunks by a warpgroup, weights in registers and shared memory
+narrow         fewer units and 16 rows: every warp multiplies a share of the units, weights in registers
+copying        weights and batches brought into the order that the programs read
+"""
