@@ -1,0 +1,374 @@
+"""minGRU, minLSTM and diagonal on a GPU: coefficients by torch, the recurrence h_t = a_t h_{t-1} + b_t in one program.
+
+The forward pass reads a and b once and writes h; the backward pass reads a, h and dy and writes da and db. That is all
+the memory there is to move, and moving it is all the time that it takes. `code/linear.py` has the programs and says how
+they go along time; `ScanTwin` does the same in torch, for tests and for readers.
+
+Shapes: B rows, T steps, H units; a tile of P pieces of S steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from thereafter.kernels.functions import apply_many
+from thereafter.kernels.gpu.compiling import Wanted, binary
+from thereafter.kernels.gpu.driver import Loaded
+from thereafter.kernels.jobs import Job, Unrolled
+from thereafter.kernels.second import Called, no_gradients, recording, twice_differentiable
+
+MODULE = "thereafter.kernels.gpu.code.linear"
+TYPES = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16"}
+_THREADS = 256  # of a block: with more of them a thread has too few registers for its tile
+_LARGEST = 1 << 31  # numbers of a row: what a 32-bit count holds
+
+_ARGUMENTS = {
+    "scan_forward": (
+        ("a", "b", "first", "h", "kept", "reached", "steps", "units", "span"),
+        ("a_row", "a_step", "b_row", "b_step", "first_row"),
+    ),
+    "scan_backward": (
+        ("a", "h", "first", "dy", "dlast", "da", "db", "dfirst", "kept", "reached", "steps", "units", "span"),
+        ("a_row", "a_step", "dy_row", "dy_step", "first_row", "dlast_row"),
+    ),
+}
+"""The arguments of the programs in their order: arrays, two summaries, three counts; and strides."""
+
+
+def linear_refuses(job: Job) -> str | None:
+    """Why such a job of a linear cell is not for this scan; None where it is. The device is not looked at."""
+    if not job.cell.linear:
+        return f"the cell {job.cell.name!r} is not linear in its state"
+    if job.record:
+        return "the gates of every step are recorded by the kernels 'parallel' and 'reference'"
+    if job.hold:
+        return "zoneout needs the step-by-step form of a linear cell"
+    read = (job.x_BTI, *job.state, *job.weights.values())
+    other = [array.dtype for array in read if array.dtype not in TYPES]
+    if other:
+        return f"an array is {other[0]}; the scan knows float32, bfloat16 and float16, and computes in float32"
+    rows, steps, _ = job.x_BTI.shape
+    if not rows or not steps:
+        return "there is nothing to do"
+    if steps * job.cell.hidden_size >= _LARGEST:
+        return f"a row has {steps * job.cell.hidden_size:,} numbers; it counts to {_LARGEST:,}"
+    return None
+
+
+class ScanTile(NamedTuple):
+    """How a scan is cut: blocks of `columns` units of a row, tiles of `chunks` pieces of `length` steps, and segments
+    of `span` steps that are blocks of their own. `vector`: neighbouring units of a thread."""
+
+    chunks: int
+    length: int
+    columns: int
+    vector: int
+    span: int
+
+    @property
+    def warps(self) -> int:
+        return max(1, self.chunks * self.columns // (32 * self.vector))
+
+    @property
+    def steps(self) -> int:
+        return self.chunks * self.length
+
+
+def choose_tile(rows: int, steps: int, units: int, itemsize: int, paired: bool, multiprocessors: int) -> ScanTile:
+    """A good tile. `itemsize`: bytes of a number; `paired`: two neighbouring units can be loaded at once.
+
+    A multiprocessor must have some 25 kilobytes on their way to it to keep its share of the memory busy: 256 threads,
+    each with 16 bytes of a and of b for each of its units, are 16 of them, and two blocks may share one. Blocks are
+    narrower where there would be too few of them for all multiprocessors, but never narrower than 32 bytes, the least
+    that memory gives; then time is cut as well.
+    """
+    vector = 2 if paired else 1
+    length = 16 // itemsize
+    columns = 32 * vector
+    while columns > max(32 // itemsize, 2 * vector) and (
+        rows * -(-units // columns) < multiprocessors or columns >= 2 * units
+    ):
+        columns //= 2
+    blocks = rows * -(-units // columns)
+    chunks = _THREADS * vector // columns
+    while chunks > 2 and chunks // 2 * length >= steps:  # more pieces than steps
+        chunks //= 2
+    tiles = -(-steps // (chunks * length))
+    segments = max(1, min(multiprocessors // blocks, tiles // 2))  # at least two tiles, so that loads go on meanwhile
+    return ScanTile(chunks, length, columns, vector, -(-tiles // segments) * chunks * length)
+
+
+class Scanner(Protocol):
+    """What runs the recurrence and its backward pass: programs on a GPU, or their twin."""
+
+    def forward(self, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor, kind: torch.dtype) -> Tensor:
+        """h_BTH of a type from the initial state."""
+
+    def backward(
+        self, a_BTH: Tensor, h_BTH: Tensor, h_BH: Tensor, dy_BTH: Tensor, dlast_BH: Tensor, b_type: torch.dtype
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """da_BTH, db_BTH and dh_BH from the gradients of all states, and of the last once more."""
+
+
+class _CalledScan(Called, Protocol):
+    scanner: Scanner
+    b_type: torch.dtype
+    saved_tensors: tuple[Tensor, ...]
+
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
+    def set_materialize_grads(self, value: bool) -> None: ...
+
+
+class _FusedScan(torch.autograd.Function):
+    """All states, and the last once more: so its gradient need not be spread over all steps."""
+
+    @staticmethod
+    def forward(
+        ctx: _CalledScan, scanner: Scanner, kind: torch.dtype, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        h_BTH = scanner.forward(a_BTH, b_BTH, h_BH, kind)
+        ctx.scanner, ctx.b_type = scanner, b_BTH.dtype
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(a_BTH, h_BTH, h_BH)
+        return h_BTH, h_BTH[:, -1].clone()
+
+    @staticmethod
+    def backward(ctx: _CalledScan, dy_BTH: Tensor | None, dlast_BH: Tensor | None) -> tuple[Tensor | None, ...]:
+        if recording() or (dy_BTH is None and dlast_BH is None):
+            return no_gradients(ctx)
+        a_BTH, h_BTH, h_BH = ctx.saved_tensors
+        if dy_BTH is None:
+            dy_BTH = h_BTH.new_zeros(h_BTH.shape[-1]).expand_as(h_BTH)
+        if dlast_BH is None:
+            dlast_BH = h_BTH.new_zeros(h_BTH.shape[-1]).expand_as(h_BH)
+        return None, None, *ctx.scanner.backward(a_BTH, h_BTH, h_BH, dy_BTH, dlast_BH, ctx.b_type)
+
+
+def run_linear_on_gpu(job: Job, scanner: Scanner | None = None) -> Unrolled:
+    """Outputs and last state of a job that `linear_refuses` takes, with derivatives of any order.
+
+    `scanner`: the programs of the input's device, unless told otherwise. The state of a finished row stays as it is.
+    """
+    a_BTH, b_BTH, kind = _coefficients(job)
+    if job.reset_BT is not None:
+        a_BTH = a_BTH * (~job.reset_BT).unsqueeze(-1).to(a_BTH.dtype)
+    live_BT1: Tensor | None = None
+    if job.lengths_B is not None:
+        live_BT1 = (torch.arange(a_BTH.shape[1], device=a_BTH.device) < job.lengths_B.unsqueeze(1)).unsqueeze(-1)
+        a_BTH = torch.where(live_BT1, a_BTH, 1.0)
+        b_BTH = torch.where(live_BT1, b_BTH, 0.0)
+    if scanner is None:
+        scanner = scan_programs(job.x_BTI.get_device())
+    h_BTH, last_BH = apply_many(_FusedScan, scanner, kind, a_BTH, b_BTH, job.state.h)
+    y_BTH = h_BTH if live_BT1 is None else torch.where(live_BT1, h_BTH, 0.0)
+    return twice_differentiable(job, Unrolled(y_BTH, type(job.state)(last_BH)))
+
+
+def _coefficients(job: Job) -> tuple[Tensor, Tensor, torch.dtype]:
+    """a and b of all steps, and the type of the states, which is that of the plain loop.
+
+    What a cell makes of its vectors alone is made in float32: it moves no memory, and a decay such as 0.999 is 1 in
+    bfloat16, which would forget nothing.
+    """
+    z_BTG = job.cell.project(job.x_BTI, job.weights)
+    weights = {name: _wide(weight) if weight.dim() == 1 else weight for name, weight in job.weights.items()}
+    a_BTH, b_BTH = job.cell.coefficients(z_BTG, weights)
+    kind = torch.promote_types(z_BTG.dtype, job.state.h.dtype)
+    if all(weights[name] is weight for name, weight in job.weights.items()):  # as under autocast
+        kind = torch.promote_types(kind, torch.promote_types(a_BTH.dtype, b_BTH.dtype))
+    return a_BTH, b_BTH, kind
+
+
+@dataclass(frozen=True)
+class ScanLaunch:
+    """A program with its constants, the blocks it is started with, and its arguments."""
+
+    wanted: Wanted
+    blocks: int
+    arguments: tuple[Tensor | int, ...]
+
+
+class ScanPrograms:
+    """The compiled programs on one device; from another thread too. `tile`: always this one, as for a measurement."""
+
+    def __init__(self, device: int, tile: ScanTile | None = None) -> None:
+        facts = torch.cuda.get_device_properties(device)
+        self._device, self._tile, self._multiprocessors = device, tile, int(facts.multi_processor_count)
+        self._capability = 10 * int(facts.major) + int(facts.minor)
+        self._loaded: dict[Wanted, Loaded] = {}
+
+    def forward(self, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor, kind: torch.dtype) -> Tensor:
+        states, launches = plan_forward(a_BTH, b_BTH, h_BH, kind, self._capability, self._multiprocessors, self._tile)
+        self._start(launches)
+        return states
+
+    def backward(
+        self, a_BTH: Tensor, h_BTH: Tensor, h_BH: Tensor, dy_BTH: Tensor, dlast_BH: Tensor, b_type: torch.dtype
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        read = (a_BTH, h_BTH, h_BH, dy_BTH, dlast_BH)
+        gradients, launches = plan_backward(read, b_type, self._capability, self._multiprocessors, self._tile)
+        self._start(launches)
+        return gradients
+
+    def _start(self, launches: Sequence[ScanLaunch]) -> None:
+        stream = int(torch.cuda.current_stream(self._device).cuda_stream)
+        for launch in launches:
+            program = self._loaded.get(launch.wanted)
+            if program is None:
+                program = self._loaded.setdefault(launch.wanted, Loaded(binary(launch.wanted), self._device))
+            program.launch(launch.blocks, launch.arguments, together=False, stream=stream)
+
+
+@cache
+def scan_programs(device: int) -> ScanPrograms:
+    """The programs of a device, loaded once."""
+    return ScanPrograms(device)
+
+
+def plan_forward(
+    a_BTH: Tensor,
+    b_BTH: Tensor,
+    h_BH: Tensor,
+    kind: torch.dtype,
+    capability: int,
+    multiprocessors: int,
+    tile: ScanTile | None = None,
+) -> tuple[Tensor, list[ScanLaunch]]:
+    """The memory for all states, and the launches that fill it."""
+    a_BTH, b_BTH, h_BH = (_readable(array) for array in (a_BTH, b_BTH, h_BH))
+    out_BTH = b_BTH.new_empty(b_BTH.shape, dtype=kind)
+    strides = (a_BTH.stride(0), a_BTH.stride(1), b_BTH.stride(0), b_BTH.stride(1), h_BH.stride(0))
+    tile = tile or _tile_for(out_BTH, strides, multiprocessors)
+    arrays = (a_BTH, b_BTH, h_BH, out_BTH)
+    return out_BTH, _launches("scan_forward", arrays, strides, tile, capability)
+
+
+def plan_backward(
+    read: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
+    b_type: torch.dtype,
+    capability: int,
+    multiprocessors: int,
+    tile: ScanTile | None = None,
+) -> tuple[tuple[Tensor, Tensor, Tensor], list[ScanLaunch]]:
+    """The memory for da, db and dh, and the launches that fill it. `read`: a, h, the initial state, dy and dlast."""
+    a_BTH, h_BTH, h_BH, dy_BTH, dlast_BH = (_readable(array) for array in read)
+    da_BTH = a_BTH.new_empty(a_BTH.shape)
+    db_BTH = h_BTH.new_empty(h_BTH.shape, dtype=b_type)
+    dh_BH = h_BH.new_empty(h_BH.shape)
+    strides = (a_BTH.stride(0), a_BTH.stride(1), dy_BTH.stride(0), dy_BTH.stride(1), h_BH.stride(0), dlast_BH.stride(0))
+    tile = tile or _tile_for(h_BTH, strides, multiprocessors)
+    arrays = (a_BTH, h_BTH.contiguous(), h_BH, dy_BTH, dlast_BH, da_BTH, db_BTH, dh_BH)
+    launches = _launches("scan_backward", arrays, strides, tile, capability)
+    return (da_BTH, db_BTH, dh_BH), launches
+
+
+def _launches(
+    function: str, arrays: Sequence[Tensor], strides: tuple[int, ...], tile: ScanTile, capability: int
+) -> list[ScanLaunch]:
+    """One launch, or two where time is cut into segments: first what each does to a state."""
+    rows, steps, units = arrays[0].shape
+    segments = -(-steps // tile.span)
+    summaries: tuple[Tensor | int, ...] = (0, 0)
+    if segments > 1:
+        scratch = arrays[0].new_empty((2, rows, segments, units + -units % 4), dtype=torch.float32)  # 16 bytes apart
+        summaries = scratch[0], scratch[1]
+    arguments = (*arrays, *summaries, steps, units, tile.span, *strides)
+    blocks = rows * segments * -(-units // tile.columns)
+    kinds = tuple(array.dtype for array in arrays)
+    shape = (tile.chunks, tile.length, tile.columns, tile.vector)
+    summary = (True, False) if segments > 1 else (False,)
+    return [ScanLaunch(_wanted(function, kinds, shape, one, capability), blocks, arguments) for one in summary]
+
+
+@cache
+def _wanted(
+    function: str, kinds: tuple[torch.dtype, ...], shape: tuple[int, int, int, int], summary: bool, capability: int
+) -> Wanted:
+    """A program for arrays of such types and tiles of such a shape: chunks, length, columns, vector."""
+    names, strides = _ARGUMENTS[function]
+    types = [TYPES[kind] for kind in kinds] + ["*fp32"] * 2 + ["i32"] * 3 + ["i64"] * len(strides)
+    chunks, length, columns, vector = shape
+    return Wanted(
+        MODULE,
+        function,
+        tuple(zip((*names, *strides), types, strict=True)),
+        (("SUMMARY", summary), ("CHUNKS", chunks), ("LENGTH", length), ("COLUMNS", columns)),
+        ScanTile(*shape, span=0).warps,
+        capability,
+        tuple((name, vector) for name in ("units", *strides)) if vector > 1 else (),
+    )
+
+
+def _readable(array: Tensor) -> Tensor:
+    """The same numbers with units side by side, beginning at a multiple of 16 bytes, as the programs read them."""
+    if array.stride(-1) != 1 and array.shape[-1] > 1:
+        array = array.contiguous()
+    return array if array.data_ptr() % 16 == 0 else array.clone(memory_format=torch.contiguous_format)
+
+
+def _tile_for(h_BTH: Tensor, strides: Sequence[int], multiprocessors: int) -> ScanTile:
+    rows, steps, units = h_BTH.shape
+    paired = all(number % 2 == 0 for number in (*strides, units))
+    return choose_tile(rows, steps, units, h_BTH.element_size(), paired, multiprocessors)
+
+
+class ScanTwin:
+    """The programs' algorithm in torch, on any device: the same segments, tiles and pieces, in float32 or better."""
+
+    def __init__(self, tile: ScanTile) -> None:
+        self._tile = tile
+
+    def forward(self, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor, kind: torch.dtype) -> Tensor:
+        a, b, h = (_wide(array) for array in (a_BTH, b_BTH, h_BH))
+        return self._by_segments(a, b, h).to(kind)
+
+    def backward(
+        self, a_BTH: Tensor, h_BTH: Tensor, h_BH: Tensor, dy_BTH: Tensor, dlast_BH: Tensor, b_type: torch.dtype
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        a, h, first, dy, dlast = (_wide(array) for array in (a_BTH, h_BTH, h_BH, dy_BTH, dlast_BH))
+        d_BTH = self._by_segments(a.flip(1), (a * dy).flip(1), dlast).flip(1)
+        g_BTH = dy + torch.cat([d_BTH[:, 1:], dlast.unsqueeze(1)], 1)
+        before_BTH = torch.cat([first.unsqueeze(1), h[:, :-1]], 1)
+        return (g_BTH * before_BTH).to(a_BTH.dtype), g_BTH.to(b_type), d_BTH[:, 0].to(h_BH.dtype)
+
+    def _by_segments(self, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor) -> Tensor:
+        parts = _cut(a_BTH, b_BTH, self._tile.span)
+        starts = [h_BH]
+        for a, b in parts[:-1]:  # what a segment does to a state: a product, and where it leads from 0
+            starts.append(a.prod(1) * starts[-1] + self._by_tiles(a, b, torch.zeros_like(h_BH))[:, -1])
+        return torch.cat([self._by_tiles(a, b, start) for (a, b), start in zip(parts, starts, strict=True)], 1)
+
+    def _by_tiles(self, a_BTH: Tensor, b_BTH: Tensor, state_BH: Tensor) -> Tensor:
+        tile, states = self._tile, []
+        for a, b in _cut(a_BTH, b_BTH, tile.steps):
+            rows, steps, units = a.shape
+            rest, pieces = (rows, tile.steps - steps, units), (rows, tile.chunks, tile.length, units)
+            a_BPSH = torch.cat([a, a.new_ones(rest)], 1).view(pieces)  # steps that leave the state as it is
+            b_BPSH = torch.cat([b, b.new_zeros(rest)], 1).view(pieces)
+            end_BPH = torch.zeros_like(a_BPSH[:, :, 0])
+            for s in range(tile.length):
+                end_BPH = a_BPSH[:, :, s] * end_BPH + b_BPSH[:, :, s]
+            kept_BPH, before = a_BPSH.prod(2), []
+            for piece in range(tile.chunks):
+                before.append(state_BH)
+                state_BH = kept_BPH[:, piece] * state_BH + end_BPH[:, piece]
+            h_BPH, made = torch.stack(before, 1), []
+            for s in range(tile.length):
+                h_BPH = a_BPSH[:, :, s] * h_BPH + b_BPSH[:, :, s]
+                made.append(h_BPH)
+            states.append(torch.stack(made, 2).flatten(1, 2)[:, :steps])
+        return torch.cat(states, 1)
+
+
+def _cut(a_BTH: Tensor, b_BTH: Tensor, steps: int) -> list[tuple[Tensor, Tensor]]:
+    return [(a_BTH[:, t : t + steps], b_BTH[:, t : t + steps]) for t in range(0, a_BTH.shape[1], steps)]
+
+
+def _wide(array: Tensor) -> Tensor:
+    return array.to(torch.promote_types(array.dtype, torch.float32))
