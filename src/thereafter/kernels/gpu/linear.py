@@ -92,7 +92,7 @@ def choose_tile(rows: int, steps: int, units: int, itemsize: int, paired: bool, 
     length = 16 // itemsize
     columns = 32 * vector
     while columns > max(32 // itemsize, 2 * vector) and (
-        rows * -(-units // columns) < multiprocessors or columns >= 2 * units
+        10 * rows * -(-units // columns) < 9 * multiprocessors or columns >= 2 * units
     ):
         columns //= 2
     blocks = rows * -(-units // columns)
