@@ -12,6 +12,7 @@ of the first row. `--dry`: small sizes on a CPU, to try the script. Exit code 1 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import re
 import sys
 import time
@@ -36,6 +37,7 @@ def main() -> int:
     options.add_argument("--write", type=Path, metavar="FILE", help="the table in Markdown")
     options.add_argument("--profile", action="store_true", help="kernel times of the first row, and nothing else")
     options.add_argument("--kernel", default="gpu")
+    options.add_argument("--patience", type=float, default=90.0, help="seconds a row, after which all ends")
     options.add_argument("--dry", action="store_true", help="small sizes on a CPU, to try the script")
     given = options.parse_args()
     if not given.dry and not torch.cuda.is_available():
@@ -47,12 +49,14 @@ def main() -> int:
         print(f"no row has {given.only!r} in its name; there are:", *(row.name for row in rows()), sep="\n  ")
         return 2
     print(heading := facts(" ".join(["python benchmarks/recurrent_gpu.py", *sys.argv[1:]]), device), flush=True)
+    faulthandler.dump_traceback_later(given.patience, exit=True)  # blocks that wait for each other could wait for ever
     if given.profile:
         print(chosen[0].name, profiled(ours(chosen[0], "ours", given.kernel, device)), sep="\n")
         return 0
     began = time.monotonic()
     measured = []
     for row in chosen:
+        faulthandler.dump_traceback_later(given.patience, exit=True)
         measured.append(measure(row, given.kernel, device, given.rounds, eager=not given.graphs))
         print(measured[-1], flush=True)
     page = f"{heading}\n\n{table(measured)}\n"

@@ -18,7 +18,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -274,15 +274,12 @@ Piece = tuple[str, dict[str, Any], tuple[torch.dtype, ...], str, tuple[str, ...]
 """The arguments of `compare`: what one process does at a time."""
 
 
-_PATIENCE = 300.0  # seconds
-
-
 def run_piece(piece: Piece) -> Tally:
     """One cell in types of one kind, alone on its thread of the CPU."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.set_num_threads(1)  # many small products, and other processes beside
-    with watched(f"{piece[0]} {piece[1]}", _PATIENCE):
+    with watched(f"{piece[0]} {piece[1]}", 1000.0 if piece[3] == "cpu" else 120.0):
         tally = compare(*piece)
     tally.wrong = [f"{piece[0]} {piece[1]}: {what}" for what in tally.wrong]
     return tally
@@ -300,6 +297,13 @@ def pieces(device: str, types: Sequence[torch.dtype], kernels: Sequence[str]) ->
     return made
 
 
+def side_by_side(many: list[Piece], jobs: int) -> Iterator[Tally]:
+    """The tallies as they come, from so many processes."""
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as processes:
+        for done in as_completed([processes.submit(run_piece, piece) for piece in many]):
+            yield done.result()
+
+
 def main() -> int:
     """Run everything on a device; exit status 1 where something differs."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -313,13 +317,10 @@ def main() -> int:
     types = [dtype for dtype in TOLERANCES if given.types is None or str(dtype)[6:] in given.types]
     mine = share_of(pieces(given.device, types, given.kernels), given.share)
     total = Tally()
-    if given.jobs == 1:
-        for piece in mine:
-            total.add(run_piece(piece))
-    else:
-        with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as processes:
-            for tally in processes.map(run_piece, mine):
-                total.add(tally)
+    for tally in map(run_piece, mine) if given.jobs == 1 else side_by_side(mine, given.jobs):
+        total.add(tally)
+        sys.stdout.writelines(f"{line}\n" for line in tally.wrong)
+        sys.stdout.flush()
     seconds = time.monotonic() - began
     end = f"on {given.device}: ran {dict(total.ran)}, {len(total.wrong)} differences, {seconds:.0f} s"
     sys.stdout.write("\n".join([*total.lines(KERNELS, "gpu"), end, ""]))

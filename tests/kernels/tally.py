@@ -31,11 +31,11 @@ class Tally:
             self.largest[key] = max(error, self.largest.get(key, 0.0))
 
     def lines(self, kernels: Iterable[str], quoted: str) -> list[str]:
-        """All of it in words; the refusals of the kernel `quoted` by sentence."""
+        """All counts in words; the refusals of the kernel `quoted` by sentence."""
         refusals: Counter[str] = Counter()
         for (label, _), count in self.refused.items():
             refusals[label] += count
-        made = list(self.wrong)
+        made = []
         for label in kernels:
             errors = [f"{str(dtype).removeprefix('torch.')} {share:.2f}"
                       for (name, dtype), share in self.largest.items() if name == label]  # fmt: skip

@@ -121,10 +121,10 @@ def test_a_tally_adds_up_and_quotes_refusals():
         one.refused["gpu", "no steps"] += 2
         total.add(one)
     shown = total.lines(["gpu"], "gpu")
-    assert shown[:2] == ["a", "a"]
-    assert "ran     2, refused     4" in shown[2]
-    assert "bfloat16 0.70" in shown[2]
-    assert shown[3] == "gpu refused     4: no steps"
+    assert total.wrong == ["a", "a"]
+    assert "ran     2, refused     4" in shown[0]
+    assert "bfloat16 0.70" in shown[0]
+    assert shown[1] == "gpu refused     4: no steps"
 
 
 def test_a_case_is_judged_by_what_is_allowed():
