@@ -68,13 +68,15 @@ def test_a_gated_network_keeps_the_number_in_one_unit(kind: str, seed: int, part
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_character_model_has_a_unit_for_what_is_no_code(seed: int):
+    """Margins over the control are 0.18 to 0.33 for the seeds 1 to 4 (on an ARM processor); with half the tokens and a
+    rate of 0.01 they were 0.095 to 0.15 for 1 to 3, and the rounding of the processor decided."""
     lm = thereafter.train(
         "python-code",
         model="lstm",
         tokens="char",
         seed=seed,
-        tokens_budget=600_000,
-        rate=0.01,
+        tokens_budget=1_200_000,
+        rate=0.015,
         weight_decay=0.1,
         hidden=64,
         batch=8,
