@@ -16,6 +16,7 @@ import faulthandler
 import re
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import torch
@@ -77,6 +78,7 @@ def measure(row: Row, kernel: str, device: str, rounds: int, *, eager: bool) -> 
         few = 3 if row.peer == "loop" else rounds
         plain = alternating({side.label: side.step for side in sides}, few, device) if eager else {}
     except (ThereafterError, RuntimeError) as error:
+        traceback.print_exc()
         return Measured(row, {}, {}, f"failed: {type(error).__name__}: {error}".splitlines()[0])
     finally:
         if device == "cuda":

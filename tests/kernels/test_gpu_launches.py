@@ -6,10 +6,15 @@ import ast
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
 from thereafter.kernels import gpu
+from thereafter.kernels.gpu import copying
+from thereafter.kernels.gpu.compiling import Constant
 from thereafter.kernels.gpu.geometry import SHARED_BYTES, geometry, shared_bytes
 from thereafter.kernels.gpu.launching import argument_names
+from thereafter.kernels.gpu.layout import Filled
 
 CODE = Path(gpu.__file__).parent / "code"
 SIZES = [(64, 1150), (40, 1150), (128, 512), (64, 1024), (16, 768), (64, 256), (20, 650), (5, 48), (3, 5), (200, 256)]
@@ -54,3 +59,22 @@ def test_what_does_not_fit_has_no_shape():
     assert geometry(512, 1024, 132) is None
     assert geometry(64, 4096, 132) is None
     assert geometry(64, 1150, 16) is None
+
+
+@pytest.mark.parametrize("function", ["copy_gates", "turn_gates", "copy_rows"])
+def test_copies_pass_what_their_programs_take(function: str, monkeypatch: pytest.MonkeyPatch):
+    """The numbers of every copy, by name, in the program's order; the program itself is not run."""
+    taken, constants = parameters("copying", function)
+    launched: dict[str, tuple[list[str], list[str]]] = {}
+
+    def noted(name: str, source: Tensor, target: Tensor, numbers: dict[str, int], given: dict[str, Constant], n: int):
+        launched[name] = ["source", "target", *numbers], list(given)
+        assert n > 0
+
+    monkeypatch.setattr(copying, "_launch", noted)
+    copies, how = copying.CopyPrograms(), Filled(5, 128, (0, 1, None, 2))
+    copies.slices(torch.ones(15, 4), how, 8, 16, torch.bfloat16)
+    copies.turned(torch.ones(15, 5), how, torch.bfloat16)
+    copies.gates(torch.ones(512, 8), how, 4, torch.float32)
+    copies.rows(torch.ones(3, 2, 5), 16, 8, torch.bfloat16)
+    assert launched[function] == (taken, constants)

@@ -5,30 +5,33 @@ exchange h through the second cache and meet once a step. docs/gpu.md says how, 
 
 four_blocks     cells as a formula over four blocks
 geometry        who owns what
-layout          weights and batches in the programs' order
+layout          weights and batches in the programs' order; copying: the same by programs
 launching       the passes over whole sequences; twin: the same in plain torch
 recurrence      projections, gradients of weights, autograd
+before          the GRU that resets before its product; before_twin: the same in plain torch
+linear          minGRU, minLSTM, diagonal: a fused scan
 compiling       programs compiled by Triton and kept on disk; driver: launched through CUDA's driver
 code/           the programs
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from thereafter.cells.base import HCState
+from thereafter.cells.base import Cell, HCState
+from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
+from thereafter.kernels.gpu.before import BEFORE_PROGRAMS, before_refuses, before_unrolled
 from thereafter.kernels.gpu.compiling import lacks_triton
 from thereafter.kernels.gpu.driver import lacks_driver
 from thereafter.kernels.gpu.four_blocks import FourBlocks, four_blocks
 from thereafter.kernels.gpu.geometry import Geometry, geometry
 from thereafter.kernels.gpu.launching import PROGRAMS, Hold, Launcher
-from thereafter.kernels.gpu.layout import filled
-from thereafter.kernels.gpu.recurrence import PassPlan, LayerTensors, persistent
+from thereafter.kernels.gpu.linear import linear_refuses, run_linear_on_gpu
+from thereafter.kernels.gpu.recurrence import LayerTensors, PassPlan, persistent
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 from thereafter.kernels.second import twice_differentiable
 
@@ -50,14 +53,19 @@ class Gpu:
         if not torch.cuda.is_available():
             return "does not run here: no NVIDIA GPU"
         reason = lacks(torch.cuda.current_device())
-        cells = "lstm, gru, elman in bfloat16 and float16"
+        cells = "lstm, gru, elman in bfloat16 and float16, mingru, minlstm and diagonal in float32 as well"
         return f"does not run here: {reason}" if reason else f"runs here: persistent programs for {cells}"
 
     def deterministic(self, job: Job) -> SameBits:
         return SameBits(range(1, 1025), "every sum has one order; products of whole sequences are cuBLAS's")
 
     def run(self, job: Job) -> Unrolled:
-        return twice_differentiable(job, unrolled(job, PROGRAMS, _processors(job.x_BTI.device.index)))
+        if job.cell.linear:
+            return run_linear_on_gpu(job)
+        processors = _processors(job.x_BTI.device.index)
+        if is_reset_before(job.cell):
+            return twice_differentiable(job, before_unrolled(job, BEFORE_PROGRAMS, processors))
+        return twice_differentiable(job, unrolled(job, PROGRAMS, processors))
 
 
 @lru_cache(maxsize=64)
@@ -75,6 +83,10 @@ def _processors(device: int) -> int:
 
 def cannot_take(job: Job, processors: int) -> str | None:
     """Why the programs cannot run a job, whatever the device."""
+    if job.cell.linear:
+        return linear_refuses(job)
+    if is_reset_before(job.cell):
+        return before_refuses(job, processors)
     cell, blocks = job.cell, four_blocks(job.cell)
     if blocks is None or cell.layer_norm:
         return f"there is no program for {'layer norm' if cell.layer_norm else f'the cell {cell!r}'}"
@@ -90,6 +102,11 @@ def cannot_take(job: Job, processors: int) -> str | None:
         rows, units = len(job.x_BTI), cell.hidden_size
         return f"{rows} rows of {units} units do not fit on {processors} multiprocessors at once"
     return None
+
+
+def is_reset_before(cell: Cell) -> bool:
+    """A GRU that resets before its product meets twice a step: programs of its own."""
+    return type(cell) is GRU and cell.options.reset == "before" and not cell.layer_norm
 
 
 def product_type(job: Job) -> torch.dtype:
@@ -109,11 +126,10 @@ def unrolled(job: Job, launcher: Launcher, processors: int) -> Unrolled:
     if over is None or blocks is None:
         raise AssertionError("a job is asked for before it is run")
     with torch.autocast(job.x_BTI.device.type, enabled=False):
-        weights = {name: weight if "peephole" in name else weight.to(low) for name, weight in job.weights.items()}
-        state = type(job.state)(*(part.to(low) for part in job.state))
-        job = replace(job, x_BTI=job.x_BTI.to(low), weights=weights, state=state)
+        plan = _plan(job, low, blocks, over, launcher)
+        weights, state = job.weights, job.state
         if "weight_hr" in weights:
-            return _projected(job, blocks, over, launcher)
+            return _projected(job, plan)
         given = LayerTensors(
             job.x_BTI,
             state.h,
@@ -125,18 +141,18 @@ def unrolled(job: Job, launcher: Launcher, processors: int) -> Unrolled:
             _peepholes(job),
             None,
         )
-        y_BTH, h_BH, c_BH = persistent(_asked(job, blocks, over, launcher), given)
+        y_BTH, h_BH, c_BH = persistent(plan, given)
     return Unrolled(y_BTH, type(state)(h_BH) if c_BH is None else HCState(h_BH, c_BH))
 
 
-def _projected(job: Job, blocks: FourBlocks, over: Geometry, launcher: Launcher) -> Unrolled:
+def _projected(job: Job, plan: PassPlan) -> Unrolled:
     """A projected LSTM: h = R m, so U h = (U R) m, a plain recurrence in m; h is computed for all steps at once.
 
     The first h is not R m of anything: U h_0 is added to the first step's W x.
     """
-    weights = job.weights
-    into, onto = weights["weight_hr"], weights["weight_hh"]
-    first_BG = job.state.h @ onto.t()
+    weights = {name: weight if "peephole" in name else weight.to(plan.low) for name, weight in job.weights.items()}
+    into, onto, first_h = weights["weight_hr"], weights["weight_hh"], job.state.h.to(plan.low)
+    first_BG = first_h @ onto.t()
     zeros = torch.zeros_like(job.state.c)
     if job.reset_BT is not None:
         first_BG = torch.where(job.reset_BT[:, :1], 0.0, first_BG)
@@ -153,10 +169,10 @@ def _projected(job: Job, blocks: FourBlocks, over: Geometry, launcher: Launcher)
         _peepholes(job),
         first_BG,
     )
-    m_BTH, last_BH, c_BH = persistent(_asked(job, blocks, over, launcher), given)
+    m_BTH, last_BH, c_BH = persistent(plan, given)
     h_BO = last_BH @ into.t()
     if job.lengths_B is not None:
-        h_BO = torch.where((job.lengths_B > 0).unsqueeze(1), h_BO, job.state.h)
+        h_BO = torch.where((job.lengths_B > 0).unsqueeze(1), h_BO, first_h)
     return Unrolled(m_BTH @ into.t(), HCState(h_BO, job.state.c if c_BH is None else c_BH))
 
 
@@ -169,16 +185,16 @@ def _peepholes(job: Job) -> Tensor | None:
     return torch.stack(named).float()
 
 
-def _asked(job: Job, blocks: FourBlocks, over: Geometry, launcher: Launcher) -> PassPlan:
+def _plan(job: Job, low: torch.dtype, blocks: FourBlocks, over: Geometry, launcher: Launcher) -> PassPlan:
     def share(name: str) -> Hold:
         hold = job.hold.get(name)
         if isinstance(hold, Tensor):
-            return filled(hold.to(job.x_BTI.dtype).transpose(0, 1), over.rows, over.units)
+            return launcher.copies.rows(hold.transpose(0, 1), over.rows, over.units, low)
         return float(hold) if hold else None
 
     # a cell without a memory cell carries h in its place
     holds = (share("h"), share("c")) if blocks.has_memory else (None, share("h"))
-    return PassPlan(blocks, over, launcher, _marks(job, over.rows), *holds)
+    return PassPlan(blocks, over, launcher, low, _marks(job, over.rows), *holds)
 
 
 def _marks(job: Job, rows: int) -> Tensor | None:

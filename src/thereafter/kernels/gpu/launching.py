@@ -13,8 +13,11 @@ import torch
 from torch import Tensor
 
 from thereafter.kernels.gpu.compiling import Constant, Wanted, binary
+from thereafter.kernels.gpu.copying import CopyPrograms
 from thereafter.kernels.gpu.driver import Loaded
-from thereafter.kernels.gpu.geometry import Geometry, BlockTiling
+from thereafter.kernels.gpu.geometry import BlockTiling, Geometry
+from thereafter.kernels.gpu.kinds import TYPES, capability
+from thereafter.kernels.gpu.layout import Copies
 
 Hold = Tensor | float | None
 """Zoneout: the share of the old state that is kept, for every step, row and unit [T, P, K], for all, or none."""
@@ -76,20 +79,15 @@ class BackwardArrays:
 
 
 class Launcher(Protocol):
-    """Something that runs these passes."""
+    """Something that runs these passes, and brings arrays into their order."""
+
+    copies: Copies
 
     def forward(self, formula: Formula, over: Geometry, arrays: ForwardArrays) -> None: ...
 
     def backward(self, formula: Formula, over: Geometry, arrays: BackwardArrays) -> None: ...
 
 
-_TYPES = {
-    torch.bfloat16: "*bf16",
-    torch.float16: "*fp16",
-    torch.float32: "*fp32",
-    torch.int32: "*i32",
-    torch.uint8: "*u8",
-}
 _APART = 8
 """As code/meeting.py has it."""
 
@@ -98,6 +96,8 @@ Argument = Tensor | int | float
 
 class Programs:
     """The programs of `code/`, compiled when they are first asked for."""
+
+    copies: Copies = CopyPrograms()
 
     def forward(self, formula: Formula, over: Geometry, arrays: ForwardArrays) -> None:
         tiling, steps = over.forward, len(arrays.states) - 1
@@ -196,7 +196,7 @@ def _launch(
 
 def _kind(value: Argument) -> str:
     if isinstance(value, Tensor):
-        return _TYPES[value.dtype]
+        return TYPES[value.dtype]
     return "fp32" if isinstance(value, float) else "i32"
 
 
@@ -209,13 +209,12 @@ def _program(
     warps: int,
     device: int,
 ) -> Loaded:
-    major, minor = torch.cuda.get_device_capability(device)
     wanted = Wanted(
         module=f"thereafter.kernels.gpu.code.{family}",
         function=f"{family}_{direction}",
         arguments=tuple(zip(argument_names(family, direction), kinds, strict=True)),
         constants=constants,
         warps=warps,
-        capability=10 * major + minor,
+        capability=capability(device),
     )
     return Loaded(binary(wanted), device)

@@ -1,4 +1,4 @@
-"""Weights and batches in the order that the programs read, and back.
+"""Weights and batches in the order that the programs read, and back: as plain torch, the twin of `copying`.
 
 Shapes: T steps, B rows filled up to P, I inputs filled up to J, H units filled up to K, G gates of the cell. Blocks:
 [4, K, .], gate by gate. Slices: [K / own, 4, own, .], what one block of a launch owns lies together.
@@ -6,16 +6,64 @@ Shapes: T steps, B rows filled up to P, I inputs filled up to J, H units filled 
 
 from __future__ import annotations
 
+from typing import NamedTuple, Protocol
+
 import torch
 from torch import Tensor
 
 from thereafter.kernels.gpu.four_blocks import Places
 
 
-def in_blocks(weight: Tensor, places: Places, units: int, filled: int, columns: int) -> Tensor:
+class Filled(NamedTuple):
+    """A cell's `units` and the number they are filled up to; and where its gates stand among four blocks."""
+
+    units: int
+    to: int
+    places: Places
+
+
+class Copies(Protocol):
+    """Ways of bringing arrays into order. Where an array lies as it is wanted, it is returned itself."""
+
+    def blocks(self, weight: Tensor, how: Filled, columns: int, kind: torch.dtype) -> Tensor:
+        """A cell's matrix [G H, I] as [4 K, J]; empty blocks, rows and columns are 0."""
+
+    def slices(self, weight: Tensor, how: Filled, columns: int, own: int, kind: torch.dtype) -> Tensor:
+        """The same slice by slice, [4 K, J]."""
+
+    def turned(self, weight: Tensor, how: Filled, kind: torch.dtype) -> Tensor:
+        """A recurrent matrix [G H, H] transposed, [K, 4 K]."""
+
+    def gates(self, blocks: Tensor, how: Filled, columns: int, kind: torch.dtype) -> Tensor:
+        """[4 K, J] back to [G H, I]."""
+
+    def rows(self, array_TBI: Tensor, rows: int, columns: int, kind: torch.dtype) -> Tensor:
+        """[T, B, I] as [T, P, J]."""
+
+
+class PlainCopies:
+    """By torch's own operators, on any device."""
+
+    def blocks(self, weight: Tensor, how: Filled, columns: int, kind: torch.dtype) -> Tensor:
+        return in_blocks(weight.to(kind), how.places, how.units, how.to, columns).flatten(0, 1)
+
+    def slices(self, weight: Tensor, how: Filled, columns: int, own: int, kind: torch.dtype) -> Tensor:
+        return in_slices(in_blocks(weight.to(kind), how.places, how.units, how.to, columns), own)
+
+    def turned(self, weight: Tensor, how: Filled, kind: torch.dtype) -> Tensor:
+        return turned(in_blocks(weight.to(kind), how.places, how.units, how.to, how.to))
+
+    def gates(self, blocks: Tensor, how: Filled, columns: int, kind: torch.dtype) -> Tensor:
+        return from_blocks(blocks.view(4, how.to, -1), how.places, how.units, columns).to(kind)
+
+    def rows(self, array_TBI: Tensor, rows: int, columns: int, kind: torch.dtype) -> Tensor:
+        return filled(array_TBI.to(kind), rows, columns)
+
+
+def in_blocks(weight: Tensor, places: Places, units: int, to: int, columns: int) -> Tensor:
     """A cell's matrix [G H, I] as [4, K, J]; empty blocks, rows and columns are 0."""
-    gates = weight.view(-1, units, weight.shape[1])
-    blocks = weight.new_zeros(4, filled, columns)
+    gates = weight.reshape(-1, units, weight.shape[1])
+    blocks = weight.new_zeros(4, to, columns)
     for place, gate in enumerate(places):
         if gate is not None:
             blocks[place, :units, : weight.shape[1]] = gates[gate]
@@ -24,8 +72,7 @@ def in_blocks(weight: Tensor, places: Places, units: int, filled: int, columns: 
 
 def from_blocks(blocks: Tensor, places: Places, units: int, columns: int) -> Tensor:
     """The way back, [4, K, J] to [G H, I]."""
-    order = sorted((gate, place) for place, gate in enumerate(places) if gate is not None)
-    return torch.cat([blocks[place, :units, :columns] for _, place in order])
+    return torch.cat([blocks[place, :units, :columns] for place in order(places)])
 
 
 def in_slices(blocks: Tensor, own: int) -> Tensor:
@@ -37,6 +84,11 @@ def in_slices(blocks: Tensor, own: int) -> Tensor:
 def turned(blocks: Tensor) -> Tensor:
     """[4, K, K] as the transposed matrix [K, 4 K]."""
     return blocks.flatten(0, 1).t().contiguous()
+
+
+def order(places: Places) -> list[int]:
+    """For each gate of the cell, the block it stands at."""
+    return [place for _, place in sorted((gate, place) for place, gate in enumerate(places) if gate is not None)]
 
 
 def filled(array: Tensor, rows: int, columns: int) -> Tensor:

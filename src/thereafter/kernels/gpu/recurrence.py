@@ -19,7 +19,7 @@ from thereafter.kernels.functions import apply_many
 from thereafter.kernels.gpu.four_blocks import FourBlocks
 from thereafter.kernels.gpu.geometry import Geometry
 from thereafter.kernels.gpu.launching import BackwardArrays, Formula, ForwardArrays, Hold, Launcher
-from thereafter.kernels.gpu.layout import filled, from_blocks, in_blocks, in_slices, turned
+from thereafter.kernels.gpu.layout import Filled, filled
 from thereafter.kernels.second import no_gradients, recording
 
 _ALIGNED = 8
@@ -29,7 +29,7 @@ MaybeTensors = tuple[Tensor | None, ...]
 
 
 class LayerTensors(NamedTuple):
-    """The tensors of a layer that have gradients, all but x in the types they are computed with.
+    """The tensors of a layer that have gradients, in any floating type.
 
     `peepholes`: [3, H] in float32. `first_BG`: added to W x + b of the first step, in the cell's own order of gates.
     """
@@ -61,20 +61,21 @@ class Needed(NamedTuple):
 
 @dataclass(frozen=True)
 class PassPlan:
-    """All that has no gradient. `marks` [T + 1, P], `hold_h` and `hold_c` as the programs take them."""
+    """All that has no gradient. `low`: the type of products, states and outputs. `marks` [T + 1, P], `hold_h` and
+    `hold_c` as the programs take them."""
 
     blocks: FourBlocks
     over: Geometry
     launcher: Launcher
+    low: torch.dtype
     marks: Tensor | None
     hold_h: Hold
     hold_c: Hold
 
 
 class _Called(Protocol):
-    asked: PassPlan
+    plan: PassPlan
     rows: int
-    first: bool
     needs_input_grad: tuple[bool, ...]
     saved_tensors: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]
 
@@ -82,9 +83,9 @@ class _Called(Protocol):
     def set_materialize_grads(self, value: bool) -> None: ...
 
 
-def persistent(asked: PassPlan, given: LayerTensors) -> tuple[Tensor, Tensor, Tensor | None]:
+def persistent(plan: PassPlan, given: LayerTensors) -> tuple[Tensor, Tensor, Tensor | None]:
     """Outputs [B, T, H], the last h and c [B, H]."""
-    y_BTH, h_BH, c_BH = apply_many(_Persistent, asked, *given)
+    y_BTH, h_BH, c_BH = apply_many(_Persistent, plan, *given)
     return y_BTH, h_BH, c_BH if given.c_BH is not None else None
 
 
@@ -92,7 +93,7 @@ class _Persistent(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: _Called,
-        asked: PassPlan,
+        plan: PassPlan,
         x_BTI: Tensor,
         h_BH: Tensor,
         c_BH: Tensor | None,
@@ -101,138 +102,125 @@ class _Persistent(torch.autograd.Function):
         *more: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         given = LayerTensors(x_BTI, h_BH, c_BH, weight_ih, weight_hh, *more)
-        over, blocks = asked.over, asked.blocks
-        rows, steps, inputs = given.x_BTI.shape
-        units, low = given.weight_hh.shape[1], given.x_BTI.dtype
+        over, blocks, copies, low = plan.over, plan.blocks, plan.launcher.copies, plan.low
+        rows, steps, inputs = x_BTI.shape
+        units, own = weight_hh.shape[1], over.forward.own
         save = any(ctx.needs_input_grad)
-        wide = -(-inputs // _ALIGNED) * _ALIGNED
-        x_TPJ = filled(given.x_BTI.transpose(0, 1), over.rows, wide)
-        w_ih = in_blocks(given.weight_ih, blocks.of_input, units, over.units, wide)
-        w_hh = in_blocks(given.weight_hh, blocks.of_state, units, over.units, over.units)
-        own = over.forward.own
-        projected = F.linear(x_TPJ, in_slices(w_ih, own), _sliced_bias(given, asked, units))
+        of_input, of_state = Filled(units, over.units, blocks.of_input), Filled(units, over.units, blocks.of_state)
+        columns = -(-inputs // _ALIGNED) * _ALIGNED
+        x_TPJ = copies.rows(x_BTI.transpose(0, 1), over.rows, columns, low)
+        w_ih = copies.slices(weight_ih, of_input, columns, own, low)
+        w_hh = copies.slices(weight_hh, of_state, over.units, own, low)
+        projected = F.linear(x_TPJ, w_ih, _sliced_bias(given, plan, of_input, of_state))
         if given.first_BG is not None:
-            first = in_blocks(given.first_BG.t().contiguous(), blocks.of_state, units, over.units, rows)
-            projected[0, :rows] += in_slices(first, own).t()
+            first = copies.slices(given.first_BG.t().contiguous(), of_state, rows, own, low)
+            projected[0, :rows] += first.t()
         states = projected.new_empty(steps + 1, over.rows, over.units)
         cells = states.new_empty(steps + 1 if save else 1, over.rows, over.units, dtype=torch.float32)
-        carried = given.h_BH if given.c_BH is None else given.c_BH
-        states[0] = _begun(filled(given.h_BH, over.rows, over.units), asked.marks)
-        cells[0] = _begun(filled(carried, over.rows, over.units), asked.marks)
+        states[0] = _begun(copies.rows(h_BH.unsqueeze(0), over.rows, over.units, low)[0], plan.marks)
+        carried = h_BH if c_BH is None else c_BH
+        cells[0] = _begun(copies.rows(carried.unsqueeze(0), over.rows, over.units, torch.float32)[0], plan.marks)
         last_c = torch.empty_like(cells[0])
-        outputs = None if asked.marks is None else torch.empty_like(states[1:])
+        outputs = None if plan.marks is None else torch.empty_like(states[1:])
         peepholes = None if given.peepholes is None else filled(given.peepholes, 3, over.units)
-        formula = Formula(blocks.form, peepholes is not None, asked.marks is not None)
-        asked.launcher.forward(
-            formula,
-            over,
-            ForwardArrays(
-                projected,
-                in_slices(w_hh, own),
-                states,
-                outputs,
-                cells,
-                last_c,
-                peepholes,
-                asked.marks,
-                asked.hold_h,
-                asked.hold_c,
-            ),
+        formula = Formula(blocks.form, peepholes is not None, plan.marks is not None)
+        arrays = ForwardArrays(
+            projected, w_hh, states, outputs, cells, last_c, peepholes, plan.marks, plan.hold_h, plan.hold_c
         )
+        plan.launcher.forward(formula, over, arrays)
         ctx.set_materialize_grads(False)
-        ctx.asked, ctx.rows, ctx.first = asked, rows, given.first_BG is not None
+        ctx.plan, ctx.rows = plan, rows
         if save:
-            ctx.save_for_backward(x_TPJ, given.weight_ih, given.weight_hh, projected, states, cells, peepholes)
+            ctx.save_for_backward(x_TPJ, weight_ih, weight_hh, projected, states, cells, peepholes)
         y_TPK = states[1:] if outputs is None else outputs
-        y_BTH = y_TPK[:, :rows, :units].transpose(0, 1)
-        # of their own: callers may change outputs and states in place
-        return y_BTH, states[-1, :rows, :units].clone(), last_c[:rows, :units].to(low)
+        # last states of their own: callers may change them in place
+        last_h = states[-1, :rows, :units].clone()
+        return y_TPK[:, :rows, :units].transpose(0, 1), last_h, last_c[:rows, :units].to(low)
 
     @staticmethod
     def backward(ctx: _Called, *gradients: Tensor | None) -> MaybeTensors:
         if recording():
             return no_gradients(ctx)
-        dy_BTH, dh_BH, dc_BH = gradients
-        asked, rows = ctx.asked, ctx.rows
-        over, blocks = asked.over, asked.blocks
+        plan, rows = ctx.plan, ctx.rows
+        over, blocks, copies, low = plan.over, plan.blocks, plan.launcher.copies, plan.low
         x_TPJ, weight_ih, weight_hh, kept, states, cells, peepholes = ctx.saved_tensors
         units, inputs, steps = weight_hh.shape[1], weight_ih.shape[1], len(x_TPJ)
+        of_input, of_state = Filled(units, over.units, blocks.of_input), Filled(units, over.units, blocks.of_state)
         needed = Needed(*ctx.needs_input_grad[1:])
-        w_hh = in_blocks(weight_hh, blocks.of_state, units, over.units, over.units)
-        d_gates = states.new_empty(steps + 1, over.rows, 4, over.units)
-        d_gates[-1] = 0
-        if dy_BTH is None:
-            d_outputs = torch.zeros_like(states[1:])
-        else:
-            d_outputs = filled(dy_BTH.transpose(0, 1), over.rows, over.units)
-        if not blocks.has_memory:
-            dc_BH, dh_BH = dh_BH, None
-        charged = dh_BH is not None or dc_BH is not None
-        d_first_h, d_first_c = torch.empty_like(cells[0]), torch.empty_like(cells[0])
-        d_biases = cells.new_empty(4, over.rows, over.units)
-        d_peepholes = None if peepholes is None else cells.new_empty(3, over.rows, over.units)
-        formula = Formula(blocks.form, peepholes is not None, asked.marks is not None)
-        asked.launcher.backward(
-            formula,
-            over,
-            BackwardArrays(
-                kept,
-                turned(w_hh),
-                d_outputs,
-                d_gates,
-                cells,
-                _charge(dh_BH, cells[0]) if charged else None,
-                _charge(dc_BH, cells[0]) if charged else None,
-                d_first_h,
-                d_first_c,
-                peepholes,
-                d_peepholes,
-                d_biases,
-                asked.marks,
-                asked.hold_h,
-                asked.hold_c,
-            ),
-        )
+        arrays = _backward_arrays(plan, gradients, copies.turned(weight_hh, of_state, low), kept, cells, peepholes)
+        plan.launcher.backward(Formula(blocks.form, peepholes is not None, plan.marks is not None), over, arrays)
+        d_gates, d_first_c = arrays.d_gates, arrays.d_first_c
         d_NG = d_gates[:-1].view(steps * over.rows, -1)
-        d_given: list[Tensor | None] = [None] * len(LayerTensors._fields)
+        dx_BTI = dh_BH = dc_BH = d_ih = d_hh = d_bias_ih = d_bias_hh = d_peepholes = d_first_BG = None
         if needed.x:
-            w_ih = in_blocks(weight_ih, blocks.of_input, units, over.units, x_TPJ.shape[2])
-            dx_TPJ = (d_NG @ w_ih.flatten(0, 1)).view_as(x_TPJ)
-            d_given[0] = dx_TPJ[:, :rows, :inputs].transpose(0, 1)
+            w_ih = copies.blocks(weight_ih, of_input, x_TPJ.shape[2], low)
+            dx_BTI = (d_NG @ w_ih).view_as(x_TPJ)[:, :rows, :inputs].transpose(0, 1)
         if needed.h:
-            through = d_gates[0].flatten(1) @ w_hh.flatten(0, 1)
-            direct = d_first_h if blocks.has_memory else d_first_c
-            d_given[1] = (_begun(through.float(), asked.marks) + direct)[:rows, :units].to(through.dtype)
+            through = d_gates[0].flatten(1) @ copies.blocks(weight_hh, of_state, over.units, low)
+            direct = arrays.d_first_h if blocks.has_memory else d_first_c
+            dh_BH = (_begun(through.float(), plan.marks) + direct)[:rows, :units]
         if needed.c:
-            d_given[2] = d_first_c[:rows, :units].to(states.dtype)
+            dc_BH = d_first_c[:rows, :units]
         if needed.weight_ih:
-            d_ih = (d_NG.t() @ x_TPJ.flatten(0, 1)).view(4, over.units, -1)
-            d_given[3] = from_blocks(d_ih, blocks.of_input, units, inputs)
+            d_ih = copies.gates(d_NG.t() @ x_TPJ.flatten(0, 1), of_input, inputs, weight_ih.dtype)
         if needed.weight_hh:
-            d_hh = (d_NG.t() @ states[:-1].flatten(0, 1)).view(4, over.units, -1)
-            d_given[4] = from_blocks(d_hh, blocks.of_state, units, units)
+            d_hh = copies.gates(d_NG.t() @ states[:-1].flatten(0, 1), of_state, units, weight_hh.dtype)
         if needed.bias_ih or needed.bias_hh:
-            sums = d_biases.sum(1).unsqueeze(2)
-            if needed.bias_ih:
-                d_given[5] = from_blocks(sums, blocks.of_input, units, 1).squeeze(1)
+            sums = arrays.d_biases.sum(1).view(4 * over.units, 1)
+            d_bias_ih = copies.gates(sums, of_input, 1, weight_ih.dtype).flatten() if needed.bias_ih else None
             if needed.bias_hh:
-                d_given[6] = from_blocks(sums, blocks.of_state, units, 1).squeeze(1)
-        if needed.peepholes and d_peepholes is not None:
-            d_given[7] = d_peepholes.sum(1)[:, :units]
+                same = needed.bias_ih and blocks.of_input == blocks.of_state
+                d_bias_hh = d_bias_ih if same else copies.gates(sums, of_state, 1, weight_hh.dtype).flatten()
+        if needed.peepholes and arrays.d_peepholes is not None:
+            d_peepholes = arrays.d_peepholes.sum(1)[:, :units]
         if needed.first:
-            d_first = d_gates[0].permute(1, 2, 0)  # [4, K, P]
-            d_given[8] = from_blocks(d_first, blocks.of_state, units, rows).t()
-        return None, *d_given
+            d_first = d_gates[0].flatten(1).t().contiguous()
+            d_first_BG = copies.gates(d_first, of_state, over.rows, low)[:, :rows].t()
+        return None, dx_BTI, dh_BH, dc_BH, d_ih, d_hh, d_bias_ih, d_bias_hh, d_peepholes, d_first_BG
 
 
-def _sliced_bias(given: LayerTensors, asked: PassPlan, units: int) -> Tensor | None:
+def _backward_arrays(
+    plan: PassPlan, gradients: MaybeTensors, turned: Tensor, kept: Tensor, cells: Tensor, peepholes: Tensor | None
+) -> BackwardArrays:
+    """What the backward pass reads and writes, from the gradients of outputs and last states."""
+    dy_BTH, dh_BH, dc_BH = gradients
+    over, copies, low, steps = plan.over, plan.launcher.copies, plan.low, len(kept)
+    if not plan.blocks.has_memory:
+        dc_BH, dh_BH = dh_BH, None
+    charged = dh_BH is not None or dc_BH is not None
+    d_gates = kept.new_empty(steps + 1, over.rows, 4, over.units)
+    d_gates[-1] = 0
+    if dy_BTH is None:
+        d_outputs = kept.new_zeros(steps, over.rows, over.units)
+    else:
+        d_outputs = copies.rows(dy_BTH.transpose(0, 1), over.rows, over.units, low)
+    return BackwardArrays(
+        kept,
+        turned,
+        d_outputs,
+        d_gates,
+        cells,
+        _charge(dh_BH, cells[0]) if charged else None,
+        _charge(dc_BH, cells[0]) if charged else None,
+        torch.empty_like(cells[0]),
+        torch.empty_like(cells[0]),
+        peepholes,
+        None if peepholes is None else cells.new_empty(3, over.rows, over.units),
+        cells.new_empty(4, over.rows, over.units),
+        plan.marks,
+        plan.hold_h,
+        plan.hold_c,
+    )
+
+
+def _sliced_bias(given: LayerTensors, plan: PassPlan, of_input: Filled, of_state: Filled) -> Tensor | None:
     """b + b' in the order of the slices, in the type of the products."""
-    total: Tensor | None = None
-    for bias, places in ((given.bias_ih, asked.blocks.of_input), (given.bias_hh, asked.blocks.of_state)):
-        if bias is not None:
-            placed = in_blocks(bias.unsqueeze(1), places, units, asked.over.units, 1)
-            total = placed if total is None else total + placed
-    return None if total is None else in_slices(total, asked.over.forward.own).squeeze(1).to(given.x_BTI.dtype)
+    biases = [(bias, how) for bias, how in ((given.bias_ih, of_input), (given.bias_hh, of_state)) if bias is not None]
+    if len(biases) == 2 and of_input == of_state:
+        biases = [(biases[0][0] + biases[1][0], of_input)]
+    copies, own = plan.launcher.copies, plan.over.forward.own
+    placed = [copies.slices(bias.unsqueeze(1), how, 1, own, plan.low).squeeze(1) for bias, how in biases]
+    return sum(placed[1:], placed[0]) if placed else None
 
 
 def _begun(state_PK: Tensor, marks: Tensor | None) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from thereafter.kernels.gpu.geometry import Geometry
 from thereafter.kernels.gpu.launching import BackwardArrays, Formula, ForwardArrays, Hold
+from thereafter.kernels.gpu.layout import Copies, PlainCopies
 
 LIVE, RESET = 1, 2
 _SLOPE = 0.01
@@ -39,6 +40,8 @@ _SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
 
 class Twin:
     """See `launching.Launcher`."""
+
+    copies: Copies = PlainCopies()
 
     def forward(self, formula: Formula, over: Geometry, arrays: ForwardArrays) -> None:
         memory = has_memory(formula)

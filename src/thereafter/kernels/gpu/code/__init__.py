@@ -4,5 +4,8 @@ meeting        blocks of one launch that wait for one another
 formulas       what a unit computes at a step, and its derivative; rows that stand still, begin anew or are share_kept
 wide           many units: products of whole chunks by a warpgroup, weights in registers and shared memory
 narrow         fewer units and 16 rows: every warp multiplies a share of the units, weights in registers
+reset_before   the GRU that resets before its product: two meetings a step
+linear         linear recurrences: one pass over memory
+situations     rows that have ended or begin anew, and zoneout
 copying        weights and batches brought into the order that the programs read
 """

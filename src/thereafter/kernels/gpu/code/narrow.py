@@ -16,7 +16,7 @@ from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 
 from thereafter.kernels.gpu.code.formulas import advance, retreat
 from thereafter.kernels.gpu.code.meeting import APART, arrive, wait_for
-from thereafter.kernels.gpu.code.situations import share_kept, load_four, restart, settle, store_four, unsettle
+from thereafter.kernels.gpu.code.situations import load_four, restart, settle, share_kept, store_four, unsettle
 
 ROWS = gl.constexpr(16)
 PIECE = gl.constexpr(64)

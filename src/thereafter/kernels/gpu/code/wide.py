@@ -25,7 +25,7 @@ from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma, warp
 
 from thereafter.kernels.gpu.code.formulas import advance, retreat
 from thereafter.kernels.gpu.code.meeting import APART, arrive, wait_for
-from thereafter.kernels.gpu.code.situations import share_kept, load_four, restart, settle, store_four, unsettle
+from thereafter.kernels.gpu.code.situations import load_four, restart, settle, share_kept, store_four, unsettle
 
 
 @gluon.jit

@@ -1,0 +1,136 @@
+"""The same copies as `layout.PlainCopies`, each one program (code/copying.py): one pass over memory.
+
+torch's operators take two to five passes for one of them (zeros, then a copy for each gate), and move numbers of odd
+rows two bytes at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from thereafter.kernels.gpu.compiling import Constant, Wanted, binary
+from thereafter.kernels.gpu.driver import Loaded
+from thereafter.kernels.gpu.kinds import TYPES, capability
+from thereafter.kernels.gpu.layout import Filled, order
+
+_ROWS, _COLUMNS, _SIDE, _WARPS = 8, 256, 64, 4
+_INDEX = 2**31 - 1
+
+
+class CopyPrograms:
+    """See `layout.Copies`."""
+
+    def blocks(self, weight: Tensor, how: Filled, columns: int, kind: torch.dtype) -> Tensor:
+        whole = how.places == (0, 1, 2, 3) and how.units == how.to and weight.shape[1] == columns
+        if whole and weight.dtype == kind and _usable(weight):
+            return weight
+        return self.slices(weight, how, columns, how.to, kind)
+
+    def slices(self, weight: Tensor, how: Filled, columns: int, own: int, kind: torch.dtype) -> Tensor:
+        target = weight.new_empty(4 * how.to, columns, dtype=kind)
+        places = [-1 if gate is None else gate for gate in how.places]
+        _copy_gates(weight.contiguous(), target, places, 4, own, how.units, how.units)
+        return target
+
+    def turned(self, weight: Tensor, how: Filled, kind: torch.dtype) -> Tensor:
+        weight = weight.contiguous()
+        target = weight.new_empty(how.to, 4 * how.to, dtype=kind)
+        numbers = {f"place{place}": -1 if gate is None else gate for place, gate in enumerate(how.places)}
+        numbers |= {"source_units": how.units, "source_columns": weight.shape[1], "units": how.to}
+        tiles = 4 * (how.to // _SIDE) ** 2
+        _launch("turn_gates", weight, target, numbers, {"SIDE": _SIDE}, tiles)
+        return target
+
+    def gates(self, blocks: Tensor, how: Filled, columns: int, kind: torch.dtype) -> Tensor:
+        places = order(how.places)
+        if places == [0, 1, 2, 3] and how.units == how.to and blocks.shape[1] == columns and blocks.dtype == kind:
+            return blocks
+        target = blocks.new_empty(len(places) * how.units, columns, dtype=kind)
+        # as many places as gates, in one slice
+        _copy_gates(blocks, target, [*places, -1, -1, -1][:4], len(places), how.units, how.to, how.units)
+        return target
+
+    def rows(self, array_TBI: Tensor, rows: int, columns: int, kind: torch.dtype) -> Tensor:
+        steps = len(array_TBI)
+        if array_TBI.shape[1:] == (rows, columns) and array_TBI.dtype == kind and _usable(array_TBI):
+            return array_TBI
+        if array_TBI.stride(2) != 1 or array_TBI.data_ptr() % 16:
+            array_TBI = array_TBI.clone(memory_format=torch.contiguous_format)
+        target = array_TBI.new_empty(steps, rows, columns, dtype=kind)
+        numbers = {
+            "step_stride": array_TBI.stride(0),
+            "row_stride": array_TBI.stride(1),
+            "source_rows": array_TBI.shape[1],
+            "source_columns": array_TBI.shape[2],
+            "steps": steps,
+            "rows": rows,
+            "columns": columns,
+        }
+        _launch("copy_rows", array_TBI, target, numbers, _TILE, _tiles(steps * rows, columns))
+        return target
+
+
+_TILE: dict[str, Constant] = {"ROWS": _ROWS, "COLUMNS": _COLUMNS}
+
+
+def _usable(array: Tensor) -> bool:
+    return array.is_contiguous() and array.data_ptr() % 16 == 0
+
+
+def _tiles(rows: int, columns: int) -> int:
+    return -(-rows // _ROWS) * -(-columns // _COLUMNS)
+
+
+def _copy_gates(
+    source: Tensor, target: Tensor, places: list[int], count: int, own: int, source_units: int, units: int
+) -> None:
+    if source.data_ptr() % 16:
+        source = source.clone()
+    rows, columns = target.shape
+    numbers = {f"place{place}": gate for place, gate in enumerate(places)}
+    numbers |= {"source_units": source_units, "source_columns": source.shape[1], "rows": rows, "places": count}
+    numbers |= {"own": own, "columns": columns, "units": units}
+    _launch("copy_gates", source, target, numbers, _TILE, _tiles(rows, columns))
+
+
+def _launch(
+    name: str, source: Tensor, target: Tensor, numbers: dict[str, int], constants: dict[str, Constant], blocks: int
+) -> None:
+    if not target.numel():
+        return
+    kinds = tuple((key, "i32" if abs(value) <= _INDEX else "i64") for key, value in numbers.items())
+    # what the compiler knows to be even it reads two numbers at a time
+    aligned = tuple(
+        (key, divisor) for key, value in numbers.items() if value > 0 and (divisor := math.gcd(16, value)) > 1
+    )
+    program = _program(
+        name, TYPES[source.dtype], TYPES[target.dtype], kinds, aligned, tuple(constants.items()), source.device.index
+    )
+    stream = torch.cuda.current_stream(source.device).cuda_stream
+    program.launch(blocks, [source, target, *numbers.values()], together=False, stream=stream)
+
+
+@lru_cache(maxsize=4096)
+def _program(
+    name: str,
+    source: str,
+    target: str,
+    numbers: tuple[tuple[str, str], ...],
+    aligned: tuple[tuple[str, int], ...],
+    constants: tuple[tuple[str, Constant], ...],
+    device: int,
+) -> Loaded:
+    wanted = Wanted(
+        module="thereafter.kernels.gpu.code.copying",
+        function=name,
+        arguments=(("source", source), ("target", target), *numbers),
+        constants=constants,
+        warps=_WARPS,
+        capability=capability(device),
+        aligned=aligned,
+    )
+    return Loaded(binary(wanted), device)
