@@ -25,9 +25,10 @@ class Side(NamedTuple):
 
 def as_graph(side: Side) -> Step:
     """The same work, played from a CUDA graph; on a CPU as it is."""
+    # results are dropped at once: while one lives, autograd would wait for the stream it was made on, within the graph
     for _ in range(_WARM):
-        results = side.step()
-    if results[0].device.type != "cuda":
+        device = side.step()[0].device.type
+    if device != "cuda":
         return side.step
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())

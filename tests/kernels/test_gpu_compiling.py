@@ -243,9 +243,9 @@ def test_the_user_hears_of_a_first_compile(folder: Callable[[], Path]):
     ("wrong", "words"),
     [
         (lambda: replace(WANTED, arguments=(("x", "*bf17"),)), "bf17"),
-        (lambda: replace(WANTED, aligned=(("x", 16),)), "integer argument"),
+        (lambda: replace(WANTED, aligned=(("x", 3),)), "2, 4, 8 or 16"),
         (lambda: replace(WANTED, aligned=(("steps", 32),)), "2, 4, 8 or 16"),
-        (lambda: replace(WANTED, aligned=(("nothing", 16),)), "integer argument"),
+        (lambda: replace(WANTED, aligned=(("nothing", 16),)), "an integer or a pointer"),
         (lambda: replace(WANTED, warps=3), "power of two"),
     ],
 )

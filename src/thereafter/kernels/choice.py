@@ -33,7 +33,7 @@ def preference(job: Job) -> tuple[str, ...]:
     if transformed():
         return ()
     if job.x_BTI.device.type != "cpu":
-        return ("parallel",) if job.cell.linear else ("vendor",)
+        return _on_gpu(job)
     steps, mode = job.x_BTI.shape[1], 0 if _learning(job) else 1
     few = _FEW_STEPS.get(_family(job), FewSteps()) if _measured(job) else FewSteps()
     if steps <= few.loop[mode]:
@@ -42,6 +42,18 @@ def preference(job: Job) -> tuple[str, ...]:
         # for a single step of a cell that torch has not, the plain loop
         return ("vendor", "cpu") if steps > 1 else ("vendor",)
     return ("cpu", "parallel") if job.cell.linear else ("cpu", "vendor")
+
+
+_FEW_ON_GPU = 8
+"""Up to so many steps cuDNN is as fast as our programs, or faster, which first bring the weights into order. Played
+from a graph 4 steps are enough; begun kernel by kernel, a GRU of 256 units wants 24."""
+
+
+def _on_gpu(job: Job) -> tuple[str, ...]:
+    """As `benchmarks/recurrent_gpu.py` measures it, played from graphs and begun kernel by kernel."""
+    if job.cell.linear:
+        return "gpu", "parallel"
+    return ("gpu", "vendor") if job.x_BTI.shape[1] > _FEW_ON_GPU else ("vendor", "gpu")
 
 
 def _family(job: Job) -> str:

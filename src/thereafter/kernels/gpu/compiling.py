@@ -44,7 +44,7 @@ class Wanted:
 
     `arguments`: name and type ("*bf16", "i32", "fp32") in the order of the function's parameters. `constants`: its
     `tl.constexpr` parameters. `capability`: 90 for an H200. `aligned`: integer arguments that are always multiples of
-    2, 4, 8 or 16, by name; a pointer is always a multiple of 16 bytes.
+    2, 4, 8 or 16, by name; a pointer is a multiple of 16 bytes where no less is said.
     """
 
     module: str
@@ -61,9 +61,9 @@ class Wanted:
             if kind not in POINTERS and kind not in NUMBERS:
                 raise OptionError(f"the argument {name!r} has the type {kind!r}; expected one of {POINTERS + NUMBERS}")
         for name, divisor in self.aligned:
-            if kinds.get(name, "")[:1] not in ("i", "u") or divisor not in (2, 4, 8, 16):
+            if kinds.get(name, "")[:1] not in ("i", "u", "*") or divisor not in (2, 4, 8, 16):
                 raise OptionError(
-                    f"aligned={(name, divisor)!r}; expected the name of an integer argument and 2, 4, 8 or 16"
+                    f"aligned={(name, divisor)!r}; expected the name of an integer or a pointer and 2, 4, 8 or 16"
                 )
         if self.warps not in (1, 2, 4, 8, 16, 32):
             raise OptionError(f"warps={self.warps}; expected a power of two up to 32")
@@ -72,7 +72,7 @@ class Wanted:
     def divisors(self) -> tuple[int, ...]:
         """What each argument is a multiple of, whatever value it is launched with."""
         promised = dict(self.aligned)
-        return tuple(_ALIGNED if kind in POINTERS else promised.get(name, 1) for name, kind in self.arguments)
+        return tuple(promised.get(name, _ALIGNED if kind in POINTERS else 1) for name, kind in self.arguments)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class CopyPrograms:
         steps = len(array_TBI)
         if array_TBI.shape[1:] == (rows, columns) and array_TBI.dtype == kind and _usable(array_TBI):
             return array_TBI
-        if array_TBI.stride(2) != 1 or array_TBI.data_ptr() % 16:
+        if array_TBI.stride(2) != 1:
             array_TBI = array_TBI.clone(memory_format=torch.contiguous_format)
         target = array_TBI.new_empty(steps, rows, columns, dtype=kind)
         numbers = {
@@ -88,8 +88,6 @@ def _tiles(rows: int, columns: int) -> int:
 def _copy_gates(
     source: Tensor, target: Tensor, places: list[int], count: int, own: int, source_units: int, units: int
 ) -> None:
-    if source.data_ptr() % 16:
-        source = source.clone()
     rows, columns = target.shape
     numbers = {f"place{place}": gate for place, gate in enumerate(places)}
     numbers |= {"source_units": source_units, "source_columns": source.shape[1], "rows": rows, "places": count}
@@ -104,9 +102,8 @@ def _launch(
         return
     kinds = tuple((key, "i32" if abs(value) <= _INDEX else "i64") for key, value in numbers.items())
     # what the compiler knows to be even it reads two numbers at a time
-    aligned = tuple(
-        (key, divisor) for key, value in numbers.items() if value > 0 and (divisor := math.gcd(16, value)) > 1
-    )
+    begins = {"source": source.data_ptr(), **numbers}
+    aligned = tuple((key, part) for key, value in begins.items() if value > 0 and (part := math.gcd(16, value)) > 1)
     program = _program(
         name, TYPES[source.dtype], TYPES[target.dtype], kinds, aligned, tuple(constants.items()), source.device.index
     )
