@@ -97,7 +97,9 @@ def check(job: Job, label: str) -> None:
         torch.cuda.synchronize()
 
     def error(got: dict[str, Tensor], name: str) -> float:
-        return float((got[name].double() - truth[name]).norm() / truth[name].norm().clamp(min=1e-30))
+        return float(
+            (got[name].detach().double() - truth[name].detach()).norm() / truth[name].detach().norm().clamp(min=1e-30)
+        )
 
     shown = ", ".join(f"{name} {error(ours, name):.1e}/{error(theirs, name):.1e}" for name in truth)
     same = all(torch.equal(ours[name], again[name]) for name in ours)
