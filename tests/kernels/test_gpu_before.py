@@ -12,7 +12,7 @@ from parity import REFERENCE, Situation, cases, differences, make_job, plain, re
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
-from thereafter.kernels.gpu import before
+from thereafter.kernels.gpu import before, preparing
 from thereafter.kernels.gpu.before import before_argument_names, before_geometry, before_refuses, before_unrolled
 from thereafter.kernels.gpu.before_twin import BEFORE_TWIN
 from thereafter.kernels.gpu.geometry import SHARED_BYTES
@@ -48,7 +48,7 @@ class BeforeTwinKernel:
 @pytest.fixture(autouse=True)
 def exact(monkeypatch: pytest.MonkeyPatch):
     """float32 in place of 16-bit numbers, so that nothing hides behind rounding."""
-    monkeypatch.setattr(before, "LOW", (torch.float32,))
+    monkeypatch.setattr(preparing, "LOW", (torch.float32,))
 
 
 @pytest.mark.parametrize("options", [o for o in OPTIONS + BEFORE if "layer_norm" not in o], ids=str)
@@ -113,7 +113,7 @@ def test_what_the_programs_cannot_take_is_said_in_words(monkeypatch: pytest.Monk
     assert "layer norm" in reason(Situation("plain"), layer_norm=True)
     assert "the cell GRU" in reason(Situation("plain"), reset="after")
     assert reason(Situation("plain"), 1, 500) == "3 rows of 500 units do not fit on 1 multiprocessors at once"
-    monkeypatch.setattr(before, "LOW", (torch.bfloat16, torch.float16))
+    monkeypatch.setattr(preparing, "LOW", (torch.bfloat16, torch.float16))
     assert "torch.autocast" in reason(Situation("plain"))
 
 
@@ -129,7 +129,7 @@ def parameters(function: str) -> tuple[list[str], list[str]]:
 def test_what_is_launched_is_what_the_program_takes(function: str, monkeypatch: pytest.MonkeyPatch):
     launched: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
     monkeypatch.setattr(
-        before, "_launch", lambda name, over, given, constants: launched.append((name, given, constants))
+        before, "_together", lambda name, over, given, constants: launched.append((name, given, constants))
     )
     cell: Cell = CELLS.load("gru")(4, 5, reset="before")
     made = before_unrolled(make_job(cell, Situation("plain"), torch.float32, "cpu"), before.BEFORE_PROGRAMS, PROCESSORS)

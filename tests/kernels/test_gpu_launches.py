@@ -14,7 +14,7 @@ from thereafter.kernels.gpu import copying
 from thereafter.kernels.gpu.compiling import Constant
 from thereafter.kernels.gpu.geometry import SHARED_BYTES, geometry, shared_bytes
 from thereafter.kernels.gpu.launching import argument_names
-from thereafter.kernels.gpu.layout import Filled
+from thereafter.kernels.gpu.layout import FilledUnits
 
 CODE = Path(gpu.__file__).parent / "code"
 SIZES = [(64, 1150), (40, 1150), (128, 512), (64, 1024), (16, 768), (64, 256), (20, 650), (5, 48), (3, 5), (200, 256)]
@@ -71,8 +71,8 @@ def test_copies_pass_what_their_programs_take(function: str, monkeypatch: pytest
         launched[name] = ["source", "target", *numbers], list(given)
         assert n > 0
 
-    monkeypatch.setattr(copying, "_launch", noted)
-    copies, how = copying.CopyPrograms(), Filled(5, 128, (0, 1, None, 2))
+    monkeypatch.setattr(copying, "_copy", noted)
+    copies, how = copying.CopyPrograms(), FilledUnits(5, 128, (0, 1, None, 2))
     copies.slices(torch.ones(15, 4), how, 8, 16, torch.bfloat16)
     copies.turned(torch.ones(15, 5), how, torch.bfloat16)
     copies.gates(torch.ones(512, 8), how, 4, torch.float32)

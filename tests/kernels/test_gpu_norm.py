@@ -12,7 +12,7 @@ from parity import REFERENCE, Situation, cases, differences, make_job, plain, re
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
-from thereafter.kernels.gpu import normed
+from thereafter.kernels.gpu import normed, preparing
 from thereafter.kernels.gpu.geometry import SHARED_BYTES
 from thereafter.kernels.gpu.norm_geometry import norm_geometry, norm_shared_bytes
 from thereafter.kernels.gpu.norm_twin import NORM_TWIN
@@ -53,7 +53,7 @@ class NormTwinKernel:
 @pytest.fixture(autouse=True)
 def exact(monkeypatch: pytest.MonkeyPatch):
     """float32 in place of 16-bit numbers, so that nothing hides behind rounding."""
-    monkeypatch.setattr(normed, "LOW", (torch.float32,))
+    monkeypatch.setattr(preparing, "LOW", (torch.float32,))
 
 
 def lstm(inputs: int, units: int, **options: Any) -> Cell:
@@ -99,7 +99,7 @@ def test_what_the_programs_cannot_take_is_said_in_words(monkeypatch: pytest.Monk
     assert "projected" in reason(lstm(4, 5, proj_size=3), plain_one)
     assert "no program for the cell" in reason(lstm(4, 5, layer_norm=False), plain_one)
     assert "do not fit on 1 multiprocessors" in reason(lstm(4, 500), plain_one, 1)
-    monkeypatch.setattr(normed, "LOW", (torch.bfloat16, torch.float16))
+    monkeypatch.setattr(preparing, "LOW", (torch.bfloat16, torch.float16))
     assert "torch.autocast" in reason(lstm(4, 5), plain_one)
 
 
@@ -123,11 +123,12 @@ def parameters(function: str) -> tuple[list[str], set[str]]:
 def test_what_is_launched_is_what_the_programs_take(function: str, monkeypatch: pytest.MonkeyPatch):
     launches: dict[str, tuple[set[str], set[str]]] = {}
 
-    def launch(name: str, blocks: int, given: dict[str, Any], constants: dict[str, Any], warps: int) -> None:
+    def launch(name: str, over: Any, tiling: Any, given: dict[str, Any], constants: dict[str, Any]) -> None:
+        assert over.blocks(tiling) > 0
         assert all(value is not None for value in given.values())
         launches[name] = set(given), set(constants)
 
-    monkeypatch.setattr(normed, "_launch", launch)
+    monkeypatch.setattr(normed, "_together", launch)
 
     class Both:
         """The programs' arguments are put together; the twin computes."""

@@ -11,7 +11,9 @@ from parity import REFERENCE, Situation, cases, differences, make_job, plain, re
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
 from thereafter.kernels import gpu
+from thereafter.kernels.gpu import preparing
 from thereafter.kernels.gpu.four_blocks import four_blocks
+from thereafter.kernels.gpu.passes import unrolled
 from thereafter.kernels.gpu.twin import TWIN
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 from thereafter.kernels.running import choose, run
@@ -38,7 +40,7 @@ class TwinKernel:
         return gpu.cannot_take(job, self.processors)
 
     def run(self, job: Job) -> Unrolled:
-        return gpu.unrolled(job, TWIN, self.processors)
+        return unrolled(job, TWIN, self.processors)
 
     def status(self) -> str:
         return "for tests"
@@ -50,7 +52,7 @@ class TwinKernel:
 @pytest.fixture(autouse=True)
 def exact(monkeypatch: pytest.MonkeyPatch):
     """float32 in place of 16-bit numbers, so that nothing hides behind rounding."""
-    monkeypatch.setattr(gpu, "LOW", (torch.float32,))
+    monkeypatch.setattr(preparing, "LOW", (torch.float32,))
 
 
 @pytest.mark.parametrize(("name", "options"), FOUR_BLOCKS, ids=[f"{n}-{o}" for n, o in FOUR_BLOCKS])
@@ -97,7 +99,7 @@ def test_what_the_programs_cannot_take_is_said_in_words(monkeypatch: pytest.Monk
     assert "do not fit on 1 multiprocessors" in str(
         gpu.cannot_take(make_job(CELLS.load("lstm")(4, 500), Situation("plain"), torch.float32, "cpu"), 1)
     )
-    monkeypatch.setattr(gpu, "LOW", (torch.bfloat16, torch.float16))
+    monkeypatch.setattr(preparing, "LOW", (torch.bfloat16, torch.float16))
     assert "torch.autocast" in str(reason(Situation("plain")))
 
 
@@ -119,7 +121,7 @@ def test_lower_precision_rounds_outputs_and_keeps_sums():
         type(job.state)(*(part.bfloat16() for part in job.state)),
         {name: weight.bfloat16() for name, weight in job.weights.items()},
     )
-    made = gpu.unrolled(low, TWIN, PROCESSORS)
+    made = unrolled(low, TWIN, PROCESSORS)
     assert made.y_BTO.dtype == torch.bfloat16
     expected = REFERENCE.run(plain(job)).y_BTO
     assert float((made.y_BTO.detach().double() - expected.detach()).abs().max()) < 3e-2

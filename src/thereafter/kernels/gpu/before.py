@@ -21,16 +21,14 @@ from torch import Tensor
 from thereafter.cells.base import HState
 from thereafter.cells.gru import GRU
 from thereafter.kernels.functions import apply_many
-from thereafter.kernels.gpu.compiling import Constant, Wanted, binary
-from thereafter.kernels.gpu.driver import DTYPES, Loaded
 from thereafter.kernels.gpu.geometry import SHARED_BYTES
-from thereafter.kernels.gpu.launching import Argument, Hold
+from thereafter.kernels.gpu.launch import Argument, Constants, launch
+from thereafter.kernels.gpu.launching import Hold
 from thereafter.kernels.gpu.layout import filled
+from thereafter.kernels.gpu.preparing import marks, product_type, too_large, unfit
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.second import no_gradients, recording
 
-LOW = (torch.bfloat16, torch.float16)
-MODULE = "thereafter.kernels.gpu.code.reset_before"
 _ALIGNED = 8
 """Inputs are filled up to a multiple of this: 16 bytes of 16-bit numbers."""
 _APART = 8
@@ -176,11 +174,11 @@ class BeforePrograms:
 
     def before_forward(self, formula: BeforeFormula, over: BeforeGeometry, arrays: BeforeForwardArrays) -> None:
         constants = _constants(formula, over, arrays.hold_h) | {"SAVE": len(arrays.cells) > 1}
-        _launch("before_forward", over, _arguments(arrays, arrays.states, len(arrays.resets), over), constants)
+        _together("before_forward", over, _arguments(arrays, arrays.states, len(arrays.resets), over), constants)
 
     def before_backward(self, formula: BeforeFormula, over: BeforeGeometry, arrays: BeforeBackwardArrays) -> None:
         constants = _constants(formula, over, arrays.hold_h) | {"CHARGED": arrays.d_last_h is not None}
-        _launch("before_backward", over, _arguments(arrays, arrays.d_gates, len(arrays.d_outputs), over), constants)
+        _together("before_backward", over, _arguments(arrays, arrays.d_gates, len(arrays.d_outputs), over), constants)
 
 
 BEFORE_PROGRAMS = BeforePrograms()
@@ -208,7 +206,7 @@ def _arguments(
     return given
 
 
-def _constants(formula: BeforeFormula, over: BeforeGeometry, hold: Hold) -> dict[str, Constant]:
+def _constants(formula: BeforeFormula, over: BeforeGeometry, hold: Hold) -> Constants:
     return {
         "P": over.rows,
         "K": over.units,
@@ -224,26 +222,10 @@ def _constants(formula: BeforeFormula, over: BeforeGeometry, hold: Hold) -> dict
     }
 
 
-def _launch(function: str, over: BeforeGeometry, given: dict[str, Argument], constants: dict[str, Constant]) -> None:
-    """All blocks at once on the stream of now."""
-    arguments = [given[name] for name in before_argument_names(function)]
-    device = next(value.device for value in arguments if isinstance(value, Tensor))
-    program = _program(function, tuple(map(_kind, arguments)), tuple(constants.items()), device.index)
-    program.launch(over.blocks, arguments, together=True, stream=torch.cuda.current_stream(device).cuda_stream)
-
-
-def _kind(value: Argument) -> str:
-    if isinstance(value, Tensor):
-        return next(kind for kind, dtype in DTYPES.items() if dtype == value.dtype)
-    return "fp32" if isinstance(value, float) else "i32"
-
-
-@lru_cache(maxsize=4096)
-def _program(function: str, kinds: tuple[str, ...], constants: tuple[tuple[str, Constant], ...], device: int) -> Loaded:
-    major, minor = torch.cuda.get_device_capability(device)
-    names = before_argument_names(function)
-    arguments = tuple(zip(names, kinds, strict=True))
-    return Loaded(binary(Wanted(MODULE, function, arguments, constants, _WARPS, 10 * major + minor)), device)
+def _together(function: str, over: BeforeGeometry, given: dict[str, Argument], constants: Constants) -> None:
+    """All blocks at once."""
+    arguments = {name: given[name] for name in before_argument_names(function)}
+    launch("reset_before", function, arguments, constants, warps=_WARPS, blocks=over.blocks, together=True)
 
 
 def before_refuses(job: Job, processors: int) -> str | None:
@@ -251,22 +233,14 @@ def before_refuses(job: Job, processors: int) -> str | None:
     cell = job.cell
     if not (type(cell) is GRU and cell.options.reset == "before") or cell.layer_norm:
         return f"there is no program for {'layer norm' if cell.layer_norm else f'the cell {cell!r}'}"
-    if job.record:
-        return "the programs do not show their gates"
-    if _product_type(job) not in LOW:
-        return "the programs multiply in bfloat16 and float16; use torch.autocast or layer.to(torch.bfloat16)"
-    if not job.x_BTI.shape[0] or not job.x_BTI.shape[1]:
-        return "there is nothing to compute"
-    if before_geometry(len(job.x_BTI), cell.hidden_size, processors) is None:
-        rows, units = len(job.x_BTI), cell.hidden_size
-        return f"{rows} rows of {units} units do not fit on {processors} multiprocessors at once"
-    return None
+    over = before_geometry(len(job.x_BTI), cell.hidden_size, processors)
+    return unfit(job) or (too_large(job, processors) if over is None else None)
 
 
 def before_unrolled(job: Job, launcher: BeforeLauncher, processors: int) -> Unrolled:
     """A job by a launcher: the programs, or their twin."""
-    low, over = _product_type(job), before_geometry(len(job.x_BTI), job.cell.hidden_size, processors)
-    if over is None or not isinstance(job.cell, GRU):
+    low, over = product_type(job), before_geometry(len(job.x_BTI), job.cell.hidden_size, processors)
+    if over is None or type(job.cell) is not GRU:
         raise AssertionError("a job is asked for before it is run")
     with torch.autocast(job.x_BTI.device.type, enabled=False):
         hold = job.hold.get("h")
@@ -274,30 +248,11 @@ def before_unrolled(job: Job, launcher: BeforeLauncher, processors: int) -> Unro
             hold = filled(hold.to(low).transpose(0, 1), over.rows, over.units)
         else:
             hold = float(hold) if hold else None
-        plan = BeforePlan(job.cell.options.update, over, launcher, _marks(job, over.rows), hold)
+        plan = BeforePlan(job.cell.options.update, over, launcher, marks(job, over.rows), hold)
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         given = [job.weights[name].to(low) if name in job.weights else None for name in names]
         y_BTH, h_BH = apply_many(_ResetBefore, plan, job.x_BTI.to(low), job.state.h.to(low), *given)
     return Unrolled(y_BTH, HState(h_BH))
-
-
-def _product_type(job: Job) -> torch.dtype:
-    """What products are taken in: the input's type, or autocast's."""
-    device = job.x_BTI.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else job.x_BTI.dtype
-
-
-def _marks(job: Job, rows: int) -> Tensor | None:
-    """[T + 1, P]: 1 for a live row, 2 for one whose state is 0 before the step."""
-    if job.lengths_B is None and job.reset_BT is None:
-        return None
-    batch, steps = job.x_BTI.shape[:2]
-    marks = torch.zeros(steps + 1, rows, dtype=torch.uint8, device=job.x_BTI.device)
-    step_T1 = torch.arange(steps, device=marks.device).unsqueeze(1)
-    marks[:-1, :batch] = 1 if job.lengths_B is None else (step_T1 < job.lengths_B.to(marks.device)).to(torch.uint8)
-    if job.reset_BT is not None:
-        marks[:-1, :batch] += 2 * job.reset_BT.t().to(torch.uint8)
-    return marks
 
 
 @dataclass(frozen=True)

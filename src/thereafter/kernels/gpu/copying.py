@@ -7,45 +7,41 @@ rows two bytes at a time.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from thereafter.kernels.gpu.compiling import Constant, Wanted, binary
-from thereafter.kernels.gpu.driver import Loaded
-from thereafter.kernels.gpu.kinds import TYPES, capability
-from thereafter.kernels.gpu.layout import Filled, order
+from thereafter.kernels.gpu.launch import Argument, Constants, launch
+from thereafter.kernels.gpu.layout import FilledUnits, order
 
 _ROWS, _COLUMNS, _SIDE, _WARPS = 8, 256, 64, 4
-_INDEX = 2**31 - 1
 
 
 class CopyPrograms:
     """See `layout.Copies`."""
 
-    def blocks(self, weight: Tensor, how: Filled, columns: int, kind: torch.dtype) -> Tensor:
+    def blocks(self, weight: Tensor, how: FilledUnits, columns: int, kind: torch.dtype) -> Tensor:
         whole = how.places == (0, 1, 2, 3) and how.units == how.to and weight.shape[1] == columns
         if whole and weight.dtype == kind and _usable(weight):
             return weight
         return self.slices(weight, how, columns, how.to, kind)
 
-    def slices(self, weight: Tensor, how: Filled, columns: int, own: int, kind: torch.dtype) -> Tensor:
+    def slices(self, weight: Tensor, how: FilledUnits, columns: int, own: int, kind: torch.dtype) -> Tensor:
         target = weight.new_empty(4 * how.to, columns, dtype=kind)
         places = [-1 if gate is None else gate for gate in how.places]
         _copy_gates(weight.contiguous(), target, places, 4, own, how.units, how.units)
         return target
 
-    def turned(self, weight: Tensor, how: Filled, kind: torch.dtype) -> Tensor:
+    def turned(self, weight: Tensor, how: FilledUnits, kind: torch.dtype) -> Tensor:
         weight = weight.contiguous()
         target = weight.new_empty(how.to, 4 * how.to, dtype=kind)
         numbers = {f"place{place}": -1 if gate is None else gate for place, gate in enumerate(how.places)}
         numbers |= {"source_units": how.units, "source_columns": weight.shape[1], "units": how.to}
         tiles = 4 * (how.to // _SIDE) ** 2
-        _launch("turn_gates", weight, target, numbers, {"SIDE": _SIDE}, tiles)
+        _copy("turn_gates", weight, target, numbers, {"SIDE": _SIDE}, tiles)
         return target
 
-    def gates(self, blocks: Tensor, how: Filled, columns: int, kind: torch.dtype) -> Tensor:
+    def gates(self, blocks: Tensor, how: FilledUnits, columns: int, kind: torch.dtype) -> Tensor:
         places = order(how.places)
         if places == [0, 1, 2, 3] and how.units == how.to and blocks.shape[1] == columns and blocks.dtype == kind:
             return blocks
@@ -70,11 +66,11 @@ class CopyPrograms:
             "rows": rows,
             "columns": columns,
         }
-        _launch("copy_rows", array_TBI, target, numbers, _TILE, _tiles(steps * rows, columns))
+        _copy("copy_rows", array_TBI, target, numbers, _TILE, _tiles(steps * rows, columns))
         return target
 
 
-_TILE: dict[str, Constant] = {"ROWS": _ROWS, "COLUMNS": _COLUMNS}
+_TILE: Constants = {"ROWS": _ROWS, "COLUMNS": _COLUMNS}
 
 
 def _usable(array: Tensor) -> bool:
@@ -92,42 +88,16 @@ def _copy_gates(
     numbers = {f"place{place}": gate for place, gate in enumerate(places)}
     numbers |= {"source_units": source_units, "source_columns": source.shape[1], "rows": rows, "places": count}
     numbers |= {"own": own, "columns": columns, "units": units}
-    _launch("copy_gates", source, target, numbers, _TILE, _tiles(rows, columns))
+    _copy("copy_gates", source, target, numbers, _TILE, _tiles(rows, columns))
 
 
-def _launch(
-    name: str, source: Tensor, target: Tensor, numbers: dict[str, int], constants: dict[str, Constant], blocks: int
+def _copy(
+    name: str, source: Tensor, target: Tensor, numbers: dict[str, int], constants: Constants, blocks: int
 ) -> None:
     if not target.numel():
         return
-    kinds = tuple((key, "i32" if abs(value) <= _INDEX else "i64") for key, value in numbers.items())
     # what the compiler knows to be even it reads two numbers at a time
     begins = {"source": source.data_ptr(), **numbers}
-    aligned = tuple((key, part) for key, value in begins.items() if value > 0 and (part := math.gcd(16, value)) > 1)
-    program = _program(
-        name, TYPES[source.dtype], TYPES[target.dtype], kinds, aligned, tuple(constants.items()), source.device.index
-    )
-    stream = torch.cuda.current_stream(source.device).cuda_stream
-    program.launch(blocks, [source, target, *numbers.values()], together=False, stream=stream)
-
-
-@lru_cache(maxsize=4096)
-def _program(
-    name: str,
-    source: str,
-    target: str,
-    numbers: tuple[tuple[str, str], ...],
-    aligned: tuple[tuple[str, int], ...],
-    constants: tuple[tuple[str, Constant], ...],
-    device: int,
-) -> Loaded:
-    wanted = Wanted(
-        module="thereafter.kernels.gpu.code.copying",
-        function=name,
-        arguments=(("source", source), ("target", target), *numbers),
-        constants=constants,
-        warps=_WARPS,
-        capability=capability(device),
-        aligned=aligned,
-    )
-    return Loaded(binary(wanted), device)
+    aligned = tuple([(key, part) for key, value in begins.items() if value > 0 and (part := math.gcd(16, value)) > 1])
+    arguments: dict[str, Argument] = {"source": source, "target": target, **numbers}
+    launch("copying", name, arguments, constants, warps=_WARPS, blocks=blocks, together=False, aligned=aligned)

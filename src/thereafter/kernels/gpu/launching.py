@@ -6,17 +6,14 @@ Shapes: T steps, P rows and K units (filled up), S slices of `own` units.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from thereafter.kernels.gpu.compiling import Constant, Wanted, binary
 from thereafter.kernels.gpu.copying import CopyPrograms
-from thereafter.kernels.gpu.driver import Loaded
 from thereafter.kernels.gpu.geometry import BlockTiling, Geometry
-from thereafter.kernels.gpu.kinds import TYPES, capability
+from thereafter.kernels.gpu.launch import Argument, Constants, launch
 from thereafter.kernels.gpu.layout import Copies
 
 Hold = Tensor | float | None
@@ -91,8 +88,6 @@ class Launcher(Protocol):
 _APART = 8
 """As code/meeting.py has it."""
 
-Argument = Tensor | int | float
-
 
 class Programs:
     """The programs of `code/`, compiled when they are first asked for."""
@@ -104,7 +99,7 @@ class Programs:
         counters = arrays.states.new_zeros(over.rows // tiling.rows * steps * _APART, dtype=torch.int32)
         given = _arguments(arrays, arrays.states) | {"counters": counters, "steps": steps}
         constants = _constants(formula, over, tiling, arrays.hold_h, arrays.hold_c)
-        _launch(tiling, "forward", over.blocks(tiling), given, constants | {"SAVE": len(arrays.cells) > 1})
+        _together(over, tiling, "forward", given, constants | {"SAVE": len(arrays.cells) > 1})
 
     def backward(self, formula: Formula, over: Geometry, arrays: BackwardArrays) -> None:
         tiling, steps = over.backward, len(arrays.d_outputs)
@@ -117,7 +112,7 @@ class Programs:
             given["partial"] = arrays.d_gates.new_empty(room, dtype=torch.float32)
         constants = _constants(formula, over, tiling, arrays.hold_h, arrays.hold_c)
         constants |= {"FORWARD_OWN": over.forward.own, "CHARGED": arrays.d_last_c is not None}
-        _launch(tiling, "backward", over.blocks(tiling), given, constants)
+        _together(over, tiling, "backward", given, constants)
 
 
 PROGRAMS = Programs()
@@ -137,10 +132,8 @@ def _arguments(arrays: ForwardArrays | BackwardArrays, any_low: Tensor) -> dict[
     return given
 
 
-def _constants(
-    formula: Formula, over: Geometry, tiling: BlockTiling, hold_h: Hold, hold_c: Hold
-) -> dict[str, Constant]:
-    constants: dict[str, Constant] = {
+def _constants(formula: Formula, over: Geometry, tiling: BlockTiling, hold_h: Hold, hold_c: Hold) -> Constants:
+    constants: Constants = {
         "P": over.rows,
         "K": over.units,
         "OWN": tiling.own,
@@ -182,39 +175,10 @@ def argument_names(family: str, direction: str) -> tuple[str, ...]:
     return names if family == "wide" else tuple(name for name in names if name not in _ONLY_WIDE)
 
 
-def _launch(
-    tiling: BlockTiling, direction: str, blocks: int, given: dict[str, Argument], constants: dict[str, Constant]
+def _together(
+    over: Geometry, tiling: BlockTiling, direction: str, given: dict[str, Argument], constants: Constants
 ) -> None:
-    """All blocks at once on the stream of now."""
-    arguments = [given[name] for name in argument_names(tiling.family, direction)]
-    first = next(value for value in arguments if isinstance(value, Tensor))
-    kinds = tuple(_kind(value) for value in arguments)
-    program = _program(tiling.family, direction, kinds, tuple(constants.items()), tiling.warps, first.device.index)
-    stream = torch.cuda.current_stream(first.device).cuda_stream
-    program.launch(blocks, arguments, together=True, stream=stream)
-
-
-def _kind(value: Argument) -> str:
-    if isinstance(value, Tensor):
-        return TYPES[value.dtype]
-    return "fp32" if isinstance(value, float) else "i32"
-
-
-@lru_cache(maxsize=4096)
-def _program(
-    family: str,
-    direction: str,
-    kinds: tuple[str, ...],
-    constants: tuple[tuple[str, Constant], ...],
-    warps: int,
-    device: int,
-) -> Loaded:
-    wanted = Wanted(
-        module=f"thereafter.kernels.gpu.code.{family}",
-        function=f"{family}_{direction}",
-        arguments=tuple(zip(argument_names(family, direction), kinds, strict=True)),
-        constants=constants,
-        warps=warps,
-        capability=capability(device),
-    )
-    return Loaded(binary(wanted), device)
+    """All blocks at once."""
+    arguments = {name: given[name] for name in argument_names(tiling.family, direction)}
+    function, blocks = f"{tiling.family}_{direction}", over.blocks(tiling)
+    launch(tiling.family, function, arguments, constants, warps=tiling.warps, blocks=blocks, together=True)

@@ -14,7 +14,7 @@ from torch import Tensor
 from thereafter.kernels.gpu.four_blocks import Places
 
 
-class Filled(NamedTuple):
+class FilledUnits(NamedTuple):
     """A cell's `units` and the number they are filled up to; and where its gates stand among four blocks."""
 
     units: int
@@ -25,16 +25,16 @@ class Filled(NamedTuple):
 class Copies(Protocol):
     """Ways of bringing arrays into order. Where an array lies as it is wanted, it is returned itself."""
 
-    def blocks(self, weight: Tensor, how: Filled, columns: int, kind: torch.dtype) -> Tensor:
+    def blocks(self, weight: Tensor, how: FilledUnits, columns: int, kind: torch.dtype) -> Tensor:
         """A cell's matrix [G H, I] as [4 K, J]; empty blocks, rows and columns are 0."""
 
-    def slices(self, weight: Tensor, how: Filled, columns: int, own: int, kind: torch.dtype) -> Tensor:
+    def slices(self, weight: Tensor, how: FilledUnits, columns: int, own: int, kind: torch.dtype) -> Tensor:
         """The same slice by slice, [4 K, J]."""
 
-    def turned(self, weight: Tensor, how: Filled, kind: torch.dtype) -> Tensor:
+    def turned(self, weight: Tensor, how: FilledUnits, kind: torch.dtype) -> Tensor:
         """A recurrent matrix [G H, H] transposed, [K, 4 K]."""
 
-    def gates(self, blocks: Tensor, how: Filled, columns: int, kind: torch.dtype) -> Tensor:
+    def gates(self, blocks: Tensor, how: FilledUnits, columns: int, kind: torch.dtype) -> Tensor:
         """[4 K, J] back to [G H, I]."""
 
     def rows(self, array_TBI: Tensor, rows: int, columns: int, kind: torch.dtype) -> Tensor:
@@ -44,16 +44,16 @@ class Copies(Protocol):
 class PlainCopies:
     """By torch's own operators, on any device."""
 
-    def blocks(self, weight: Tensor, how: Filled, columns: int, kind: torch.dtype) -> Tensor:
+    def blocks(self, weight: Tensor, how: FilledUnits, columns: int, kind: torch.dtype) -> Tensor:
         return in_blocks(weight.to(kind), how.places, how.units, how.to, columns).flatten(0, 1)
 
-    def slices(self, weight: Tensor, how: Filled, columns: int, own: int, kind: torch.dtype) -> Tensor:
+    def slices(self, weight: Tensor, how: FilledUnits, columns: int, own: int, kind: torch.dtype) -> Tensor:
         return in_slices(in_blocks(weight.to(kind), how.places, how.units, how.to, columns), own)
 
-    def turned(self, weight: Tensor, how: Filled, kind: torch.dtype) -> Tensor:
+    def turned(self, weight: Tensor, how: FilledUnits, kind: torch.dtype) -> Tensor:
         return turned(in_blocks(weight.to(kind), how.places, how.units, how.to, how.to))
 
-    def gates(self, blocks: Tensor, how: Filled, columns: int, kind: torch.dtype) -> Tensor:
+    def gates(self, blocks: Tensor, how: FilledUnits, columns: int, kind: torch.dtype) -> Tensor:
         return from_blocks(blocks.view(4, how.to, -1), how.places, how.units, columns).to(kind)
 
     def rows(self, array_TBI: Tensor, rows: int, columns: int, kind: torch.dtype) -> Tensor:

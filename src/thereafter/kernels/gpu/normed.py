@@ -9,7 +9,6 @@ Shapes: T steps, B rows, I inputs, H units, G = H times the gates; P, K: rows an
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from typing import Protocol
 
 import torch
@@ -19,20 +18,17 @@ from torch import Tensor
 from thereafter.cells.base import EPSILON, HCState
 from thereafter.cells.lstm import LSTM
 from thereafter.kernels.functions import apply_many
-from thereafter.kernels.gpu.compiling import Constant, Wanted, binary
 from thereafter.kernels.gpu.copying import CopyPrograms
-from thereafter.kernels.gpu.driver import Loaded
 from thereafter.kernels.gpu.four_blocks import FourBlocks, four_blocks
 from thereafter.kernels.gpu.geometry import BlockTiling, Geometry
-from thereafter.kernels.gpu.kinds import TYPES, capability
-from thereafter.kernels.gpu.launching import Argument, Formula, Hold
-from thereafter.kernels.gpu.layout import Copies, Filled, filled
+from thereafter.kernels.gpu.launch import Argument, Constants, launch
+from thereafter.kernels.gpu.launching import Formula, Hold
+from thereafter.kernels.gpu.layout import Copies, FilledUnits, filled
 from thereafter.kernels.gpu.norm_geometry import norm_geometry
+from thereafter.kernels.gpu.preparing import marks, peepholes, product_type, too_large, unfit
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.second import no_gradients, recording
 
-LOW = (torch.bfloat16, torch.float16)
-MODULE = "thereafter.kernels.gpu.code.layer_norm"
 _ALIGNED = 8
 """Inputs are filled up to a multiple of this: 16 bytes of 16-bit numbers."""
 _APART = 8
@@ -123,7 +119,7 @@ class NormPrograms:
         given = _arguments(arrays, over, tiling, steps)
         given["counters"] = arrays.states.new_zeros(over.rows // tiling.rows * steps * _APART, dtype=torch.int32)
         constants = _constants(formula, over, tiling, arrays) | {"SAVE": arrays.hats is not None}
-        _launch("norm_forward", over.blocks(tiling), given, constants, tiling.warps)
+        _together("norm_forward", over, tiling, given, constants)
 
     def norm_backward(self, formula: Formula, over: Geometry, arrays: NormBackwardArrays) -> None:
         tiling, steps = over.backward, len(arrays.d_outputs)
@@ -133,7 +129,7 @@ class NormPrograms:
         given["partial"] = arrays.norms.new_empty(groups * teams * 16 * tiling.own * tiling.rows)
         constants = _constants(formula, over, tiling, arrays)
         constants |= {"FORWARD_OWN": over.forward.own, "CHARGED": arrays.d_last_c is not None}
-        _launch("norm_backward", over.blocks(tiling), given, constants, tiling.warps)
+        _together("norm_backward", over, tiling, given, constants)
 
 
 NORM_PROGRAMS = NormPrograms()
@@ -171,7 +167,7 @@ def _arguments(
 
 def _constants(
     formula: Formula, over: Geometry, tiling: BlockTiling, arrays: NormForwardArrays | NormBackwardArrays
-) -> dict[str, Constant]:
+) -> Constants:
     def kind(hold: Hold) -> int:
         return 0 if hold is None else 2 if isinstance(hold, Tensor) else 1
 
@@ -192,26 +188,11 @@ def _constants(
     }
 
 
-def _launch(function: str, blocks: int, given: dict[str, Argument], constants: dict[str, Constant], warps: int) -> None:
-    """All blocks at once on the stream of now."""
-    arguments = [given[name] for name in norm_argument_names(function)]
-    device = next(value.device for value in arguments if isinstance(value, Tensor))
-    program = _program(function, tuple(map(_kind, arguments)), tuple(constants.items()), warps, device.index)
-    program.launch(blocks, arguments, together=True, stream=torch.cuda.current_stream(device).cuda_stream)
-
-
-def _kind(value: Argument) -> str:
-    if isinstance(value, Tensor):
-        return TYPES[value.dtype]
-    return "fp32" if isinstance(value, float) else "i32"
-
-
-@lru_cache(maxsize=4096)
-def _program(
-    function: str, kinds: tuple[str, ...], constants: tuple[tuple[str, Constant], ...], warps: int, device: int
-) -> Loaded:
-    arguments = tuple(zip(norm_argument_names(function), kinds, strict=True))
-    return Loaded(binary(Wanted(MODULE, function, arguments, constants, warps, capability(device))), device)
+def _together(function: str, over: Geometry, tiling: BlockTiling, given: dict[str, Argument], more: Constants) -> None:
+    """All blocks at once."""
+    arguments = {name: given[name] for name in norm_argument_names(function)}
+    blocks = over.blocks(tiling)
+    launch("layer_norm", function, arguments, more, warps=tiling.warps, blocks=blocks, together=True)
 
 
 def norm_refuses(job: Job, processors: int) -> str | None:
@@ -221,21 +202,12 @@ def norm_refuses(job: Job, processors: int) -> str | None:
         return f"there is no program for the cell {cell!r}"
     if cell.output_size != cell.hidden_size:
         return "there is no program for a projected LSTM with layer norm"
-    if job.record:
-        return "the programs do not show their gates"
-    if _product_type(job) not in LOW:
-        return "the programs multiply in bfloat16 and float16; use torch.autocast or layer.to(torch.bfloat16)"
-    if not job.x_BTI.shape[0] or not job.x_BTI.shape[1]:
-        return "there is nothing to compute"
-    if _over(job, processors) is None:
-        rows, units = len(job.x_BTI), cell.hidden_size
-        return f"{rows} rows of {units} units do not fit on {processors} multiprocessors at once"
-    return None
+    return unfit(job) or (too_large(job, processors) if _over(job, processors) is None else None)
 
 
 def norm_unrolled(job: Job, launcher: NormLauncher, processors: int) -> Unrolled:
     """A job by a launcher: the programs, or their twin."""
-    low, over, blocks = _product_type(job), _over(job, processors), four_blocks(job.cell)
+    low, over, blocks = product_type(job), _over(job, processors), four_blocks(job.cell)
     if over is None or blocks is None:
         raise AssertionError("a job is asked for before it is run")
     with torch.autocast(job.x_BTI.device.type, enabled=False):
@@ -246,7 +218,7 @@ def norm_unrolled(job: Job, launcher: NormLauncher, processors: int) -> Unrolled
                 return filled(hold.to(low).transpose(0, 1), over.rows, over.units)
             return float(hold) if hold else None
 
-        plan = NormPlan(blocks, over, launcher, _marks(job, over.rows), share("h"), share("c"))
+        plan = NormPlan(blocks, over, launcher, marks(job, over.rows), share("h"), share("c"))
         y_BTH, h_BH, c_BH = apply_many(
             _NormedSequence,
             plan,
@@ -255,15 +227,9 @@ def norm_unrolled(job: Job, launcher: NormLauncher, processors: int) -> Unrolled
             job.state.c.to(low),
             job.weights["weight_hh"].to(low),
             _norms(job, blocks),
-            _peepholes(job),
+            peepholes(job),
         )
     return Unrolled(y_BTH, HCState(h_BH, c_BH))
-
-
-def _product_type(job: Job) -> torch.dtype:
-    """What products are taken in: the input's type, or autocast's."""
-    device = job.x_BTI.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else job.x_BTI.dtype
 
 
 def _over(job: Job, processors: int) -> Geometry | None:
@@ -288,28 +254,6 @@ def _norms(job: Job, blocks: FourBlocks) -> Tensor:
     none = torch.zeros_like(job.weights["norm_c"])
     placed = [none if gate is None else gains[gate] for gate in blocks.of_state]
     return torch.stack([*placed, job.weights["norm_c"], job.weights["shift_c"]]).float()
-
-
-def _peepholes(job: Job) -> Tensor | None:
-    """[3, H] in float32: input, forget, output; a coupled cell has no forget gate."""
-    if "peephole_input" not in job.weights:
-        return None
-    none = torch.zeros_like(job.weights["peephole_input"])
-    named = [job.weights.get(f"peephole_{gate}", none) for gate in ("input", "forget", "output")]
-    return torch.stack(named).float()
-
-
-def _marks(job: Job, rows: int) -> Tensor | None:
-    """[T + 1, P]: 1 for a live row, 2 for one whose state is 0 before the step."""
-    if job.lengths_B is None and job.reset_BT is None:
-        return None
-    batch, steps = job.x_BTI.shape[:2]
-    marks = torch.zeros(steps + 1, rows, dtype=torch.uint8, device=job.x_BTI.device)
-    step_T1 = torch.arange(steps, device=marks.device).unsqueeze(1)
-    marks[:-1, :batch] = 1 if job.lengths_B is None else (step_T1 < job.lengths_B.to(marks.device)).to(torch.uint8)
-    if job.reset_BT is not None:
-        marks[:-1, :batch] += 2 * job.reset_BT.t().to(torch.uint8)
-    return marks
 
 
 @dataclass(frozen=True)
@@ -383,7 +327,7 @@ class _NormedSequence(torch.autograd.Function):
         over, blocks, save = plan.over, plan.blocks, any(ctx.needs_input_grad)
         (steps, rows, gates), units, low = z_TBG.shape, weight_hh.shape[1], z_TBG.dtype
         projected = _sliced(z_TBG, blocks, over, units)
-        how, copies = Filled(units, over.units, blocks.of_state), plan.launcher.copies
+        how, copies = FilledUnits(units, over.units, blocks.of_state), plan.launcher.copies
         states = projected.new_empty(steps + 1, over.rows, over.units)
         cells = states.new_empty(steps + 1 if save else 1, over.rows, over.units, dtype=torch.float32)
         states[0] = plan.begun(filled(h_BH, over.rows, over.units))
@@ -434,7 +378,7 @@ class _NormedSequence(torch.autograd.Function):
         weight_hh, kept, states, cells, hats, statistics, norms, *of_peepholes = ctx.saved_tensors
         peepholes = of_peepholes[0]
         steps, units = len(kept), weight_hh.shape[1]
-        how, copies, low = Filled(units, over.units, blocks.of_state), plan.launcher.copies, states.dtype
+        how, copies, low = FilledUnits(units, over.units, blocks.of_state), plan.launcher.copies, states.dtype
         d_gates = states.new_empty(steps, over.rows, 4, over.units)
         d_raw = states.new_empty(steps + 1, over.rows, 4, over.units)
         d_raw[-1] = 0

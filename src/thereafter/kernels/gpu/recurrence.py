@@ -19,7 +19,7 @@ from thereafter.kernels.functions import apply_many
 from thereafter.kernels.gpu.four_blocks import FourBlocks
 from thereafter.kernels.gpu.geometry import Geometry
 from thereafter.kernels.gpu.launching import BackwardArrays, Formula, ForwardArrays, Hold, Launcher
-from thereafter.kernels.gpu.layout import Filled, filled
+from thereafter.kernels.gpu.layout import FilledUnits, filled
 from thereafter.kernels.second import no_gradients, recording
 
 _ALIGNED = 8
@@ -106,7 +106,7 @@ class _Persistent(torch.autograd.Function):
         rows, steps, inputs = x_BTI.shape
         units, own = weight_hh.shape[1], over.forward.own
         save = any(ctx.needs_input_grad)
-        of_input, of_state = Filled(units, over.units, blocks.of_input), Filled(units, over.units, blocks.of_state)
+        of_input, of_state = (FilledUnits(units, over.units, places) for places in (blocks.of_input, blocks.of_state))
         columns = -(-inputs // _ALIGNED) * _ALIGNED
         x_TPJ = copies.rows(x_BTI.transpose(0, 1), over.rows, columns, low)
         w_ih = copies.slices(weight_ih, of_input, columns, own, low)
@@ -145,7 +145,7 @@ class _Persistent(torch.autograd.Function):
         over, blocks, copies, low = plan.over, plan.blocks, plan.launcher.copies, plan.low
         x_TPJ, weight_ih, weight_hh, kept, states, cells, peepholes = ctx.saved_tensors
         units, inputs, steps = weight_hh.shape[1], weight_ih.shape[1], len(x_TPJ)
-        of_input, of_state = Filled(units, over.units, blocks.of_input), Filled(units, over.units, blocks.of_state)
+        of_input, of_state = (FilledUnits(units, over.units, places) for places in (blocks.of_input, blocks.of_state))
         needed = Needed(*ctx.needs_input_grad[1:])
         arrays = _backward_arrays(plan, gradients, copies.turned(weight_hh, of_state, low), kept, cells, peepholes)
         plan.launcher.backward(Formula(blocks.form, peepholes is not None, plan.marks is not None), over, arrays)
@@ -213,7 +213,7 @@ def _backward_arrays(
     )
 
 
-def _sliced_bias(given: LayerTensors, plan: PassPlan, of_input: Filled, of_state: Filled) -> Tensor | None:
+def _sliced_bias(given: LayerTensors, plan: PassPlan, of_input: FilledUnits, of_state: FilledUnits) -> Tensor | None:
     """b + b' in the order of the slices, in the type of the products."""
     biases = [(bias, how) for bias, how in ((given.bias_ih, of_input), (given.bias_hh, of_state)) if bias is not None]
     if len(biases) == 2 and of_input == of_state:

@@ -1,0 +1,57 @@
+"""What the programs of all cells ask of a job, and what they are given of it.
+
+Shapes: B rows filled up to P, T steps, H units.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from thereafter.cells.lstm import LSTM
+from thereafter.kernels.jobs import Job
+
+LOW = (torch.bfloat16, torch.float16)
+"""What products are taken in."""
+
+
+def product_type(job: Job) -> torch.dtype:
+    """What products of a job are taken in: the input's type, or autocast's."""
+    device = job.x_BTI.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else job.x_BTI.dtype
+
+
+def unfit(job: Job) -> str | None:
+    """Why no program can run a job, whatever its cell."""
+    if job.record:
+        return "the programs do not show their gates"
+    if product_type(job) not in LOW:
+        return "the programs multiply in bfloat16 and float16; use torch.autocast or layer.to(torch.bfloat16)"
+    return None if job.x_BTI.shape[0] and job.x_BTI.shape[1] else "there is nothing to compute"
+
+
+def too_large(job: Job, processors: int) -> str:
+    """What is said where the blocks that a job needs cannot all be on the GPU at once."""
+    return f"{len(job.x_BTI)} rows of {job.cell.hidden_size} units do not fit on {processors} multiprocessors at once"
+
+
+def marks(job: Job, rows: int) -> Tensor | None:
+    """[T + 1, P]: 1 for a live row, 2 for one whose state is 0 before the step."""
+    if job.lengths_B is None and job.reset_BT is None:
+        return None
+    batch, steps = job.x_BTI.shape[:2]
+    made = torch.zeros(steps + 1, rows, dtype=torch.uint8, device=job.x_BTI.device)
+    step_T1 = torch.arange(steps, device=made.device).unsqueeze(1)
+    made[:-1, :batch] = 1 if job.lengths_B is None else (step_T1 < job.lengths_B.to(made.device)).to(torch.uint8)
+    if job.reset_BT is not None:
+        made[:-1, :batch] += 2 * job.reset_BT.t().to(torch.uint8)
+    return made
+
+
+def peepholes(job: Job) -> Tensor | None:
+    """[3, H] in float32: input, forget, output; a coupled cell has no forget gate."""
+    if not (type(job.cell) is LSTM and job.cell.options.peephole):
+        return None
+    zeros = torch.zeros_like(job.weights["peephole_input"])
+    named = [job.weights.get(f"peephole_{gate}", zeros) for gate in ("input", "forget", "output")]
+    return torch.stack(named).float()
