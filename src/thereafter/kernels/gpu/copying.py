@@ -54,20 +54,12 @@ class CopyPrograms:
         steps = len(array_TBI)
         if array_TBI.shape[1:] == (rows, columns) and array_TBI.dtype == kind and _usable(array_TBI):
             return array_TBI
-        if array_TBI.stride(2) != 1:
-            array_TBI = array_TBI.clone(memory_format=torch.contiguous_format)
         target = array_TBI.new_empty(steps, rows, columns, dtype=kind)
-        numbers = {
-            "step_stride": array_TBI.stride(0),
-            "row_stride": array_TBI.stride(1),
-            "source_rows": array_TBI.shape[1],
-            "source_columns": array_TBI.shape[2],
-            "steps": steps,
-            "rows": rows,
-            "columns": columns,
-        }
-        _copy("copy_rows", array_TBI, target, numbers, _TILE, _tiles(steps * rows, columns))
+        _copy_rows(array_TBI, target)
         return target
+
+    def first(self, state_BH: Tensor, into_PK: Tensor) -> None:
+        _copy_rows(state_BH.unsqueeze(0), into_PK.unsqueeze(0))
 
 
 _TILE: Constants = {"ROWS": _ROWS, "COLUMNS": _COLUMNS}
@@ -79,6 +71,22 @@ def _usable(array: Tensor) -> bool:
 
 def _tiles(rows: int, columns: int) -> int:
     return -(-rows // _ROWS) * -(-columns // _COLUMNS)
+
+
+def _copy_rows(source: Tensor, target: Tensor) -> None:
+    if source.stride(2) != 1:
+        source = source.clone(memory_format=torch.contiguous_format)
+    steps, rows, columns = target.shape
+    numbers = {
+        "step_stride": source.stride(0),
+        "row_stride": source.stride(1),
+        "source_rows": source.shape[1],
+        "source_columns": source.shape[2],
+        "steps": steps,
+        "rows": rows,
+        "columns": columns,
+    }
+    _copy("copy_rows", source, target, numbers, _TILE, _tiles(steps * rows, columns))
 
 
 def _copy_gates(

@@ -40,6 +40,9 @@ class Copies(Protocol):
     def rows(self, array_TBI: Tensor, rows: int, columns: int, kind: torch.dtype) -> Tensor:
         """[T, B, I] as [T, P, J]."""
 
+    def first(self, state_BH: Tensor, into_PK: Tensor) -> None:
+        """A state into the place of a step, filled up."""
+
 
 class PlainCopies:
     """By torch's own operators, on any device."""
@@ -58,6 +61,9 @@ class PlainCopies:
 
     def rows(self, array_TBI: Tensor, rows: int, columns: int, kind: torch.dtype) -> Tensor:
         return filled(array_TBI.to(kind), rows, columns)
+
+    def first(self, state_BH: Tensor, into_PK: Tensor) -> None:
+        into_PK.copy_(filled(state_BH, *into_PK.shape))
 
 
 def in_blocks(weight: Tensor, places: Places, units: int, to: int, columns: int) -> Tensor:

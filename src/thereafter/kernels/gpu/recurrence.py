@@ -117,9 +117,10 @@ class _Persistent(torch.autograd.Function):
             projected[0, :rows] += first.t()
         states = projected.new_empty(steps + 1, over.rows, over.units)
         cells = states.new_empty(steps + 1 if save else 1, over.rows, over.units, dtype=torch.float32)
-        states[0] = _begun(copies.rows(h_BH.unsqueeze(0), over.rows, over.units, low)[0], plan.marks)
-        carried = h_BH if c_BH is None else c_BH
-        cells[0] = _begun(copies.rows(carried.unsqueeze(0), over.rows, over.units, torch.float32)[0], plan.marks)
+        copies.first(h_BH, states[0])
+        copies.first(h_BH if c_BH is None else c_BH, cells[0])
+        if plan.marks is not None:
+            states[0], cells[0] = _begun(states[0], plan.marks), _begun(cells[0], plan.marks)
         last_c = torch.empty_like(cells[0])
         outputs = None if plan.marks is None else torch.empty_like(states[1:])
         peepholes = None if given.peepholes is None else filled(given.peepholes, 3, over.units)
