@@ -37,11 +37,12 @@ MOST_SOURCES, MOST_ARRAYS = 2, 6
 
 # The places of a pass: of its functions, its sizes, the room of the threads, and what is copied at the end.
 (
-    PRODUCT, FORMULA, BOARD, CLAIMS, ROWS, UNITS, PANELS, VECTORS, PANEL_UNITS, ITEM, ROOM, ROOM_EACH, BACKWARD,
+    PRODUCT, FORMULA, CUT, BOARD, CLAIMS, ROWS, UNITS, PANELS, VECTORS, PANEL_UNITS, ITEM, ROOM, ROOM_EACH, BACKWARD,
     SOURCES, STATE, STATE_ROW, OUT, OUT_ROW, STATE_BYTES, FIRST_SOURCE,
-) = range(20)  # fmt: skip
-# Then its sources, each a matrix and what it is multiplied by, and its arrays, each as its address and its bytes a row.
-DEPTH, A, A_ROW, PANEL, PANEL_BYTES, SCALES, SCALE_BYTES, BIAS, EACH_SOURCE = range(9)
+) = range(21)  # fmt: skip
+# Then its sources, each a matrix and the rows A it is multiplied by, cut into digits from the rows X where CUT is the
+# function that does it; and its arrays, each as its address and its bytes a row.
+DEPTH, A, A_ROW, PANEL, PANEL_BYTES, SCALES, SCALE_BYTES, BIAS, X, X_ROW, EACH_SOURCE = range(11)
 FIRST_ARRAY = FIRST_SOURCE + EACH_SOURCE * MOST_SOURCES
 LENGTH = FIRST_ARRAY + 2 * MOST_ARRAYS
 _I64 = ir.IntType(64)
@@ -114,6 +115,16 @@ def _make_panel(words: Whole, panel: int, room: int) -> None:
         _call_5(words[FORMULA], (words.ctypes.data, row, unit, count, room + row * wide))
 
 
+@jit()
+def _cut_rows(words: Whole) -> None:
+    """The rows of all sources as the product reads them."""
+    for s in range(words[SOURCES]):
+        at = FIRST_SOURCE + s * EACH_SOURCE
+        for row in range(words[ROWS]):
+            x, to = words[at + X] + row * words[at + X_ROW], words[at + A] + row * words[at + A_ROW]
+            _call_3(words[CUT], (words[at + DEPTH], x, to))
+
+
 @compiled_once
 def shared() -> CFunction:
     """The panels of a pass that one of several threads claims: a C function of its address, the number of the thread
@@ -143,6 +154,8 @@ def conduct() -> CFunction:
         words = carray(address, LENGTH, np.int64)
         for owner in range(team):
             publish(words[CLAIMS] + owner * LINE, 0)
+        if words[CUT]:
+            _cut_rows(words)
         if team > 1 and begin(words[BOARD], words.ctypes.data, team):
             _call_3(share, (words.ctypes.data, 0, team))
             end(words[BOARD])

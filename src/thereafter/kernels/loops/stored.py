@@ -2,7 +2,8 @@
 
 A step of one row does little else than read its weights, so that fewer bytes are less time. Numbers are widened in
 registers, with what every processor has: a bfloat16 is the upper half of a float32, an int8 is extended by its sign
-and made a float. The arithmetic is float32 throughout (float64 for a float64 matrix).
+and made a float. The arithmetic is float32 throughout (float64 for a float64 matrix). Where widening an int8 costs more
+than it saves, on ARM processors, its products are those of whole numbers: `fours`.
 
 A matrix lies in panels [K, V, L], as in `tiles`: K columns of the matrix, V vectors of L rows. Of bfloat16 numbers two
 vectors are interleaved, so that the two of one word are the same place of two vectors. The int8 numbers of BLOCK
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from thereafter.compiled import CFunction, c_function, compiled_once, intrinsic
+from thereafter.kernels.loops import fours
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, IrType, Signature, Value
 from thereafter.kernels.loops.tiles import MOST_ROWS, VECTOR_BYTES, cgutils, ir, types
 from thereafter.kernels.step.storing import BLOCK, Form
@@ -33,8 +35,8 @@ _BFLOAT16, _INT8 = types.int16, types.int8  # the types of numba's that stand fo
 
 
 def product(form: Form) -> CFunction:
-    """`stored_product` for matrices of one form."""
-    return _product(_STORED[form])
+    """`stored_product` for matrices of one form; `int8 by fours`: of rows that are cut into digits (`fours`)."""
+    return fours.product() if form == "int8 by fours" else _product(_STORED[form])
 
 
 @compiled_once

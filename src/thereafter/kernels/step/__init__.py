@@ -5,6 +5,7 @@ steppers            one stepper a cell, by the exact type of the cell, and one t
 compiled_steppers   their twins: one or two passes over the weights, each one compiled call
 passes, packing     such a pass, and the layout of the weights it reads
 storing             weights in fewer bytes: bfloat16 and int8
+digits              rows as whole numbers, for int8 matrices on ARM processors
 
 `kernels.scan.make_stepper` is the door. The compiled loops stand in `kernels.loops.steps`, `stored` and `formulas`.
 """

@@ -17,6 +17,7 @@ from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU, MinLSTM
+from thereafter.kernels.loops import fours
 from thereafter.kernels.loops.tiles import VECTOR_BYTES
 from thereafter.kernels.step.packing import PackedMatrix, PanelLayout, pack_bias, pack_matrix
 from thereafter.kernels.step.passes import PassSource, StepPass
@@ -89,6 +90,8 @@ def form_of(like: Tensor, narrow: Narrow | None) -> Form:
     """How matrices are stored: as they are, or in fewer bytes where their type is float32."""
     if like.element_size() == 8:
         return "float64"
+    if narrow == "int8" and fours.usable():
+        return "int8 by fours"
     return narrow or "float32"
 
 

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from thereafter.kernels.step.digits import GROUP
 from thereafter.kernels.step.storing import Form, quantised
 
 _GROUPS = {1: 4, 2: 2, 3: 1, 4: 1}
@@ -58,9 +59,11 @@ class PackedMatrix(NamedTuple):
 def pack_matrix(weight_GK: Tensor, layout: PanelLayout, form: Form) -> PackedMatrix:
     """A matrix in panels."""
     none = weight_GK.new_zeros(0)
-    if form == "int8":
+    if form in ("int8", "int8 by fours"):
         steps_GK, scale_GN = quantised(weight_GK)
-        return PackedMatrix(layout.cut(steps_GK).contiguous(), layout.cut(scale_GN).contiguous())
+        panels_PKVL = layout.cut(steps_GK)
+        panels = panels_PKVL.contiguous() if form == "int8" else _by_fours(panels_PKVL)
+        return PackedMatrix(panels, layout.cut(scale_GN).contiguous())
     if form == "bfloat16":
         return PackedMatrix(_interleaved(layout.cut(weight_GK.to(torch.bfloat16).view(torch.int16))), none)
     return PackedMatrix(layout.cut(weight_GK).contiguous(), none)
@@ -69,6 +72,13 @@ def pack_matrix(weight_GK: Tensor, layout: PanelLayout, form: Form) -> PackedMat
 def pack_bias(bias_G: Tensor, layout: PanelLayout) -> Tensor:
     """A bias [P, V, L]."""
     return layout.cut(bias_G.unsqueeze(1)).squeeze(1).contiguous()
+
+
+def _by_fours(panels_PKVL: Tensor) -> Tensor:
+    """Four columns of a row side by side, [P, K / 4, V, L, 4]; zeros beyond the last, up to a whole group."""
+    panels, columns, vectors, lanes = panels_PKVL.shape
+    whole = F.pad(panels_PKVL, (0, 0, 0, 0, 0, -columns % GROUP))
+    return whole.view(panels, -1, 4, vectors, lanes).permute(0, 1, 3, 4, 2).contiguous()
 
 
 def _interleaved(panels_PKVL: Tensor) -> Tensor:

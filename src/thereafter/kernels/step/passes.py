@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from thereafter.kernels.loops import fours
 from thereafter.kernels.loops import steps as loops
 from thereafter.kernels.loops.formulas import FORMULAS
 from thereafter.kernels.loops.stored import product
@@ -20,7 +21,7 @@ from thereafter.kernels.loops.tiles import LINE, VECTOR_BYTES
 from thereafter.kernels.step.helpers import MOST_HELPERS, helpers
 from thereafter.kernels.step.packing import PackedMatrix, PanelLayout
 from thereafter.kernels.step.step_team import StepTeam
-from thereafter.kernels.step.storing import Form
+from thereafter.kernels.step.storing import BLOCK, Form
 from thereafter.processor import usable
 
 WORTH_A_TEAM = 1 << 17
@@ -53,11 +54,13 @@ class StepPass:
         self.most = min(max(torch.get_num_threads(), usable()), MOST_HELPERS + 1) if self._helpers.board else 1
         each = -(-rows * layout.vectors * VECTOR_BYTES * len(sources) // LINE) * LINE + LINE
         scratch = rows_BK.new_empty((self.most * (each + LINE) + LINE) // item)
-        self._kept = (scratch, *sources, *arrays.values(), state)  # their addresses are all that the pass has
+        records = [_records(source) if form == "int8 by fours" else None for source in sources]
+        self._kept = (scratch, *sources, *records, *arrays.values(), state)  # their addresses are all the pass has
         task = (ctypes.c_int64 * loops.LENGTH)()
         room = -(-scratch.data_ptr() // LINE) * LINE
         functions = (product(form), loops.formula(kind, NUMPY[rows_BK.dtype]))
-        task[loops.PRODUCT : loops.BOARD] = [function.address for function in functions]
+        task[loops.PRODUCT : loops.CUT] = [function.address for function in functions]
+        task[loops.CUT] = fours.cut().address if form == "int8 by fours" else 0
         task[loops.BOARD : loops.ROWS] = [self._helpers.board, room + self.most * each]
         task[loops.ROWS : loops.BACKWARD] = [
             rows, layout.units, layout.panels, layout.vectors, layout.panel_units, item, room, each
@@ -66,9 +69,9 @@ class StepPass:
         if state is not None:
             ends = [state, arrays["out"]]
             task[loops.STATE : loops.STATE_BYTES + 1] = [*_places(ends), state.shape[1] * item]
-        for index, source in enumerate(sources):
+        for index, (source, cut) in enumerate(zip(sources, records, strict=True)):
             at = loops.FIRST_SOURCE + index * loops.EACH_SOURCE
-            task[at : at + loops.EACH_SOURCE] = _source(source, layout)
+            task[at : at + loops.EACH_SOURCE] = _source(source, layout, cut)
         places = _places([arrays[name] for name in FORMULAS[kind].arrays])
         task[loops.FIRST_ARRAY : loops.FIRST_ARRAY + len(places)] = places
         self._task, self._address = task, ctypes.addressof(task)
@@ -90,17 +93,24 @@ class StepPass:
         self._conduct(self._address, team, self._share)
 
 
-def _source(source: PassSource, layout: PanelLayout) -> list[ctypes.c_int64 | int]:
+def _records(source: PassSource) -> Tensor:
+    """Where the digits of the rows of a source go."""
+    rows, columns = source.rows_BK.shape
+    return torch.empty(rows, -(-columns // BLOCK) * fours.RECORD, dtype=torch.int8, device="cpu")
+
+
+def _source(source: PassSource, layout: PanelLayout, records: Tensor | None) -> list[ctypes.c_int64 | int]:
     panels, scales = source.matrix
     rows_BK = source.rows_BK
     return [
         rows_BK.shape[1],
-        *_places([rows_BK]),
+        *_places([rows_BK if records is None else records]),
         panels.data_ptr(),
         panels.nbytes // layout.panels,
         scales.data_ptr(),
         scales.nbytes // layout.panels,
         0 if source.bias is None else source.bias.data_ptr(),
+        *_places([rows_BK]),
     ]
 
 

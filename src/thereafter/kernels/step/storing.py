@@ -3,7 +3,7 @@
     bfloat16    the upper half of a float32: 8 bits of precision, its whole range
     int8        Q = round(w / s) with one scale s = max |w| / 127 for BLOCK columns of each row of the matrix
 
-Products are taken in float32 with the numbers so stored: y = (s Q) x. A step of one row is bound by reading weights,
+Products are taken in float32 with the numbers so stored, or as exactly (`digits`): y = (s Q) x. A step of one row is bound by reading weights,
 so that half or a quarter of the bytes is less time; what it costs in log p is in docs/streaming.md. (One scale for a
 row, symmetric: Jacob et al. 2018; for blocks of a row: Dettmers et al. 2022.)
 
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from thereafter.errors import OptionError, nearest
 
-Form = Literal["float32", "float64", "bfloat16", "int8"]
+Form = Literal["float32", "float64", "bfloat16", "int8", "int8 by fours"]
 Narrow = Literal["bfloat16", "int8"]
 NARROW: tuple[Narrow, ...] = get_args(Narrow)
 BLOCK = 128
