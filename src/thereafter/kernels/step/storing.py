@@ -3,9 +3,9 @@
     bfloat16    the upper half of a float32: 8 bits of precision, its whole range
     int8        Q = round(w / s) with one scale s = max |w| / 127 for BLOCK columns of each row of the matrix
 
-Products are taken in float32 with the numbers so stored, or as exactly (`digits`): y = (s Q) x. A step of one row is bound by reading weights,
-so that half or a quarter of the bytes is less time; what it costs in log p is in docs/streaming.md. (One scale for a
-row, symmetric: Jacob et al. 2018; for blocks of a row: Dettmers et al. 2022.)
+Products are taken in float32 with the numbers so stored, or as exactly (`digits`): y = (s Q) x. A step of one row is
+bound by reading weights, so that half or a quarter of the bytes is less time; what it costs in log p is in
+docs/streaming.md. (One scale for a row, symmetric: Jacob et al. 2018; for blocks of a row: Dettmers et al. 2022.)
 
 Machine code is kept by the files that name `thereafter.compiled`, this one among them: BLOCK is part of it.
 
