@@ -132,7 +132,8 @@ def side_of(label: str, layer: torch.nn.Module, row: Row, device: str, dtype: to
     with torch.no_grad():
         for name, weight in sorted(layer.named_parameters()):
             drawn = torch.rand(weight.shape, generator=draw, device=device) - 0.5
-            weight.copy_(1 + drawn if name.startswith("norm") else 2 * row.size.units**-0.5 * drawn)
+            # small gains: with large ones a step doubles every rounding, and after a hundred nothing can be compared
+            weight.copy_(0.25 + 0.25 * drawn if name.startswith("norm") else 2 * row.size.units**-0.5 * drawn)
     leaves = (x_TBI.requires_grad_(), *layer.parameters())
 
     def step() -> tuple[torch.Tensor, ...]:

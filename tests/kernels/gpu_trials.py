@@ -82,8 +82,9 @@ class Work:
         place.wait()
 
     def results(self) -> dict[str, Tensor]:
-        """Outputs, states, gradients."""
-        return run(self.kernel, self.job, self.case)
+        """Outputs, states, gradients, without their history: while that lives, autograd waits for the stream it was on,
+        also within the capture of a graph."""
+        return {name: array.detach() for name, array in run(self.kernel, self.job, self.case).items()}
 
     def check(self, results: dict[str, Tensor], when: str) -> None:
         """AssertionError where a bit differs from what it gave alone."""

@@ -61,6 +61,19 @@ class CopyPrograms:
     def first(self, state_BH: Tensor, into_PK: Tensor) -> None:
         _copy_rows(state_BH.unsqueeze(0), into_PK.unsqueeze(0))
 
+    def sliced_columns(self, array_TBG: Tensor, how: FilledUnits, rows: int, own: int) -> Tensor:
+        target = array_TBG.new_empty(len(array_TBG), rows, how.to // own, 4, own)
+        places = [-1 if gate is None else gate for gate in how.places]
+        _copy_columns(array_TBG, target.flatten(2), places, 4, own, how.units, how.units)
+        return target
+
+    def gate_columns(self, blocks_TP4K: Tensor, how: FilledUnits, rows: int) -> Tensor:
+        places = order(how.places)
+        target = blocks_TP4K.new_empty(len(blocks_TP4K), rows, len(places) * how.units)
+        spare = [*places, -1, -1, -1][:4]
+        _copy_columns(blocks_TP4K.flatten(2), target, spare, len(places), how.units, how.to, how.units)
+        return target
+
 
 _TILE: Constants = {"ROWS": _ROWS, "COLUMNS": _COLUMNS}
 
@@ -87,6 +100,20 @@ def _copy_rows(source: Tensor, target: Tensor) -> None:
         "columns": columns,
     }
     _copy("copy_rows", source, target, numbers, _TILE, _tiles(steps * rows, columns))
+
+
+def _copy_columns(
+    source: Tensor, target: Tensor, places: list[int], count: int, own: int, source_units: int, units: int
+) -> None:
+    if source.stride(2) != 1:
+        source = source.clone(memory_format=torch.contiguous_format)
+    steps, rows, columns = target.shape
+    numbers = {f"place{place}": gate for place, gate in enumerate(places)}
+    numbers |= {"source_units": source_units, "units": units}
+    numbers |= {"step_stride": source.stride(0), "row_stride": source.stride(1), "source_rows": source.shape[1]}
+    numbers |= {"steps": steps, "rows": rows, "columns": columns}
+    constants: Constants = {"PLACES": count, "OWN": own, **_TILE}
+    _copy("copy_columns", source, target, numbers, constants, _tiles(steps * rows, columns))
 
 
 def _copy_gates(

@@ -23,11 +23,16 @@ MOST_ROWS = 4096
 _COLUMNS = 128
 """Units are filled up to a multiple of this: the chunks of the wide programs."""
 _MOST_NARROW = 768
+_FRAGMENTS = 192
+"""Registers of a thread for weights and what they are multiplied with; ptxas tells what spills."""
 _MEETING, _FIRST_LOAD, _GATES = 0.9, 0.6, 0.4
 _L2, _SHARED_RATE = 0.127e6, 0.253e6  # bytes a microsecond, of one multiprocessor
+_WIDE, _EIGHT_WARPS, _READERS, _UNITS = 0.2, 0.2, 0.002, 0.006
+"""More for a wide program, for one of eight warps, and for every block that reads all gates' gradients and every unit
+that it owns."""
 
-_IN_REGISTERS = {(16, 16): 5, (16, 32): 4, (16, 64): 2, (32, 16): 5, (32, 32): 5, (32, 64): 2}
-"""Forward, so many chunks of 128 columns fit beside the rest, by units and rows of a block; ptxas tells what spills."""
+_IN_REGISTERS = {16: 5, 32: 5, 64: 2}
+"""Forward, so many chunks of 128 columns fit beside the rest, by the rows of a block; ptxas tells what spills."""
 
 Family = Literal["wide", "narrow"]
 
@@ -92,32 +97,34 @@ def _filled(number: int, multiple: int) -> int:
 
 def _cheapest(rows: int, units: int, processors: int, *, back: bool, busy: bool) -> tuple[float, BlockTiling] | None:
     fitting = [
-        (_cost(tiling, units, back), tiling)
+        (_cost(tiling, rows, units, back), tiling)
         for tiling in (*_narrow(units, back), *_wide(rows, units, back, busy))
         if units // tiling.own * -(-rows // tiling.rows) <= processors
     ]
     return min(fitting, key=lambda way: way[0], default=None)
 
 
-def _cost(tiling: BlockTiling, units: int, back: bool) -> float:
+def _cost(tiling: BlockTiling, rows: int, units: int, back: bool) -> float:
     """Microseconds of a step."""
-    if tiling.family == "narrow":
-        read = 2 * tiling.rows * units * (4 if back else 1)
-        return _MEETING + _FIRST_LOAD + _GATES + read / _L2
+    once = _MEETING + _FIRST_LOAD + _GATES
     read = 2 * tiling.rows * units
+    if tiling.family == "narrow":
+        blocks = units // tiling.own * -(-rows // tiling.rows)
+        return once + (4 * read / _L2 + _READERS * blocks + _UNITS * tiling.own if back else read / _L2)
     kept = 2 * 4 * tiling.own * (units - tiling.chunk * tiling.in_registers)
     # backward, four blocks exchange their sums as well
-    meetings = 2 * _MEETING + _FIRST_LOAD if back else _MEETING
-    return meetings + _FIRST_LOAD + _GATES + 0.1 + max(read / _L2, (kept + 2 * read) / _SHARED_RATE)
+    again = _MEETING + _FIRST_LOAD if back else 0.0
+    more = _WIDE + (_EIGHT_WARPS if tiling.warps == 8 else 0.0)
+    return once + again + more + max(read / _L2, (kept + 2 * read) / _SHARED_RATE)
 
 
 def _narrow(units: int, back: bool) -> Iterator[BlockTiling]:
     if units > _MOST_NARROW or units % (2 * _COLUMNS):
         return
-    for own in (8, 16):
-        warps = 8 if back and units > 2 * _COLUMNS else 4
+    for own in (8, 16, 32) if back else (8, 16):
+        warps = 8 if back else 4
         fragments = own * units // (16 * warps) + units * (4 if back else 1) // (4 * warps)  # registers of a thread
-        if fragments <= 160:
+        if fragments <= _FRAGMENTS:
             yield BlockTiling("narrow", own, 16, warps)
 
 
@@ -126,10 +133,9 @@ def _wide(rows: int, units: int, back: bool, busy: bool) -> Iterator[BlockTiling
         for height in (16, 32, 64):
             if height > 16 and height >= 2 * rows:
                 continue
-            chunk = 64 if back and busy else _COLUMNS
-            chunks = units // chunk
-            most = _IN_REGISTERS[own, height] - (1 if back or busy else 0)
-            in_registers = min(chunks, most * _COLUMNS // chunk)
+            chunk, chunks = _COLUMNS, units // _COLUMNS
+            most = _IN_REGISTERS[height] - (1 if back and (busy or height == 64) else 0)
+            in_registers = min(chunks, most)
             bare = BlockTiling("wide", own, height, warps, chunk, 0, in_registers)
             room = SHARED_BYTES - 1024 - shared_bytes(bare, units, back=back)
             buffers = min(chunks, room // (2 * chunk * height))

@@ -43,6 +43,12 @@ class Copies(Protocol):
     def first(self, state_BH: Tensor, into_PK: Tensor) -> None:
         """A state into the place of a step, filled up."""
 
+    def sliced_columns(self, array_TBG: Tensor, how: FilledUnits, rows: int, own: int) -> Tensor:
+        """Numbers of all gates [T, B, G H] as [T, P, S, 4, own]."""
+
+    def gate_columns(self, blocks_TP4K: Tensor, how: FilledUnits, rows: int) -> Tensor:
+        """The way back from blocks: [T, P, 4, K] to [T, B, G H]."""
+
 
 class PlainCopies:
     """By torch's own operators, on any device."""
@@ -64,6 +70,18 @@ class PlainCopies:
 
     def first(self, state_BH: Tensor, into_PK: Tensor) -> None:
         into_PK.copy_(filled(state_BH, *into_PK.shape))
+
+    def sliced_columns(self, array_TBG: Tensor, how: FilledUnits, rows: int, own: int) -> Tensor:
+        steps, batch, _ = array_TBG.shape
+        gates = array_TBG.reshape(steps, batch, -1, how.units)
+        blocks = array_TBG.new_zeros(steps, rows, 4, how.to)
+        for place, gate in enumerate(how.places):
+            if gate is not None:
+                blocks[:, :batch, place, : how.units] = gates[:, :, gate]
+        return blocks.view(steps, rows, 4, how.to // own, own).transpose(2, 3).contiguous()
+
+    def gate_columns(self, blocks_TP4K: Tensor, how: FilledUnits, rows: int) -> Tensor:
+        return blocks_TP4K[:, :rows, order(how.places), : how.units].flatten(2)
 
 
 def in_blocks(weight: Tensor, places: Places, units: int, to: int, columns: int) -> Tensor:

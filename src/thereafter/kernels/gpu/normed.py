@@ -272,36 +272,6 @@ class NormPlan:
         return state_PK if self.marks is None else torch.where(((self.marks[0] & 2) != 0).unsqueeze(1), 0.0, state_PK)
 
 
-def _sliced(z_TBG: Tensor, blocks: FourBlocks, over: Geometry, units: int) -> Tensor:
-    """z in the order of the slices, [T, P, S, 4, own]; what was filled up is 0."""
-    own, (steps, rows) = over.forward.own, z_TBG.shape[:2]
-    whole, rest = divmod(units, own)
-    z_TBNH = z_TBG.view(steps, rows, -1, units)
-    slices = z_TBG.new_empty(steps, over.rows, over.units // own, 4, own)
-    slices[:, rows:] = 0
-    slices[:, :, whole:] = 0
-    moves = [(slice(0, 4), slice(0, 4))]
-    if None in blocks.of_input:
-        slices[:, :, :, blocks.of_input.index(None)] = 0
-        placed = [(place, gate) for place, gate in enumerate(blocks.of_input) if gate is not None]
-        moves = [(slice(place, place + 1), slice(gate, gate + 1)) for place, gate in placed]
-    for here, there in moves:
-        z_TBnH = z_TBNH[:, :, there]
-        if whole:
-            slices[:, :rows, :whole, here] = z_TBnH.unfold(3, own, own).transpose(2, 3)
-        if rest:
-            slices[:, :rows, whole, here, :rest] = z_TBnH[..., whole * own :]
-    return slices
-
-
-def _unblocked(d_TPNK: Tensor, blocks: FourBlocks, rows: int, units: int) -> Tensor:
-    """dz in the cell's own order, [T, B, G]."""
-    d_TBNH = d_TPNK[:, :rows, :, :units]
-    if None in blocks.of_input:
-        d_TBNH = d_TBNH[:, :, [place for place, gate in enumerate(blocks.of_input) if gate is not None]]
-    return d_TBNH.flatten(2)
-
-
 class _CalledNorm(Protocol):
     plan: NormPlan
     rows: int
@@ -326,12 +296,14 @@ class _NormedSequence(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         over, blocks, save = plan.over, plan.blocks, any(ctx.needs_input_grad)
         (steps, rows, gates), units, low = z_TBG.shape, weight_hh.shape[1], z_TBG.dtype
-        projected = _sliced(z_TBG, blocks, over, units)
         how, copies = FilledUnits(units, over.units, blocks.of_state), plan.launcher.copies
+        projected = copies.sliced_columns(z_TBG, how, over.rows, over.forward.own)
         states = projected.new_empty(steps + 1, over.rows, over.units)
         cells = states.new_empty(steps + 1 if save else 1, over.rows, over.units, dtype=torch.float32)
-        states[0] = plan.begun(filled(h_BH, over.rows, over.units))
-        cells[0] = plan.begun(filled(c_BH, over.rows, over.units))
+        copies.first(h_BH, states[0])
+        copies.first(c_BH, cells[0])
+        if plan.marks is not None:
+            states[0], cells[0] = plan.begun(states[0]), plan.begun(cells[0])
         last_c = torch.empty_like(cells[0])
         outputs = None if plan.marks is None else torch.empty_like(states[1:])
         hats = torch.empty_like(projected) if save else None
@@ -422,7 +394,7 @@ class _NormedSequence(torch.autograd.Function):
         _, of_z, of_h, of_c, of_weight, of_norms, of_peephole = ctx.needs_input_grad
         dz = dh = dc = d_hh = dn = dp = None
         if of_z:
-            dz = _unblocked(d_gates, blocks, rows, units)
+            dz = copies.gate_columns(d_gates, how, rows)
         if of_h:
             through = plan.begun((d_raw[0].flatten(1) @ copies.blocks(weight_hh, how, over.units, low)).float())
             dh = (through + d_first_h)[:rows, :units].to(low)

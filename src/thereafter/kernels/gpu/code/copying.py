@@ -81,6 +81,42 @@ def turn_gates(
 
 
 @triton.jit
+def copy_columns(
+    source,
+    target,
+    place0,
+    place1,
+    place2,
+    place3,
+    source_units,
+    units,
+    step_stride,
+    row_stride,
+    source_rows,
+    steps,
+    rows,
+    columns,
+    PLACES: tl.constexpr,
+    OWN: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """target[step, row, (slice, place, unit of the slice)] = source[step, row, (gate, unit)], 0 beyond the source."""
+    across = tl.cdiv(columns, COLUMNS)
+    line = tl.program_id(0) // across * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS)
+    unit = column // (PLACES * OWN) * OWN + column % OWN
+    gate = placed(column // OWN % PLACES, place0, place1, place2, place3)
+    step, row = line // rows, line % rows
+    stored = (line < steps * rows)[:, None] & (column < columns)[None, :]
+    inside = stored & (row < source_rows)[:, None] & ((unit < units) & (gate >= 0))[None, :]
+    offset = step.to(tl.int64) * step_stride + row.to(tl.int64) * row_stride
+    values = tl.load(source + offset[:, None] + (gate * source_units + unit)[None, :], mask=inside, other=0.0)
+    target_offset = line.to(tl.int64) * columns
+    tl.store(target + target_offset[:, None] + column[None, :], values.to(target.dtype.element_ty), mask=stored)
+
+
+@triton.jit
 def copy_rows(
     source,
     target,

@@ -43,6 +43,30 @@ def wait_for(counter, blocks):
 
 
 @gluon.jit
+def each_waits_for(counter, blocks):
+    """The same, but that every thread looks for itself: where no shared memory is written before the next meeting of
+    the block's own threads, that is a tenth of a microsecond less."""
+    gl.inline_asm_elementwise(
+        """
+        {
+        .reg .pred fewer;
+        .reg .u32 seen;
+        LOOK:
+        ld.acquire.gpu.global.u32 seen, [$1];
+        setp.lt.u32 fewer, seen, $2;
+        @fewer bra LOOK;
+        mov.u32 $0, 0;
+        }
+        """,
+        "=r,l,r",
+        [counter.to(gl.int64), blocks],
+        dtype=gl.int32,
+        is_pure=False,
+        pack=1,
+    )
+
+
+@gluon.jit
 def arrive(counter):
     """All stores of this block are done: say so."""
     gl.thread_barrier()

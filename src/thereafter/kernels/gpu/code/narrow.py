@@ -15,7 +15,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 
 from thereafter.kernels.gpu.code.formulas import advance, retreat
-from thereafter.kernels.gpu.code.meeting import APART, arrive, wait_for
+from thereafter.kernels.gpu.code.meeting import APART, arrive, each_waits_for
 from thereafter.kernels.gpu.code.situations import load_four, restart, settle, share_kept, store_four, unsettle
 
 ROWS = gl.constexpr(16)
@@ -140,7 +140,7 @@ def narrow_forward(
         kept_h = share_kept(hold_h + now, here, share_h, c, HOLD_H)
         kept_c = share_kept(hold_c + now, here, share_c, c, HOLD_C)
         if t > 0:
-            wait_for(counter + (t - 1) * APART, SLICES)
+            each_waits_for(counter + (t - 1) * APART, SLICES)
         sums = multiply_shares(states + now, gathered, own_weights, N, PIECES, MMA, WARPS)
         shared_sums.store(sums.reshape([WARPS * ROWS, N]))
         a0 = x0.to(gl.float32)
@@ -275,7 +275,7 @@ def narrow_backward(
         kept_h = share_kept(hold_h + now, here, share_h, dc, HOLD_H)
         kept_c = share_kept(hold_c + now, here, share_c, dc, HOLD_C)
         if back > 0:
-            wait_for(counter + (t + 1) * APART, SLICES)
+            each_waits_for(counter + (t + 1) * APART, SLICES)
         sums = multiply_shares(d_gates + (now + P * K) * 4, gathered, own_weights, OWN, PIECES, MMA, WARPS)
         shared_sums.store(sums.reshape([WARPS * ROWS, OWN]))
         dh = direct

@@ -90,7 +90,8 @@ def multiply(
     """The M weight rows times the rows at `source` (pointers to the first chunk).
 
     `none` is always 0. As an index that the compiler does not know it keeps the descriptors of shared memory from being
-    computed before the loop over time, where they would take all registers.
+    computed before the loop over time, where they would take all registers; `rotation` has it added for the same
+    reason.
     """
     sums = gl.zeros([M, ROWS], gl.float32, MMA)
     for j in gl.static_range(BUFFERS):
@@ -224,7 +225,18 @@ def wide_forward(
         if t > 0:
             wait_for(counter + (t - 1) * APART, SLICES)
         sums = multiply(
-            own_weights, buffers, gathered + now, slice, none * t, M, ROWS, CHUNK, CHUNKS, BUFFERS, IN_REGISTERS, MMA
+            own_weights,
+            buffers,
+            gathered + now,
+            slice + none * t,
+            none * t,
+            M,
+            ROWS,
+            CHUNK,
+            CHUNKS,
+            BUFFERS,
+            IN_REGISTERS,
+            MMA,
         )
         a0, a1, a2, a3 = four_blocks(sums, UNIT, OWN, ROWS)
         a0 += x0.to(gl.float32)
@@ -346,17 +358,10 @@ def wide_backward(
     s1 = zeros
     s2 = zeros
     s3 = zeros
-    p0 = 0.0
-    p1 = 0.0
-    p3 = 0.0
     q0 = zeros
     q1 = zeros
     q3 = zeros
-    if PEEPHOLE:
-        own = unit[:, None] + gl.zeros([OWN, ROWS], gl.int32, UNIT)
-        p0 = gl.load(peepholes + own)
-        p1 = gl.load(peepholes + K + own)
-        p3 = gl.load(peepholes + 2 * K + own)
+    own = unit[:, None] + gl.zeros([OWN, ROWS], gl.int32, UNIT)
     last = (steps - 1).to(gl.int64)
     k0, k1, k2, k3 = load_four(kept + last * (P * 4 * K), blocks, FORWARD_OWN)
     before = gl.load(cells + last * (P * K) + here)
@@ -368,9 +373,11 @@ def wide_backward(
     for back in range(steps):
         t = steps - 1 - back
         earlier = gl.maximum(t - 1, 0)
-        e0, e1, e2, e3 = load_four(kept + earlier.to(gl.int64) * (P * 4 * K), blocks, FORWARD_OWN)
-        earlier_c = gl.load(cells + earlier.to(gl.int64) * (P * K) + here)
-        earlier_dy = gl.load(d_outputs + earlier.to(gl.int64) * (P * K) + here)
+        # a 0 that the compiler does not know: addresses are computed at every step and take no registers between
+        fresh = none * t * 64
+        e0, e1, e2, e3 = load_four(kept + earlier.to(gl.int64) * (P * 4 * K), blocks + fresh, FORWARD_OWN)
+        earlier_c = gl.load(cells + earlier.to(gl.int64) * (P * K) + (here + fresh))
+        earlier_dy = gl.load(d_outputs + earlier.to(gl.int64) * (P * K) + (here + fresh))
         earlier_mark = mark
         if MARKED:
             earlier_mark = gl.load(marks + earlier * P + marked).to(gl.int32)
@@ -383,7 +390,7 @@ def wide_backward(
             own_weights,
             buffers,
             gathered + (now + P * K) * 4,
-            team,
+            team + none * t,
             none * t,
             M,
             ROWS,
@@ -393,12 +400,20 @@ def wide_backward(
             IN_REGISTERS,
             MMA,
         )
-        gl.store(shared_sums + part_stored, sums)
+        gl.store(shared_sums + (part_stored + fresh), sums)
         arrive(team_counter + t * APART)
+        p0 = zeros
+        p1 = zeros
+        p3 = zeros
+        if PEEPHOLE:
+            # read again at every step, while the others arrive: there are no registers for them between
+            p0 = gl.load(peepholes + (own + fresh))
+            p1 = gl.load(peepholes + K + (own + fresh))
+            p3 = gl.load(peepholes + 2 * K + (own + fresh))
         wait_for(team_counter + t * APART, 4)
         dh = direct
         for q in gl.static_range(4):
-            dh += gl.load(shared_sums + q * (M * ROWS) + part_loaded)
+            dh += gl.load(shared_sums + q * (M * ROWS) + (part_loaded + fresh))
         if MARKED:
             # what came from the step after this one ends where that began anew
             begins = gl.load(marks + (t + 1) * P + marked).to(gl.int32)
@@ -431,7 +446,7 @@ def wide_backward(
             PEEPHOLE,
         )
         dc += dc_old
-        store_four(d_gates + now * 4, d_blocks, K, d0, d1, d2, d3)
+        store_four(d_gates + now * 4, d_blocks + fresh, K, d0, d1, d2, d3)
         arrive(counter + t * APART)
         s0 += d0
         s1 += d1
