@@ -6,6 +6,7 @@ Shapes: T steps, B rows, H units, O outputs, G gate units.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Protocol
 
 import torch
@@ -17,6 +18,8 @@ from thereafter.kernels.cpu.plan import worth_a_team
 from thereafter.kernels.cpu.workspace import take
 
 _PIECES, _FEW_ROWS, _LARGE = 8, 512, 1 << 18  # of a sum over rows; rows of it; numbers of a matrix
+_EVEN = 32
+"""OpenBLAS halves a long sum, and rounds the halves in another way with several threads: not where these are even."""
 _NO_LENGTHS = torch.empty(0, dtype=torch.int64, device="cpu")
 
 
@@ -39,16 +42,28 @@ def weight_gradient(dz_NG: Tensor, x_NK: Tensor) -> Tensor:
     which promises that under MKL_CBWR=AUTO,STRICT alone (`same_bits`).
 
     Where W is small the library would share out the rows N among its threads, and add up as many sums as there are
-    threads; so here the rows are cut into a number of pieces that is always the same.
+    threads; so here the rows are cut into a number of pieces that is always the same. OpenBLAS, which torch has on ARM
+    processors, never shares out a sum: there it is one product, for each of them waits for all threads (beside an
+    endless loop eight took 62 ms, one 8: a Neoverse-N1, 2026-11-18).
     """
     rows, width = dz_NG.shape
-    each = rows // _PIECES
     if rows < _FEW_ROWS or width * x_NK.shape[1] >= _LARGE:
         return dz_NG.t().mm(x_NK)
+    if openblas():
+        whole = rows - rows % _EVEN
+        total = dz_NG[:whole].t().mm(x_NK[:whole])
+        return total.addmm_(dz_NG[whole:].t(), x_NK[whole:]) if whole < rows else total
+    each = rows // _PIECES
     whole = each * _PIECES
     pieces = dz_NG[:whole].view(_PIECES, each, -1).transpose(1, 2).bmm(x_NK[:whole].view(_PIECES, each, -1))
     total = sum_of_parts(pieces)
     return total.addmm_(dz_NG[whole:].t(), x_NK[whole:]) if whole < rows else total
+
+
+@cache
+def openblas() -> bool:
+    """Whether torch's products are those of OpenBLAS."""
+    return "BLAS_INFO=open" in torch.__config__.show()
 
 
 def weight_gradients(dz_NG: Tensor, xh_NK: Tensor, inputs: int) -> tuple[Tensor, Tensor]:
