@@ -88,6 +88,9 @@ def served(studio: Studio, token: str | None = None, port: int = 0, *, rememberi
     """A studio behind a real server, on a thread, for as long as the generator is open."""
     listening = listen("127.0.0.1", port)
     server = make_server(studio, token=token)
+    # A server that outlives its file asks an open page every 20 s whether it is there, with a number from Python's own
+    # generator. Where hypothesis draws for a later test meanwhile, it takes that for a draw of the test's.
+    server.config.ws_ping_interval = None
     if remembering:
         server.config.app = Remembering(server.config.app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
