@@ -19,7 +19,7 @@ from thereafter.kernels.cpu.workspace import take
 
 _PIECES, _FEW_ROWS, _LARGE = 8, 512, 1 << 18  # of a sum over rows; rows of it; numbers of a matrix
 _EVEN = 32
-"""OpenBLAS seems to round the halves of a long sum otherwise with several threads: not where they are even (measured)."""
+"""OpenBLAS seems to round the halves of a long sum otherwise with several threads: not where they are even."""
 _NO_LENGTHS = torch.empty(0, dtype=torch.int64, device="cpu")
 
 
