@@ -23,6 +23,7 @@ from thereafter.kernels.gpu.compiling import (
     Triton,
     Wanted,
     lacks_triton,
+    lacks_version,
     source_digest,
 )
 
@@ -261,7 +262,14 @@ def test_a_module_without_a_file_is_refused(folder: Callable[[], Path]):
 
 def test_where_triton_is_missing_one_sentence_says_so():
     lacks = lacks_triton()
-    assert lacks is None or (lacks.startswith("Triton ") and "try: pip install" in lacks)
+    assert lacks is None or (lacks.startswith("Triton ") and "try: pip install" in lacks) or "not tried" in lacks
+
+
+@pytest.mark.parametrize("version", ["3.4.0", "3.5.1", "3.8.0", "4.0", "2.1", "unknown"])
+def test_other_releases_of_triton_are_refused_in_words(version: str):
+    assert lacks_version("3.6.0") is None
+    assert lacks_version("3.6.1+cu130") is None
+    assert f"not tried with Triton {version}; expected 3.6" in str(lacks_version(version))
 
 
 @needs_triton

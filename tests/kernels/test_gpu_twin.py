@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from parity import REFERENCE, Situation, cases, differences, make_job, plain, ready, results, situations
+from torch import Tensor
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
@@ -17,6 +18,7 @@ from thereafter.kernels.gpu.passes import unrolled
 from thereafter.kernels.gpu.twin import TWIN
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 from thereafter.kernels.running import choose, run
+from thereafter.kernels.second import twice_differentiable
 
 PROCESSORS = 132
 FOUR_BLOCKS = [
@@ -125,3 +127,32 @@ def test_lower_precision_rounds_outputs_and_keeps_sums():
     assert made.y_BTO.dtype == torch.bfloat16
     expected = REFERENCE.run(plain(job)).y_BTO
     assert float((made.y_BTO.detach().double() - expected.detach()).abs().max()) < 3e-2
+
+
+def test_derivatives_of_derivatives_know_what_is_held():
+    cell = CELLS.load("lstm")(4, 5)
+    for at in (Situation("mask", hold="mask"), Situation("mean", hold="mean", lengths=(4, 6, 1))):
+        job = make_job(cell, at, torch.float32, "cpu")
+        made = twice_differentiable(job, unrolled(job, TWIN, PROCESSORS))
+        expected = REFERENCE.run(job)
+        leaves = (job.x_BTI, *job.weights.values())
+
+        def second(y_BTO: Tensor, leaves: tuple[Tensor, ...] = leaves) -> tuple[Tensor, ...]:
+            first = torch.autograd.grad(y_BTO.square().sum(), leaves, create_graph=True)
+            return torch.autograd.grad(first[0].square().sum(), leaves)
+
+        for ours, plain_loop in zip(second(made.y_BTO), second(expected.y_BTO), strict=True):
+            torch.testing.assert_close(ours, plain_loop, rtol=1e-3, atol=1e-4)
+
+
+def test_float64_is_refused_under_autocast_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(preparing, "LOW", (torch.bfloat16, torch.float16))
+    job = make_job(CELLS.load("gru")(4, 5), Situation("plain"), torch.float64, "cpu")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert "torch.float64" in str(gpu.cannot_take(job, PROCESSORS))
+
+
+def test_a_cell_that_counts_is_handed_on_within_float16():
+    c = torch.tensor([1e6, -1e6, 3.0])
+    assert preparing.last_cell(c, torch.float16).tolist() == [2.0**15, -(2.0**15), 3.0]
+    assert preparing.last_cell(c, torch.bfloat16)[0].isfinite()

@@ -11,7 +11,7 @@ runs the plain loop once more, and returns the gradients of that: they have deri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import NamedTuple, Protocol
 
@@ -49,7 +49,7 @@ def twice_differentiable(job: Job, made: Unrolled) -> Unrolled:
         return made
     device = job.x_BTI.device.type
     low = torch.get_autocast_dtype(device) if _has_autocast(device) and torch.is_autocast_enabled(device) else None
-    asked = _Question(job.cell, tuple(job.weights), 1 + len(job.state), low)
+    asked = _Question(job.cell, tuple(job.weights), 1 + len(job.state), low, job.hold)
     read = (job.x_BTI, *job.state, *job.weights.values())
     y_BTO, *parts = apply_many(_Identity, asked, job.lengths_B, job.reset_BT, made.y_BTO, *made.state, *read)
     return Unrolled(y_BTO, type(made.state)(*parts), made.record)
@@ -89,12 +89,14 @@ def _has_autocast(device: str) -> bool:
 
 
 class _Question(NamedTuple):
-    """What a job is beside its tensors: the cell, the names of its weights, the number of results, the lower type."""
+    """What a job is beside its tensors: the cell, the names of its weights, the number of results, the lower type, and
+    what is held, which has no gradient."""
 
     cell: Cell
     names: tuple[str, ...]
     results: int
     low: torch.dtype | None
+    hold: Mapping[str, Tensor | float]
 
 
 class _CalledOnce(Called, Protocol):
@@ -128,7 +130,7 @@ class _Identity(torch.autograd.Function):
         lengths_B, reset_BT, x_BTI, *rest = ctx.saved_tensors
         fields = asked.results - 1
         weights = dict(zip(asked.names, rest[fields:], strict=True))
-        job = Job(asked.cell, x_BTI, asked.cell.state_type(*rest[:fields]), weights, lengths_B, reset_BT)
+        job = Job(asked.cell, x_BTI, asked.cell.state_type(*rest[:fields]), weights, lengths_B, reset_BT, asked.hold)
         wanted = ctx.needs_input_grad[3 + asked.results :]
         given = gradients_by_reference(job, wanted, gradients, asked.low)
         return (None,) * (3 + asked.results) + tuple(given)

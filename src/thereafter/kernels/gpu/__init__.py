@@ -57,7 +57,10 @@ class Gpu:
         return f"does not run here: {reason}" if reason else f"runs here: persistent programs for {cells}"
 
     def deterministic(self, job: Job) -> SameBits:
-        return SameBits(range(1, 1025), "every sum has one order; products of whole sequences are cuBLAS's")
+        return SameBits(
+            range(1, 1025),
+            "every sum has one order; products of whole sequences are cuBLAS's, which keep theirs on one stream",
+        )
 
     def run(self, job: Job) -> Unrolled:
         if job.cell.linear:

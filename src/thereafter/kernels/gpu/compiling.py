@@ -33,7 +33,7 @@ NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp32", "fp64")
 """The types of arguments that a program may have, as Triton writes them."""
 
 _ALIGNED = 16  # bytes: what a pointer is promised to be a multiple of, so that 16 bytes are loaded at once
-_OLDEST = (3, 4)  # the first Triton that has Gluon
+_TRIED = ((3, 6),)  # Gluon changes from release to release: others are refused until somebody has tried them
 _FORM = 1  # of the files; another number is another key
 _LARGEST = 1 << 26  # bytes of a file: a program has some 10 to 500 thousand
 
@@ -278,8 +278,13 @@ def lacks_triton() -> str | None:
     """Why no program can be compiled here; None where one can. Triton is not imported."""
     if not installed("triton"):
         return "Triton is not installed (try: pip install triton)"
-    version = Triton().version()
+    return lacks_version(Triton().version())
+
+
+def lacks_version(version: str) -> str | None:
+    """Why this release of Triton is not asked to compile; None where it is."""
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
-    if numbers < _OLDEST:
-        return f"Triton {version} is too old, expected 3.4 or later (try: pip install --upgrade torch triton)"
-    return None
+    if numbers in _TRIED:
+        return None
+    tried = ", ".join(f"{major}.{minor}" for major, minor in _TRIED)
+    return f"the programs were not tried with Triton {version}; expected {tried} (that of torch 2.11)"

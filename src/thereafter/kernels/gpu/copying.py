@@ -75,6 +75,8 @@ class CopyPrograms:
         return target
 
 
+_BEGINS = ("step_stride", "row_stride", "source_columns", "columns", "source_units", "units", "own")
+"""Numbers that say where a row begins."""
 _TILE: Constants = {"ROWS": _ROWS, "COLUMNS": _COLUMNS}
 
 
@@ -131,8 +133,9 @@ def _copy(
 ) -> None:
     if not target.numel():
         return
-    # what the compiler knows to be even it reads two numbers at a time
-    begins = {"source": source.data_ptr(), **numbers}
+    # what the compiler knows to be even it reads two numbers at a time; counts of rows and steps would only mean more
+    # programs to compile
+    begins = {"source": source.data_ptr()} | {key: value for key, value in numbers.items() if key in _BEGINS}
     aligned = tuple([(key, part) for key, value in begins.items() if value > 0 and (part := math.gcd(16, value)) > 1])
     arguments: dict[str, Argument] = {"source": source, "target": target, **numbers}
     launch("copying", name, arguments, constants, warps=_WARPS, blocks=blocks, together=False, aligned=aligned)

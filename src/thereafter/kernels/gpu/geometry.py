@@ -19,7 +19,6 @@ from typing import Literal
 
 SHARED_BYTES = 227 * 1024
 """Shared memory that a block can have on a processor of Hopper's kind."""
-MOST_ROWS = 4096
 _COLUMNS = 128
 """Units are filled up to a multiple of this: the chunks of the wide programs."""
 _MOST_NARROW = 768

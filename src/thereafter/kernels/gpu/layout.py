@@ -119,7 +119,9 @@ def filled(array: Tensor, rows: int, columns: int) -> Tensor:
     """An array with its last two axes filled up with zeros to these sizes; contiguous."""
     *more, given_rows, given_columns = array.shape
     if (given_rows, given_columns) == (rows, columns):
-        return array.contiguous()
+        whole = array.contiguous()
+        # programs read 16 bytes at a time; a weight within a larger buffer may begin anywhere
+        return whole.clone() if whole.data_ptr() % 16 else whole
     wide = array.new_zeros(*more, rows, columns)
     wide[..., :given_rows, :given_columns] = array
     return wide

@@ -25,7 +25,7 @@ from thereafter.kernels.gpu.launch import Argument, Constants, launch
 from thereafter.kernels.gpu.launching import Formula, Hold
 from thereafter.kernels.gpu.layout import Copies, FilledUnits, filled
 from thereafter.kernels.gpu.norm_geometry import norm_geometry
-from thereafter.kernels.gpu.preparing import marks, peepholes, product_type, too_large, unfit
+from thereafter.kernels.gpu.preparing import last_cell, marks, peepholes, product_type, too_large, unfit
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.second import no_gradients, recording
 
@@ -33,6 +33,8 @@ _ALIGNED = 8
 """Inputs are filled up to a multiple of this: 16 bytes of 16-bit numbers."""
 _APART = 8
 """As code/meeting.py has it."""
+_MOST_EXCHANGED = 2**31
+"""Places of row sums: the programs count them in 32 bits."""
 _EMPTY = -1
 """All bits set: code/layer_norm.py's EMPTY."""
 
@@ -202,7 +204,13 @@ def norm_refuses(job: Job, processors: int) -> str | None:
         return f"there is no program for the cell {cell!r}"
     if cell.output_size != cell.hidden_size:
         return "there is no program for a projected LSTM with layer norm"
-    return unfit(job) or (too_large(job, processors) if _over(job, processors) is None else None)
+    over = _over(job, processors)
+    if over is None:
+        return unfit(job) or too_large(job, processors)
+    exchanged = 4 * job.x_BTI.shape[1] * over.units // min(over.forward.own, over.backward.own) * over.rows
+    if exchanged >= _MOST_EXCHANGED:
+        return f"{job.x_BTI.shape[1]} steps are more than the layer-norm programs count; cut the sequence"
+    return unfit(job)
 
 
 def norm_unrolled(job: Job, launcher: NormLauncher, processors: int) -> Unrolled:
@@ -338,8 +346,8 @@ class _NormedSequence(torch.autograd.Function):
             ctx.save_for_backward(weight_hh, projected, states, cells, hats, statistics, norms, peepholes)
         y_TPK = states[1:] if outputs is None else outputs
         y_BTH = y_TPK[:, :rows, :units].transpose(0, 1)
-        # of their own: callers may change outputs and states in place
-        return y_BTH, states[-1, :rows, :units].clone(), last_c[:rows, :units].to(low)
+        # last states of their own: callers may change them in place
+        return y_BTH, states[-1, :rows, :units].clone(), last_cell(last_c[:rows, :units], low)
 
     @staticmethod
     def backward(ctx: _CalledNorm, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:

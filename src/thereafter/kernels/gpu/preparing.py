@@ -13,6 +13,10 @@ from thereafter.kernels.jobs import Job
 
 LOW = (torch.bfloat16, torch.float16)
 """What products are taken in."""
+_READ = (torch.float32, torch.bfloat16, torch.float16)
+_MOST_HALF = 2.0**15
+"""Half of the largest number of float16: tanh has been 1 to the last digit since 10, and a gradient of 0 times infinity
+would be none."""
 
 
 def product_type(job: Job) -> torch.dtype:
@@ -25,6 +29,9 @@ def unfit(job: Job) -> str | None:
     """Why no program can run a job, whatever its cell."""
     if job.record:
         return "the programs do not show their gates"
+    other = [array.dtype for array in (job.x_BTI, *job.state, *job.weights.values()) if array.dtype not in _READ]
+    if other:
+        return f"an array is {other[0]}; the programs read float32, bfloat16 and float16"
     if product_type(job) not in LOW:
         return "the programs multiply in bfloat16 and float16; use torch.autocast or layer.to(torch.bfloat16)"
     return None if job.x_BTI.shape[0] and job.x_BTI.shape[1] else "there is nothing to compute"
@@ -33,6 +40,11 @@ def unfit(job: Job) -> str | None:
 def too_large(job: Job, processors: int) -> str:
     """What is said where the blocks that a job needs cannot all be on the GPU at once."""
     return f"{len(job.x_BTI)} rows of {job.cell.hidden_size} units do not fit on {processors} multiprocessors at once"
+
+
+def last_cell(c: Tensor, low: torch.dtype) -> Tensor:
+    """A cell state in the type it is handed on in; an LSTM that counts in c goes beyond what float16 can hold."""
+    return c.clamp(-_MOST_HALF, _MOST_HALF).to(low) if low == torch.float16 else c.to(low)
 
 
 def marks(job: Job, rows: int) -> Tensor | None:

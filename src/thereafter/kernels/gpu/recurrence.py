@@ -20,6 +20,7 @@ from thereafter.kernels.gpu.four_blocks import FourBlocks
 from thereafter.kernels.gpu.geometry import Geometry
 from thereafter.kernels.gpu.launching import BackwardArrays, Formula, ForwardArrays, Hold, Launcher
 from thereafter.kernels.gpu.layout import FilledUnits, filled
+from thereafter.kernels.gpu.preparing import last_cell
 from thereafter.kernels.second import no_gradients, recording
 
 _ALIGNED = 8
@@ -136,7 +137,7 @@ class _Persistent(torch.autograd.Function):
         y_TPK = states[1:] if outputs is None else outputs
         # last states of their own: callers may change them in place
         last_h = states[-1, :rows, :units].clone()
-        return y_TPK[:, :rows, :units].transpose(0, 1), last_h, last_c[:rows, :units].to(low)
+        return y_TPK[:, :rows, :units].transpose(0, 1), last_h, last_cell(last_c[:rows, :units], low)
 
     @staticmethod
     def backward(ctx: _Called, *gradients: Tensor | None) -> MaybeTensors:

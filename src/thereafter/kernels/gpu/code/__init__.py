@@ -1,10 +1,11 @@
 """The programs that run on a GPU, in Gluon and Triton. Imported by the compiler alone, where Triton is there.
 
 meeting        blocks of one launch that wait for one another
-formulas       what a unit computes at a step, and its derivative; rows that stand still, begin anew or are share_kept
+formulas       what a unit computes at a step, and its derivative
 wide           many units: products of whole chunks by a warpgroup, weights in registers and shared memory
 narrow         fewer units and 16 rows: every warp multiplies a share of the units, weights in registers
 reset_before   the GRU that resets before its product: two meetings a step
+layer_norm     the layer-norm LSTM: blocks exchange row sums as well
 linear         linear recurrences: one pass over memory
 situations     rows that have ended or begin anew, and zoneout
 copying        weights and batches brought into the order that the programs read
