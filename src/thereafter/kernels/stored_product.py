@@ -29,7 +29,7 @@ class StoredProduct:
     """A product without gradients, which several threads may use at once; later training does not change it.
 
     >>> product = StoredProduct(torch.eye(3), torch.ones(3), "int8")
-    >>> product(torch.tensor([[1.0, 2.0, 3.0]]))
+    >>> product(torch.tensor([[1.0, 2.0, 3.0]])).round(decimals=4)  # the last bits depend on the processor
     tensor([[2., 3., 4.]])
     """
 
