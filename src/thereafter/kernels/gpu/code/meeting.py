@@ -45,7 +45,7 @@ def wait_for(counter, blocks):
 @gluon.jit
 def each_waits_for(counter, blocks):
     """The same, but that every thread looks for itself: where no shared memory is written before the next meeting of
-    the block's own threads, that is a tenth of a microsecond less."""
+    the block's own threads, nobody has to wait for the one that looked."""
     gl.inline_asm_elementwise(
         """
         {
