@@ -18,6 +18,7 @@ from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.kernels.onednn import switch
 from thereafter.runs.checkpoint import Snapshot
+from thereafter.training.determinism import same_bits
 
 Facts = Table
 
@@ -35,10 +36,11 @@ def facts(device: torch.device) -> Table:
 
 
 @contextmanager
-def as_in(snapshot: Snapshot | None, device: torch.device) -> Iterator[None]:
+def as_in(snapshot: Snapshot | None, device: torch.device, *, ordered: bool = True) -> Iterator[None]:
     """Inside the block torch computes as it did when a snapshot was taken, as far as it can; what differs is noted.
 
-    Without a snapshot it computes as it does. Afterwards all is as it was before the block.
+    Without a snapshot it computes as it does. On a GPU every sum has a fixed order where `ordered` (`determinism.py`).
+    Afterwards all is as it was before the block.
     """
     before: Facts = facts(device) if snapshot is None else snapshot.facts
     threads, onednn = torch.get_num_threads(), bool(torch.backends.mkldnn.enabled)
@@ -53,7 +55,8 @@ def as_in(snapshot: Snapshot | None, device: torch.device) -> Iterator[None]:
         different = _differences(before, facts(device))
         if different:
             progress.note(f"this run goes on with {', '.join(different)}: its last digits may differ")
-        yield
+        with same_bits(device, wanted=ordered):
+            yield
     finally:
         torch.set_num_threads(threads)
         switch(onednn)
