@@ -1,0 +1,141 @@
+"""The launches of `code/one_row.py`: one step of an LSTM language model, for one row or for many.
+
+Shapes: B rows, W numbers of the chain, V words, H units, G = 4 H, K = the padded inputs and states of a layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from thereafter.kernels.gpu.launch import launch
+
+PADDING = 16
+"""Segments of the chain and rows of matrices are filled up to a multiple of so many numbers, for loads of 16 bytes."""
+_MODULE = "one_row"
+_COLUMNS = 1024
+_UNITS = 512
+_MOST_BLOCKS = 4096
+
+
+@dataclass(frozen=True)
+class VectorTile:
+    """What a block of a matrix-vector product reads at once: so many units (with four gates each) or words, so many
+    columns."""
+
+    units: int = 2
+    words: int = 8
+    columns: int = 1024
+    warps: int = 4
+
+
+TILE = VectorTile()
+
+
+def padded(size: int) -> int:
+    """The size of a segment."""
+    return -(-size // PADDING) * PADDING
+
+
+def begin_rows(
+    token_B: Tensor, table_RX: Tensor, chain_BW: Tensor, before_BW: Tensor, restart: int, start: int
+) -> None:
+    """x = E[token] into the chain; the states into `before`, or 0 after a line end."""
+    rows, width = chain_BW.shape
+    launch(
+        _MODULE,
+        "begin_rows",
+        {
+            "token": token_B, "table": table_RX, "chain": chain_BW, "before": before_BW, "restart": restart,
+            "start": start, "width": width, "inputs": table_RX.shape[1],
+        },
+        {"COLUMNS": _COLUMNS},
+        warps=4,
+        blocks=rows * -(-width // _COLUMNS),
+        together=False,
+        aligned=(("width", PADDING), ("inputs", PADDING)),
+    )  # fmt: skip
+
+
+def lstm_row(
+    token_1: Tensor,
+    x_X: Tensor,
+    h_H: Tensor,
+    weight_GK: Tensor,
+    bias_G: Tensor,
+    cell_H: Tensor,
+    out_H: Tensor,
+    restart: int,
+    tile: VectorTile = TILE,
+) -> None:
+    """h and c of one row, from x and the state before; `x_X` and `h_H` are padded segments."""
+    units = cell_H.numel()
+    inputs, states = x_X.numel(), h_H.numel()
+    launch(
+        _MODULE,
+        "lstm_row",
+        {
+            "token": token_1, "x": x_X, "h": h_H, "weight": weight_GK, "bias": bias_G, "cell": cell_H, "out": out_H,
+            "restart": restart, "units": units, "inputs": inputs, "states": states,
+        },
+        {"UNITS": tile.units, "COLUMNS": tile.columns},
+        warps=tile.warps,
+        blocks=-(-units // tile.units),
+        together=False,
+        aligned=(("inputs", PADDING), ("states", PADDING)),
+    )  # fmt: skip
+
+
+def lstm_rows(token_B: Tensor, z_BG: Tensor, bias_G: Tensor, cell_BH: Tensor, out_BH: Tensor, restart: int) -> None:
+    """h and c of every row from the products z = [W | U] [x; h]."""
+    rows, units = cell_BH.shape
+    launch(
+        _MODULE,
+        "lstm_rows",
+        {
+            "token": token_B, "z": z_BG, "bias": bias_G, "cell": cell_BH, "out": out_BH, "restart": restart,
+            "units": units, "out_row": out_BH.stride(0),
+        },
+        {"UNITS": _UNITS},
+        warps=4,
+        blocks=rows * -(-units // _UNITS),
+        together=False,
+    )  # fmt: skip
+
+
+class RowHeadProgram:
+    """log p of all words for one row: logits with partial sums of the softmax, then their norm."""
+
+    def __init__(self, matrix_VH: Tensor, bias_V: Tensor, tile: VectorTile = TILE) -> None:
+        """`matrix_VH`: rows filled up with zeros; `bias_V`: float32."""
+        while len(matrix_VH) > _MOST_BLOCKS * tile.words:  # every block of the second program reads all their sums
+            tile = replace(tile, words=2 * tile.words, columns=max(tile.columns // 2, 64))
+        self._matrix_VH, self._bias_V, self._tile = matrix_VH, bias_V, tile
+        self._blocks = -(-len(matrix_VH) // tile.words)
+        self._most_P, self._total_P = bias_V.new_zeros(self._blocks), bias_V.new_zeros(self._blocks)
+
+    def __call__(self, h_H: Tensor, logp_V: Tensor) -> None:
+        """Writes log p, float32."""
+        words, states = self._matrix_VH.shape
+        partial = {"most": self._most_P, "total": self._total_P}
+        launch(
+            _MODULE,
+            "head_row",
+            {"h": h_H, "matrix": self._matrix_VH, "bias": self._bias_V, "logits": logp_V, **partial, "words": words,
+             "states": states},
+            {"WORDS": self._tile.words, "COLUMNS": self._tile.columns},
+            warps=self._tile.warps,
+            blocks=self._blocks,
+            together=False,
+            aligned=(("states", PADDING),),
+        )  # fmt: skip
+        launch(
+            _MODULE,
+            "normalise_row",
+            {"logits": logp_V, **partial, "words": words, "blocks": self._blocks},
+            {"WORDS": _COLUMNS, "BLOCKS": 1 << (self._blocks - 1).bit_length()},
+            warps=4,
+            blocks=-(-words // _COLUMNS),
+            together=False,
+        )
