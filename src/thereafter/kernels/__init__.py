@@ -14,5 +14,6 @@ cpu/, loops/        the compiled kernel: what torch does around it, and the loop
 step/               steppers of streams
 vendor, widening    torch's own operators, and sizes they run fast with; flatten: weights as cuDNN wants them
 conv_lstm           the convolutional LSTM on a GPU, a part of vendor
+row_sums            rows added by an index in a fixed order: the gradient of embeddings
 onednn              what oneDNN lacks on this processor; row_products: products of some rows, weights laid out once
 """

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from thereafter.kernels.functions import apply_many
+from thereafter.kernels.row_sums import add_rows, pick_rows
 from thereafter.layers.dropout import probability
 
 
@@ -41,7 +42,7 @@ class Embedding(nn.Module):
         return self.weight.device
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
-        return self._dropped(F.embedding(tokens_BT, self.weight), tokens_BT)
+        return self._dropped(pick_rows(self.weight, tokens_BT), tokens_BT)
 
     def lookup(self, tokens_BT: Tensor) -> tuple[Tensor, Tensor]:
         """The vectors, and the matrix for a head that shares it.
@@ -80,4 +81,4 @@ class _Lookup(torch.autograd.Function):
             return dtable_RE, None
         if dtable_RE is None:
             dtable_RE = dx_BTE.new_zeros(ctx.shape)
-        return dtable_RE.index_add_(0, tokens_BT.flatten(), dx_BTE.flatten(0, -2)), None
+        return add_rows(dtable_RE, tokens_BT.flatten(), dx_BTE.flatten(0, -2)), None
