@@ -18,11 +18,11 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from thereafter.errors import OptionError, ShapeError, UnknownNameError
+from thereafter.layers.steady_attention import attend
 
 KINDS = ("dot", "bilinear", "additive")
 
@@ -150,7 +150,7 @@ class CrossAttention(nn.Module):
         q = self.of_query(query_BTH).view(rows, steps, self.heads, -1).transpose(1, 2)
         seen = None if mask_BS is None else mask_BS[:, None, None, :]
         share = self.dropout if self.training else 0.0
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, dropout_p=share)
+        y = attend(q, k, v, seen, dropout=share)
         if weights is not None:
             weights.append(masked_softmax(q @ k.transpose(2, 3) / math.sqrt(size // self.heads), mask_BS))
         out: Tensor = self.out(y.transpose(1, 2).reshape(rows, steps, size))

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
+from thereafter.layers.steady_attention import attend
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class CausalAttention(nn.Module):
             k, v = sight.put(cache[0], k), sight.put(cache[1], v)
         share = self.dropout if self.training else 0.0
         causal = sight.allowed is None and steps > 1
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=sight.allowed, dropout_p=share, is_causal=causal)
+        y = attend(q, k, v, sight.allowed, dropout=share, causal=causal)
         if weights is not None:
             scores = q @ k.transpose(2, 3) / math.sqrt(size // self.heads)
             seen = torch.ones_like(scores, dtype=torch.bool).tril() if causal else sight.allowed
