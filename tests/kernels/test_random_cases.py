@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from parity import Situation, make_job
@@ -10,7 +12,7 @@ from random_cases import draw_case, run_cases
 from thereafter import compiled
 from thereafter.cells import CELLS
 from thereafter.kernels.cpu import CPU, plan, same_bits
-from thereafter.kernels.jobs import Job
+from thereafter.kernels.jobs import Job, torch_products
 from thereafter.kernels.scan import KERNELS
 
 CASES = 60
@@ -66,3 +68,11 @@ def test_rows_have_the_same_bits_on_many_threads_and_units_have_not(monkeypatch:
         assert "torch's" in CPU.deterministic(job_of(32)).why
     finally:
         torch.set_num_threads(before)
+
+
+def test_products_of_other_devices_promise_nothing():
+    job = job_of(2)
+    elsewhere = torch_products(replace(job, x_BTI=job.x_BTI.to("meta")))
+    assert str(elsewhere) == (
+        "the last bits may differ from run to run: all products are torch's, and those of meta promise nothing"
+    )

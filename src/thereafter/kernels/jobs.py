@@ -48,6 +48,10 @@ class Unrolled:
     record: Record | None = None
 
 
+ANY_THREADS = range(1, 1025)
+"""Where the number of threads does not matter."""
+
+
 class SameBits(NamedTuple):
     """When a job gives the same bits again: on any of so many threads, and why no others."""
 
@@ -62,10 +66,16 @@ class SameBits(NamedTuple):
 
 
 def torch_products(job: Job, what: str = "all products are torch's") -> SameBits:
-    """Where torch's products decide: on a CPU their sums depend on the number of threads, so it must be that of now."""
-    if job.x_BTI.device.type != "cpu":
-        return SameBits(range(0), f"{what}, and those of a GPU promise nothing")
-    threads = torch.get_num_threads()
+    """Where torch's products decide: on a CPU their sums depend on the number of threads, so it must be that of now.
+
+    On an NVIDIA GPU they do not; one kind of GPU and one version of torch give the same bits, cuDNN's too while a
+    training has set its workspace (`training/determinism.py`).
+    """
+    kind, threads = job.x_BTI.device.type, torch.get_num_threads()
+    if kind == "cuda":
+        return SameBits(ANY_THREADS, f"{what}, and on one kind of GPU these have one order while a training runs")
+    if kind != "cpu":
+        return SameBits(range(0), f"{what}, and those of {kind} promise nothing")
     return SameBits(range(threads, threads + 1), what)
 
 

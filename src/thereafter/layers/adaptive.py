@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError, ShapeError
+from thereafter.kernels.row_sums import pick_rows
 from thereafter.layers.heads import check_places
 from thereafter.layers.softmax import draw, rows_at_once, softmax_nll, wide_log_softmax
 
@@ -84,7 +85,7 @@ class AdaptiveSoftmax(nn.Module):
             first_N = first_N.masked_fill(meant_N, self.ends[0] + i)
             index = meant_N.nonzero().squeeze(1)
             if len(index):
-                down = F.linear(f_NH.index_select(0, index), self.down[i])
+                down = F.linear(pick_rows(f_NH, index), self.down[i])
                 own = rank_N.index_select(0, index) - begin
                 inside.append(
                     (index, softmax_nll(down, self.out[i], None, own, end - begin, self.chunk, mean_of=mean_of))

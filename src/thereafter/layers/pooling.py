@@ -66,5 +66,7 @@ class Pooling(nn.Module):
 def _maximum(h_BTH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
     """The maximum of each feature over a row, and the share of the features that come from each step."""
     v_BH, place_BH = h_BTH.masked_fill(~inside_BT[..., None], -torch.inf).max(1)
-    given_BT = torch.zeros_like(h_BTH[..., 0]).scatter_add_(1, place_BH, torch.ones_like(v_BH))
+    # counted by comparing: scatter_add would sort first on a GPU, to add in a fixed order
+    steps_T1 = torch.arange(h_BTH.shape[1], device=h_BTH.device).unsqueeze(1)
+    given_BT = torch.eq(place_BH.unsqueeze(1), steps_T1).sum(2).to(v_BH.dtype)
     return v_BH, given_BT / v_BH.shape[1]
