@@ -6,10 +6,10 @@ import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypedDict
+from typing import Generic, Protocol, TypedDict
 
 from thereafter.decoding.beam import Search, beam_search
-from thereafter.decoding.sampling import Sampler, generators
+from thereafter.decoding.sampling import Draw, Sampler, generators
 from thereafter.decoding.warping import Warping, check_penalty
 from thereafter.decoding.writing import Detokenizer, Written
 from thereafter.errors import OptionError
@@ -208,14 +208,7 @@ def pieces(begin: Prompted[S], settings: GenerationSettings) -> Iterator[Piece]:
     """Draw for all rows as one batch and yield each piece at once; joined, the texts of a row follow the prompt."""
     count = settings.num_return_sequences
     written = [begin.writing(settings.stops)] * count
-    sampler = Sampler(
-        begin.model,
-        begin.state,
-        generators(settings.seed, count),
-        settings.warping,
-        prompt=begin.ids,
-        forbidden=begin.forbidden,
-    )
+    sampler = _sampler(begin, settings)
     for _ in range(settings.max_new_tokens):
         draws = sampler.draw()
         if not draws:
@@ -228,6 +221,29 @@ def pieces(begin: Prompted[S], settings: GenerationSettings) -> Iterator[Piece]:
     for row, grown in enumerate(written):
         if rest := grown.end():
             yield Piece(row, None, 0.0, rest)
+
+
+class _Drawing(Protocol):
+    """What draws the tokens of all rows: `sampling.Sampler`, or its like on a GPU."""
+
+    def draw(self) -> list[Draw]:
+        """The next token of every row that still runs."""
+
+    def stop(self, row: int) -> None:
+        """The row needs no more tokens."""
+
+
+def _sampler(begin: Prompted[S], settings: GenerationSettings) -> _Drawing:
+    model, state, warping = begin.model, begin.state, settings.warping
+    rngs = generators(settings.seed, settings.num_return_sequences)
+    if model.facts.differentiable:  # only such models live on a GPU, and only they need torch
+        from thereafter.decoding.graph_generation import graph_sampler
+
+        most, forbidden = settings.max_new_tokens, begin.forbidden
+        on_gpu = graph_sampler(model, state, rngs, warping, most=most, prompt=begin.ids, forbidden=forbidden)
+        if on_gpu is not None:
+            return on_gpu
+    return Sampler(model, state, rngs, warping, prompt=begin.ids, forbidden=begin.forbidden)
 
 
 def check_stream(settings: GenerationSettings) -> None:

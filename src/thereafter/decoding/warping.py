@@ -20,7 +20,7 @@ from thereafter.models.base import Ids, Logs
 
 Floats = NDArray[np.float64]
 
-_FARTHEST = 1e300
+FARTHEST = 1e300
 _MANY = 8  # times as many as are asked for
 
 
@@ -108,7 +108,7 @@ def penalise(logp: Logs, penalty: float, seen: Ids | None) -> Floats:
     if penalty != 1 and seen is not None and len(seen):
         scores = logs[..., seen]
         with np.errstate(over="ignore"):
-            scaled = np.clip(np.where(scores < 0, scores * penalty, scores / penalty), -_FARTHEST, _FARTHEST)
+            scaled = np.clip(np.where(scores < 0, scores * penalty, scores / penalty), -FARTHEST, FARTHEST)
         logs[..., seen] = np.where(np.isneginf(scores), scores, scaled)
     return logs
 

@@ -148,12 +148,14 @@ def record(run: Callable[[], None], changed: Iterable[Tensor], device: torch.dev
     with torch.cuda.device(device):
         kept = [(tensor, tensor.clone()) for tensor in changed]
         graph = torch.cuda.CUDAGraph()
-        run()
-        # other threads may go on using the GPU meanwhile
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        try:
             run()
-        for tensor, before in kept:
-            tensor.copy_(before)
+            # other threads may go on using the GPU meanwhile
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                run()
+        finally:
+            for tensor, before in kept:
+                tensor.copy_(before)
     return graph
 
 

@@ -51,6 +51,8 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
     """The form in which its matrices are stored for single steps: see `stored`."""
     trained: float = 0.0
     """The share of its training that is done, which the loop sets before every step."""
+    forgotten: int = 0
+    """How often it forgot what was worked out from its weights; who keeps such things elsewhere forgets them too."""
 
     def __init__(
         self,
@@ -298,6 +300,7 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
     def forget(self) -> None:
         """Forget what was worked out from the weights."""
         self._begun, self._row_head = None, RowHead(self.narrow)
+        self.forgotten += 1
 
     def advance(self, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
         """Features after each token, and the state with the last of them."""

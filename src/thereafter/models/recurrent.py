@@ -68,15 +68,22 @@ class RecurrentModel(NeuralModel):
         self._stored: dict[str, tuple[Versions, Self]] = {}
 
     def stored(self, weights: str) -> Self:
-        """As the contract says: a model of the same weights, whose word vectors alone are read as they are."""
-        narrow = check_narrow(weights)
-        if self.device.type != "cpu":
-            raise OptionError(f"weights is {weights!r} on {self.device}; expected a model on the CPU; try it without")
+        """As the contract says: a model of the same weights, whose word vectors alone are read as they are.
+
+        On a GPU its matrices, word vectors included, are rounded to bfloat16, and a recorded step multiplies them so.
+        """
+        narrow, on_cpu = check_narrow(weights), self.device.type == "cpu"
+        if not on_cpu and narrow != "bfloat16":
+            raise OptionError(f"weights is {weights!r} on {self.device}; expected 'bfloat16' there; try it without")
         kept, now = self._stored.get(weights), versions(self.parameters())
         if kept is None or kept[0] != now:
             # weights of its own: whoever trains one of the two changes nothing in the other; but no copies of copies
             model = deepcopy(self, {id(self._stored): {}}).eval()
             model.narrow = narrow
+            if not on_cpu:
+                with torch.no_grad():
+                    for weight in model.parameters():
+                        weight.copy_(weight.bfloat16() if weight.dim() > 1 else weight)
             model.forget()
             kept = self._stored[weights] = now, model
         return kept[1]

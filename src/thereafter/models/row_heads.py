@@ -27,7 +27,7 @@ class RowHead:
 
     def log_prob(self, head: WordHead, f_BH: Tensor) -> Tensor:
         """log p of every word, [B, V]."""
-        if self._narrow is not None and isinstance(head, Softmax) and not torch.is_grad_enabled():
+        if self._narrow is not None and f_BH.is_cpu and isinstance(head, Softmax) and not torch.is_grad_enabled():
             return wide_log_softmax(self._product(head, self._narrow)(f_BH))
         if len(f_BH) < 2 or not isinstance(head, Softmax) or torch.is_grad_enabled() or not can_pack(head.matrix):
             return head.log_prob(f_BH)

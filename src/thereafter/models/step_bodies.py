@@ -23,7 +23,6 @@ from thereafter.layers.lanes import Lane
 from thereafter.models.look import memory_name
 from thereafter.models.neural import NeuralModel
 from thereafter.models.recurrent import RecurrentModel
-from thereafter.models.state import NeuralState
 
 
 class StepBody(Protocol):
@@ -237,10 +236,15 @@ class EncodedStep:
         return f_BTH[:, -1]
 
 
+def has_step(model: NeuralModel) -> bool:
+    """Whether there is a body for a model: not where its state grows with what it reads (a Transformer's)."""
+    return isinstance(model, RecurrentModel) or _of_one_size(model)
+
+
 def step_body(
     model: NeuralModel, rows: int, dtype: torch.dtype, *, programs: bool, tile: VectorTile = TILE
 ) -> StepBody | None:
-    """The body for a model; None where its state grows with what it reads (a Transformer's)."""
+    """The body for a model; None where it has none, or none of this type."""
     if isinstance(model, RecurrentModel):
         if chains(model):
             return LstmChain(model, rows, dtype, programs=programs, tile=tile)
@@ -250,9 +254,8 @@ def step_body(
 
 def _of_one_size(model: NeuralModel) -> bool:
     """Whether a state is as large after a token as before it, and lies where the model does."""
-    before = model.fresh(1)
-    first_11 = torch.full((1, 1), model.vocabulary_size, dtype=torch.int64, device=model.device)
-    after: NeuralState = model.encode(first_11, before)[2]
-    return all(
-        part.shape == after.memory[name].shape and part.device == model.device for name, part in before.memory.items()
-    )
+    with model.quietly():
+        before = model.fresh(1)
+        first_11 = torch.full((1, 1), model.vocabulary_size, dtype=torch.int64, device=model.device)
+        after = model.encode(first_11, before)[2].memory
+    return all(part.shape == after[name].shape and part.device == model.device for name, part in before.memory.items())

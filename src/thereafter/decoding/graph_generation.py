@@ -1,0 +1,216 @@
+"""Generation on a GPU from one graph: draw a token of every row, write it down, read it; the host looks now and then.
+
+    uniform numbers (a block from the host) -> warping, drawing -> token -> step of the model -> log probabilities
+                                                 ^                                                   |
+                                                 +---------------------------------------------------+
+
+`GraphSampler` stands in for `sampling.Sampler`: the tokens of a block are drawn ahead and handed out one step at a
+time. While the host turns them into text the GPU draws the next block. Every row has the uniform numbers of its own
+generator, as on a CPU: the same seed gives the same text, and that of a CPU but where rounding decides.
+
+Shapes: B rows, V words that can be predicted, N steps of a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from thereafter import progress
+from thereafter.decoding.device_drawing import NOTHING, DeviceDrawing
+from thereafter.decoding.sampling import Draw
+from thereafter.decoding.warping import Warping
+from thereafter.models.base import Ids, S, SequenceModel
+from thereafter.models.graph_step import GraphStep, record
+from thereafter.models.neural import NeuralModel
+from thereafter.models.state import NeuralState
+from thereafter.models.step_bodies import has_step
+from thereafter.models.versions import Versions, versions
+
+STEPS = 32
+"""The steps of a block."""
+MOST_IDLE = 4
+"""Recorded loops that are kept for a model."""
+
+MOST_WEIGHTS = 1 << 27
+"""Words of all rows together that are weighed at once: some gigabytes."""
+
+_Key = tuple[int, Warping, tuple[int, ...], str | None]
+
+
+class _Loop:
+    """The recorded loop: its buffers, and the graph that draws and reads one token of every row."""
+
+    def __init__(self, model: NeuralModel, key: _Key, *, recorded: bool) -> None:
+        rows, warping, forbidden, weights = key
+        self.key, self._model, self._recorded = key, model, recorded
+        self.weights = _weights(model)
+        self.step = GraphStep(model, rows, weights, recorded=False)
+        with torch.inference_mode(False), torch.no_grad():
+            like_BV = self.step.logp_BV
+            self.drawing = DeviceDrawing(warping, forbidden, like_BV)
+            self._u_NB = like_BV.new_zeros(STEPS, rows, dtype=torch.float64)
+            self._place_1 = torch.zeros(1, dtype=torch.int64, device=like_BV.device)
+            self._drawn_N2B = like_BV.new_zeros(STEPS, 2, rows, dtype=torch.float64)  # tokens, then their log p
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def begin(self, state: NeuralState, prompt: Ids | None) -> None:
+        """All rows go on from a state."""
+        self.step.reset(state)
+        if self.drawing.seen_BV is not None:
+            self.drawing.seen_BV.zero_()
+            if prompt is not None and len(prompt):
+                ids = torch.from_numpy(np.asarray(prompt, dtype=np.int64)).to(self.drawing.seen_BV.device)
+                self.drawing.seen_BV[:, ids] = True
+
+    def launch(self, u_NB: NDArray[np.float64]) -> None:
+        """Put as many steps onto the GPU as there are rows of uniform numbers, and return."""
+        with self._model.quietly():
+            self._u_NB[: len(u_NB)].copy_(torch.from_numpy(u_NB))
+            self._place_1.zero_()
+            if self._recorded and self._graph is None:
+                changed = [*self.step.buffers, self._place_1]
+                if self.drawing.seen_BV is not None:
+                    changed.append(self.drawing.seen_BV)
+                self._record(changed)
+            for _ in range(len(u_NB)):
+                if self._graph is None:
+                    self._run()
+                else:
+                    self._graph.replay()
+
+    def _record(self, changed: list[Tensor]) -> None:
+        try:
+            self._graph = record(self._run, changed, self._model.device)
+        except RuntimeError as error:
+            # whatever cannot be recorded can still be computed, only more slowly
+            self._recorded = False
+            progress.note(f"this generation is not recorded as a CUDA graph ({str(error).splitlines()[0]})")
+
+    def fetch(self, steps: int) -> NDArray[np.float64]:
+        """What was drawn, [N, 2, B]: waits for the GPU."""
+        return self._drawn_N2B[:steps].to("cpu", copy=True).numpy()
+
+    def _run(self) -> None:
+        logp_BV = self.step.logp_BV
+        token_B = self.drawing.draw(logp_BV, self._u_NB.index_select(0, self._place_1)[0])
+        read_B = token_B.clamp(min=0)
+        logp_B = logp_BV.gather(1, read_B.unsqueeze(1)).squeeze(1)
+        self._drawn_N2B.index_copy_(0, self._place_1, torch.stack([token_B.double(), logp_B.double()]).unsqueeze(0))
+        self._place_1.add_(1)
+        self.step.token_B.copy_(read_B)
+        self.step.run()
+
+
+_LOOPS: WeakKeyDictionary[NeuralModel, list[_Loop]] = WeakKeyDictionary()
+_LOCK = Lock()
+
+
+def _weights(model: NeuralModel) -> tuple[int, Versions]:
+    """What a loop was made of: another answer, and it must be made again."""
+    return model.forgotten, versions(model.parameters())
+
+
+def _take(model: NeuralModel, key: _Key, recorded: bool) -> _Loop:
+    """A loop that nobody uses, for the weights of now, or a new one."""
+    now = _weights(model)
+    with _LOCK:
+        loops = [loop for loop in _LOOPS.get(model, []) if loop.weights == now]
+        alike = next((loop for loop in loops if loop.key == key), None)
+        _LOOPS[model] = [loop for loop in loops if loop is not alike]
+    return alike or _Loop(model, key, recorded=recorded)
+
+
+def _put_back(model: NeuralModel, loop: _Loop) -> None:
+    with _LOCK:
+        _LOOPS[model] = [*_LOOPS.get(model, []), loop][-MOST_IDLE:]
+
+
+class GraphSampler:
+    """Rows that continue the first row of a state, as `sampling.Sampler` does; at most `most` tokens of each.
+
+    `recorded`: as a CUDA graph; without, the same operators one by one, on a CPU as well.
+    """
+
+    def __init__(
+        self,
+        model: NeuralModel,
+        state: NeuralState,
+        rngs: Sequence[np.random.Generator],
+        warping: Warping,
+        *,
+        most: int,
+        prompt: Ids | None = None,
+        forbidden: Sequence[int] = (),
+        recorded: bool = True,
+    ) -> None:
+        self._model, self._rngs, self._most = model, rngs, most
+        self._greedy = warping.temperature == 0
+        key = (len(rngs), warping, tuple(map(int, forbidden)), model.narrow)
+        self._loop: _Loop | None = _take(model, key, recorded)
+        self._loop.begin(state.select(np.zeros(len(rngs), dtype=np.int64)), prompt)
+        self._running = set(range(len(rngs)))
+        self._launched = 0
+        self._block_N2B: NDArray[np.float64] = np.zeros((0, 2, len(rngs)))
+        self._at = 0
+        self._launch()
+
+    def draw(self) -> list[Draw]:
+        """The next token of every row that still runs; a row where nothing can follow is not among them."""
+        if self._at == len(self._block_N2B):
+            if self._loop is None or not self._launched:
+                return []
+            self._block_N2B, self._at = self._loop.fetch(self._launched), 0
+            self._launch()
+        token_B, logp_B = self._block_N2B[self._at].tolist()
+        self._at += 1
+        draws = [Draw(row, int(token_B[row]), logp_B[row]) for row in sorted(self._running) if token_B[row] != NOTHING]
+        self._running = {drawn.row for drawn in draws}
+        self._end_if_done()
+        return draws
+
+    def stop(self, row: int) -> None:
+        """The row needs no more tokens."""
+        self._running.discard(row)
+        self._end_if_done()
+
+    def _launch(self) -> None:
+        """The next block, while the host is busy with the last one."""
+        self._launched = min(STEPS, self._most) if self._running else 0
+        self._most -= self._launched
+        if self._loop is not None and self._launched:
+            shape = (self._launched, len(self._rngs))
+            u_BN = [np.zeros(shape[0]) if self._greedy else rng.random(shape[0]) for rng in self._rngs]
+            self._loop.launch(np.ascontiguousarray(np.stack(u_BN, axis=1)))
+
+    def _end_if_done(self) -> None:
+        """Others may use the loop when nothing is to come: what is still on the GPU comes before what they launch."""
+        nothing_left = not self._launched and self._at == len(self._block_N2B)
+        if self._loop is not None and (nothing_left or not self._running):
+            _put_back(self._model, self._loop)
+            self._loop, self._launched = None, 0
+            self._block_N2B, self._at = self._block_N2B[:0], 0
+
+
+def graph_sampler(
+    model: SequenceModel[S],
+    state: S,
+    rngs: Sequence[np.random.Generator],
+    warping: Warping,
+    *,
+    most: int,
+    prompt: Ids | None = None,
+    forbidden: Sequence[int] = (),
+) -> GraphSampler | None:
+    """A sampler on the GPU; None where the model is elsewhere, or its step has no fixed size (a Transformer's)."""
+    if not isinstance(model, NeuralModel) or not isinstance(state, NeuralState) or model.device.type != "cuda":
+        return None
+    if most < 1 or len(rngs) * model.vocabulary_size > MOST_WEIGHTS or not has_step(model):
+        return None
+    return GraphSampler(model, state, rngs, warping, most=most, prompt=prompt, forbidden=forbidden)

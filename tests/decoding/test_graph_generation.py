@@ -1,0 +1,178 @@
+"""Generation over tensors, as a GPU does it, on a CPU: the same tokens as `Sampler` draws, and the same warping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_models import made
+
+from thereafter.decoding import graph_generation
+from thereafter.decoding.device_drawing import NOTHING, DeviceDrawing, among_largest, nucleus, place_of
+from thereafter.decoding.graph_generation import GraphSampler, graph_sampler
+from thereafter.decoding.sampling import Draw, Sampler, draw, generators
+from thereafter.decoding.warping import Warping, keep_nucleus, largest
+from thereafter.models.neural import NeuralModel
+
+V = 300
+WARPINGS = [
+    Warping(),
+    Warping(temperature=0.7),
+    Warping(temperature=0.0),
+    Warping(temperature=1e-200),
+    Warping(top_k=1),
+    Warping(top_k=7),
+    Warping(top_k=V),
+    Warping(top_p=0.3),
+    Warping(top_p=0.95, temperature=2.0),
+    Warping(top_k=40, top_p=0.8),
+    Warping(min_p=0.2),
+    Warping(repetition_penalty=1.7),
+    Warping(repetition_penalty=0.5, temperature=0.0),
+    Warping(temperature=0.9, top_k=50, top_p=0.9, min_p=0.05, repetition_penalty=1.2),
+]
+EVERY_WARPING = pytest.mark.parametrize("warping", WARPINGS, ids=repr)
+
+
+def log_probs(rows: int, words: int = V, *, ties: bool = False) -> np.ndarray:
+    rng = np.random.default_rng(rows)
+    z = rng.normal(size=(rows, words)) * 3
+    z = np.round(z) if ties else z
+    return (z - np.log(np.exp(z).sum(1, keepdims=True))).astype(np.float32)
+
+
+@EVERY_WARPING
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("forbidden", [(), (0, 5, 17)])
+def test_weights_and_tokens_are_those_of_the_host(warping: Warping, ties: bool, forbidden: tuple[int, ...]):
+    logp_BV, seen = log_probs(6, ties=ties), np.array([1, 2, 3, 40])
+    logp = torch.from_numpy(logp_BV)
+    drawing = DeviceDrawing(warping, forbidden, logp)
+    if drawing.seen_BV is not None:
+        drawing.seen_BV[:, seen] = True
+    expected = [warping.weights(row, seen=seen, forbidden=forbidden) for row in logp_BV]
+    if warping.temperature > 0:
+        np.testing.assert_allclose(drawing.weights(logp).numpy(), np.stack(expected), rtol=1e-12, atol=1e-300)
+    for seed in range(20):
+        u_B = np.random.default_rng(seed).random(6)
+        tokens = drawing.draw(logp, torch.from_numpy(u_B)).tolist()
+        if drawing.seen_BV is not None:
+            drawing.seen_BV.zero_()
+            drawing.seen_BV[:, seen] = True
+        for token, weights_V, u in zip(tokens, expected, u_B, strict=True):
+            assert token == (int(np.argmax(weights_V)) if warping.temperature == 0 else draw(weights_V, _Given(u)))
+
+
+class _Given(np.random.Generator):
+    """A generator of one number."""
+
+    def __init__(self, number: float) -> None:
+        super().__init__(np.random.PCG64(0))
+        self._number = number
+
+    def random(self, *_: Any, **__: Any) -> Any:
+        return self._number
+
+
+def test_where_nothing_is_possible_nothing_is_drawn():
+    logp = torch.from_numpy(log_probs(2, 3))
+    logp[0] = -torch.inf
+    tokens = DeviceDrawing(Warping(), (0, 1), logp).draw(logp, torch.full((2,), 0.5, dtype=torch.float64))
+    assert tokens.tolist() == [NOTHING, 2]
+
+
+def test_the_end_of_the_line_is_the_last_word_of_any_weight():
+    weights = torch.tensor([[0.0, 1.0, 0.5, 0.0]], dtype=torch.float64)
+    assert place_of(weights, torch.tensor([1.0], dtype=torch.float64)).tolist() == [2]
+    assert place_of(weights, torch.tensor([0.0], dtype=torch.float64)).tolist() == [1]
+
+
+def test_ties_go_to_the_lower_id():
+    rows = np.random.default_rng(0).integers(0, 4, (5, 50)).astype(np.float64)
+    for k in (1, 3, 20, 50):
+        for row, chosen in zip(rows, among_largest(torch.from_numpy(rows), k), strict=True):
+            assert chosen.nonzero().flatten().tolist() == sorted(largest(row, k).tolist())
+    weights = rows / rows.max(1, keepdims=True)
+    for top_p in (0.1, 0.5, 0.99):
+        np.testing.assert_array_equal(nucleus(torch.from_numpy(weights), top_p).numpy(), keep_nucleus(weights, top_p))
+
+
+def drawn(sampler: Sampler[Any] | GraphSampler, steps: int, stopping: dict[int, int]) -> list[list[Draw]]:
+    """What is drawn in some steps; row r is stopped after its token number stopping[r]."""
+    every: list[list[Draw]] = []
+    for step in range(steps):
+        draws = sampler.draw()
+        every.append(draws)
+        for one in draws:
+            if stopping.get(one.row) == step:
+                sampler.stop(one.row)
+    return every
+
+
+@pytest.mark.parametrize("name", ["lstm", "awd-lstm", "gru", "rnn", "mingru", "minlstm", "window", "average"])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_the_same_seed_gives_the_tokens_of_the_host(name: str, rows: int):
+    lm = made(name)
+    begin = lm.begin("the cat")
+    for warping in (Warping(), Warping(temperature=0.0), Warping(top_k=9, top_p=0.9, repetition_penalty=1.3)):
+        stopping = {1: 3, 2: 40, 3: 0}
+        samplers = sampler_of(lm.model, begin, rows, warping, most=70)
+        theirs, ours = (drawn(sampler, 70, stopping) for sampler in samplers)
+        for step, (expected, got) in enumerate(zip(theirs, ours, strict=True)):
+            assert [(one.row, one.token) for one in got] == [(one.row, one.token) for one in expected], step
+            np.testing.assert_allclose([one.log_prob for one in got], [one.log_prob for one in expected], atol=1e-4)
+        assert samplers[1].draw() == []
+
+
+def sampler_of(model: Any, begin: Any, rows: int, warping: Warping, most: int) -> tuple[Sampler[Any], GraphSampler]:
+    about: dict[str, Any] = {"prompt": begin.ids, "forbidden": begin.forbidden}
+    host = Sampler(model, begin.state, generators(3, rows), warping, **about)
+    return host, GraphSampler(model, begin.state, generators(3, rows), warping, most=most, recorded=False, **about)
+
+
+def test_loops_are_kept_and_made_again_for_other_weights(monkeypatch: pytest.MonkeyPatch):
+    lm = made("lstm")
+    model, begin = lm.model, lm.begin("the")
+    assert isinstance(model, NeuralModel)
+    model.eval()
+    made_for: list[object] = []
+    loop_type = graph_generation._Loop
+
+    def counted(*args: Any, **options: Any) -> Any:
+        made_for.append(args[1])
+        return loop_type(*args, **options)
+
+    monkeypatch.setattr(graph_generation, "_Loop", counted)
+    monkeypatch.setattr(graph_generation, "_LOOPS", type(graph_generation._LOOPS)())
+
+    def tokens(steps: int) -> Sequence[int]:
+        sampler = sampler_of(model, begin, 1, Warping(temperature=0.0), most=steps)[1]
+        return [one.token for _ in range(steps) for one in sampler.draw()]
+
+    first = tokens(5)
+    assert tokens(5) == first
+    assert len(made_for) == 1
+    weight = dict(model.named_parameters())["head.bias"]
+    with torch.no_grad():
+        before = weight.clone()
+        weight[1] += 100.0
+    try:
+        assert tokens(5) == [1] * 5
+        assert len(made_for) == 2
+        model.forget()
+        tokens(5)
+        assert len(made_for) == 3
+    finally:
+        with torch.no_grad():
+            weight.copy_(before)
+        model.forget()
+
+
+def test_on_a_cpu_the_host_draws():
+    for name in ("ngram", "lstm", "transformer"):
+        lm = made(name)
+        begin = lm.begin("the")
+        assert graph_sampler(lm.model, begin.state, generators(0, 2), Warping(), most=5) is None
