@@ -44,6 +44,8 @@ FLOORS = [
         "compiled",
         "processor",
         "spinning",
+        "devices",
+        "memory",
         "tiling",
         "version",
         "kinds",

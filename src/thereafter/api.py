@@ -191,8 +191,15 @@ def resume(run: str | PathLike[str]) -> LanguageModel | TaskModel:
     return resume_language_model(path)
 
 
-def load(run: str | PathLike[str], tokens: str = "word", *, as_written: bool = False) -> LanguageModel | TaskModel:
+def load(
+    run: str | PathLike[str], tokens: str = "word", *, as_written: bool = False, device: str = "auto"
+) -> LanguageModel | TaskModel:
     """Load a run folder or an ARPA file (`tokens` as in `read_arpa`). Nothing in it is executed.
+
+    `device`: "cpu", "cuda", or "auto", a GPU where there is one, as in training: whoever has one wants it for whole
+    texts and many examples. A GPU gives the same answers; for a few short calls the CPU is often quicker. What is
+    returned is the same on every device: strings, numbers, numpy arrays. An n-gram answers on the CPU. What `train`
+    returns stays on the device it was trained on.
 
     A model brings plain text into the way its own was written, pre-tokenised or with ’ for ' (docs/plain-text.md);
     `as_written=True` leaves every text as it is.
@@ -203,8 +210,13 @@ def load(run: str | PathLike[str], tokens: str = "word", *, as_written: bool = F
     if files.holds_task(path):
         from thereafter.task_model import load_task
 
-        return load_task(path, as_written=as_written)
-    return load_language_model(path, tokens, as_written=as_written)
+        return load_task(path, as_written=as_written, device=device)
+    return load_language_model(path, tokens, as_written=as_written, device=device)
+
+
+def _loaded(model: LanguageModel | str | PathLike[str]) -> LanguageModel:
+    """A language model, loaded where it is a path, as `load` does."""
+    return model if isinstance(model, LanguageModel) else load_language_model(model, device="auto")
 
 
 def read_arpa(path: str | PathLike[str], tokens: str = "word") -> LanguageModel:
@@ -241,7 +253,7 @@ def mixture(
         raise OptionError(f"models are one path, {models!r}; expected several; try a list")
     if weights is not None and tune is not None:
         raise OptionError("got both weights= and tune=; expected one of them: weights that are given are not tuned")
-    members = [(one if isinstance(one, LanguageModel) else load_language_model(one)).trained for one in models]
+    members = [_loaded(one).trained for one in models]
     plain = mixing.mix(members, weights)
     lm = LanguageModel(plain)
     if tune is None:
@@ -279,7 +291,7 @@ def surprisal(
     """
     if isinstance(models, str | PathLike | LanguageModel):
         raise OptionError(f"models are one model, {models!r}; expected several; try a list")
-    loaded = [one if isinstance(one, LanguageModel) else load_language_model(one) for one in models]
+    loaded = [_loaded(one) for one in models]
     if names is not None and len(names) != len(loaded):
         raise OptionError(f"got {len(names)} names for {len(loaded)} models; expected one for each")
     called = mixing.distinct_names(list(names or (str(lm.config["model"]) for lm in loaded)))

@@ -10,6 +10,7 @@ ThereafterError
 ├── OptionError           a value outside its range
 │   ├── UnknownNameError  a name that is not registered
 │   └── ShapeError        a tensor of the wrong shape, type, device or content
+├── DeviceMemoryError     a GPU, or the machine, has no memory left for what was asked
 ├── TrainingError         a training run that cannot continue: losses or gradients that are not finite
 ├── FormatError           a run folder, an ARPA file or a tokenizer file that is not what it claims to be
 ├── StorageError          writing failed
@@ -82,6 +83,10 @@ class UnknownNameError(OptionError):
 
 class ShapeError(OptionError):
     """A tensor that does not fit the layer it was given to: its shape, type, device, lengths or a NaN inside."""
+
+
+class DeviceMemoryError(ThereafterError):
+    """A device has no memory left for what was asked; the message says how much there is and what to try."""
 
 
 class TrainingError(ThereafterError):

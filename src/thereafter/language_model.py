@@ -20,6 +20,7 @@ from thereafter.decoding import completion, generation, ranking
 from thereafter.decoding.completion_table import Completions
 from thereafter.decoding.generation import Generated, GenerationOptions, GenerationSettings
 from thereafter.decoding.next_tokens import NextToken, NextTokens, rank_tokens
+from thereafter.devices import check_device
 from thereafter.errors import OptionError
 from thereafter.evaluation.predicted import TOP
 from thereafter.evaluation.scores import Score, score_text
@@ -41,7 +42,7 @@ from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.text.writing import WritingForm, in_style, writing_of_run
 from thereafter.training import mixing, protocol, roles, store
-from thereafter.training.kinds import Trained
+from thereafter.training.kinds import MODELS, ModelKind, Trained
 from thereafter.training.surprisal import read_surprisals
 
 if TYPE_CHECKING:
@@ -476,9 +477,28 @@ class LanguageModel:
         return None if self.tokenizer.unknown_id is None else Spelling.from_forms(self.tokenizer.ordinary_forms)
 
 
-def load_language_model(run: str | PathLike[str], tokens: str = "word", *, as_written: bool = False) -> LanguageModel:
-    """The language model of a run folder, an ARPA file or a GPT-2 folder; FormatError if the run holds a task."""
-    path = Path(run)
+def load_language_model(
+    run: str | PathLike[str], tokens: str = "word", *, as_written: bool = False, device: str = "cpu"
+) -> LanguageModel:
+    """The language model of a run folder, an ARPA file or a GPT-2 folder; FormatError if the run holds a task.
+
+    `device` as in `api.load`; what looks into a model, rather than asks it for much, leaves it on the CPU.
+    """
+    check_device(device)
+    lm = _read_language_model(Path(run), tokens, as_written)
+    kind: ModelKind = MODELS.load(lm.config["model"])
+    if kind.trained_in_steps:
+        from thereafter.devices import placed
+        from thereafter.models.neural import NeuralModel
+
+        assert isinstance(lm.model, NeuralModel)
+        placed(lm.model, device, str(lm.config["model"]))
+    elif device == "cuda":
+        progress.note(f"the model {lm.config['model']!r} has no network to compute on a GPU: it answers on the CPU")
+    return lm
+
+
+def _read_language_model(path: Path, tokens: str, as_written: bool) -> LanguageModel:
     if not files.is_run(path) and files.is_file(path):
         from thereafter.training import arpa
 

@@ -283,9 +283,9 @@ def train_task(
         return TaskModel(store.train(known, examples, validation, settings, training, folder, body))
 
 
-def load_task(run: str | PathLike[str], *, as_written: bool = False) -> TaskModel:
-    """The trained task of a run folder; FormatError if it holds a language model."""
-    return TaskModel(store.load(Path(run)), as_written=as_written)
+def load_task(run: str | PathLike[str], *, as_written: bool = False, device: str = "cpu") -> TaskModel:
+    """The trained task of a run folder; FormatError if it holds a language model. `device` as in `api.load`."""
+    return TaskModel(store.load(Path(run), device), as_written=as_written)
 
 
 def resume_task(run: str | PathLike[str]) -> TaskModel:

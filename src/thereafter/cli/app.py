@@ -42,6 +42,13 @@ AsWritten = Annotated[
         "form of a pre-tokenised corpus such as ptb.",
     ),
 ]
+Device = Annotated[
+    str,
+    typer.Option(
+        help="Where a network computes: cpu, cuda (a GPU), or auto: a GPU where there is one. For a few short inputs "
+        "the CPU is often quicker."
+    ),
+]
 Encoding = Annotated[
     str | None, typer.Option(help="Encoding of the text, such as latin-1. Default: UTF-8, or as its BOM says.")
 ]
@@ -79,8 +86,8 @@ def _root(
     return None
 
 
-def load(run: str, tokens: str = "word", *, as_written: bool = False) -> LanguageModel:
-    """The model in a run folder or an ARPA file; `as_written` as the option of that name."""
+def load(run: str, tokens: str = "word", *, as_written: bool = False, device: str = "cpu") -> LanguageModel:
+    """The model in a run folder or an ARPA file; `as_written` and `device` as the options of these names."""
     from thereafter.language_model import load_language_model
 
-    return load_language_model(run, tokens, as_written=as_written)
+    return load_language_model(run, tokens, as_written=as_written, device=device)

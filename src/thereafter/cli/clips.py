@@ -42,6 +42,7 @@ def save_clips(
     *,
     explain: bool,
     ahead: int | None,
+    device: str = "cpu",
 ) -> None:
     """Write arrays of all clips to `out`, and a figure of the first to `figure`.
 
@@ -52,7 +53,7 @@ def save_clips(
     from thereafter.task_model import load_task
     from thereafter.terminal import show_progress
 
-    model = load_task(run)
+    model = load_task(run, device=device)
     with show_progress():
         clips, name = _clips(model, run, texts, source)
         if out is not None:

@@ -24,7 +24,9 @@ _BETWEEN = 2  # pixels between two pictures
 _GREY = 128
 
 
-def save_samples(run: str, count: int, seed: int, figure: Path | None, out: Path | None = None) -> None:
+def save_samples(
+    run: str, count: int, seed: int, figure: Path | None, out: Path | None = None, *, device: str = "cpu"
+) -> None:
     """Draw new pictures and save them: side by side to `figure`, as arrays to `out`; without both to samples.png in the
     current folder.
 
@@ -45,7 +47,7 @@ def save_samples(run: str, count: int, seed: int, figure: Path | None, out: Path
             )
     if not 1 <= count <= MOST_PICTURES:
         raise OptionError(f"--samples is {count:,}; expected 1 to {MOST_PICTURES:,} pictures")
-    net = load_task(run).net
+    net = load_task(run, device=device).net
     if not isinstance(net, Drawer):
         raise OptionError(f"{run} predicts every pixel by itself and draws no pictures; expected one with model='draw'")
     with show_progress(), progress.task("drawing pictures"):

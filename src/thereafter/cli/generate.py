@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import ArpaTokens, AsWritten, Run, app, load
+from thereafter.cli.app import ArpaTokens, AsWritten, Device, Run, app, load
 from thereafter.cli.written import tell_written
 
 if TYPE_CHECKING:
@@ -47,12 +47,13 @@ def generate(
     as_json: Annotated[bool, typer.Option("--json", help="Print texts, tokens and log probabilities as JSON.")] = False,
     tokens: ArpaTokens = "word",
     as_written: AsWritten = False,
+    device: Device = "auto",
 ) -> None:
     """Continue a prompt; the text is shown as it is generated.
 
     Example: thereafter generate runs/book "the cat" --temperature 0.8 --top-p 0.9 --seed 1
     """
-    lm = load(run, tokens, as_written=as_written)
+    lm = load(run, tokens, as_written=as_written, device=device)
     tell_written(lm, prompt)
     options: GenerationOptions = {
         "temperature": temperature,

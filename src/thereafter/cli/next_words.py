@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import ArpaTokens, AsWritten, Run, app, load
+from thereafter.cli.app import ArpaTokens, AsWritten, Device, Run, app, load
 from thereafter.cli.tables import AsCsv, AsJson, TableFile, print_rows, save_rows
 from thereafter.cli.written import tell_written
 from thereafter.errors import OptionError
@@ -35,6 +35,7 @@ def next_(
     as_json: AsJson = False,
     out: TableFile = None,
     as_written: AsWritten = False,
+    device: Device = "auto",
     tokens: ArpaTokens = "word",
 ) -> None:
     """List the most likely next tokens after a prompt, with their probabilities.
@@ -46,7 +47,7 @@ def next_(
 
     Example: thereafter next runs/book "I beheld the mon"
     """
-    lm = load(run, tokens, as_written=as_written)
+    lm = load(run, tokens, as_written=as_written, device=device)
     tell_written(lm, prompt)
     completions = _completions(lm, prompt, k, complete)
     alone = completions is not None and (complete or not completions.ending)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.models import OptionInfo
 
-from thereafter.cli.app import AsWritten, Encoding, app, writable
+from thereafter.cli.app import AsWritten, Device, Encoding, app, writable
 from thereafter.cli.captions import check_figure, draw_captions, print_beside
 from thereafter.cli.clips import reads_clips, save_clips
 from thereafter.cli.drawings import ARRAYS, save_explained, save_samples
@@ -67,6 +67,7 @@ def predict(
     markup: KeepMarkup = False,
     encoding: Encoding = None,
     as_written: AsWritten = False,
+    device: Device = "auto",
     as_csv: AsCsv = False,
     as_json: AsJson = False,
     score: Annotated[
@@ -124,20 +125,20 @@ def predict(
         _refuse(unfit, f"--last takes a table of series; try: thereafter predict {run} --last {last}")
         if out is not None:
             check_ending(out)
-        table = load_task(run).forecast(last, horizon=horizon, samples=samples or 0, seed=seed or 0)
+        table = load_task(run, device=device).forecast(last, horizon=horizon, samples=samples or 0, seed=seed or 0)
         print_forecast(table, out, figure, as_csv=as_csv, as_json=as_json)
         return
     if samples is not None and task_of(run) == DRAW:
         unfit = {_count(texts or []): texts, "--explain": explain, "--trace": trace, "--score": score}
         unfit |= {name: value for name, value in tables.items() if name != "--out"}
         _refuse(unfit, f"--samples draws new pictures; try: thereafter predict {run} --samples {samples}")
-        save_samples(run, samples, seed or 0, figure, out)
+        save_samples(run, samples, seed or 0, figure, out, device=device)
         return
     _check_table(out)
     if (figure is not None or (out is not None and out.suffix.lower() == ARRAYS)) and reads_clips(run):
         unfit = {"--trace": trace, "--score": score, "--beam": beam, "--csv": as_csv, "--json": as_json, **of_series}
         _refuse(unfit, f"--out and --figure save frames; try: thereafter predict {run} --in SOURCE --out frames.npz")
-        save_clips(run, texts or [], source, out, figure, explain=explain, ahead=horizon)
+        save_clips(run, texts or [], source, out, figure, explain=explain, ahead=horizon, device=device)
         return
     check_samples(run, texts or [], of_series)
     check_drawn(run, texts or [], figure, explain=explain)
@@ -150,7 +151,7 @@ def predict(
         _refuse(others, f"{what} takes inputs alone and prints no table; try: thereafter predict {run} {what} INPUT")
     _check_reading(reading, run, source)
     options: Table = {} if beam is None else {"beam": beam}
-    model = load_task(run, as_written=as_written)
+    model = load_task(run, as_written=as_written, device=device)
     if horizon is not None:
         options["ahead" if "ahead" in model.task.asked else "horizon"] = horizon
     if score is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from thereafter.cli.app import ArpaTokens, AsWritten, Run, app, load
+from thereafter.cli.app import ArpaTokens, AsWritten, Device, Run, app, load
 from thereafter.cli.tables import AsCsv, AsJson, TableFile, print_rows, save_rows
 from thereafter.cli.written import tell_unknown, tell_written
 from thereafter.tabular import Row
@@ -26,6 +26,7 @@ def rank(
     lines: Annotated[bool, typer.Option("--lines", help="Texts are whole lines: score their line ends too.")] = False,
     tokens: ArpaTokens = "word",
     as_written: AsWritten = False,
+    device: Device = "auto",
     out: TableFile = None,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
@@ -36,7 +37,7 @@ def rank(
     """
     texts = _lines_of_standard_input() if candidates == ["-"] else candidates
     end = "\n" if lines else ""
-    lm = load(run, tokens, as_written=as_written)
+    lm = load(run, tokens, as_written=as_written, device=device)
     ranked = lm.rank([text + end for text in texts], context, per=per)
     tell_written(lm, context, *texts)
     tell_unknown(lm, *texts)

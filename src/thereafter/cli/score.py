@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.models import OptionInfo
 
-from thereafter.cli.app import ArpaTokens, AsWritten, Encoding, Run, app, load
+from thereafter.cli.app import ArpaTokens, AsWritten, Device, Encoding, Run, app, load
 from thereafter.cli.captions import print_beside
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.config import Table
@@ -68,6 +68,7 @@ def score(
     encoding: Encoding = None,
     tokens: ArpaTokens = "word",
     as_written: AsWritten = False,
+    device: Device = "auto",
     mix: Mix = None,
     weights: Weights = None,
     tune: Tune = None,
@@ -93,9 +94,9 @@ def score(
 
     if holds_task(Path(run)):
         given = {"text": text, "encoding": encoding, "mix": mix, "weights": weights, "tune": tune}
-        _score_task(run, source, part, given | {"cache": cache, "dynamic": dynamic}, as_csv, as_json)
+        _score_task(run, source, part, given | {"cache": cache, "dynamic": dynamic}, device, as_csv, as_json)
         return
-    lm = load_mixture(run, mix or [], tokens, weights, tune)
+    lm = load_mixture(run, mix or [], tokens, weights, tune, device)
     lm.as_written = as_written
     cache_settings = {"size": cache_size, "weight": cache_weight, "theta": cache_theta, "decay": cache_decay}
     result = lm.score(
@@ -113,23 +114,28 @@ def score(
         _print_table(result, lm.config["mixture"]["members"] if mix else [])
 
 
-def load_mixture(run: str, others: list[str], tokens: str, weights: str | None, tune: str | None) -> LanguageModel:
+def load_mixture(
+    run: str, others: list[str], tokens: str, weights: str | None, tune: str | None, device: str
+) -> LanguageModel:
     """The model of a run, mixed with those of other runs where there are any."""
-    lm = load(run, tokens)
+    lm = load(run, tokens, device=device)
     if others:
         import thereafter
 
-        return thereafter.mixture([lm, *(load(other, tokens) for other in others)], _parse_weights(weights, tune))
+        members = [lm, *(load(other, tokens, device=device) for other in others)]
+        return thereafter.mixture(members, _parse_weights(weights, tune))
     if weights is not None:
         raise OptionError(f"--weights is {weights!r} and there is nothing to mix with; try --mix RUN")
     return lm
 
 
-def _score_task(run: str, source: str | None, part: str | None, of_texts: Table, as_csv: bool, as_json: bool) -> None:
+def _score_task(
+    run: str, source: str | None, part: str | None, of_texts: Table, device: str, as_csv: bool, as_json: bool
+) -> None:
     """Score the answers of a task on examples; OptionError for options that only language models have."""
     from thereafter.task_model import load_task
 
-    model = load_task(run)
+    model = load_task(run, device=device)
     for name, value in of_texts.items():
         if value:
             raise OptionError(f"--{name} is for language models, and {run} holds the task {model.task.name!r}")

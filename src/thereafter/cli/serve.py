@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from thereafter.cli.app import ArpaTokens, AsWritten, app
+from thereafter.cli.app import ArpaTokens, AsWritten, Device, app
 
 
 @app.command()
@@ -27,6 +27,7 @@ def serve(
     ] = 5.0,
     tokens: ArpaTokens = "word",
     as_written: AsWritten = False,
+    device: Device = "auto",
 ) -> None:
     """Serve runs over HTTP, to any client of OpenAI's completions.
 
@@ -44,5 +45,6 @@ def serve(
         grace=grace,
         tokens=tokens,
         as_written=as_written,
+        device=device,
         say=typer.echo,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import ArpaTokens, AsWritten, Encoding, app, load
+from thereafter.cli.app import ArpaTokens, AsWritten, Device, Encoding, app, load
 from thereafter.cli.forecasts import figure_file, print_points
 from thereafter.cli.score import (
     Cache,
@@ -59,6 +59,7 @@ def surprisal(
     encoding: Encoding = None,
     tokens: ArpaTokens = "word",
     as_written: AsWritten = False,
+    device: Device = "auto",
     by: Annotated[str, typer.Option(help="What a row is: word, token, sentence or line.")] = "word",
     detail: Annotated[
         bool, typer.Option("--detail", help="Add rank, entropy, context and the likeliest tokens.")
@@ -110,9 +111,9 @@ def surprisal(
         of_texts: Table = {"--text": text, "--part": part, "--encoding": encoding, "--detail": detail, "--mix": mix}
         of_texts |= {"--weights": weights, "--tune": tune, "--cache": cache, "--dynamic": dynamic}
         of_texts |= {"--by": None if by == "word" else by, "--as-written": as_written}
-        _print_points(names, source, of_texts, out, figure, as_csv=as_csv, as_json=as_json)
+        _print_points(names, source, device, of_texts, out, figure, as_csv=as_csv, as_json=as_json)
         return
-    models = _load(names, tokens, mix or [], weights, tune)
+    models = _load(names, tokens, mix or [], weights, tune, device)
     for lm in models:
         lm.as_written = as_written
     cache_settings = {"size": cache_size, "weight": cache_weight, "theta": cache_theta, "decay": cache_decay}
@@ -143,6 +144,7 @@ def surprisal(
 def _print_points(
     names: list[str],
     source: str | None,
+    device: str,
     of_texts: Table,
     out: Path | None,
     figure: Path | None,
@@ -163,7 +165,7 @@ def _print_points(
         )
     if out is not None:
         check_ending(out)
-    table = load_task(names[0]).surprises(source)
+    table = load_task(names[0], device=device).surprises(source)
     print_points(table, out, figure, as_csv=as_csv, as_json=as_json)
 
 
@@ -179,12 +181,14 @@ def _split(runs: list[str], text: str | None) -> tuple[list[str], str | None]:
     return runs[:-1], runs[-1]
 
 
-def _load(names: list[str], tokens: str, mix: list[str], weights: str | None, tune: str | None) -> list[LanguageModel]:
+def _load(
+    names: list[str], tokens: str, mix: list[str], weights: str | None, tune: str | None, device: str
+) -> list[LanguageModel]:
     if not mix and weights is None:
-        return [load(name, tokens) for name in names]
+        return [load(name, tokens, device=device) for name in names]
     if len(names) > 1:
         raise OptionError(f"got --mix or --weights with {len(names)} runs; expected one run; try: RUN --mix OTHER")
-    return [load_mixture(names[0], mix, tokens, weights, tune)]
+    return [load_mixture(names[0], mix, tokens, weights, tune, device)]
 
 
 def _print(table: Surprisals, shown: int) -> None:

@@ -17,6 +17,11 @@ def _neural(text: str) -> OptionInfo:
     return option
 
 
+def _batch(spelled: str) -> int | str:
+    """A number of rows, or the word that stands for one."""
+    return int(spelled) if spelled.removeprefix("-").isdecimal() else spelled
+
+
 def _ngram(text: str) -> OptionInfo:
     option: OptionInfo = typer.Option(help=text, rich_help_panel="N-gram models")
     return option
@@ -101,7 +106,15 @@ Dropout = Annotated[float | None, _neural("Dropout probability, 0 to 1.")]
 Epochs = Annotated[float | None, _neural("Passes over the text. Default: chosen from its size.")]
 TokensBudget = Annotated[int | None, _neural("Stop after training on this many tokens.")]
 Minutes = Annotated[float | None, _neural("Stop training after this many minutes; scores and baselines come after.")]
-Batch = Annotated[int | None, _neural("Batch size: rows of text read in parallel.")]
+Batch = Annotated[
+    str | None,
+    typer.Option(
+        parser=_batch,
+        metavar="INTEGER|auto",
+        help="Batch size: rows of text read in parallel; auto: the most that the memory of a GPU holds.",
+        rich_help_panel="Neural models",
+    ),
+]
 Steps = Annotated[int | None, _neural("Tokens of each row in a batch: the length of truncated BPTT.")]
 Rate = Annotated[float | None, _neural("Learning rate.")]
 Optimizer = Annotated[str | None, _neural("adamw (the default), adam, sgd or nt-asgd.")]

@@ -12,6 +12,8 @@ from types import TracebackType
 import torch
 from torch import nn
 
+from thereafter.memory import ANSWERING, is_out_of_memory, out_of_memory
+
 
 class Askers:
     """How many users a network has, and whether it goes back to training mode after the last of them."""
@@ -57,6 +59,7 @@ class Evaluating:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._askers.leave(self._network)
+        _in_words(self._network, error)
 
 
 class Quietly(Evaluating):
@@ -75,3 +78,10 @@ class Quietly(Evaluating):
     ) -> None:
         self._mode.__exit__(kind, error, trace)
         self._askers.leave(self._network)
+        _in_words(self._network, error)
+
+
+def _in_words(network: nn.Module, error: BaseException | None) -> None:
+    """A device that ran out of memory in a block is one sentence to whoever asked."""
+    if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        raise out_of_memory(next(network.parameters()).device, "answering", ANSWERING) from error

@@ -101,10 +101,15 @@ class ServedModels:
 
 
 def open_models(
-    runs: Sequence[str | PathLike[str]], *, tokens: str = "word", as_written: bool = False, most_rows: int = 64
+    runs: Sequence[str | PathLike[str]],
+    *,
+    tokens: str = "word",
+    as_written: bool = False,
+    most_rows: int = 64,
+    device: str = "cpu",
 ) -> ServedModels:
     """Load runs, ARPA files among them (`tokens` as in `read_arpa`), and start an engine for each language model."""
-    loaded = [_load(run, tokens, as_written) for run in runs]
+    loaded = [_load(run, tokens, as_written, device) for run in runs]
     ServedModels(loaded)  # refuses before any thread is started
     return ServedModels([_with_engine(model, most_rows) for model in loaded])
 
@@ -114,11 +119,11 @@ def served_language_model(lm: LanguageModel, name: str, *, most_rows: int = 64) 
     return _with_engine(ServedModel(name, language_model=lm), most_rows)
 
 
-def _load(run: str | PathLike[str], tokens: str, as_written: bool) -> ServedModel:
+def _load(run: str | PathLike[str], tokens: str, as_written: bool, device: str) -> ServedModel:
     from thereafter.api import load
     from thereafter.language_model import LanguageModel
 
-    model, path = load(run, tokens, as_written=as_written), Path(run)
+    model, path = load(run, tokens, as_written=as_written, device=device), Path(run)
     name, created = _name(path), _created(path)
     if isinstance(model, LanguageModel):
         return ServedModel(name, language_model=model, created=created)

@@ -41,9 +41,11 @@ def serve(
     grace: float = GRACE,
     tokens: str = "word",
     as_written: bool = False,
+    device: str = "cpu",
     say: Callable[[str], None] = print,
 ) -> None:
-    """Serve runs until interrupted. On a host that others can reach a token is made where none is given."""
+    """Serve runs until interrupted. On a host that others can reach a token is made where none is given;
+    `device` as in `thereafter.load`."""
     for package in ("fastapi", "uvicorn"):
         require(package, "thereafter serve", install="'thereafter[serve]'")
     from thereafter.server.app import make_app
@@ -53,7 +55,7 @@ def serve(
         raise OptionError(f"timeout is {timeout:g}; expected more than 0 seconds; try 600")
     token = token_for(host, token)
     with listen(host, [port], "try another --port, or 0 for a free one") as door:
-        models = open_models(runs, tokens=tokens, as_written=as_written, most_rows=most_rows)
+        models = open_models(runs, tokens=tokens, as_written=as_written, most_rows=most_rows, device=device)
         app = make_app(models, token=token, seconds=timeout)
         server = make_server(app, grace=grace)
         address = address_of(host, door.getsockname()[1])

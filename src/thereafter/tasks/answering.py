@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from thereafter import progress
 from thereafter.errors import EmptyCorpusError, OptionError, nearest
+from thereafter.memory import ANSWERING, memory_in_words
 from thereafter.models.task_net import Batched
 from thereafter.tasks import batching
 from thereafter.tasks.fitting import Fitted
@@ -87,10 +88,15 @@ def _in_batches(
     plan = batching.batches(fitted.task.lengths(examples, fitted.codecs), _ROWS, _PLACES, shuffle=False)
     places: list[int] = []
     results: list[T] = []
-    with progress.task("answering", total=len(examples)) as advance, fitted.net.remembering():
+    device = fitted.net.device
+    with (
+        progress.task("answering", total=len(examples)) as advance,
+        memory_in_words(device, "answering", ANSWERING),
+        fitted.net.remembering(),
+    ):
         for k in range(len(plan)):
             chosen = plan.examples(k).tolist()
-            batch = fitted.task.batch([examples[place] for place in chosen], fitted.codecs).to(fitted.net.device)
+            batch = fitted.task.batch([examples[place] for place in chosen], fitted.codecs).to(device)
             places += chosen
             results += ask(batch, chosen)
             advance(len(chosen))

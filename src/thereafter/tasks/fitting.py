@@ -12,6 +12,7 @@ import torch
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
+from thereafter.devices import device_for, precision_for
 from thereafter.errors import OptionError, nearest
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.runs.folder import FORMAT
@@ -20,6 +21,7 @@ from thereafter.runs.writer import RunWriter
 from thereafter.tasks.bodies import Body, contradictions
 from thereafter.tasks.codecs import Codecs, CodecsFile
 from thereafter.tasks.finding import Part
+from thereafter.tasks.largest import choose_batch
 from thereafter.tasks.learning import ExampleBatch, ExampleLearner, Examples, HeldOut
 from thereafter.tasks.task import AnyTask
 from thereafter.training import settings as training_settings
@@ -27,9 +29,8 @@ from thereafter.training.fit import Course, Destination
 from thereafter.training.fit import fit as train
 from thereafter.training.layering import check_layered
 from thereafter.training.loop import Loop
-from thereafter.training.neural import device_for, precision_for
 from thereafter.training.options import TextSettings
-from thereafter.training.settings import TrainingSettings
+from thereafter.training.settings import AUTO, TrainingSettings
 from thereafter.training.starting import TABLE
 from thereafter.training.weights import weights_of
 
@@ -37,6 +38,7 @@ _IDLE: Mapping[str, object] = {"batching": None, "jitter": False}
 """Options of language models that have no effect on tasks, and the value that tasks use."""
 _LAYERED = ("unfreeze", "layer_decay")
 """Options of tasks that can have the layers of a language model under them."""
+_ROWS = 32
 _PLACES = 64  # of an example on average: what `steps` means here
 
 
@@ -108,7 +110,7 @@ def _complete(given: TrainingSettings) -> TrainingSettings:
     device = device_for(given.device)
     return replace(
         given,
-        batch=given.batch or 32,
+        batch=given.batch or _ROWS,
         steps=given.steps or _PLACES,
         optimizer=given.optimizer or "adamw",
         rate=given.rate or 2e-3,
@@ -152,6 +154,11 @@ def fit(
     task.check(valid.examples, codecs, valid.name)
     config: Table = {"format": FORMAT, "task": task.name, "source": dict(source), task.name: toml.as_table(settings)}
     config |= {} if body is None else {TABLE: body.start.describe()}
+    if training.batch == AUTO:
+        usual = task.defaults.get("batch")
+        rows = usual if isinstance(usual, int) else _ROWS
+        rows, note = choose_batch(task, codecs, train.examples, valid.examples, settings, training, rows)
+        training, notes = replace(training, batch=rows), [*notes, note]
     training = task.budget(training, len(train.examples))
     if training.validate_every is None:
         batches = len(Examples(task, codecs, training, train.examples).epoch(0))

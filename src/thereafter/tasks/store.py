@@ -12,6 +12,7 @@ from thereafter import config as toml
 from thereafter.config import Table
 from thereafter.data import corpora
 from thereafter.data.files import AnySource, Files, Parts
+from thereafter.devices import device_for, placed
 from thereafter.errors import FormatError, SourceError
 from thereafter.runs import folder as files
 from thereafter.runs import ownership, resuming, saving
@@ -27,7 +28,6 @@ from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.task import AnyTask
 from thereafter.training.counters import COUNTED
 from thereafter.training.fit import Destination
-from thereafter.training.neural import device_for
 from thereafter.training.settings import TrainingSettings, check_logs
 from thereafter.training.starting import TABLE, read_again
 from thereafter.training.weights import check_counts, restored, weights_of
@@ -74,15 +74,15 @@ def save(fitted: Fitted, folder: Path, dtype: str = "float32") -> Path:
     return saving.save(saving.Saved(fitted.config, CodecsFile(fitted.codecs), arrays, {}, fitted.log), folder, dtype)
 
 
-def load(folder: Path) -> Fitted:
-    """Read a run back; nothing in it is executed."""
+def load(folder: Path, device: str = "cpu") -> Fitted:
+    """Read a run back onto a device (`devices.device_for`); nothing in it is executed."""
     config, log, task = read_config(folder)
     arrays, _ = saving.read_weights(folder, config)
     codecs = read_codecs(folder / files.TOKENIZER)
     settings = toml.build(task.settings, config[task.name], task.name)
     check_counts(settings, len(arrays))
     net = restored(lambda: task.build(settings, codecs), arrays)
-    return Fitted(task, net.eval(), codecs, config, log)
+    return Fitted(task, placed(net, device, task.name), codecs, config, log)
 
 
 def resume(folder: Path) -> Fitted:

@@ -106,9 +106,8 @@ def complete_training(
     optimizer = given.optimizer or ("nt-asgd" if awd else "adamw")
     batching = given.batching or _batching(name, about)
     steps = given.steps or _steps(name, model, batching, about)
-    rows = about.tokens // (2 * steps) if batching != "lines" else about.tokens // 8
     few = 20 if awd else 16 if about.tokenizer in _SINGLE_CHARACTERS and KINDS[name].recurrent else tier.batch
-    batch = given.batch or max(1, min(few, rows))
+    batch = given.rows if given.batch else min(few, most_rows(batching, steps, about))
     plain_sgd = optimizer in ("sgd", "nt-asgd")
     rate = {"sgd": 20.0, "nt-asgd": 30.0}.get(optimizer, _adam_rate(name, model, tier))
     schedule = given.schedule or {"sgd": "plateau", "nt-asgd": "constant"}.get(optimizer, "cosine")
@@ -134,6 +133,11 @@ def complete_training(
         chosen = replace(chosen, epochs=float(min(_EPOCHS, max(1, round(_TOKENS_ON[device] / about.tokens)))))
     chosen = replace(chosen, validate_every=given.validate_every or _validate_every(chosen, about))
     return chosen, _describe_choices(given, chosen)
+
+
+def most_rows(batching: str, steps: int, about: About) -> int:
+    """The most rows of a batch that a text of this length gives."""
+    return max(1, about.tokens // (2 * steps) if batching != "lines" else about.tokens // 8)
 
 
 def _batching(name: str, about: About) -> str:
@@ -176,7 +180,7 @@ def _validate_every(chosen: TrainingSettings, about: About) -> int:
 
 
 def _tokens_a_step(chosen: TrainingSettings, about: About) -> float:
-    rows = chosen.batch or 1
+    rows = chosen.rows
     if chosen.batching == "lines":
         return min(about.tokens, rows * max(1.0, about.longest_line / 2))
     return float(min(about.tokens, rows * (chosen.steps or 1)))

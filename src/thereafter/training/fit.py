@@ -1,11 +1,13 @@
 """One training from its first step to its end, whatever learns: the loop and what it needs around it.
 
 The best weights are kept, in memory and in the run folder. A training that is interrupted saves its position; one that
-is resumed begins at its snapshot. The last line of the log has the final figures.
+is resumed begins at its snapshot. The last line of the log has the final figures. A device that runs out of memory ends
+it in one sentence, with its newest snapshot saved.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +17,8 @@ import torch
 from torch import nn
 
 from thereafter.config import Table
-from thereafter.errors import FormatError
+from thereafter.errors import DeviceMemoryError, FormatError
+from thereafter.memory import is_out_of_memory, memory_in_words, out_of_memory
 from thereafter.runs import checkpoint
 from thereafter.runs.checkpoint import Snapshot
 from thereafter.runs.journal import Journal
@@ -82,7 +85,8 @@ def fit(
         steady_products(training.precision, device),
         logging_in(None if writer is None else writer.folder, training),
     ):
-        with _before_its_steps(writer):
+        remedy = _use_less(training)
+        with _before_its_steps(writer), memory_in_words(device, "building the network", remedy):
             module, course = begin(device)
         started = bool(place.initial) and snapshot is None
         known = started and place.initial.keys() == weights_of(module).keys()
@@ -109,12 +113,19 @@ def fit(
         )
         if snapshot is not None:
             _go_on(loop, snapshot)
+        full: DeviceMemoryError | None = None
         try:
             loop.run()
         except KeyboardInterrupt:
             if writer is not None:
                 writer.stopped(loop.rescue())
             raise
+        except (RuntimeError, DeviceMemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            full = out_of_memory(device, "training", remedy)  # without its cause, whose frames hold the whole step
+        if full is not None:
+            raise _rescued(full, loop, writer)
         if finish is not None:
             if not best and writer is not None:
                 best = writer.read_weights()
@@ -139,6 +150,32 @@ def _before_its_steps(writer: RunWriter | None) -> Iterator[None]:
         if writer is not None:
             writer.stopped(0)
         raise
+
+
+def _use_less(training: TrainingSettings) -> str:
+    """What makes a training need less memory."""
+    ways = [f"a smaller batch (it is {training.batch}), batch='auto' (--batch auto)"]
+    ways += [f"fewer steps (they are {training.steps})"] if training.steps else []
+    ways += ["precision='bfloat16'"] if training.precision == "float32" and training.device == "cuda" else []
+    return f"{', '.join(ways[:-1])} or {ways[-1]}" if len(ways) > 1 else ways[0]
+
+
+def _rescued(full: DeviceMemoryError, loop: Loop[B], writer: RunWriter | None) -> DeviceMemoryError:
+    """The error of a device that is full, once the newest snapshot is on the disk and the step's memory is free."""
+    loop.model.zero_grad(set_to_none=True)
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if writer is None:
+        return full
+    try:
+        step = loop.rescue()
+        again = f"with more memory step {step:,} goes on with" if step else "with more memory it begins again with"
+    except (RuntimeError, DeviceMemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        again = "with more memory it goes on from its last checkpoint with"
+    return DeviceMemoryError(f"{full}; nothing is lost: {again}: {writer.resume_line}")
 
 
 def _writing(writer: RunWriter) -> Callable[[Snapshot], None]:

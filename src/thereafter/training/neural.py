@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -12,13 +13,14 @@ from numpy.typing import NDArray
 
 from thereafter import config as toml
 from thereafter.config import Table
+from thereafter.devices import device_for, precision_for
 from thereafter.errors import FormatError, OptionError
 from thereafter.kinds import KINDS
 from thereafter.models.build import NEURAL, build, settings_of
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import NeuralSettings
 from thereafter.models.state import NeuralState
-from thereafter.training import defaults, order
+from thereafter.training import defaults, largest_batch, order
 from thereafter.training.blocks import Blocks, TextBatch, TextEpochs
 from thereafter.training.counters import perplexity
 from thereafter.training.fit import Course, Destination, fit
@@ -26,9 +28,11 @@ from thereafter.training.kinds import NEURAL_KIND, About, TrainingJob
 from thereafter.training.layering import check_layered
 from thereafter.training.learner import Loss
 from thereafter.training.loop import Loop
-from thereafter.training.settings import TrainingSettings
+from thereafter.training.settings import AUTO, TrainingSettings
 from thereafter.training.validation import Validation
 from thereafter.training.weights import check_counts, restored, weights_of
+
+_LONGER = 25  # steps that a block of drawn length has beyond the mean, seldom more: five deviations (`order.py`)
 
 
 class NeuralKind:
@@ -47,14 +51,44 @@ class NeuralKind:
         model, sizes = defaults.complete_model(self.name, given, about)
         device = device_for(training.device)
         precision = precision_for(training.precision, device)
-        chosen, rest = defaults.complete_training(self.name, model, training, about, device, precision)
+        searched = training.batch == AUTO
+        usual = replace(training, batch=None) if searched else training
+        chosen, rest = defaults.complete_training(self.name, model, usual, about, device, precision)
         if (chosen.batching == "lines") != (about.context == "line"):
             raise OptionError(
                 f"batching is {chosen.batching!r} and context is {about.context!r}; lines go with the context 'line', "
                 "stream and partition with 'stream'; try leaving one of the two out"
             )
-        note = f"for {about.tokens:,} {about.tokenizer} tokens: " + ", ".join(sizes + rest)
-        return model, chosen, [note] if sizes + rest else []
+        notes = []
+        if searched:
+            rows, note = self._largest_batch(model, chosen, about)
+            usual, notes = replace(training, batch=rows), [note]
+            chosen, rest = defaults.complete_training(self.name, model, usual, about, device, precision)
+        choices = f"for {about.tokens:,} {about.tokenizer} tokens: " + ", ".join(sizes + rest)
+        return model, chosen, [choices, *notes] if sizes + rest else notes
+
+    def _largest_batch(self, model: NeuralSettings, chosen: TrainingSettings, about: About) -> tuple[int, str]:
+        """The most rows that fit into the memory of a GPU, elsewhere the default, and the note on it."""
+        steps, lines = chosen.steps or 1, chosen.batching == "lines"
+        most = defaults.most_rows(chosen.batching or "", steps, about)
+        most = min(most, max(1, largest_batch.MOST_PLACES // steps))
+        longest = steps + _LONGER if chosen.jitter else steps
+
+        def begin(device: torch.device) -> TextLearner:
+            return TextLearner(
+                build(self.name, model, vocabulary_size=about.vocabulary, context=about.context).to(device)
+            )
+
+        def batches(rows: int) -> list[TextBatch]:
+            shape, device = (rows, longest), torch.device(chosen.device)
+            ids_BT = torch.randint(about.vocabulary, shape, device=device)
+            inside_BT = torch.ones(shape, dtype=torch.bool, device=device) if lines else None
+            return [TextBatch(ids_BT, ids_BT, inside_BT, rows * longest)]
+
+        rows = chosen.rows
+        if largest_batch.is_searched(chosen):
+            rows = largest_batch.find_batch(begin, batches, chosen, first=min(rows, most), most=most)
+        return rows, largest_batch.describe_batch(rows, most, chosen)
 
     def train(self, job: TrainingJob) -> NeuralModel:
         if job.valid is None:
@@ -148,7 +182,7 @@ def _expected_steps(training: TrainingSettings) -> int | None:
 def _plans(job: TrainingJob) -> Callable[[int], order.Plan]:
     """The order of each epoch."""
     s, ids = job.training, job.ids
-    batch, steps, line_end = s.batch or 1, s.steps or 1, job.tokenizer.line_end_id
+    batch, steps, line_end = s.rows, s.steps or 1, job.tokenizer.line_end_id
     if s.batching == "lines" and line_end is not None:
         return lambda epoch: order.lines(ids, line_end, batch, steps, seed=s.seed, epoch=epoch)
     if s.batching == "partition":
@@ -168,20 +202,6 @@ def _figures(loop: Loop[TextBatch]) -> Table:
         "tokens_per_second": round(at.seen / max(1e-9, at.elapsed())),
         "seconds_training": round(at.elapsed(), 3),
     }
-
-
-def device_for(asked: str) -> str:
-    """The device that is meant: `auto` is a GPU where torch sees one."""
-    if asked == "cuda" and not torch.cuda.is_available():
-        raise OptionError("device is 'cuda', and torch sees no GPU here; try device='cpu' (--set training.device=cpu)")
-    return ("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked
-
-
-def precision_for(asked: str, device: str) -> str:
-    """The precision that is meant: `auto` is bfloat16 on a GPU that computes in it, else float32."""
-    if asked == "auto":
-        return "bfloat16" if device == "cuda" and torch.cuda.is_bf16_supported() else "float32"
-    return asked
 
 
 @cache

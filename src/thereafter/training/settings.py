@@ -11,13 +11,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from thereafter import packages
+from thereafter.devices import DEVICES as DEVICES
+from thereafter.devices import check_device
 from thereafter.errors import OptionError, nearest
 
 BATCHINGS = ("stream", "partition", "lines")
 OPTIMIZERS = ("adamw", "adam", "sgd", "nt-asgd")
 SCHEDULES = ("constant", "step", "cosine", "plateau", "one-cycle")
 PRECISIONS = ("auto", "float32", "bfloat16")
-DEVICES = ("auto", "cpu", "cuda")
+AUTO = "auto"
+"""The batch that is found by trying (`largest_batch.py`)."""
 LOGS = ("csv", "tensorboard")
 SEEDS = 2**64
 """How many there are: torch's generators take 64 bits."""
@@ -35,8 +38,9 @@ class TrainingSettings:
     """How a text is cut. "stream": rows run through the text side by side, the state is carried, gradients are cut
     after `steps` tokens. "partition": pieces of `steps` tokens from a random offset, shuffled, each from a fresh state.
     "lines": each line on its own, gradients through all of it; one longer than `steps` is cut."""
-    batch: int | None = None
-    """Rows of text, or examples of a task, that are learned from at a time."""
+    batch: int | str | None = None
+    """Rows of text, or examples of a task, that are learned from at a time; "auto": the most that the memory of a GPU
+    holds."""
     steps: int | None = None
     """Tokens of a row at a time; of a task: a batch has at most `batch` times so many words, steps or frames."""
     jitter: bool | None = None
@@ -114,11 +118,14 @@ class TrainingSettings:
         _choice("optimizer", self.optimizer, OPTIMIZERS)
         _choice("schedule", self.schedule, SCHEDULES)
         _choice("precision", self.precision, PRECISIONS)
-        _choice("device", self.device, DEVICES)
+        check_device(self.device)
         for name in self.logs:
             _choice("log", name, LOGS)
         values = vars(self)
-        for name in ("batch", "steps", "tokens_budget", "validate_every", "nonmono", "log_every", "checkpoint_every"):
+        if isinstance(self.batch, str) and self.batch != AUTO:
+            raise OptionError(f"batch is {self.batch!r}; expected a whole number, or {AUTO!r}; try 32")
+        _at_least("batch", None if isinstance(self.batch, str) else self.batch, 1)
+        for name in ("steps", "tokens_budget", "validate_every", "nonmono", "log_every", "checkpoint_every"):
             _at_least(name, values[name], 1)
         if self.seed >= SEEDS:
             raise OptionError(f"seed is {self.seed}; expected 0 to {SEEDS - 1} (64 bits); try a smaller one")
@@ -136,6 +143,11 @@ class TrainingSettings:
             raise OptionError(f"betas are {self.betas!r}; expected two numbers from 0 to below 1; try 0.9, 0.999")
         if self.momentum and self.optimizer in ("adamw", "adam", "nt-asgd"):
             raise OptionError(f"{self.optimizer} has no momentum (got {self.momentum}); try optimizer='sgd'")
+
+    @property
+    def rows(self) -> int:
+        """The batch as a number, where it is chosen."""
+        return 1 if self.batch is None or isinstance(self.batch, str) else self.batch
 
     @property
     def logs(self) -> tuple[str, ...]:

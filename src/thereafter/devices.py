@@ -1,0 +1,58 @@
+"""Where networks compute: the device and the precision that are meant.
+
+`auto` is a GPU where torch sees one, for `train` and `load` alike. A device that is named is taken or refused, never
+exchanged for another. Answers of a GPU equal the CPU's; log probabilities may differ in their last digits.
+
+torch is imported where it is asked: options are checked without it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from thereafter.errors import OptionError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+DEVICES = ("auto", "cpu", "cuda")
+N = TypeVar("N", bound="nn.Module")
+
+
+def check_device(device: str) -> None:
+    """Refuse a name that no device has."""
+    if device not in DEVICES:
+        raise OptionError(f"device is {device!r}; expected auto, cpu or cuda, which is the GPU; try 'auto'")
+
+
+def device_for(asked: str) -> str:
+    """The device that is meant: `auto` is a GPU where torch sees one."""
+    import torch
+
+    check_device(asked)
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise OptionError(
+            "device is 'cuda', and torch sees no GPU here; try device='cpu' (--device cpu; when training --set "
+            "training.device=cpu)"
+        )
+    return ("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked
+
+
+def precision_for(asked: str, device: str) -> str:
+    """The precision that is meant: `auto` is bfloat16 on a GPU that computes in it, else float32."""
+    import torch
+
+    if asked == "auto":
+        return "bfloat16" if device == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+    return asked
+
+
+def placed(net: N, asked: str, name: str) -> N:
+    """A network that was read, on the device that is meant and in evaluation mode; `name` is what it is called."""
+    import torch
+
+    from thereafter.memory import memory_in_words
+
+    device = torch.device(device_for(asked))
+    with memory_in_words(device, f"loading {name!r}", "device='cpu' (--device cpu)"):
+        return net.to(device).eval()
