@@ -57,6 +57,42 @@ GAMES: dict[str, dict[str, Any]] = {
 }
 """Tasks whose batches have one shape: their steps are recorded too."""
 
+QUIET: dict[str, Any] = {"dropout": 0.0, "drop_words": 0.0}
+"""What is drawn differs from shape to shape: filled batches draw more."""
+SENTENCES: dict[str, tuple[str, dict[str, Any]]] = {
+    "tag": ("tag", {"hidden": 24, "embed": 12, "layers": 1, **QUIET}),
+    "tag, crf": ("tag", {"hidden": 24, "embed": 12, "layers": 1, "crf": True, **QUIET}),
+    "tag, cnn": ("tag", {"hidden": 24, "embed": 12, "letters": "cnn", "cell": "gru", **QUIET}),
+    "classify": ("classify", {"hidden": 24, "embed": 12, "pooling": "attention", **QUIET}),
+    "translate": ("translate", {"hidden": 32, "embed": 16, "attention": "additive", "tokens": "word", **QUIET}),
+    "translate, transformer": (
+        "translate",
+        {"hidden": 32, "model": "transformer", "heads": 2, "layers": 2, "tokens": "word", **QUIET},
+    ),
+}
+"""Tasks whose batches are filled up to a few shapes."""
+
+
+def sentences(task: str, folder: Path) -> Path:
+    """Sentences of 1 to 40 words, with tags, labels or translations that follow from the words."""
+    draw, path = random.Random(6), folder / f"{task}.tsv"
+    words = ["red", "blue", "bluish", "Green", "a", "unfathomable", "7"]
+    rows = [[draw.choice(words) for _ in range(draw.randint(1, draw.choice((6, 40))))] for _ in range(240)]
+    lines = {
+        "tag": ["\n".join(f"{word}\t{word[0].upper()}" for word in row) + "\n" for row in rows],
+        "classify": [f"{' '.join(row)}\t{row[0]}" for row in rows],
+        "translate": [f"{' '.join(row)}\t{' '.join(row[::-1])}" for row in rows],
+    }
+    path.write_text("\n".join(lines[task]) + "\n", encoding="utf-8")
+    return path
+
+
+def sentence_losses(source: Path, task: str, **options: Any) -> list[float]:
+    """The loss of every step."""
+    options = {"batch": 16, "epochs": 2, "rate": 0.003, "log_every": 1, **options}
+    model = thereafter.train(source, task=task, device="cuda", seed=3, **options)
+    return [line["loss"] for line in model.log if line["event"] == "step"]
+
 
 def rule_of(task: str, folder: Path) -> Path:
     """Pictures, games or clips that are made by a rule."""
@@ -108,6 +144,15 @@ def differences(folder: Path) -> dict[str, tuple[float, int, int]]:
         assert len(plain) == len(played), (task, len(plain), len(played))
         worst = max(abs(a - b) / max(1.0, abs(a)) for a, b in zip(plain, played, strict=True))
         figures[task] = (worst, len(plain), count)
+    for name, (task, options) in SENTENCES.items():
+        made = sentences(task, folder)
+        for precision in ("float32", "bfloat16"):
+            given = {**options, "precision": precision}
+            plain = sentence_losses(made, task, graphs=False, **given)
+            played, count = played_steps(lambda t=task, m=made, g=given: sentence_losses(m, t, **g))
+            assert len(plain) == len(played), (name, len(plain), len(played))
+            worst = max(abs(a - b) for a, b in zip(plain, played, strict=True))
+            figures[f"{name} {precision}"] = (worst, len(plain), count)
     return figures
 
 

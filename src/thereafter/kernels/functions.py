@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -23,6 +26,24 @@ def apply_many(function: type[torch.autograd.Function], *args: object) -> tuple[
 def traced() -> bool:
     """Whether torch is writing down what is computed, to compile or to export it: then numbers cannot be looked at."""
     return torch.compiler.is_compiling() or torch._C._is_tracing()
+
+
+_unread: ContextVar[bool] = ContextVar("thereafter_unread", default=False)
+
+
+@contextmanager
+def leaving_unread() -> Iterator[None]:
+    """Inside the block nobody looks at numbers on a GPU: a step is recorded, or will be."""
+    token = _unread.set(True)
+    try:
+        yield
+    finally:
+        _unread.reset(token)
+
+
+def is_unread(x: Tensor) -> bool:
+    """Whether the numbers of a tensor cannot be looked at: torch writes down what is computed, or a graph does."""
+    return traced() or (_unread.get() and x.device.type != "cpu")
 
 
 def transformed() -> bool:

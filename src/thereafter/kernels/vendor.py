@@ -17,7 +17,7 @@ from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.kernels.conv_lstm import conv_lstm_refuses, run_conv_lstm
-from thereafter.kernels.functions import backends
+from thereafter.kernels.functions import backends, is_unread
 from thereafter.kernels.jobs import Job, SameBits, Unrolled, torch_products
 from thereafter.kernels.onednn import enabled, keeping_switch
 from thereafter.kernels.second import twice_differentiable
@@ -36,6 +36,8 @@ class Vendor:
             return "the vendor's cells have neither zoneout nor state reset"
         if not job.x_BTI.shape[1]:
             return "the vendor's cells refuse sequences of no steps"
+        if job.lengths_B is not None and is_unread(job.lengths_B):
+            return "the vendor's cells take lengths from the host, and these are on the device for a graph to read"
         if job.lengths_B is not None and int(job.lengths_B.min()) < 1:
             return "the vendor's cells refuse rows of no steps"
         if type(job.cell) is ConvLSTM:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from thereafter.errors import ShapeError
-from thereafter.kernels.functions import traced
+from thereafter.kernels.functions import is_unread, traced
 
 Lengths = Tensor | Sequence[int]
 
@@ -81,7 +81,7 @@ def take_rows(
     batch, steps = x_BTI.shape[:2]
     reset_BT = None if reset is None else _take_reset(reset, batch, steps, x_BTI.device, batched)
     lengths_B = None if lengths is None else take_lengths(lengths, batch, steps)
-    if lengths_B is not None and not traced() and bool((lengths_B == steps).all()):
+    if lengths_B is not None and not is_unread(lengths_B) and bool((lengths_B == steps).all()):
         lengths_B = None  # full rows: every kernel is faster without them
     if lengths_B is not None:
         lengths_B = lengths_B.to(x_BTI.device)
@@ -100,10 +100,11 @@ def take_rows(
 def take_lengths(lengths: Lengths, batch: int, steps: int) -> Tensor:
     """Lengths as an integer tensor on the CPU, one for each row, each from 0 to `steps`.
 
-    Where torch writes the call down they have no numbers yet: the operator looks at them when it runs.
+    Where torch writes the call down they have no numbers yet: the operator looks at them when it runs. Where a step is
+    recorded as a graph they stay on the GPU, and nobody looks.
     """
     if isinstance(lengths, Tensor):
-        lengths_B = lengths.detach() if traced() else lengths.detach().cpu()
+        lengths_B = lengths.detach() if is_unread(lengths) else lengths.detach().cpu()
     else:
         try:
             lengths_B = torch.tensor(list(lengths)) if len(lengths) else torch.zeros(0, dtype=torch.int64)
@@ -115,7 +116,7 @@ def take_lengths(lengths: Lengths, batch: int, steps: int) -> Tensor:
         raise ShapeError(
             f"lengths has the shape {tuple(lengths_B.shape)}; expected ({batch},), one for each row of the input"
         )
-    if not traced() and batch and not 0 <= int(lengths_B.min()) <= int(lengths_B.max()) <= steps:
+    if not is_unread(lengths_B) and batch and not 0 <= int(lengths_B.min()) <= int(lengths_B.max()) <= steps:
         raise ShapeError(
             f"lengths runs from {int(lengths_B.min())} to {int(lengths_B.max())}; expected 0 to {steps}, the steps of "
             "the input; try lengths.clamp(0, steps), and look whether batch_first is what you meant"

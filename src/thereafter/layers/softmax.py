@@ -49,11 +49,13 @@ def softmax_nll(
     chunk: int | None = None,
     *,
     mean_of: int = 1,
+    counted_N: Tensor | None = None,
 ) -> Tensor:
     """-log p of each target, [N], in float32 (float64 for float64 features); at most `chunk` rows of logits at once.
 
-    `mean_of`: gradients are prepared for the sum divided by so many; others come out right too, with one more pass over
-    them. Under autocast the products are taken in its type, the softmax never is.
+    `counted_N`: where it is false a target counts for nothing: its -log p is 0. `mean_of`: gradients are prepared for
+    the sum divided by so many; others come out right too, with one more pass over them. Under autocast the products are
+    taken in its type, the softmax never is.
     """
     if f_NH.dim() != 2 or targets_N.shape != f_NH.shape[:1] or matrix_RH.shape[1] != f_NH.shape[1]:
         raise ShapeError(
@@ -67,8 +69,9 @@ def softmax_nll(
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in learned):
             # the factor as autograd will have it, in float32
             scale = float(1.0 / torch.tensor(float(mean_of)))
-            return apply_one(_SoftmaxNll, f_NH, matrix_RH, bias_V, targets_N, words, chunk, low, scale)
-        return _Walk(f_NH, matrix_RH, bias_V, targets_N, words, chunk, low).run(None)
+            return apply_one(_SoftmaxNll, f_NH, matrix_RH, bias_V, targets_N, counted_N, words, chunk, low, scale)
+        nll_N = _Walk(f_NH, matrix_RH, bias_V, targets_N, words, chunk, low).run(None)
+        return nll_N if counted_N is None else nll_N.masked_fill(~counted_N, 0.0)
 
 
 def wide_log_softmax(z_NV: Tensor) -> Tensor:
@@ -174,14 +177,19 @@ class _SoftmaxNll(torch.autograd.Function):
         matrix_RH: Tensor,
         bias_V: Tensor | None,
         targets_N: Tensor,
+        counted_N: Tensor | None,
         words: int,
         chunk: int | None,
         low: torch.dtype,
         scale: float,
     ) -> Tensor:
         walk = _Walk(f_NH, matrix_RH, bias_V, targets_N, words, chunk, low)
-        nll_N = walk.run(ctx.needs_input_grad[:3], scale=scale)
+        weights_N = None if counted_N is None else counted_N.to(low)
+        nll_N = walk.run(ctx.needs_input_grad[:3], weights_N, scale)
+        if counted_N is not None:
+            nll_N.masked_fill_(~counted_N, 0.0)
         ctx.save_for_backward(f_NH, matrix_RH, bias_V, targets_N)
+        ctx.counted_N = counted_N
         ctx.gradients = (walk.df_NH, walk.dW_RH, walk.db_V)
         ctx.sizes, ctx.scale = (words, chunk, low), scale
         return nll_N
@@ -199,11 +207,12 @@ class _SoftmaxNll(torch.autograd.Function):
         else:
             with torch.autocast(grad_N.device.type, enabled=False):
                 walk = _Walk(*ctx.saved_tensors, *ctx.sizes)
-                walk.run(ctx.needs_input_grad[:3], grad_N)
+                counted_N = ctx.counted_N
+                walk.run(ctx.needs_input_grad[:3], grad_N if counted_N is None else grad_N * counted_N)
             gradients = (walk.df_NH, walk.dW_RH, walk.db_V)
         learned = ctx.saved_tensors[:3]
         typed = [None if g is None else g.to(like.dtype) for g, like in zip(gradients, learned, strict=True)]
-        return (*typed, None, None, None, None, None)
+        return (*typed, None, None, None, None, None, None)
 
 
 class Softmax(nn.Module):
@@ -240,10 +249,15 @@ class Softmax(nn.Module):
         matrix = self.matrix if table_RH is None else table_RH
         return softmax_nll(f_NH, matrix, self.bias, targets_N, self.words, self.chunk)
 
-    def total(self, f_NH: Tensor, targets_N: Tensor, table_RH: Tensor | None = None) -> Tensor:
-        """The sum of `nll`, whose mean is about to be made small."""
-        matrix = self.matrix if table_RH is None else table_RH
-        return softmax_nll(f_NH, matrix, self.bias, targets_N, self.words, self.chunk, mean_of=max(1, len(f_NH))).sum()
+    def total(
+        self, f_NH: Tensor, targets_N: Tensor, table_RH: Tensor | None = None, counted_N: Tensor | None = None
+    ) -> Tensor:
+        """The sum of `nll` over all targets, or over those that are counted; its mean is about to be made small."""
+        matrix, mean_of = self.matrix if table_RH is None else table_RH, max(1, len(f_NH))
+        nll_N = softmax_nll(
+            f_NH, matrix, self.bias, targets_N, self.words, self.chunk, mean_of=mean_of, counted_N=counted_N
+        )
+        return nll_N.sum()
 
     def log_prob_of(self, f_NH: Tensor, targets_N: Tensor) -> Tensor:
         """log p of each target, [N], without gradients."""

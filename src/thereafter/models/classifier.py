@@ -14,6 +14,7 @@ Shapes: B rows, T words, E word vector, H features, K labels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -25,11 +26,14 @@ from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.by_layer import weights_by_layer
 from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.models.shapes import counted, filled, filled_length, filled_rows
 from thereafter.models.task_net import CELLS, PAD, TaskNet, read_as_unknown
 
 ENCODERS = (*CELLS, "cnn")
 POOLINGS = ("last", "mean", "max", "attention", "concat")
 _WIDTHS = (3, 4, 5)
+_STEPS = 8  # of the lengths that batches are filled up to
+_IGNORED = -100  # no label: torch's own number
 
 
 @dataclass(frozen=True)
@@ -81,19 +85,44 @@ class ClassifierSettings:
 
 @dataclass(frozen=True)
 class ClassBatch:
-    """Rows of words; `labels_B` is None where they are asked for."""
+    """Rows of words; `labels_B` is None where they are asked for.
+
+    `counted_B`: false for rows that fill the batch up; None where it is not filled up.
+    """
 
     words_BT: Tensor
     lengths_B: Tensor
     labels_B: Tensor | None = None
+    counted_B: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.words_BT)
 
     def to(self, device: torch.device) -> ClassBatch:
-        """The same on another device; lengths stay where the host can read them."""
-        labels_B = None if self.labels_B is None else self.labels_B.to(device)
-        return replace(self, words_BT=self.words_BT.to(device), labels_B=labels_B)
+        """The same on another device; lengths stay where the host can read them, but where a graph will."""
+        given = {"words_BT": self.words_BT, "labels_B": self.labels_B, "counted_B": self.counted_B}
+        given |= {} if self.counted_B is None else {"lengths_B": self.lengths_B}
+        return replace(self, **{name: x.to(device, non_blocking=True) for name, x in given.items() if x is not None})
+
+    def filled(self, most: int, places: int) -> ClassBatch:
+        """See `task_net.Fillable`. Added rows have one word, and a label that counts for nothing."""
+        rows, steps = self.words_BT.shape
+        shape = filled_rows(rows, steps, _STEPS, most, places), filled_length(steps, _STEPS)
+        return ClassBatch(
+            filled(self.words_BT, shape, PAD),
+            filled(self.lengths_B, shape[:1], 1),
+            None if self.labels_B is None else filled(self.labels_B, shape[:1]),
+            counted(rows, shape[0]),
+        )
+
+    def places(self) -> dict[str, Tensor] | None:
+        if self.labels_B is None or self.counted_B is None:
+            return None
+        places = {"words_BT": self.words_BT, "lengths_B": self.lengths_B}
+        return places | {"labels_B": self.labels_B, "counted_B": self.counted_B}
+
+    def over(self, places: Mapping[str, Tensor]) -> ClassBatch:
+        return replace(self, **places)
 
 
 class Classifier(TaskNet[ClassBatch]):
@@ -115,7 +144,10 @@ class Classifier(TaskNet[ClassBatch]):
     def nats(self, batch: ClassBatch) -> Tensor:
         if batch.labels_B is None:
             raise OptionError("a batch without labels has no loss; expected labels")
-        return F.cross_entropy(self.scores(batch).float(), batch.labels_B, reduction="sum")
+        labels_B = batch.labels_B
+        if batch.counted_B is not None:
+            labels_B = labels_B.masked_fill(~batch.counted_B, _IGNORED)
+        return F.cross_entropy(self.scores(batch).float(), labels_B, ignore_index=_IGNORED, reduction="sum")
 
     def scores(self, batch: ClassBatch, vectors_BTE: Tensor | None = None) -> Tensor:
         """The score z of each label, [B, K]; `vectors_BTE`: the word vectors, where the caller has them already."""

@@ -37,9 +37,8 @@ class Recordable(Protocol):
     """Examples of one shape whose loss asks the device for nothing: a step over them can become a CUDA graph
     (`training/graphs.py`).
 
-    A recorded step repeats what is no tensor as it was when it was recorded: the number of targets by which the loss is
-    divided (`count`), and `TaskNet.trained`. So all batches of these shapes must have as many targets, and a network
-    whose loss depends on `trained` must not be given such batches.
+    A recorded step repeats what is no tensor as it was when it was recorded: a network whose loss depends on
+    `TaskNet.trained` must not be given such batches.
     """
 
     def places(self) -> dict[str, Tensor] | None:
@@ -47,6 +46,14 @@ class Recordable(Protocol):
 
     def over(self, places: Mapping[str, Tensor]) -> Self:
         """The same batch over other tensors of the same shapes."""
+
+
+@runtime_checkable
+class Fillable(Recordable, Protocol):
+    """Examples of any lengths, which can be filled up to one of a few shapes (`shapes.py`)."""
+
+    def filled(self, most: int, places: int) -> Self:
+        """The same examples in the least of those shapes; `most` and `places` are the limits of all batches."""
 
 
 X_contra = TypeVar("X_contra", contravariant=True)
@@ -63,6 +70,11 @@ class TaskNet(nn.Module, ABC, Generic[X_contra]):
     def __init__(self) -> None:
         super().__init__()
         self._askers = Askers()
+
+    @property
+    def recordable(self) -> bool:
+        """Whether a step of its training can be recorded: what is computed depends on weights and batch alone."""
+        return True
 
     @abstractmethod
     def nats(self, batch: X_contra) -> Tensor:

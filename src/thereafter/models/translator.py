@@ -8,7 +8,7 @@ Shapes: B rows, S places of the source, T steps of the target, N targets without
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -19,11 +19,13 @@ from thereafter.layers.embedding import Embedding
 from thereafter.models.decoder import Fields
 from thereafter.models.encoder import Memory
 from thereafter.models.settings import check_choice, check_size
+from thereafter.models.shapes import filled, filled_length, filled_rows
 from thereafter.models.task_net import TaskNet
 from thereafter.models.transformer_decoder import check_heads
 from thereafter.models.word_decoder import END, DecoderSettings, WordDecoder, check_count
 
 MODELS = ("recurrent", "transformer")
+_STEPS = 4  # of the lengths that batches are filled up to
 TOKENS = ("word", "prose", "bpe", "wordpiece", "unigram", "char")
 
 
@@ -70,21 +72,51 @@ class PairBatch:
     """Sources, each with its END, and targets, which are None where they are asked for.
 
     `at_N`: the places of the flattened targets that are no padding, found by the host so that no device is waited for.
+    `counted_BT`: true for those places instead, in a batch that is filled up.
     """
 
     source_BS: Tensor
     lengths_B: Tensor
     target_BT: Tensor | None = None
     at_N: Tensor | None = None
+    counted_BT: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.source_BS)
 
     def to(self, device: torch.device) -> PairBatch:
-        """The same on another device; lengths stay where the host can read them."""
-        target_BT = None if self.target_BT is None else self.target_BT.to(device)
-        at_N = None if self.at_N is None else self.at_N.to(device)
-        return replace(self, source_BS=self.source_BS.to(device), target_BT=target_BT, at_N=at_N)
+        """The same on another device; lengths stay where the host can read them, but where a graph will."""
+        given = {"source_BS": self.source_BS, "target_BT": self.target_BT, "at_N": self.at_N}
+        given |= {} if self.counted_BT is None else {"counted_BT": self.counted_BT, "lengths_B": self.lengths_B}
+        return replace(self, **{name: x.to(device, non_blocking=True) for name, x in given.items() if x is not None})
+
+    def filled(self, most: int, places: int) -> PairBatch:
+        """See `task_net.Fillable`. Both sides get one length; added rows have a source of one token and no target."""
+        if self.target_BT is None or self.at_N is None:
+            return self
+        rows, longest = len(self.source_BS), max(self.source_BS.shape[1], self.target_BT.shape[1])
+        shape = filled_rows(rows, longest, _STEPS, most, places), filled_length(longest, _STEPS)
+        counted_BT = torch.zeros_like(self.target_BT, dtype=torch.bool).flatten().index_fill(0, self.at_N, True)
+        return PairBatch(
+            filled(self.source_BS, shape),
+            filled(self.lengths_B, shape[:1], 1),
+            filled(self.target_BT, shape),
+            counted_BT=filled(counted_BT.view_as(self.target_BT), shape),
+        )
+
+    def places(self) -> dict[str, Tensor] | None:
+        if self.target_BT is None or self.counted_BT is None:
+            return None
+        lengths_B, counted_BT = self.lengths_B, self.counted_BT
+        return {
+            "source_BS": self.source_BS,
+            "lengths_B": lengths_B,
+            "target_BT": self.target_BT,
+            "counted_BT": counted_BT,
+        }
+
+    def over(self, places: Mapping[str, Tensor]) -> PairBatch:
+        return replace(self, **places)
 
 
 class Translator(WordDecoder, TaskNet[PairBatch]):
@@ -106,9 +138,9 @@ class Translator(WordDecoder, TaskNet[PairBatch]):
         """The memory of all sources."""
 
     def nats(self, batch: PairBatch) -> Tensor:
-        if batch.target_BT is None or batch.at_N is None:
+        if batch.target_BT is None:
             raise OptionError("a batch without targets has no loss; expected targets")
-        return self.nats_given(self.encode(batch), batch.target_BT, batch.at_N)
+        return self.nats_given(self.encode(batch), batch.target_BT, batch.at_N, counted_BT=batch.counted_BT)
 
     def scores(self, batch: PairBatch) -> Tensor:
         """log p of every word at every step of known targets, [B, T, V]."""

@@ -166,11 +166,19 @@ class WordDecoder(Decoder):
         """The inputs of a known target: the start mark, then every word but the last."""
         return torch.cat((torch.full_like(target_BT[:, :1], self.start), target_BT[:, :-1]), 1)
 
-    def nats_given(self, memory: Memory, target_BT: Tensor, at_N: Tensor, row_B: Tensor | None = None) -> Tensor:
+    def nats_given(
+        self,
+        memory: Memory,
+        target_BT: Tensor,
+        at_N: Tensor | None,
+        row_B: Tensor | None = None,
+        counted_BT: Tensor | None = None,
+    ) -> Tensor:
         """The sum of -log p of the targets, while training with what smoothing adds.
 
         `at_N`: the places of the flattened targets that are no padding. `row_B`: the source of each target, where
-        sources have several; else the targets go with the sources one by one.
+        sources have several; else the targets go with the sources one by one. `counted_BT`: true for the places that
+        count, where the host does not know them.
         """
         source = self._of_targets(self.prepare(memory), row_B)
         inputs_BT = self.inputs(target_BT)
@@ -179,12 +187,14 @@ class WordDecoder(Decoder):
             inputs_BT = self.mix_own_words(inputs_BT, source, own)
         x_BTE, table_RE = self.words.lookup(inputs_BT)
         f_BTF, _ = self.unroll(self._scale * x_BTE, source, self.begin(source))
-        f_NF = f_BTF.flatten(0, 1).index_select(0, at_N)
-        targets_N = target_BT.flatten().index_select(0, at_N)
+        f_NF, targets_N = f_BTF.flatten(0, 1), target_BT.flatten()
+        if at_N is not None:
+            f_NF, targets_N = f_NF.index_select(0, at_N), targets_N.index_select(0, at_N)
+        counted_N = None if counted_BT is None else counted_BT.flatten()
         table = table_RE if self.settings.tied else None
-        nats = self.head.total(f_NF, targets_N, table)
+        nats = self.head.total(f_NF, targets_N, table, counted_N)
         if self.training and self.settings.label_smoothing:
-            nats = nats + self.settings.label_smoothing * self._above_mean(f_NF, targets_N, table)
+            nats = nats + self.settings.label_smoothing * self._above_mean(f_NF, targets_N, table, counted_N)
         return nats
 
     def scores_given(self, memory: Memory, target_BT: Tensor, row_B: Tensor | None = None) -> Tensor:
@@ -196,6 +206,11 @@ class WordDecoder(Decoder):
     def _of_targets(self, source: Tensors, row_B: Tensor | None) -> Tensors:
         """What steps need of the source of each target."""
         return source if row_B is None else {name: part.index_select(0, row_B) for name, part in source.items()}
+
+    @property
+    def recordable(self) -> bool:
+        """Whether the same is computed at every step of a training: its own words may be read more and more often."""
+        return not self.settings.own_words or self.settings.own_words_schedule == "constant"
 
     def own_share(self) -> float:
         """The share of its own predictions among the words it reads, at this point of its training."""
@@ -216,14 +231,19 @@ class WordDecoder(Decoder):
             mixed_BT = torch.where(drawn_BT, before_BT, inputs_BT[:, 1:])
         return torch.cat((inputs_BT[:, :1], mixed_BT), 1)
 
-    def _above_mean(self, f_NF: Tensor, targets_N: Tensor, table_RE: Tensor | None) -> Tensor:
+    def _above_mean(self, f_NF: Tensor, targets_N: Tensor, table_RE: Tensor | None, counted_N: Tensor | None) -> Tensor:
         """The sum of z_target - mean z: what smoothing adds to the nats, times its share."""
         matrix = (self.head.matrix if table_RE is None else table_RE)[: self.head.words]
         bias_V = self.head.bias
         with torch.autocast(f_NF.device.type, enabled=False):
-            f_NF = f_NF.to(matrix.dtype)
-            target = (f_NF * F.embedding(targets_N, matrix)).sum() + bias_V[targets_N].sum()
-            return target - f_NF.sum(0) @ matrix.mean(0) - len(f_NF) * bias_V.mean()
+            f_NF, count = f_NF.to(matrix.dtype), len(f_NF)
+            bias_N = bias_V[targets_N]
+            if counted_N is None:
+                target = (f_NF * F.embedding(targets_N, matrix)).sum() + bias_N.sum()
+                return target - f_NF.sum(0) @ matrix.mean(0) - count * bias_V.mean()
+            f_NF = f_NF.masked_fill(~counted_N[:, None], 0.0)
+            target = (f_NF * F.embedding(targets_N, matrix)).sum() + bias_N.masked_fill(~counted_N, 0.0).sum()
+            return target - f_NF.sum(0) @ matrix.mean(0) - counted_N.sum() * bias_V.mean()
 
 
 def in_source_order(a_BTS: Tensor, source: Tensors) -> Tensor:

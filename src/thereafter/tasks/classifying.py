@@ -47,6 +47,7 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 10.0, "batch": 32, "rate": 2e-3, "steps": 64}
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "step")}
     stack = "reader"
+    mixed_on_gpu = True
     defaults_on_body: ClassVar[Mapping[str, object]] = {"pooling": "concat"}
 
     def name_for(self, source: AnySource) -> str:

@@ -90,7 +90,7 @@ def settle(task: AnyTask, options: Table, body: Body | None = None) -> tuple[obj
         contradictions(model, decided, body)
         model = {**task.defaults_on_body, **model, **decided}
     settings = toml.build(task.settings, model, task.name)
-    complete = _complete(toml.build(TrainingSettings, training, "training"))
+    complete = _complete(toml.build(TrainingSettings, training, "training"), mixed=task.mixed_on_gpu)
     check_layered(complete, bool(task.stack), f"the task {task.name!r}")
     return settings, complete
 
@@ -106,7 +106,7 @@ def idle_options(task: AnyTask) -> set[str]:
     return {*_IDLE, *(() if task.stack else _LAYERED)}
 
 
-def _complete(given: TrainingSettings) -> TrainingSettings:
+def _complete(given: TrainingSettings, *, mixed: bool) -> TrainingSettings:
     device = device_for(given.device)
     return replace(
         given,
@@ -122,7 +122,7 @@ def _complete(given: TrainingSettings) -> TrainingSettings:
         log_every=given.log_every or 10,
         checkpoint_every=given.checkpoint_every or 100,
         device=device,
-        precision=precision_for(given.precision, device) if given.precision != "auto" else "float32",
+        precision=precision_for(given.precision, device) if mixed or given.precision != "auto" else "float32",
     )
 
 
@@ -194,8 +194,8 @@ def run(
 
     def begin(device: torch.device) -> tuple[TaskNet[Batched], Course[ExampleBatch]]:
         net = task.build(settings, codecs).to(device)
-        learned = Examples(task, codecs, training, examples.examples)
-        heldout = HeldOut(net, Examples(task, codecs, training, valid.examples, shuffle=False))
+        learned = Examples(task, codecs, training, examples.examples, recordable=net.recordable)
+        heldout = HeldOut.of(net, task, codecs, training, valid.examples)
         return net, Course(ExampleLearner(net), learned, heldout, layers=net.weights_by_layer())
 
     def last_line(net: TaskNet[Batched], loop: Loop[ExampleBatch]) -> Line:
@@ -232,7 +232,7 @@ def _solve(
             task.solve(net, examples.examples, codecs)
         if task.finishes:
             task.finish(net, valid.examples, codecs)
-        heldout = HeldOut(net, Examples(task, codecs, training, valid.examples, shuffle=False)).measure()
+        heldout = HeldOut.of(net, task, codecs, training, valid.examples).measure()
         line: Line = {"event": "trained", "examples": len(examples.examples), "steps": 0, "best_step": 0}
         line |= {"validation": heldout, "epochs": 0.0, "parameters": net.parameters_count()}
         if place.writer is not None:

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Self
 
 import torch
 from torch import Tensor
 
 from thereafter.models.state import NeuralState
-from thereafter.models.task_net import Batched, Recordable, TaskNet
+from thereafter.models.task_net import Batched, Fillable, Recordable, TaskNet
 from thereafter.tasks import batching
 from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.task import AnyTask
 from thereafter.training.learner import Loss
 from thereafter.training.settings import TrainingSettings
+
+_COUNT = "count"  # among the places of a batch
+_MORE_AT_ONCE = 4
+"""So many times as many examples are measured at once on a GPU as learned from: nothing is kept for a backward pass."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +34,33 @@ class ExampleBatch:
     rows: int
     count: int
     rate_factor: float = 1.0
+    recorded_count: Tensor | None = None
+    """The same as `count`, on the device."""
+
+    def mean(self, total: Tensor) -> Tensor:
+        return total / (self.count if self.recorded_count is None else self.recorded_count)
 
     def places(self) -> dict[str, Tensor] | None:
-        # sentences come in as many shapes as there are lengths: none is met often enough to be recorded
-        return self.made.places() if isinstance(self.made, Recordable) else None
+        places = self.made.places() if isinstance(self.made, Recordable) else None
+        if places is None or self.recorded_count is None:
+            return None
+        return {**places, _COUNT: self.recorded_count}
 
     def over(self, places: Mapping[str, Tensor]) -> Self:
-        return replace(self, made=self.made.over(places)) if isinstance(self.made, Recordable) else self
+        if not isinstance(self.made, Recordable):
+            return self
+        made = self.made.over({name: place for name, place in places.items() if name != _COUNT})
+        return replace(self, made=made, recorded_count=places[_COUNT])
+
+    def pinned(self) -> Self:
+        """In memory that a GPU reads by itself, while the host goes on."""
+        count = self.recorded_count
+        return replace(self, made=_pinned(self.made), recorded_count=None if count is None else count.pin_memory())
+
+    def to(self, device: torch.device) -> Self:
+        count = self.recorded_count
+        moved = None if count is None else count.to(device, non_blocking=True)
+        return replace(self, made=self.made.to(device), recorded_count=moved)
 
 
 class Examples:
@@ -50,12 +74,16 @@ class Examples:
         examples: Sequence[object],
         *,
         shuffle: bool = True,
+        recordable: bool = False,
     ) -> None:
+        """`recordable`: steps over them may be recorded as CUDA graphs, so batches are filled up to a few shapes."""
         self.task, self.codecs, self.examples = task, codecs, examples
         self.device = torch.device(training.device)
         self._lengths_R = task.lengths(examples, codecs)
         self._most, self._seed, self._shuffle = int(training.batch or 1), training.seed, shuffle
         self._places = self._most * int(training.steps or 1)
+        self._pins = self.device.type == "cuda" and torch.cuda.is_available()
+        self._recorded = recordable and training.graphs and self.device.type == "cuda"
         self._ahead: tuple[batching.Batches, int, Future[ExampleBatch]] | None = None
         self._maker = ThreadPoolExecutor(1, "batches") if self.device.type != "cpu" else None
 
@@ -67,6 +95,17 @@ class Examples:
             self._lengths_R, self._most, self._places, seed=self._seed, epoch=number, shuffle=self._shuffle
         )
         return ExampleEpoch(self, plan)
+
+    def make(self, chosen: Sequence[object]) -> ExampleBatch:
+        """A batch in the host's memory."""
+        made = self.task.batch(chosen, self.codecs)
+        if self._recorded and isinstance(made, Fillable):
+            made = made.filled(self._most, self._places)
+        count = self.task.targets(chosen, self.codecs)
+        if self.device.type == "cpu":
+            return ExampleBatch(made, len(chosen), count)
+        batch = ExampleBatch(made, len(chosen), count, recorded_count=torch.tensor(float(count)))
+        return batch.pinned() if self._pins else batch
 
     def taken(self, epoch: ExampleEpoch, k: int) -> ExampleBatch:
         """Batch k in the host's memory. Where a GPU computes, a thread makes the batch after it meanwhile."""
@@ -94,14 +133,11 @@ class ExampleEpoch:
         return len(self.plan)
 
     def batch(self, k: int) -> ExampleBatch:
-        made = self.of.taken(self, k)
-        return replace(made, made=made.made.to(self.of.device))
+        return self.of.taken(self, k).to(self.of.device)
 
     def make(self, k: int) -> ExampleBatch:
         """Batch k in the host's memory."""
-        of = self.of
-        chosen = [of.examples[i] for i in self.plan.examples(k)]
-        return ExampleBatch(of.task.batch(chosen, of.codecs), len(chosen), of.task.targets(chosen, of.codecs))
+        return self.of.make([self.of.examples[i] for i in self.plan.examples(k)])
 
 
 class ExampleLearner:
@@ -133,11 +169,36 @@ class ExampleLearner:
         return {}
 
 
+def _pinned(made: Batched) -> Batched:
+    """The same examples, where they are a dataclass of tensors, in memory that a GPU reads by itself."""
+    if not is_dataclass(made):
+        return made
+    values = {field.name: getattr(made, field.name) for field in fields(made)}
+    tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    # one number that stands for many is not copied out
+    whole = {name: tensor for name, tensor in tensors.items() if tensor.is_contiguous()}
+    return replace(made, **{name: tensor.pin_memory() for name, tensor in whole.items()})
+
+
 class HeldOut:
     """Examples that training does not see, as `learner.Heldout`: the mean -log p of their targets."""
 
     def __init__(self, net: TaskNet[Batched], examples: Examples) -> None:
         self._net, self._epoch = net, examples.epoch(0)
+
+    @classmethod
+    def of(
+        cls,
+        net: TaskNet[Batched],
+        task: AnyTask,
+        codecs: Codecs,
+        training: TrainingSettings,
+        examples: Sequence[object],
+    ) -> Self:
+        """These examples, in the order of their lengths; on a GPU several times as many at once as in training."""
+        if training.device != "cpu":
+            training = replace(training, batch=_MORE_AT_ONCE * int(training.batch or 1))
+        return cls(net, Examples(task, codecs, training, examples, shuffle=False))
 
     def measure(self) -> float:
         total, count = 0.0, 0

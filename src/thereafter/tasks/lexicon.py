@@ -17,6 +17,7 @@ from thereafter.text.pretokenised import WritingStyle
 from thereafter.text.pretokenised_finding import style_of_forms
 
 PAD, UNKNOWN = "<pad>", "<unk>"
+_REMEMBERED = 1 << 17  # words whose letters are kept
 
 
 class Lexicon:
@@ -47,6 +48,7 @@ class Lexicon:
         self.counts = dict(counts or {})
         self.reading = reading
         self.as_written = False
+        self._spelled: dict[str, NDArray[np.int64]] = {}
         self._ids = {form: number for number, form in enumerate(self.forms)}
         if len(self._ids) != len(self.forms):
             raise FormatError("a lexicon holds a form twice; try training again")
@@ -99,6 +101,15 @@ class Lexicon:
             return np.array([self._ids.get(form, 1) for form in forms], np.int64)
         return np.array([self._ids[form] for form in forms], np.int64)
 
+    def spell(self, word: str) -> NDArray[np.int64]:
+        """The numbers of the letters of a word; worked out once for every word."""
+        letters = self._spelled.get(word)
+        if letters is None:
+            if len(self._spelled) >= _REMEMBERED:
+                self._spelled.clear()
+            letters = self._spelled[word] = self.encode(word)
+        return letters
+
     def decode(self, numbers: NDArray[np.generic]) -> list[str]:
         """The form of each number."""
         return [self.forms[int(number)] for number in np.asarray(numbers)]
@@ -125,8 +136,16 @@ class Lexicon:
 
 def padded(rows: Sequence[NDArray[np.int64]], fill: int = 0) -> NDArray[np.int64]:
     """Rows of several lengths as one array, [rows, longest]."""
-    longest = max((len(row) for row in rows), default=0)
-    made = np.full((len(rows), max(1, longest)), fill, np.int64)
-    for place, row in zip(made, rows, strict=True):
-        place[: len(row)] = row
+    flat = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    return laid_out(flat, np.array([len(row) for row in rows], np.int64), fill)
+
+
+def laid_out(flat: NDArray[np.int64], lengths: NDArray[np.int64], fill: int = 0) -> NDArray[np.int64]:
+    """Rows that lie one after the other as one array, [rows, longest].
+
+    >>> laid_out(np.array([1, 2, 3]), np.array([1, 2])).tolist()
+    [[1, 0], [2, 3]]
+    """
+    made = np.full((len(lengths), max(1, int(lengths.max(initial=0)))), fill, np.int64)
+    made[np.arange(made.shape[1]) < lengths[:, None]] = flat
     return made

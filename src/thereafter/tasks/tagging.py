@@ -18,7 +18,7 @@ from thereafter.evaluation.tagging import TaggingScore, measure_tagging
 from thereafter.models.tagger import TagBatch, Tagger, TaggerSettings
 from thereafter.tasks.bodies import Body
 from thereafter.tasks.explaining import TagsExplained
-from thereafter.tasks.lexicon import PAD, Lexicon, padded
+from thereafter.tasks.lexicon import PAD, Lexicon, laid_out, padded
 from thereafter.tasks.predictions import TaggedWords
 from thereafter.tasks.shown import Shown
 from thereafter.tasks.tag_reading import habits_of, reader_of
@@ -50,6 +50,7 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"layers": ("", "step")}
     stack = "body"
     numbered = "sentence"
+    mixed_on_gpu = True
     cuts_words = True
 
     def read(self, files: Sequence[Path]) -> list[TaggedSentence]:
@@ -85,20 +86,23 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
         return sum(map(len, examples))
 
     def batch(self, examples: Sequence[TaggedSentence], codecs: TagCodecs) -> TagBatch:
-        distinct = {word: place for place, word in enumerate(dict.fromkeys(w for one in examples for w in one.words))}
+        lengths = np.array([len(one) for one in examples], np.int64)
+        words = [word for one in examples for word in one.words]
+        distinct: dict[str, int] = {}
+        spelled = np.array([distinct.setdefault(word, len(distinct)) for word in words], np.int64)
         # padding is spelled too, by the padding character: a word must have at least one
-        spellings = [codecs["letters"].encode(word) for word in distinct] + [codecs["letters"].encode([PAD])]
-        words = padded([codecs["words"].encode(_forms(one, codecs)) for one in examples])
-        spelled = padded([np.array([distinct[word] for word in one.words]) for one in examples], fill=len(distinct))
+        spellings = [*map(codecs["letters"].spell, distinct), codecs["letters"].encode([PAD])]
+        ids = codecs["words"].encode(map(codecs["words"].form, words))
         tags = None
         if all(one.tags for one in examples):
-            tags = torch.from_numpy(padded([codecs["tags"].encode(one.tags) for one in examples]))
+            tags_N = codecs["tags"].encode(tag for one in examples for tag in one.tags)
+            tags = torch.from_numpy(laid_out(tags_N, lengths))
         return TagBatch(
-            torch.from_numpy(words),
-            torch.tensor([len(one) for one in examples]),
+            torch.from_numpy(laid_out(ids, lengths)),
+            torch.from_numpy(lengths),
             torch.from_numpy(padded(spellings)),
             torch.tensor([len(letters) for letters in spellings]),
-            torch.from_numpy(spelled),
+            torch.from_numpy(laid_out(spelled, lengths, fill=len(distinct))),
             tags,
         )
 

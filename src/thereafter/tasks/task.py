@@ -97,6 +97,9 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     cuts_words: ClassVar[bool] = False
     """Whether `cut` takes a text apart into words, so that it makes a difference whether it is `pretokenised`."""
 
+    mixed_on_gpu: ClassVar[bool] = False
+    """Whether products are taken in bfloat16 on a GPU where no precision is given: it is measured to learn as well."""
+
     asks_files: ClassVar[bool] = False
     """Whether a source of questions is read by `ask`, as files, and not as text by `cut`."""
 

@@ -72,6 +72,7 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
 
     name = "translate"
     kind = "pairs"
+    mixed_on_gpu = True
     settings = TranslatorSettings
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 12.0, "batch": 64, "rate": 1.5e-3, "steps": 40}
     asked: ClassVar[Mapping[str, object]] = asdict(AnswerSettings())

@@ -91,12 +91,12 @@ class Wording:
 
     def count(self, sentence: str) -> int:
         """The tokens of a sentence, however long it is."""
-        return len(self._all(sentence))
+        return len(self._with_end(sentence)) - 1
 
     def encode(self, sentence: str) -> NDArray[np.int64]:
         """The ids of a sentence with its end; of one that is longer than `longest` the first so many, without it."""
-        ids = self._all(sentence)
-        return ids[: self.longest] if len(ids) > self.longest else np.append(ids, END)
+        ids = self._with_end(sentence)
+        return ids[: self.longest] if len(ids) - 1 > self.longest else ids
 
     def decode(self, ids: Sequence[int] | NDArray[np.int64]) -> str:
         """The sentence that ids spell; marks are left out."""
@@ -123,13 +123,15 @@ class Wording:
             raise FormatError("a wording of this run is damaged; expected lower, longest and seen; try training again")
         return cls(tokenizer_from_json(stored.get("tokenizer")), lower=lower, longest=longest, seen=seen)
 
-    def _all(self, sentence: str) -> NDArray[np.int64]:
+    def _with_end(self, sentence: str) -> NDArray[np.int64]:
+        """All ids of a sentence and the END; worked out once, and never written to."""
         ids = self._known.get(sentence)
         if ids is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             normal = _normalise(sentence, self.tokenizer.name, self.lower)
-            ids = self._known[sentence] = self.tokenizer.encode(normal).astype(np.int64) + _MARKS
+            ids = self._known[sentence] = np.append(self.tokenizer.encode(normal).astype(np.int64) + _MARKS, END)
+            ids.flags.writeable = False
         return ids
 
 

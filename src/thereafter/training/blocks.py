@@ -34,6 +34,9 @@ class TextBatch:
     def rows(self) -> int:
         return len(self.inputs_BT)
 
+    def mean(self, total: Tensor) -> Tensor:
+        return total / self.count  # every batch of a shape that is recorded has as many targets
+
     def places(self) -> dict[str, Tensor] | None:
         if self.mask_BT is not None:  # which places count is asked of the device, and a graph must ask it nothing
             return None

@@ -5,15 +5,17 @@ the GPU to run them. A graph holds all of a step: loss, gradients, clipping, the
 What changes from step to step lies in tensors that keep their place: ids, rate, carried state. Random numbers go on
 from replay to replay as they would without a graph.
 
-A shape of batch is recorded when it has come up a few times; a rare one, or one with gaps, is computed as usual.
+A shape of batch is recorded when it comes up for the first time, after a rehearsal that is undone. So whether a step is
+replayed does not depend on what was computed before it, and a training that is resumed computes the same bits. A batch
+with gaps is computed as usual.
 
 Shapes: B rows, T steps.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Generic
 
@@ -21,10 +23,9 @@ import torch
 from torch import Tensor
 
 from thereafter import progress
+from thereafter.kernels.functions import leaving_unread
 from thereafter.models.state import NeuralState
 from thereafter.training.learner import B
-
-_RARE = 3  # so many batches of a shape are computed as usual; they also warm up what must exist before recording
 
 Shapes = tuple[torch.Size, ...]
 
@@ -42,14 +43,17 @@ class Graphs(Generic[B]):
     """The graphs of one training.
 
     `learn(batch, state, rate)` takes a whole step and returns its three figures and the state after it; a state of None
-    stands for a fresh one. It must ask the device for nothing.
+    stands for a fresh one. It must ask the device for nothing. `undoing()`: a block after which weights, optimizer and
+    random numbers are what they were before it.
     """
 
     def __init__(
-        self, learn: Callable[[B, NeuralState | None, Tensor], tuple[Tensor, NeuralState]], device: torch.device
+        self,
+        learn: Callable[[B, NeuralState | None, Tensor], tuple[Tensor, NeuralState]],
+        undoing: Callable[[], AbstractContextManager[None]],
+        device: torch.device,
     ) -> None:
-        self._learn = learn
-        self._met: Counter[Shapes] = Counter()
+        self._learn, self._undoing = learn, undoing
         self._recorded: dict[Shapes, _Recorded] = {}
         self._rate = torch.zeros((), device=device)
         self._carried: dict[str, Tensor] = {}
@@ -62,9 +66,6 @@ class Graphs(Generic[B]):
         if self._failed or places is None or not self._fits(state):
             return None
         shapes = tuple(tensor.shape for tensor in places.values())
-        self._met[shapes] += 1
-        if self._met[shapes] <= _RARE:
-            return None
         if state is not None:
             self._put(state)
         recorded = self._recorded.get(shapes) or self._record(batch, places, shapes, state)
@@ -99,7 +100,10 @@ class Graphs(Generic[B]):
         before = None if state is None else state.with_tensors(self._carried)
         figures_3, graph = torch.zeros(3, device=self._rate.device), torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, pool=self._pool):
+            with leaving_unread(), self._undoing():
+                # what must exist before recording: loaded and compiled programs, memory, buffers of libraries
+                self._learn(batch.over(own), before, self._rate)
+            with leaving_unread(), torch.cuda.graph(graph, pool=self._pool):
                 step_3, after = self._learn(batch.over(own), before, self._rate)
                 figures_3.copy_(step_3)
                 for name, place in self._carried.items() if before is not None else ():

@@ -31,6 +31,9 @@ class Batch(Protocol):
     def rate_factor(self) -> float:
         """What the learning rate is multiplied by: 1.0 but for batches of drawn lengths."""
 
+    def mean(self, total: Tensor) -> Tensor:
+        """A total divided by `count`, which in a recorded step lies on the device."""
+
     def places(self) -> dict[str, Tensor] | None:
         """The tensors it is made of, where a step over them can be recorded as a CUDA graph; else None."""
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Generic
 
@@ -203,7 +203,7 @@ class Loop(Generic[B]):
         """The nats of a batch, the loss to minimise, and the state after it."""
         with self._precision():
             loss = self.learner.loss(batch, state)
-        return loss.total, loss.total / batch.count + loss.extra, loss.state
+        return loss.total, batch.mean(loss.total) + loss.extra, loss.state
 
     def _settle(self, last: int, again: Callable[[], object] | None = None) -> bool:
         """Read the figures of the steps up to `last` that are still on the device; False where the run went back.
@@ -243,7 +243,20 @@ class Loop(Generic[B]):
 
     def _new_graphs(self) -> Graphs[B] | None:
         recorded = self.settings.graphs and self._device.type == "cuda"
-        return Graphs(self._learn, self._device) if recorded else None
+        return Graphs(self._learn, self._undoing, self._device) if recorded else None
+
+    @contextmanager
+    def _undoing(self) -> Iterator[None]:
+        """A block after which weights, optimizer and random numbers are what they were before it."""
+        generators = generator_states(self._device)
+        changing = [*weights_of(self.model).values(), *self._optimizer.state()[0].values()]
+        before = [tensor.clone() for tensor in changing]
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                torch._foreach_copy_(changing, before)
+            set_generators(generators, self._device)
 
     def _back(self, step: int, what: str | None) -> None:
         """Go back to the last good snapshot; at half the learning rate where `what` says what went wrong."""
