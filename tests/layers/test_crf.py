@@ -148,6 +148,43 @@ def test_it_learns_what_no_word_says() -> None:
     assert crf.decode(e, [6, 4, 2, 6]) == [[0, 1] * 3, [0, 1] * 2, [0, 1], [0, 1] * 3]
 
 
+@pytest.mark.parametrize("kind", [torch.bool, torch.float64])
+def test_rows_that_fill_a_batch_add_nothing(kind: torch.dtype) -> None:
+    """Whatever they hold: no numbers, no tags, no steps."""
+    crf, e, y = drawn(3)
+    counted = torch.tensor([1, 0, 1, 1, 0, 1]).to(kind)
+    filled, tags, lengths = e.clone(), y.clone(), list(LENGTHS)
+    filled[1], tags[1], lengths[4] = math.nan, 99, 0
+    filled.requires_grad_()
+    rows = counted.bool()
+    alone = e[rows].clone().requires_grad_()
+    loss = crf.nll(filled, tags, lengths, counted)
+    expected = crf.nll(alone, y[rows], torch.tensor(LENGTHS)[rows])
+    torch.testing.assert_close(loss, expected)
+    slope, *slopes = torch.autograd.grad(loss, [filled, *crf.parameters()])
+    truth, *truths = torch.autograd.grad(expected, [alone, *crf.parameters()])
+    torch.testing.assert_close(slope[rows], truth)
+    assert (slope[~rows] == 0).all()
+    torch.testing.assert_close(slopes, truths)
+
+
+def test_a_row_may_have_a_weight() -> None:
+    crf, e, y = drawn(3)
+    weights = torch.tensor([2.0, 0.0, 1.0, 0.5, 1.0, 3.0], dtype=torch.float64)
+    each = torch.stack([crf.nll(e[b : b + 1, :n], y[b : b + 1, :n]) for b, n in enumerate(LENGTHS)])
+    torch.testing.assert_close(crf.nll(e, y, LENGTHS, weights), (weights * each).sum())
+    with pytest.raises(ShapeError, match=r"counted_B has the shape \(2,\); expected 6 weights"):
+        crf.nll(e, y, LENGTHS, weights[:2])
+
+
+def test_the_best_tags_as_a_tensor_are_0_beyond_the_end() -> None:
+    crf, e, _ = drawn(4)
+    best = crf.best(e, LENGTHS)
+    assert best.dtype == torch.int64
+    assert [row[:n] for row, n in zip(best.tolist(), LENGTHS, strict=True)] == crf.decode(e, LENGTHS)
+    assert not best[torch.arange(T) >= torch.tensor(LENGTHS).unsqueeze(1)].any()
+
+
 def test_half_precision_is_added_up_in_float32() -> None:
     crf, e, y = drawn(3, torch.float32)
     found = crf.nll(e.half(), y, LENGTHS)

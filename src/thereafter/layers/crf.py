@@ -15,27 +15,20 @@ log sum exp the same walk finds the best sequence (Viterbi 1967).
 Lafferty, McCallum and Pereira 2001, Conditional random fields: probabilistic models for segmenting and labeling
 sequence data.
 
+`kernels/chain.py` is the plain loop. On an NVIDIA GPU each of these is one program for a whole batch where it can be
+(`kernels/gpu/crf.py`): up to 128 tags, in float32, bfloat16 or float16. The same input gives the same bits there.
+
 Shapes: B rows, T steps, K tags, n the length of a row. Steps beyond a row's length may hold anything, NaN included.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError, ShapeError
+from thereafter.kernels.chain import Chain, ChainKernel, ChainLoop, chain_scores, real_steps
 from thereafter.layers.inputs import Lengths, take_lengths
-
-
-class _Rows(NamedTuple):
-    """Emissions in float32 at least, 0 beyond each row's end; which steps are real; the place of the last real one."""
-
-    e_BTK: Tensor
-    real_BT: Tensor
-    last_B: Tensor
 
 
 class Crf(nn.Module):
@@ -57,58 +50,50 @@ class Crf(nn.Module):
         self.end_K = nn.Parameter(torch.zeros(tags))
         self.transition_KK = nn.Parameter(torch.zeros(tags, tags))
 
-    def nll(self, emissions_BTK: Tensor, tags_BT: Tensor, lengths: Lengths | None = None) -> Tensor:
-        """The sum over rows of -log p(tags | emissions)."""
-        rows = self._take(emissions_BTK, lengths)
-        return (self._log_partition(rows) - self._score(rows, tags_BT)).sum()
+    def nll(
+        self,
+        emissions_BTK: Tensor,
+        tags_BT: Tensor,
+        lengths: Lengths | None = None,
+        counted_B: Tensor | None = None,
+    ) -> Tensor:
+        """The sum over rows of -log p(tags | emissions). `counted_B`: a weight for each row, numbers or true and false;
+        a row of the weight 0 fills a batch: it may be empty, and adds nothing to the sum or to any gradient."""
+        chain = self._take(emissions_BTK, lengths, filling=counted_B is not None)
+        if counted_B is not None and counted_B.shape != chain.lengths_B.shape:
+            raise ShapeError(f"counted_B has the shape {tuple(counted_B.shape)}; expected {len(emissions_BTK)} weights")
+        chain = chain._replace(counted_B=counted_B)
+        chain = chain._replace(tags_BT=self._take_tags(chain, tags_BT))
+        return chain_kernel(chain).values(chain).sum()
 
     def score(self, emissions_BTK: Tensor, tags_BT: Tensor, lengths: Lengths | None = None) -> Tensor:
         """s(x, y) of each row, [B]: the logarithm of its weight, not yet divided by Z."""
-        return self._score(self._take(emissions_BTK, lengths), tags_BT)
+        chain = self._take(emissions_BTK, lengths)
+        return chain_scores(chain, self._take_tags(chain, tags_BT))
 
     def log_partition(self, emissions_BTK: Tensor, lengths: Lengths | None = None) -> Tensor:
         """log Z of each row, [B]."""
-        return self._log_partition(self._take(emissions_BTK, lengths))
+        chain = self._take(emissions_BTK, lengths)
+        return chain_kernel(chain).values(chain)
 
     def marginals(self, emissions_BTK: Tensor, lengths: Lengths | None = None) -> Tensor:
         """p(y_t = j | x), [B, T, K]: sums to 1 over the tags of each real step, and is 0 beyond."""
-        rows = self._take(emissions_BTK, lengths)
-        if not rows.e_BTK.numel():
-            return rows.e_BTK
-        alpha_BTK = self._alpha(rows)
-        log_p_BTK = alpha_BTK + self._beta(rows)
-        # by each step's own sum, which is log Z at all of them but for the last bits
-        return log_p_BTK.softmax(-1).masked_fill(~rows.real_BT.unsqueeze(-1), 0.0)
+        chain = self._take(emissions_BTK, lengths)
+        return chain_kernel(chain).marginals(chain)
 
-    @torch.no_grad()
+    def best(self, emissions_BTK: Tensor, lengths: Lengths | None = None) -> Tensor:
+        """The tags of the highest score of each row, [B, T], where the emissions are; 0 beyond a row's end."""
+        chain = self._take(emissions_BTK, lengths)
+        return chain_kernel(chain).path(chain)
+
     def decode(self, emissions_BTK: Tensor, lengths: Lengths | None = None) -> list[list[int]]:
         """The tags of the highest score of each row, as long as the row."""
-        rows = self._take(emissions_BTK, lengths)
-        if not rows.e_BTK.numel():
-            return []
-        into_KK = self.transition_KK.t()
-        first, *others = rows.e_BTK.unbind(1)
-        best_BK = self.start_K + first
-        ends, came_from = [best_BK], []
-        for e_BK in others:
-            best_BK, from_BK = (best_BK.unsqueeze(1) + into_KK).max(2)
-            best_BK = best_BK + e_BK
-            ends.append(best_BK)
-            came_from.append(from_BK)
-        final_B = (_at(torch.stack(ends, 1), rows.last_B) + self.end_K).argmax(1)
-        # walking back is many steps of very little each: nothing for a GPU
-        last, tag = rows.last_B.cpu().numpy(), final_B.cpu().numpy()
-        final, row = tag, np.arange(len(tag))
-        path = [tag]
-        back_TBK = torch.stack(came_from).cpu().numpy() if came_from else np.empty((0, *best_BK.shape), np.int64)
-        for t in range(len(back_TBK) - 1, -1, -1):
-            # a row joins at its own end; until then it holds its last tag
-            tag = np.where(t < last, back_TBK[t][row, tag], final)
-            path.append(tag)
-        paths = np.stack(path[::-1], axis=1).tolist()
-        return [tags[: n + 1] for tags, n in zip(paths, last.tolist(), strict=True)]
+        chain = self._take(emissions_BTK, lengths)
+        paths = chain_kernel(chain).path(chain).tolist()
+        return [tags[:n] for tags, n in zip(paths, chain.lengths_B.tolist(), strict=True)]
 
-    def _take(self, emissions_BTK: Tensor, lengths: Lengths | None) -> _Rows:
+    def _take(self, emissions_BTK: Tensor, lengths: Lengths | None, *, filling: bool = False) -> Chain:
+        """The chain, checked. Where a CUDA graph is captured lengths on a GPU are not looked at."""
         if emissions_BTK.dim() != 3 or emissions_BTK.shape[2] != self.tags:
             raise ShapeError(
                 f"emissions have the shape {tuple(emissions_BTK.shape)}; expected [rows, steps, {self.tags}], a score "
@@ -117,63 +102,49 @@ class Crf(nn.Module):
         if not emissions_BTK.is_floating_point():
             raise ShapeError(f"emissions have the type {emissions_BTK.dtype}; expected scores; try emissions.float()")
         batch, steps, _ = emissions_BTK.shape
-        lengths_B = take_lengths([steps] * batch if lengths is None else lengths, batch, steps)
-        if batch and int(lengths_B.min()) == 0:
+        device = emissions_BTK.device
+        if lengths is None:
+            empty_row = 0 if batch and not steps else None
+            lengths_B = torch.full((batch,), steps, device=device)
+        else:
+            lengths_B = take_lengths(lengths, batch, steps)
+            looked_at = batch and not filling and lengths_B.device.type == "cpu"
+            empty_row = int(lengths_B.argmin()) if looked_at and int(lengths_B.min()) == 0 else None
+            # those that are on the GPU already need no way back
+            lengths_B = (lengths.detach() if isinstance(lengths, Tensor) else lengths_B).to(device, torch.int64)
+        if empty_row is not None:
             raise ShapeError(
-                f"row {int(lengths_B.argmin())} has the length 0; expected at least 1 step, since an empty row has no "
+                f"row {empty_row} has the length 0; expected at least 1 step, since an empty row has no "
                 "tags; try leaving such rows out"
             )
-        lengths_B = lengths_B.to(emissions_BTK.device)
-        real_BT = torch.arange(steps, device=emissions_BTK.device) < lengths_B.unsqueeze(1)
-        wide = emissions_BTK.to(torch.promote_types(emissions_BTK.dtype, torch.float32))
-        return _Rows(wide.masked_fill(~real_BT.unsqueeze(-1), 0.0), real_BT, lengths_B - 1)
+        return Chain(emissions_BTK, self.start_K, self.transition_KK, self.end_K, lengths_B)
 
-    def _score(self, rows: _Rows, tags_BT: Tensor) -> Tensor:
-        if tags_BT.shape != rows.real_BT.shape or tags_BT.is_floating_point() or tags_BT.dtype == torch.bool:
+    def _take_tags(self, chain: Chain, tags_BT: Tensor) -> Tensor:
+        """Tags, checked. A GPU is not asked: it would have to stop and answer. The loss of a tag that is none is NaN
+        there, or torch complains."""
+        shape = chain.emissions_BTK.shape[:2]
+        if tags_BT.shape != shape or tags_BT.is_floating_point() or tags_BT.dtype == torch.bool:
             raise ShapeError(
                 f"tags are {tags_BT.dtype} of the shape {tuple(tags_BT.shape)}; expected integers of the shape "
-                f"{tuple(rows.real_BT.shape)}, one for each step of the emissions"
+                f"{tuple(shape)}, one for each step of the emissions"
             )
-        if not rows.e_BTK.numel():
-            return rows.e_BTK.new_zeros(len(tags_BT))
-        tags_BT = tags_BT.long().masked_fill(~rows.real_BT, 0)
-        # a GPU is not asked: it would have to stop and answer, and complains by itself
-        if tags_BT.device.type == "cpu" and not 0 <= int(tags_BT.min()) <= int(tags_BT.max()) < self.tags:
-            raise ShapeError(
-                f"tags run from {int(tags_BT.min())} to {int(tags_BT.max())}; expected 0 to {self.tags - 1}; "
-                "try lengths= that end before the padding"
-            )
-        e_BT = rows.e_BTK.gather(2, tags_BT.unsqueeze(2)).squeeze(2)
-        step_BT = self.transition_KK[tags_BT[:, :-1], tags_BT[:, 1:]].masked_fill(~rows.real_BT[:, 1:], 0.0)
-        return self.start_K[tags_BT[:, 0]] + e_BT.sum(1) + step_BT.sum(1) + self.end_K[_at(tags_BT, rows.last_B)]
-
-    def _log_partition(self, rows: _Rows) -> Tensor:
-        if not rows.e_BTK.numel():
-            return rows.e_BTK.new_zeros(len(rows.e_BTK))
-        return (_at(self._alpha(rows), rows.last_B) + self.end_K).logsumexp(1)
-
-    def _alpha(self, rows: _Rows) -> Tensor:
-        """alpha, [B, T, K]. Rows walk on beyond their end: nobody looks at what they find there."""
-        into_KK = self.transition_KK.t()  # what is added up lies side by side
-        first, *others = rows.e_BTK.unbind(1)
-        alphas = [self.start_K + first]
-        for e_BK in others:
-            alphas.append((alphas[-1].unsqueeze(1) + into_KK).logsumexp(2) + e_BK)
-        return torch.stack(alphas, 1)
-
-    def _beta(self, rows: _Rows) -> Tensor:
-        """beta, [B, T, K]: log of the weight of all ways on from tag j at step t; `end` at a row's last step."""
-        emissions = rows.e_BTK.unbind(1)
-        betas = [self.end_K.to(rows.e_BTK.dtype).expand(len(rows.e_BTK), -1)]
-        for t in range(len(emissions) - 2, -1, -1):
-            on_BK = (self.transition_KK + (emissions[t + 1] + betas[-1]).unsqueeze(1)).logsumexp(2)
-            betas.append(torch.where((t < rows.last_B).unsqueeze(1), on_BK, self.end_K))
-        return torch.stack(betas[::-1], 1)
+        if tags_BT.device.type == "cpu" and tags_BT.numel():
+            real_BT = tags_BT.masked_fill(~real_steps(chain), 0)
+            if not 0 <= int(real_BT.min()) <= int(real_BT.max()) < self.tags:
+                raise ShapeError(
+                    f"tags run from {int(real_BT.min())} to {int(real_BT.max())}; expected 0 to {self.tags - 1}; "
+                    "try lengths= that end before the padding"
+                )
+        return tags_BT
 
     def extra_repr(self) -> str:
         return str(self.tags)
 
 
-def _at(x: Tensor, place_B: Tensor) -> Tensor:
-    """x[b, place[b]] of each row."""
-    return x[torch.arange(len(x), device=x.device), place_B]
+def chain_kernel(chain: Chain) -> ChainKernel:
+    """What computes a chain: programs where it is on a GPU that has them, else the plain loop."""
+    if chain.emissions_BTK.device.type == "cuda":
+        from thereafter.kernels.gpu.crf import chains_on_gpu
+
+        return chains_on_gpu(chain) or ChainLoop()
+    return ChainLoop()

@@ -1,0 +1,371 @@
+"""A linear-chain CRF on an NVIDIA GPU: log Z or -log p, their gradients, marginals and Viterbi, each by one program.
+
+A block of the GPU walks along a row, with the transitions in registers (code/crf.py). The plain loop is 40 launches for
+10 steps; here a pass over a whole batch is one, and nothing is read from the device, so that a CUDA graph can hold it.
+What the walk of a batch takes is the walk of its longest row, up to some hundred rows:
+
+    forward    K^2 exponentials a step; keeps [B, T, K] numbers in float32 for the backward pass
+    backward   K^2 exponentials a step; the gradients of start, end and transitions are a row's own, and are added up
+               over rows by torch in a fixed order
+    Viterbi    K^2 sums a step, a byte for each tag and step, and a walk back of one small read a step
+
+`CrfTwin` (crf_twin.py) does the same in torch, and `kernels/chain.py` is what both mean.
+
+Shapes: B rows, T steps, K tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from thereafter.kernels.chain import Chain, ChainKernel, chain_marginals, chain_values
+from thereafter.kernels.functions import apply_one, traced, transformed
+from thereafter.kernels.gpu import lacks
+from thereafter.kernels.gpu.compiling import Wanted, binary
+from thereafter.kernels.gpu.driver import Loaded
+from thereafter.kernels.second import Called, no_gradients, recording
+
+MODULE = "thereafter.kernels.gpu.code.crf"
+MOST_TAGS = 128  # K^2 transitions and as many sums of pairs are what the registers of a block have room for
+_TYPES = {
+    torch.float32: "*fp32",
+    torch.bfloat16: "*bf16",
+    torch.float16: "*fp16",
+    torch.int64: "*i64",
+    torch.uint8: "*u8",
+}
+_NARROW = (torch.float32, torch.bfloat16, torch.float16)
+_LARGEST = 1 << 31  # numbers of a row: what a 32-bit count holds
+_WARPS = {16: 1, 32: 1, 64: 4, 128: 8}  # of a block, by its tags
+_WARPS_BACK = {16: 1, 32: 4, 64: 8, 128: 8}  # it has twice as many numbers in registers
+
+_ARRAYS = {
+    "crf_forward": (
+        "emissions", "start", "transition", "end", "lengths", "tags", "counted", "values", "reach", "shift",
+    ),
+    "crf_backward": (
+        "emissions", "transition", "end", "lengths", "tags", "counted", "reach", "shift", "grad", "d_emissions",
+        "partials",
+    ),
+    "crf_viterbi": ("emissions", "start", "transition", "end", "lengths", "came_from", "path"),
+}  # fmt: skip
+_STRIDES = {
+    "crf_forward": ("e_row", "e_step", "tags_row", "tags_step"),
+    "crf_backward": ("e_row", "e_step", "tags_row", "tags_step", "grad_row"),
+    "crf_viterbi": ("e_row", "e_step"),
+}
+"""The arguments of the programs in their order: arrays, the counts `steps` and `size`, strides."""
+
+
+class ChainWalk(NamedTuple):
+    """What a forward pass gives: the values of rows, and what the backward pass reads, if it was kept."""
+
+    values_B: Tensor
+    reach_BTK: Tensor | None
+    shift_BT: Tensor | None
+
+
+class ChainGradients(NamedTuple):
+    emissions_BTK: Tensor
+    start_K: Tensor | None
+    transition_KK: Tensor | None
+    end_K: Tensor | None
+
+
+class ChainWalker(Protocol):
+    """What walks along a chain: programs on a GPU, or their twin."""
+
+    def forward(self, chain: Chain, keep: bool) -> ChainWalk:
+        """`chain_values`; `keep` what the backward pass reads."""
+
+    def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, pairs: bool, kind: torch.dtype) -> ChainGradients:
+        """From the gradient of the values; that of emissions has the type `kind`, others come only with `pairs`."""
+
+    def path(self, chain: Chain) -> Tensor:
+        """`chain_path`."""
+
+
+def crf_refuses(chain: Chain) -> str | None:
+    """Why such a chain is not for the programs; None where it is. The device is not looked at."""
+    _, steps, size = chain.emissions_BTK.shape
+    if size > MOST_TAGS:
+        return f"there are {size} tags; the programs take up to {MOST_TAGS}, whose transitions fit into registers"
+    other = [array.dtype for array in chain[:4] if array.dtype not in _NARROW]
+    if other:
+        return f"an array is {other[0]}; the programs know float32, bfloat16 and float16, and compute in float32"
+    if not chain.emissions_BTK.numel():
+        return "there is nothing to do"
+    if steps * size >= _LARGEST:
+        return f"a row has {steps * size:,} numbers; it counts to {_LARGEST:,}"
+    return None
+
+
+def chains_on_gpu(chain: Chain) -> ChainKernel | None:
+    """The programs of the chain's device where they can run it; None where a plain loop has to."""
+    device = chain.emissions_BTK.device
+    if device.type != "cuda" or traced() or transformed() or lacks(device.index) or crf_refuses(chain):
+        return None
+    return WalkedChains(crf_programs(device.index))
+
+
+class WalkedChains:
+    """See `ChainKernel`: by a walker. Derivatives of derivatives come from the plain loop."""
+
+    def __init__(self, walker: ChainWalker) -> None:
+        self._walker = walker
+
+    def values(self, chain: Chain) -> Tensor:
+        keep = _differentiated(chain)
+        chain = _readable(chain)
+        return apply_one(_Walked, self._walker, keep, chain.lengths_B, chain.tags_BT, chain.counted_B, *chain[:4])
+
+    def marginals(self, chain: Chain) -> Tensor:
+        """In float32: they are the gradient of log Z, so theirs is a second derivative."""
+        if _differentiated(chain):
+            return chain_marginals(chain)
+        with torch.no_grad():
+            chain = _readable(chain)._replace(tags_BT=None, counted_B=None)
+            walk = self._walker.forward(chain, keep=True)
+            one_B = torch.ones_like(walk.values_B)
+            return self._walker.backward(chain, walk, one_B, pairs=False, kind=one_B.dtype).emissions_BTK
+
+    @torch.no_grad()
+    def path(self, chain: Chain) -> Tensor:
+        return self._walker.path(_readable(chain))
+
+
+def _differentiated(chain: Chain) -> bool:
+    return torch.is_grad_enabled() and any(scores.requires_grad for scores in chain[:4])
+
+
+def _readable(chain: Chain) -> Chain:
+    """The same chain as the programs read it: the tags of a step side by side, the weights in float32 (in float64 where
+    they are: the twin's)."""
+    e_BTK, tags_BT, counted_B = chain.emissions_BTK, chain.tags_BT, chain.counted_B
+    return Chain(
+        e_BTK if e_BTK.stride(2) == 1 else e_BTK.contiguous(),
+        _wide(chain.start_K).contiguous(),
+        _wide(chain.transition_KK).contiguous(),
+        _wide(chain.end_K).contiguous(),
+        chain.lengths_B.long().contiguous(),
+        None if tags_BT is None else tags_BT.long(),
+        None if counted_B is None else counted_B.to(_wide(chain.start_K).dtype).contiguous(),
+    )
+
+
+def _wide(array: Tensor) -> Tensor:
+    return array.to(torch.promote_types(array.dtype, torch.float32))
+
+
+class _CalledChain(Called, Protocol):
+    walker: ChainWalker
+    saved_tensors: tuple[Tensor, ...]
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
+    def set_materialize_grads(self, value: bool) -> None: ...
+
+
+class _Walked(torch.autograd.Function):
+    """The values of all rows, [B]."""
+
+    @staticmethod
+    def forward(
+        ctx: _CalledChain,
+        walker: ChainWalker,
+        keep: bool,
+        lengths_B: Tensor,
+        tags_BT: Tensor | None,
+        counted_B: Tensor | None,
+        *scores: Tensor,
+    ) -> Tensor:
+        emissions_BTK, start_K, transition_KK, end_K = scores
+        chain = Chain(emissions_BTK, start_K, transition_KK, end_K, lengths_B, tags_BT, counted_B)
+        walk = walker.forward(chain, keep)
+        ctx.walker = walker
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*chain, walk.reach_BTK, walk.shift_BT)
+        return walk.values_B
+
+    @staticmethod
+    def backward(ctx: _CalledChain, grad_B: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grad_B is None:
+            return no_gradients(ctx)
+        emissions_BTK, start_K, transition_KK, end_K, lengths_B, tags_BT, counted_B, *kept = ctx.saved_tensors
+        chain = Chain(emissions_BTK, start_K, transition_KK, end_K, lengths_B, tags_BT, counted_B)
+        needed = ctx.needs_input_grad[5:]
+        if recording():
+            return (None,) * 5 + tuple(_by_the_loop(chain, needed, grad_B))
+        walk = ChainWalk(grad_B, *kept)  # the values themselves are not read again
+        made = ctx.walker.backward(chain, walk, grad_B, pairs=any(needed[1:]), kind=emissions_BTK.dtype)
+        return None, None, None, None, None, *made
+
+
+def _by_the_loop(chain: Chain, needed: Sequence[bool], grad_B: Tensor) -> list[Tensor | None]:
+    """The gradients of all scores that need them, with a history, so that autograd can differentiate them again."""
+    with torch.enable_grad():
+        # views: where emissions were made from the same weights, the way through them is not for this call to go
+        emissions_BTK, start_K, transition_KK, end_K = scores = [score.view_as(score) for score in chain[:4]]
+        values_B = chain_values(Chain(emissions_BTK, start_K, transition_KK, end_K, *chain[4:]))
+        wanted = [score for score, need in zip(scores, needed, strict=True) if need]
+        given = iter(torch.autograd.grad(values_B, wanted, grad_B, create_graph=True, allow_unused=True))
+    return [next(given) if need else None for need in needed]
+
+
+@dataclass(frozen=True)
+class CrfLaunch:
+    """A program with its constants, the blocks it is started with, and its arguments."""
+
+    wanted: Wanted
+    blocks: int
+    arguments: tuple[Tensor | int, ...]
+
+
+class CrfPrograms:
+    """The compiled programs on one device; from another thread too. `warps` of a block: as for a measurement."""
+
+    def __init__(self, device: int, warps: int | None = None) -> None:
+        major, minor = torch.cuda.get_device_capability(device)
+        self._device, self._warps, self._capability = device, warps, 10 * major + minor
+        self._loaded: dict[Wanted, Loaded] = {}
+
+    def forward(self, chain: Chain, keep: bool) -> ChainWalk:
+        walk, launch = plan_walk(chain, keep, self._capability, self._warps)
+        self._start(launch)
+        return walk
+
+    def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, pairs: bool, kind: torch.dtype) -> ChainGradients:
+        d_BTK, partials_BPK, launch = plan_walk_back(chain, walk, grad_B, pairs, kind, self._capability, self._warps)
+        self._start(launch)
+        return gradients_of(d_BTK, partials_BPK)
+
+    def path(self, chain: Chain) -> Tensor:
+        path_BT, launch = plan_path(chain, self._capability, self._warps)
+        self._start(launch)
+        return path_BT
+
+    def _start(self, launch: CrfLaunch) -> None:
+        program = self._loaded.get(launch.wanted)
+        if program is None:
+            program = self._loaded.setdefault(launch.wanted, Loaded(binary(launch.wanted), self._device))
+        stream = int(torch.cuda.current_stream(self._device).cuda_stream)
+        program.launch(launch.blocks, launch.arguments, together=False, stream=stream)
+
+
+@cache
+def crf_programs(device: int) -> CrfPrograms:
+    """The programs of a device, loaded once."""
+    return CrfPrograms(device)
+
+
+def padded(size: int) -> int:
+    """The tags of a program: a power of two, 16 at least."""
+    return max(16, 1 << (size - 1).bit_length())
+
+
+def gradients_of(d_BTK: Tensor, partials_BPK: Tensor | None) -> ChainGradients:
+    """Rows' shares of the gradients, [B, K + 2, K] with K filled up, added up; there are none where only d is asked."""
+    if partials_BPK is None:
+        return ChainGradients(d_BTK, None, None, None)
+    size, filled = d_BTK.shape[2], partials_BPK.shape[2]
+    sums_PK = partials_BPK.sum(0)[:, :size]
+    return ChainGradients(d_BTK, sums_PK[filled], sums_PK[:size].contiguous(), sums_PK[filled + 1])
+
+
+def plan_walk(chain: Chain, keep: bool, capability: int, warps: int | None = None) -> tuple[ChainWalk, CrfLaunch]:
+    """The memory for what a forward pass gives, and the launch that fills it."""
+    e_BTK = chain.emissions_BTK
+    values_B = e_BTK.new_empty(len(e_BTK), dtype=torch.float32)
+    reach_BTK = e_BTK.new_empty(e_BTK.shape, dtype=torch.float32) if keep else None
+    shift_BT = e_BTK.new_empty(e_BTK.shape[:2], dtype=torch.float32) if keep else None
+    arrays = (*chain, values_B, reach_BTK, shift_BT)
+    constants = _marks(chain, ("KEEP", keep))
+    return ChainWalk(values_B, reach_BTK, shift_BT), _launch(
+        "crf_forward", chain, arrays, (), constants, capability, warps
+    )
+
+
+def plan_walk_back(
+    chain: Chain,
+    walk: ChainWalk,
+    grad_B: Tensor,
+    pairs: bool,
+    kind: torch.dtype,
+    capability: int,
+    warps: int | None = None,
+) -> tuple[Tensor, Tensor | None, CrfLaunch]:
+    """The memory for the gradient of emissions and the rows' shares of the others, and the launch that fills it."""
+    e_BTK, _, *others = chain
+    filled = padded(e_BTK.shape[2])
+    d_BTK = e_BTK.new_empty(e_BTK.shape, dtype=kind)
+    partials_BPK = e_BTK.new_empty((len(e_BTK), filled + 2, filled), dtype=torch.float32) if pairs else None
+    arrays = (e_BTK, *others, walk.reach_BTK, walk.shift_BT, grad_B, d_BTK, partials_BPK)
+    constants = _marks(chain, ("PAIRS", pairs))
+    launch = _launch("crf_backward", chain, arrays, (grad_B.stride(0),), constants, capability, warps)
+    return d_BTK, partials_BPK, launch
+
+
+def plan_path(chain: Chain, capability: int, warps: int | None = None) -> tuple[Tensor, CrfLaunch]:
+    """The memory for the best tags, and the launch that fills it."""
+    e_BTK = chain.emissions_BTK
+    path_BT = e_BTK.new_empty(e_BTK.shape[:2], dtype=torch.int64)
+    came_from_BTK = e_BTK.new_empty(e_BTK.shape, dtype=torch.uint8)
+    arrays = (*chain[:5], came_from_BTK, path_BT)
+    return path_BT, _launch("crf_viterbi", chain, arrays, None, (), capability, warps)
+
+
+def _marks(chain: Chain, own: tuple[str, bool]) -> tuple[tuple[str, bool], ...]:
+    return (("TAGGED", chain.tags_BT is not None), ("COUNTED", chain.counted_B is not None), own)
+
+
+def _launch(
+    function: str,
+    chain: Chain,
+    arrays: Sequence[Tensor | None],
+    more_strides: tuple[int, ...] | None,
+    constants: tuple[tuple[str, bool], ...],
+    capability: int,
+    warps: int | None,
+) -> CrfLaunch:
+    """`more_strides`: after those of emissions and tags; None where the program has those of emissions alone."""
+    e_BTK, tags_BT = chain.emissions_BTK, chain.tags_BT
+    rows, steps, size = e_BTK.shape
+    strides: tuple[int, ...] = (e_BTK.stride(0), e_BTK.stride(1))
+    if more_strides is not None:
+        strides += (0, 0) if tags_BT is None else (tags_BT.stride(0), tags_BT.stride(1))
+        strides += more_strides
+    kinds = tuple([None if array is None else array.dtype for array in arrays])
+    wanted = _wanted(function, kinds, constants, padded(size), capability, warps)
+    arguments = tuple([0 if array is None else array for array in arrays])
+    return CrfLaunch(wanted, rows, (*arguments, steps, size, *strides))
+
+
+@cache
+def _wanted(
+    function: str,
+    kinds: tuple[torch.dtype | None, ...],
+    constants: tuple[tuple[str, bool], ...],
+    filled: int,
+    capability: int,
+    warps: int | None,
+) -> Wanted:
+    """A program for arrays of such types; one that is not there is a null pointer, and not read."""
+    names, strides = _ARRAYS[function], _STRIDES[function]
+    types = ["*fp32" if kind is None else _TYPES[kind] for kind in kinds]
+    table = _WARPS_BACK if function == "crf_backward" else _WARPS
+    # a user's arrays may begin anywhere: single numbers are read
+    aligned = tuple([(name, 1 if kind is None else kind.itemsize) for name, kind in zip(names, kinds, strict=True)])
+    return Wanted(
+        MODULE,
+        function,
+        (*zip(names, types, strict=True), ("steps", "i32"), ("size", "i32"), *((name, "i64") for name in strides)),
+        (*constants, ("K", filled)),
+        warps or table[filled],
+        capability,
+        tuple([(name, bytes_) for name, bytes_ in aligned if bytes_ > 1]),
+    )
