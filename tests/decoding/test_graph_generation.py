@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from drawing_cases import SEEN, WARPINGS, OneNumber, log_probs
 from small_models import made
 
 from thereafter.decoding import graph_generation
@@ -17,38 +18,14 @@ from thereafter.decoding.sampling import Draw, Sampler, draw, generators
 from thereafter.decoding.warping import Warping, keep_nucleus, largest
 from thereafter.models.neural import NeuralModel
 
-V = 300
-WARPINGS = [
-    Warping(),
-    Warping(temperature=0.7),
-    Warping(temperature=0.0),
-    Warping(temperature=1e-200),
-    Warping(top_k=1),
-    Warping(top_k=7),
-    Warping(top_k=V),
-    Warping(top_p=0.3),
-    Warping(top_p=0.95, temperature=2.0),
-    Warping(top_k=40, top_p=0.8),
-    Warping(min_p=0.2),
-    Warping(repetition_penalty=1.7),
-    Warping(repetition_penalty=0.5, temperature=0.0),
-    Warping(temperature=0.9, top_k=50, top_p=0.9, min_p=0.05, repetition_penalty=1.2),
-]
 EVERY_WARPING = pytest.mark.parametrize("warping", WARPINGS, ids=repr)
-
-
-def log_probs(rows: int, words: int = V, *, ties: bool = False) -> np.ndarray:
-    rng = np.random.default_rng(rows)
-    z = rng.normal(size=(rows, words)) * 3
-    z = np.round(z) if ties else z
-    return (z - np.log(np.exp(z).sum(1, keepdims=True))).astype(np.float32)
 
 
 @EVERY_WARPING
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("forbidden", [(), (0, 5, 17)])
 def test_weights_and_tokens_are_those_of_the_host(warping: Warping, ties: bool, forbidden: tuple[int, ...]):
-    logp_BV, seen = log_probs(6, ties=ties), np.array([1, 2, 3, 40])
+    logp_BV, seen = log_probs(6, ties=ties), np.array(SEEN)
     logp = torch.from_numpy(logp_BV)
     drawing = DeviceDrawing(warping, forbidden, logp)
     if drawing.seen_BV is not None:
@@ -63,18 +40,7 @@ def test_weights_and_tokens_are_those_of_the_host(warping: Warping, ties: bool, 
             drawing.seen_BV.zero_()
             drawing.seen_BV[:, seen] = True
         for token, weights_V, u in zip(tokens, expected, u_B, strict=True):
-            assert token == (int(np.argmax(weights_V)) if warping.temperature == 0 else draw(weights_V, _Given(u)))
-
-
-class _Given(np.random.Generator):
-    """A generator of one number."""
-
-    def __init__(self, number: float) -> None:
-        super().__init__(np.random.PCG64(0))
-        self._number = number
-
-    def random(self, *_: Any, **__: Any) -> Any:
-        return self._number
+            assert token == (int(np.argmax(weights_V)) if warping.temperature == 0 else draw(weights_V, OneNumber(u)))
 
 
 def test_where_nothing_is_possible_nothing_is_drawn():

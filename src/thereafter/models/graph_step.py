@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +28,8 @@ from thereafter.models.neural import NeuralModel
 from thereafter.models.state import FEATURES, NeuralState
 from thereafter.models.step_bodies import LstmChain, StepBody, filled, product, step_body
 
+_RECORDING = Lock()
+"""torch records all graphs on one stream of the process."""
 _TYPES = {None: torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -145,7 +148,7 @@ def record(run: Callable[[], None], changed: Iterable[Tensor], device: torch.dev
 
     It runs once as usual first: programs are compiled and libraries loaded then, not while the graph is recorded.
     """
-    with torch.cuda.device(device):
+    with _RECORDING, torch.cuda.device(device):
         kept = [(tensor, tensor.clone()) for tensor in changed]
         graph = torch.cuda.CUDAGraph()
         try:
