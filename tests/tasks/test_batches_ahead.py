@@ -15,6 +15,7 @@ from thereafter.models.catch_settings import CatchBatch
 from thereafter.tasks import TASKS
 from thereafter.tasks.learning import ExampleEpoch, Examples
 from thereafter.tasks.task import AnyTask
+from thereafter.text.conll import TaggedSentence
 from thereafter.training.settings import TrainingSettings
 
 GAMES = Episodes([CatchRule(size=6, count=23, seed=5)])
@@ -38,6 +39,27 @@ def test_batches_made_ahead_are_the_same_in_any_order() -> None:
     ours, theirs = ([one.epoch(number) for number in range(2)] for one in (ahead, plain))
     for number, k in ((0, 0), (0, 1), (0, 1), (1, 2), (0, 2), (1, 3), (1, 1), (0, 5), (0, 4), (0, 5), (1, 0), (1, 1)):
         assert torch.equal(starts(ours[number], k), starts(theirs[number], k))
+
+
+def test_sentences_for_a_gpu_come_in_few_shapes() -> None:
+    """Each shape is recorded once: so there are few of them, and what is filled in counts for nothing."""
+    tag: AnyTask = TASKS.load("tag")
+    sentences = [TaggedSentence(("w" * (k % 7 + 1),) * (k % 90 + 1), ("A", "B") * 45) for k in range(400)]
+    sentences = [replace(one, tags=one.tags[: len(one.words)]) for one in sentences]
+    given = replace(AHEAD, batch=16, steps=40)
+    made = Examples(tag, tag.codecs(sentences), given, sentences, recordable=True).epoch(0)
+    plain = Examples(tag, tag.codecs(sentences), given, sentences).epoch(0)
+    shapes, counted = set(), 0
+    for k in range(len(made)):
+        batch, own = made.make(k), plain.make(k)
+        places = batch.places()
+        assert places is not None
+        assert float(places["count"]) == batch.count == own.count
+        assert own.places() is None
+        counted += batch.count
+        shapes.add(tuple(place.shape for place in places.values()))
+    assert counted == sum(len(one.words) for one in sentences)
+    assert len(shapes) <= 12 < len({tuple(plain.make(k).made.words_BT.shape) for k in range(len(plain))})  # type: ignore[attr-defined]
 
 
 class _Broken(Sequence[Episode]):

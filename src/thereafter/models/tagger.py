@@ -14,10 +14,10 @@ Shapes: B rows, T words, U distinct words, L letters, E word vector, K tags.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 import torch.nn.functional as F
@@ -29,11 +29,16 @@ from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.by_layer import weights_by_layer
 from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.models.shapes import counted, filled, filled_length, filled_rows
 from thereafter.models.task_net import CELLS, PAD, TaskNet, read_as_unknown
 
 LETTERS = ("lstm", "cnn", "none")
 _SPREAD = 2.2  # of the lengths of words that are spelled together
 _WIDTH = 3  # letters that a convolution sees at once
+_STEPS, _WORDS, _LETTERS = 8, 256, 16  # of the lengths, distinct words and letters that batches are filled up to
+_AT_ONCE = 1024
+"""Words that are spelled together on a GPU: of many more, not all blocks of a persistent program find a place."""
+_IGNORED = -100  # no tag: torch's own number
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,10 @@ class TaggerSettings:
 
 @dataclass(frozen=True)
 class TagBatch:
-    """Rows of words, each with the place of its spelling; `tags_BT` is None where they are asked for."""
+    """Rows of words, each with the place of its spelling; `tags_BT` is None where they are asked for.
+
+    `counted_B`: false for rows that fill the batch up; None where it is not filled up.
+    """
 
     words_BT: Tensor
     lengths_B: Tensor
@@ -94,15 +102,37 @@ class TagBatch:
     letter_lengths_U: Tensor
     spelled_BT: Tensor
     tags_BT: Tensor | None = None
+    counted_B: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.words_BT)
 
     def to(self, device: torch.device) -> TagBatch:
-        """The same on another device; lengths stay where the host can read them."""
-        tags_BT = None if self.tags_BT is None else self.tags_BT.to(device)
-        words_BT, letters_UL, spelled_BT = (x.to(device) for x in (self.words_BT, self.letters_UL, self.spelled_BT))
-        return replace(self, words_BT=words_BT, letters_UL=letters_UL, spelled_BT=spelled_BT, tags_BT=tags_BT)
+        """The same on another device; lengths stay where the host can read them, but where a graph will."""
+        stays = () if self.counted_B is not None else ("lengths_B", "letter_lengths_U")
+        moved = {name: x.to(device, non_blocking=True) for name, x in _tensors(self).items() if name not in stays}
+        return replace(self, **moved)
+
+    def filled(self, most: int, places: int) -> TagBatch:
+        """See `task_net.Fillable`. Added rows have one word, which counts for nothing."""
+        (rows, steps), (words, letters) = self.words_BT.shape, self.letters_UL.shape
+        shape = filled_rows(rows, steps, _STEPS, most, places), filled_length(steps, _STEPS)
+        spellings = filled_length(words, _WORDS)
+        return TagBatch(
+            filled(self.words_BT, shape, PAD),
+            filled(self.lengths_B, shape[:1], 1),
+            filled(self.letters_UL, (spellings, filled_length(letters, _LETTERS)), PAD),
+            filled(self.letter_lengths_U, (spellings,), 1),
+            filled(self.spelled_BT, shape, words - 1),
+            None if self.tags_BT is None else filled(self.tags_BT, shape),
+            counted(rows, shape[0]),
+        )
+
+    def places(self) -> dict[str, Tensor] | None:
+        return None if self.tags_BT is None or self.counted_B is None else _tensors(self)
+
+    def over(self, places: Mapping[str, Tensor]) -> TagBatch:
+        return replace(self, **places)
 
 
 class Tagger(TaskNet[TagBatch]):
@@ -139,8 +169,12 @@ class Tagger(TaskNet[TagBatch]):
             raise OptionError("a batch without tags has no loss; expected tags")
         z_BTK = self.scores(batch).float()
         if self.crf is not None:
-            return self.crf.nll(z_BTK, batch.tags_BT, batch.lengths_B.to(z_BTK.device))
+            return self.crf.nll(z_BTK, batch.tags_BT, batch.lengths_B.to(z_BTK.device), batch.counted_B)
         inside_BT = _inside(batch, z_BTK.device)
+        if batch.counted_B is not None:
+            # how many words count is on the device: what does not count stays where it is
+            tags_BT = batch.tags_BT.masked_fill(~(inside_BT & batch.counted_B[:, None]), _IGNORED)
+            return F.cross_entropy(z_BTK.flatten(0, 1), tags_BT.flatten(), ignore_index=_IGNORED, reduction="sum")
         return F.cross_entropy(z_BTK[inside_BT], batch.tags_BT[inside_BT], reduction="sum")
 
     def scores(self, batch: TagBatch) -> Tensor:
@@ -214,8 +248,8 @@ class Speller(nn.Module):
 
     def forward(self, letters_UL: Tensor, lengths_U: Tensor) -> Tensor:
         remembered = _spelled.get()
-        if remembered is None or self.training or torch.is_grad_enabled():
-            return self._spell(letters_UL, lengths_U)
+        if remembered is None or self.training or torch.is_grad_enabled() or letters_UL.device.type != "cpu":
+            return self._spell(letters_UL, lengths_U)  # a GPU has spelled all words before the host finds the old ones
         known = remembered.setdefault(id(self), {})
         rows, ends = letters_UL.cpu().numpy(), lengths_U.tolist()
         words = [row[:end].tobytes() for row, end in zip(rows, ends, strict=True)]
@@ -230,23 +264,29 @@ class Speller(nn.Module):
             return self._read(letters_UL, lengths_U)
         x_ULE = locked(self.embedding(letters_UL), self.dropout, self.training)
         y_UWL: Tensor = self.reader(x_ULE.transpose(1, 2))
-        outside_UL = torch.arange(letters_UL.shape[1]) >= lengths_U[:, None]
-        return y_UWL.masked_fill(outside_UL.to(y_UWL.device)[:, None], -torch.inf).amax(-1)
+        outside_UL = torch.arange(letters_UL.shape[1], device=y_UWL.device) >= lengths_U.to(y_UWL.device)[:, None]
+        return y_UWL.masked_fill(outside_UL[:, None], -torch.inf).amax(-1)
 
     def _read(self, letters_UL: Tensor, lengths_U: Tensor) -> Tensor:
         """The last states of both directions. On a CPU words of about the same length are read together: filled up to
         the longest word of a batch, most of what is read would be filling."""
-        groups = _about_as_long(lengths_U) if letters_UL.device.type == "cpu" else [torch.arange(len(lengths_U))]
-        spelled = []
-        for group_G in groups:
-            ends_G = lengths_U[group_G]
-            x_GLE = self.embedding(letters_UL[group_G.to(letters_UL.device), : int(ends_G.max())])
-            _, state = self.reader(locked(x_GLE, self.dropout, self.training), lengths=ends_G)
-            last_2GH: Tensor = state[0]
-            spelled.append(torch.cat((last_2GH[0], last_2GH[1]), -1))
+        if letters_UL.device.type != "cpu":
+            pieces = zip(torch.split(letters_UL, _AT_ONCE), torch.split(lengths_U, _AT_ONCE), strict=True)
+            return torch.cat([self._read_together(letters_GL, ends_G) for letters_GL, ends_G in pieces])
+        groups = _about_as_long(lengths_U)
+        spelled = [
+            self._read_together(letters_UL[group_G, : int(lengths_U[group_G].max())], lengths_U[group_G])
+            for group_G in groups
+        ]
         if len(groups) == 1:
             return spelled[0]
         return torch.cat(spelled).index_select(0, torch.cat(groups).argsort())
+
+    def _read_together(self, letters_GL: Tensor, ends_G: Tensor) -> Tensor:
+        x_GLE = self.embedding(letters_GL)
+        _, state = self.reader(locked(x_GLE, self.dropout, self.training), lengths=ends_G)
+        last_2GH: Tensor = state[0]
+        return torch.cat((last_2GH[0], last_2GH[1]), -1)
 
 
 def _about_as_long(lengths_U: Tensor) -> list[Tensor]:
@@ -273,6 +313,12 @@ def _forward(settings: TaggerSettings) -> Recurrent:
         locked=True,
         input_dropout=settings.dropout,
     )
+
+
+def _tensors(batch: TagBatch) -> dict[str, Tensor]:
+    """The tensors that a batch is made of."""
+    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _inside(batch: TagBatch, device: torch.device) -> Tensor:
