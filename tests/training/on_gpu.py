@@ -6,6 +6,7 @@ where torch sees a GPU.
 
 from __future__ import annotations
 
+import math
 import random
 import tempfile
 from pathlib import Path
@@ -54,6 +55,7 @@ GAMES: dict[str, dict[str, Any]] = {
     "classify-pictures": {"encoder": "lstm", "hidden": 16, "read": "permuted", "steps": 900},
     "act": {"hidden": 16, "read": 8, "patch": 3, "scales": 2},
     "next-frames": {"hidden": 4, "layers": 1, "kernel": 3},
+    "forecast": {"hidden": 16, "lookback": 24, "horizon": 6, "target": "a,b"},
 }
 """Tasks whose batches have one shape: their steps are recorded too."""
 
@@ -97,6 +99,11 @@ def sentence_losses(source: Path, task: str, **options: Any) -> list[float]:
 def rule_of(task: str, folder: Path) -> Path:
     """Pictures, games or clips that are made by a rule."""
     rules = {"act": CatchRule(size=8, count=320), "next-frames": MovingRule(count=160, frames=6, size=40, digits=1)}
+    if task == "forecast":
+        table = folder / "series.csv"
+        waves = (f"{math.sin(k / 7) + k % 5 / 9:.4f},{math.cos(k / 11):.4f}" for k in range(700))
+        table.write_text("a,b\n" + "\n".join(waves) + "\n", encoding="utf-8")
+        return table
     path = folder / f"{task}.json"
     path.write_text(rules.get(task, ClutterRule(count=320, size=30, pieces=1)).to_json(), encoding="utf-8")
     return path

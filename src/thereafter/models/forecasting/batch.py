@@ -5,7 +5,7 @@ Shapes: B windows, L rows that are read, H rows that are forecast, D targets, C 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -47,7 +47,19 @@ class WindowBatch:
 
     def to(self, device: torch.device) -> WindowBatch:
         """The same on another device."""
-        return self._each(lambda tensor: tensor.to(device), self.windows)
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True), self.windows)
+
+    def places(self) -> dict[str, Tensor] | None:
+        """See `task_net.Recordable`."""
+        if self.future_BHD is None or self.future_seen_BHD is None:
+            return None
+        places = {"past_BLD": self.past_BLD, "seen_BLD": self.seen_BLD}
+        places |= {"inputs_BLC": self.inputs_BLC, "ahead_BHK": self.ahead_BHK}
+        return places | {"future_BHD": self.future_BHD, "future_seen_BHD": self.future_seen_BHD}
+
+    def over(self, places: Mapping[str, Tensor]) -> WindowBatch:
+        """The same over other tensors; which windows they are is not known any more."""
+        return WindowBatch(**places)
 
     def rows(self, index_R: Tensor) -> WindowBatch:
         """Some of the windows, in this order."""
