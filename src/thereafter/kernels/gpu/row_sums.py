@@ -32,7 +32,7 @@ def add_rows_on_gpu(
     if not count or not size:
         return
     rows_NE = rows_NE if rows_NE.stride(1) == 1 else rows_NE.contiguous()
-    index_N = index_N.to(torch.int32)
+    index_N = index_N.to(torch.int32).contiguous()
     order_N, is_long = index_N, count > short
     if is_long:
         index_N, order_N = torch.sort(index_N, stable=True)
@@ -40,7 +40,7 @@ def add_rows_on_gpu(
     rows, columns, warps = tile or (_ROWS, _COLUMNS, _WARPS)
     arguments: dict[str, Argument] = {
         "table": table_RE,
-        "index": index_N.contiguous(),
+        "index": index_N,
         "order": order_N,
         "rows": rows_NE,
         "count": count,
@@ -49,8 +49,8 @@ def add_rows_on_gpu(
     }
     constants: Constants = {"SORTED": is_long, "ROWS": rows, "COLUMNS": columns, "SEARCH": _SEARCH}
     # where a row begins, as far as the compiler may know it
-    begins = {"table": table_RE.data_ptr(), "rows": rows_NE.data_ptr(), "size": size, "row_stride": rows_NE.stride(0)}
-    begins["index"] = index_N.data_ptr()
+    begins = {name: value.data_ptr() for name, value in arguments.items() if isinstance(value, Tensor)}
+    begins |= {"size": size, "row_stride": rows_NE.stride(0)}
     aligned = tuple([(key, part) for key, value in begins.items() if value > 0 and (part := math.gcd(16, value)) > 1])
     blocks = count * -(-size // columns)
     launch("row_sums", "add_rows", arguments, constants, warps=warps, blocks=blocks, together=False, aligned=aligned)
