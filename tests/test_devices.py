@@ -1,0 +1,110 @@
+"""Where a loaded model computes: the device that is named, or the one there is."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import thereafter
+from far_device import far_device
+from thereafter import devices, progress
+from thereafter.cli import main
+from thereafter.errors import OptionError
+from thereafter.language_model import LanguageModel
+from thereafter.task_model import TaskModel
+
+TEXT = "the cat sat on the mat\nthe dog ran far away\n" * 20
+LABELLED = "a gripping film\tgood\na dull film\tbad\n" * 10
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an n-gram, an LSTM and a task."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "text.txt").write_text(TEXT, encoding="utf-8")
+    (folder / "labelled.tsv").write_text(LABELLED, encoding="utf-8")
+    small: dict[str, Any] = {"hidden": 8, "epochs": 1, "device": "cpu"}
+    thereafter.train(folder / "text.txt", tokens="word", out=folder / "ngram")
+    thereafter.train(folder / "text.txt", model="lstm", tokens="word", out=folder / "lstm", **small)
+    thereafter.train(folder / "labelled.tsv", task="classify", out=folder / "task", **small)
+    return folder
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+@pytest.mark.parametrize("name", ["lstm", "task"])
+def test_a_gpu_that_is_not_here_is_refused_in_a_sentence(runs: Path, name: str) -> None:
+    with pytest.raises(OptionError, match=r"^device is 'cuda', and torch sees no GPU here; try device='cpu'"):
+        thereafter.load(runs / name, device="cuda")
+    assert thereafter.load(runs / name, device="auto") is not None
+
+
+@pytest.mark.parametrize("name", ["ngram", "lstm", "task"])
+def test_an_unknown_device_is_refused(runs: Path, name: str) -> None:
+    with pytest.raises(OptionError, match=r"^device is 'gpu'; expected auto, cpu or cuda, which is the GPU"):
+        thereafter.load(runs / name, device="gpu")
+
+
+class Listener(progress.Silent):
+    """Keeps the notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+def test_an_ngram_says_that_it_answers_on_the_cpu(runs: Path) -> None:
+    listener = Listener()
+    with progress.reporting(listener):
+        lm = thereafter.load(runs / "ngram", device="cuda")
+    assert isinstance(lm, LanguageModel)
+    assert listener.notes == ["the model 'ngram' has no network to compute on a GPU: it answers on the CPU"]
+
+
+def test_a_run_is_loaded_onto_the_device_that_is_named(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = thereafter.load(runs / "task", device="cpu")
+    lm = thereafter.load(runs / "lstm", device="cpu")
+    assert isinstance(here, TaskModel)
+    assert isinstance(lm, LanguageModel)
+    answers = here.predict(["a gripping film", "dull"]), lm.score(text=TEXT).nats
+    with far_device(monkeypatch) as far:
+        monkeypatch.setattr(devices, "device_for", lambda asked: far.type if asked == "cuda" else "cpu")
+        there, lm = thereafter.load(runs / "task", device="cuda"), thereafter.load(runs / "lstm", device="cuda")
+        assert isinstance(there, TaskModel)
+        assert isinstance(lm, LanguageModel)
+        assert there.net.device == far
+        assert not there.net.training
+        assert (there.predict(["a gripping film", "dull"]), pytest.approx(lm.score(text=TEXT).nats, 1e-6)) == answers
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("next", "lstm", "the cat"),
+        ("generate", "lstm", "the cat", "--max-new-tokens", "3"),
+        ("rank", "lstm", "the cat", "the dog"),
+        ("score", "lstm", "text.txt"),
+        ("score", "task", "labelled.tsv"),
+        ("surprisal", "lstm", "text.txt"),
+        ("predict", "task", "a dull film"),
+        ("predict", "task", "--score", "labelled.tsv"),
+        ("score", "lstm", "text.txt", "--mix", "lstm"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_commands_take_a_device(
+    command: tuple[str, ...], runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(runs)
+    for device, code in (("cpu", 0), ("cuda", 2)):
+        monkeypatch.setattr(sys, "argv", ["thereafter", *command, "--device", device])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert (end.value.code or 0) == code
+    assert capsys.readouterr().err.splitlines()[-1].startswith("error: device is 'cuda', and torch sees no GPU here")
