@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from thereafter.kernels.chain import Chain, ChainKernel, ChainLoop
+from thereafter.kernels.functions import leaving_unread
 from thereafter.kernels.gpu import lacks
 from thereafter.kernels.gpu.compiling import Wanted, binary
 from thereafter.kernels.gpu.crf import (
@@ -205,8 +206,8 @@ class CrfCollector:
         self.wanted.add(launch.wanted)
         return walk
 
-    def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, pairs: bool, kind: torch.dtype) -> ChainGradients:
-        d, partials, launch = plan_walk_back(chain, walk, grad_B, pairs, kind, 90, self.warps)
+    def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, kind: torch.dtype) -> ChainGradients:
+        d, partials, launch = plan_walk_back(chain, walk, grad_B, kind, 90, self.warps)
         self.wanted.add(launch.wanted)
         return gradients_of(d, partials)
 
@@ -305,8 +306,6 @@ def check_bits(judge: Judge, kernel: ChainKernel, repeats: int) -> None:
 
 
 def check_graph(judge: Judge) -> None:
-    from thereafter.kernels.functions import leaving_unread
-
     say("4. a loss and its gradients in a CUDA graph, replayed over other rows")
     for case in (CrfCase(17, 40, 32, torch.float32, counted=True), CrfCase(50, 23, 8, torch.bfloat16, counted=True)):
         crf = Crf(case.tags).cuda()
@@ -428,7 +427,7 @@ def sweep() -> None:
             walk, one = programs.forward(chain, True), torch.ones(32, device="cuda")
             works: list[Callable[[], object]] = [
                 lambda: programs.forward(chain, True),  # noqa: B023
-                lambda: programs.backward(chain, walk, one, True, torch.float32),  # noqa: B023
+                lambda: programs.backward(chain, walk, one, torch.float32),  # noqa: B023
                 lambda: programs.path(chain),  # noqa: B023
             ]
             figures = ", ".join(f"{1e6 * seconds(work, graph=True):.1f}" for work in works)

@@ -13,6 +13,7 @@ from gpu_crf_check import CrfCase, CrfCollector, differs_from_brute_force, draw,
 from torch import Tensor
 
 from thereafter.kernels.chain import Chain, ChainLoop
+from thereafter.kernels.functions import leaving_unread
 from thereafter.kernels.gpu import crf as programs
 from thereafter.kernels.gpu.crf import (
     CrfLaunch,
@@ -167,6 +168,21 @@ def test_a_layer_on_the_programs_is_the_layer_on_the_loop() -> None:
     assert crf.log_partition(e, lengths).shape == (4,)
 
 
+def test_what_launches_the_programs_reads_nothing_from_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As inside a CUDA graph; tensors without numbers stand for those on a GPU."""
+    collector = CrfCollector()
+    monkeypatch.setattr(layer, "chain_kernel", lambda chain: WalkedChains(collector))
+    crf = Crf(5).to("meta")
+    e = torch.zeros(3, 4, 5, device="meta", dtype=torch.bfloat16, requires_grad=True)
+    tags, lengths = (torch.zeros(shape, dtype=torch.int64, device="meta") for shape in ((3, 4), (3,)))
+    with leaving_unread():
+        loss = crf.nll(e, tags, lengths, torch.zeros(3, dtype=torch.bool, device="meta"))
+        slopes = torch.autograd.grad(loss, [e, *crf.parameters()])
+        assert crf.best(e, lengths).shape == (3, 4)
+    assert [slope.dtype for slope in slopes] == [torch.bfloat16] + [torch.float32] * 3
+    assert len(collector.wanted) == 3
+
+
 def test_what_is_refused_is_refused_in_words() -> None:
     def chain(tags: int = 3, steps: int = 2, dtype: torch.dtype = torch.float32) -> Chain:
         scores = [torch.zeros(shape, dtype=dtype) for shape in ((tags,), (tags, tags), (tags,))]
@@ -189,10 +205,10 @@ def parameters(function: str) -> tuple[list[str], list[str]]:
     return arguments, [one.arg for one in program.args.args if one.annotation is not None]
 
 
-def launches_of(chain: Chain, keep: bool, pairs: bool) -> list[CrfLaunch]:
+def launches_of(chain: Chain, keep: bool) -> list[CrfLaunch]:
     walk, forward = plan_walk(chain, keep, 90)
     grad = torch.ones(1).expand(len(chain.lengths_B))
-    d_BTK, _, backward = plan_walk_back(chain, walk, grad, pairs, chain.emissions_BTK.dtype, 90)
+    d_BTK, _, backward = plan_walk_back(chain, walk, grad, chain.emissions_BTK.dtype, 90)
     path_BT, best = plan_path(chain, 90)
     assert d_BTK.shape == chain.emissions_BTK.shape
     assert path_BT.shape == chain.emissions_BTK.shape[:2]
@@ -204,7 +220,7 @@ def launches_of(chain: Chain, keep: bool, pairs: bool) -> list[CrfLaunch]:
 def test_what_is_launched_is_what_the_programs_take(tagged: bool, counted: bool) -> None:
     chain = draw(CrfCase(17, 6, 4, torch.bfloat16, counted))
     chain = chain if tagged else chain._replace(tags_BT=None)
-    for launch in launches_of(chain, keep=True, pairs=tagged):
+    for launch in launches_of(chain, keep=True):
         wanted = launch.wanted
         arguments, constants = parameters(wanted.function)
         assert [name for name, _ in wanted.arguments] == arguments
@@ -235,7 +251,7 @@ def test_views_are_not_copied() -> None:
     turned = chain.emissions_BTK.detach().transpose(0, 1).contiguous().transpose(0, 1)
     collector = CrfCollector()
     WalkedChains(collector).path(chain._replace(emissions_BTK=turned))
-    (launch, *_) = launches_of(chain._replace(emissions_BTK=turned), keep=False, pairs=False)
+    (launch, *_) = launches_of(chain._replace(emissions_BTK=turned), keep=False)
     names = [name for name, _ in launch.wanted.arguments]
     by_name = dict(zip(names, launch.arguments, strict=True))
     assert by_name["emissions"] is turned

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from thereafter.errors import OptionError, ShapeError
+from thereafter.kernels.functions import leaving_unread
 from thereafter.layers.crf import Crf
 
 T = 5
@@ -183,6 +184,20 @@ def test_the_best_tags_as_a_tensor_are_0_beyond_the_end() -> None:
     assert best.dtype == torch.int64
     assert [row[:n] for row, n in zip(best.tolist(), LENGTHS, strict=True)] == crf.decode(e, LENGTHS)
     assert not best[torch.arange(T) >= torch.tensor(LENGTHS).unsqueeze(1)].any()
+
+
+def test_while_a_step_is_recorded_nothing_is_read_from_the_device() -> None:
+    """Tensors without numbers stand for those on a GPU: whoever reads one is told so."""
+    crf = Crf(5).to("meta")
+    e = torch.zeros(3, 4, 5, device="meta", requires_grad=True)
+    y, lengths = (torch.zeros(shape, dtype=torch.int64, device="meta") for shape in ((3, 4), (3,)))
+    with leaving_unread():
+        for counted in (None, torch.zeros(3, device="meta"), torch.zeros(3, dtype=torch.bool, device="meta")):
+            torch.autograd.grad(crf.nll(e, y, lengths, counted), [e, *crf.parameters()])
+        assert crf.nll(e, y).shape == ()
+        assert crf.marginals(e, lengths).shape == (3, 4, 5)
+    with pytest.raises((RuntimeError, NotImplementedError), match="meta"):
+        crf.nll(e, y, lengths)
 
 
 def test_half_precision_is_added_up_in_float32() -> None:

@@ -2,7 +2,7 @@
 
     reference of log Z, s(x, y), p(y_t = j | x) and the best sequence; `layers/crf.py` has their equations.
 
-A step is four operators over [B, K, K]. Everything has derivatives of any order; nothing is read from a GPU but by
+A step is a few operators over [B, K, K]. Everything has derivatives of any order; nothing is read from a GPU but by
 `chain_path`, which walks back on the CPU.
 
 Shapes: B rows, T steps, K tags. Steps beyond a row's length may hold anything, NaN included.

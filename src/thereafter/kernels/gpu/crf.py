@@ -1,8 +1,8 @@
-"""A linear-chain CRF on an NVIDIA GPU: log Z or -log p, their gradients, marginals and Viterbi, each by one program.
+"""A linear-chain CRF on an NVIDIA GPU: log Z or -log p, their gradients, Viterbi: one program each; marginals by two.
 
-A block of the GPU walks along a row, with the transitions in registers (code/crf.py). The plain loop is 40 launches for
-10 steps; here a pass over a whole batch is one, and nothing is read from the device, so that a CUDA graph can hold it.
-What the walk of a batch takes is the walk of its longest row, up to some hundred rows:
+A block of the GPU walks along a row, with the transitions in registers (code/crf.py). The plain loop launches several
+kernels a step; here a pass over a whole batch is one launch, and nothing is read from the device, so that a CUDA graph
+can hold it. A batch of up to some hundred rows takes as long as its longest row:
 
     forward    K^2 exponentials a step; keeps [B, T, K] numbers in float32 for the backward pass
     backward   K^2 exponentials a step; the gradients of start, end and transitions are a row's own, and are added up
@@ -63,6 +63,10 @@ _STRIDES = {
 """The arguments of the programs in their order: arrays, the counts `steps` and `size`, strides."""
 
 
+_GIVEN = ("emissions", "start", "transition", "end", "lengths", "tags", "counted", "grad")
+"""Those that are not made here."""
+
+
 class ChainWalk(NamedTuple):
     """What a forward pass gives: the values of rows, and what the backward pass reads, if it was kept."""
 
@@ -73,9 +77,9 @@ class ChainWalk(NamedTuple):
 
 class ChainGradients(NamedTuple):
     emissions_BTK: Tensor
-    start_K: Tensor | None
-    transition_KK: Tensor | None
-    end_K: Tensor | None
+    start_K: Tensor
+    transition_KK: Tensor
+    end_K: Tensor
 
 
 class ChainWalker(Protocol):
@@ -84,8 +88,8 @@ class ChainWalker(Protocol):
     def forward(self, chain: Chain, keep: bool) -> ChainWalk:
         """`chain_values`; `keep` what the backward pass reads."""
 
-    def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, pairs: bool, kind: torch.dtype) -> ChainGradients:
-        """From the gradient of the values; that of emissions has the type `kind`, others come only with `pairs`."""
+    def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, kind: torch.dtype) -> ChainGradients:
+        """From the gradient of the values; that of emissions has the type `kind`."""
 
     def path(self, chain: Chain) -> Tensor:
         """`chain_path`."""
@@ -133,7 +137,7 @@ class WalkedChains:
             chain = _readable(chain)._replace(tags_BT=None, counted_B=None)
             walk = self._walker.forward(chain, keep=True)
             one_B = torch.ones_like(walk.values_B)
-            return self._walker.backward(chain, walk, one_B, pairs=False, kind=one_B.dtype).emissions_BTK
+            return self._walker.backward(chain, walk, one_B, one_B.dtype).emissions_BTK
 
     @torch.no_grad()
     def path(self, chain: Chain) -> Tensor:
@@ -202,7 +206,7 @@ class _Walked(torch.autograd.Function):
         if recording():
             return (None,) * 5 + tuple(_by_the_loop(chain, needed, grad_B))
         walk = ChainWalk(grad_B, *kept)  # the values themselves are not read again
-        made = ctx.walker.backward(chain, walk, grad_B, pairs=any(needed[1:]), kind=emissions_BTK.dtype)
+        made = ctx.walker.backward(chain, walk, grad_B, emissions_BTK.dtype)
         return None, None, None, None, None, *made
 
 
@@ -239,8 +243,8 @@ class CrfPrograms:
         self._start(launch)
         return walk
 
-    def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, pairs: bool, kind: torch.dtype) -> ChainGradients:
-        d_BTK, partials_BPK, launch = plan_walk_back(chain, walk, grad_B, pairs, kind, self._capability, self._warps)
+    def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, kind: torch.dtype) -> ChainGradients:
+        d_BTK, partials_BPK, launch = plan_walk_back(chain, walk, grad_B, kind, self._capability, self._warps)
         self._start(launch)
         return gradients_of(d_BTK, partials_BPK)
 
@@ -268,10 +272,8 @@ def padded(size: int) -> int:
     return max(16, 1 << (size - 1).bit_length())
 
 
-def gradients_of(d_BTK: Tensor, partials_BPK: Tensor | None) -> ChainGradients:
-    """Rows' shares of the gradients, [B, K + 2, K] with K filled up, added up; there are none where only d is asked."""
-    if partials_BPK is None:
-        return ChainGradients(d_BTK, None, None, None)
+def gradients_of(d_BTK: Tensor, partials_BPK: Tensor) -> ChainGradients:
+    """That of emissions as it is; the rows' shares of the others, [B, K + 2, K] with K filled up, added up."""
     size, filled = d_BTK.shape[2], partials_BPK.shape[2]
     sums_PK = partials_BPK.sum(0)[:, :size]
     return ChainGradients(d_BTK, sums_PK[filled], sums_PK[:size].contiguous(), sums_PK[filled + 1])
@@ -284,7 +286,7 @@ def plan_walk(chain: Chain, keep: bool, capability: int, warps: int | None = Non
     reach_BTK = e_BTK.new_empty(e_BTK.shape, dtype=torch.float32) if keep else None
     shift_BT = e_BTK.new_empty(e_BTK.shape[:2], dtype=torch.float32) if keep else None
     arrays = (*chain, values_B, reach_BTK, shift_BT)
-    constants = _marks(chain, ("KEEP", keep))
+    constants = (*_marks(chain), ("KEEP", keep))
     return ChainWalk(values_B, reach_BTK, shift_BT), _launch(
         "crf_forward", chain, arrays, (), constants, capability, warps
     )
@@ -294,18 +296,17 @@ def plan_walk_back(
     chain: Chain,
     walk: ChainWalk,
     grad_B: Tensor,
-    pairs: bool,
     kind: torch.dtype,
     capability: int,
     warps: int | None = None,
-) -> tuple[Tensor, Tensor | None, CrfLaunch]:
+) -> tuple[Tensor, Tensor, CrfLaunch]:
     """The memory for the gradient of emissions and the rows' shares of the others, and the launch that fills it."""
     e_BTK, _, *others = chain
     filled = padded(e_BTK.shape[2])
     d_BTK = e_BTK.new_empty(e_BTK.shape, dtype=kind)
-    partials_BPK = e_BTK.new_empty((len(e_BTK), filled + 2, filled), dtype=torch.float32) if pairs else None
+    partials_BPK = e_BTK.new_empty((len(e_BTK), filled + 2, filled), dtype=torch.float32)
     arrays = (e_BTK, *others, walk.reach_BTK, walk.shift_BT, grad_B, d_BTK, partials_BPK)
-    constants = _marks(chain, ("PAIRS", pairs))
+    constants = _marks(chain)
     launch = _launch("crf_backward", chain, arrays, (grad_B.stride(0),), constants, capability, warps)
     return d_BTK, partials_BPK, launch
 
@@ -319,8 +320,8 @@ def plan_path(chain: Chain, capability: int, warps: int | None = None) -> tuple[
     return path_BT, _launch("crf_viterbi", chain, arrays, None, (), capability, warps)
 
 
-def _marks(chain: Chain, own: tuple[str, bool]) -> tuple[tuple[str, bool], ...]:
-    return (("TAGGED", chain.tags_BT is not None), ("COUNTED", chain.counted_B is not None), own)
+def _marks(chain: Chain) -> tuple[tuple[str, bool], ...]:
+    return ("TAGGED", chain.tags_BT is not None), ("COUNTED", chain.counted_B is not None)
 
 
 def _launch(
@@ -359,7 +360,7 @@ def _wanted(
     types = ["*fp32" if kind is None else _TYPES[kind] for kind in kinds]
     table = _WARPS_BACK if function == "crf_backward" else _WARPS
     # a user's arrays may begin anywhere: single numbers are read
-    aligned = tuple([(name, 1 if kind is None else kind.itemsize) for name, kind in zip(names, kinds, strict=True)])
+    given = [(name, kind.itemsize) for name, kind in zip(names, kinds, strict=True) if kind and name in _GIVEN]
     return Wanted(
         MODULE,
         function,
@@ -367,5 +368,5 @@ def _wanted(
         (*constants, ("K", filled)),
         warps or table[filled],
         capability,
-        tuple([(name, bytes_) for name, bytes_ in aligned if bytes_ > 1]),
+        tuple(given),
     )

@@ -35,7 +35,7 @@ class CrfTwin:
                 values_B[row] = total.to(kind) * weight
         return ChainWalk(values_B, reach_BTK, shift_BT) if keep else ChainWalk(values_B, None, None)
 
-    def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, pairs: bool, kind: torch.dtype) -> ChainGradients:
+    def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, kind: torch.dtype) -> ChainGradients:
         e_BTK = chain.emissions_BTK
         filled = padded(e_BTK.shape[2])
         d_BTK = e_BTK.new_zeros(e_BTK.shape, dtype=kind)
@@ -44,7 +44,7 @@ class CrfTwin:
             n, weight = _row_length(chain, row)
             if n > 0:
                 _walk_back(chain, walk, row, n, grad_B[row] * weight, d_BTK[row], partials_BPK[row])
-        return gradients_of(d_BTK, partials_BPK if pairs else None)
+        return gradients_of(d_BTK, partials_BPK)
 
     def path(self, chain: Chain) -> Tensor:
         e_BTK = chain.emissions_BTK

@@ -126,11 +126,11 @@ def crf_forward(
 def crf_backward(
     emissions, transition, end, lengths, tags, counted, reach, shift, grad, d_emissions, partials,
     steps, size, e_row, e_step, tags_row, tags_step, grad_row,
-    TAGGED: tl.constexpr, COUNTED: tl.constexpr, PAIRS: tl.constexpr, K: tl.constexpr,
+    TAGGED: tl.constexpr, COUNTED: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """d_emissions [rows, steps, size] from `grad`, that of the values: the marginals, with TAGGED less the tags. PAIRS:
-    a row's share of the other gradients, [rows, K + 2, K]: transition, start, end. They are filled up to K as well: a
-    thread's places in them are then one address and constants, for which no register has to be kept."""
+    """d_emissions [rows, steps, size] from `grad`, that of the values: the marginals, with TAGGED less the tags.
+    partials [rows, K + 2, K]: a row's share of the gradients of transition, start and end. They are filled up to K as
+    well: a thread's places in them are then one address and constants, for which no register has to be kept."""
     row = tl.program_id(0).to(tl.int64)
     n, weight = row_length(lengths, counted, row, steps, COUNTED)
     scale = tl.load(grad + row * grad_row) * weight
@@ -158,8 +158,7 @@ def crf_backward(
     if TAGGED:
         tag = tl.load(tag_at, mask=n > 0, other=-1).to(tl.int32)
     d_here_K = scale * (q_K - (i_K == tag).to(tl.float32))
-    if PAIRS:
-        tl.store(own_K + (K + 1) * K, d_here_K)
+    tl.store(own_K + (K + 1) * K, d_here_K)
 
     pairs_KK = tl.zeros((K, K), tl.float32)
     next_reach_K = tl.load(kept_K - size, mask=live_K & (n > 1), other=float("-inf"))
@@ -188,18 +187,16 @@ def crf_backward(
         away_K = tl.where(reach_K == float("-inf"), float("inf"), reach_K)  # exp(-inf - inf) is 0, and not NaN
         pair_KK = tl.exp(before_K[:, None] + step_KK - away_K[None, :]) * q_K[None, :]
         q_K = tl.sum(pair_KK, 1)
-        if PAIRS:
-            pairs_KK += pair_KK
-            if TAGGED:
-                pairs_KK -= (i_K == before_tag).to(tl.float32)[:, None] * (i_K == tag).to(tl.float32)[None, :]
+        pairs_KK += pair_KK
+        if TAGGED:
+            pairs_KK -= (i_K == before_tag).to(tl.float32)[:, None] * (i_K == tag).to(tl.float32)[None, :]
         reach_K = before_reach_K
         tag = before_tag
         d_here_K = scale * (q_K - (i_K == tag).to(tl.float32))
 
     tl.store(d_K, d_here_K, mask=real_K)
-    if PAIRS:
-        tl.store(own_K + K * K, d_here_K)
-        tl.store(own_K[None, :] + i_K[:, None] * K, scale * pairs_KK)
+    tl.store(own_K + K * K, d_here_K)
+    tl.store(own_K[None, :] + i_K[:, None] * K, scale * pairs_KK)
     for begin in range(n * size, steps * size, 512):  # nothing beyond the row's end
         at = begin + tl.arange(0, 512)
         tl.store(d_emissions + row * steps * size + at, tl.zeros((512,), tl.float32), mask=at < steps * size)
