@@ -34,6 +34,7 @@ from thereafter.decoding.graph_generation import graph_sampler
 from thereafter.decoding.sampling import draw, generators
 from thereafter.decoding.warping import Warping
 from thereafter.kernels.gpu import lacks
+from thereafter.kernels.gpu.drawing import Cuts, Places, draw_rows
 from thereafter.models.build import build, settings_of
 from thereafter.models.graph_step import GraphStep
 from thereafter.models.neural import NeuralModel
@@ -110,7 +111,7 @@ def _apart(logp_BV: torch.Tensor, expected_BV: np.ndarray) -> float:
     return float(np.abs(logp_BV.cpu().numpy() - expected_BV).max())
 
 
-def drawing(warping: Warping, device: str) -> str:
+def drawing(warping: Warping, device: str, *, program: bool) -> str:
     logp_BV, forbidden, seen = log_probs(64, V, ties=True), (0, 5), np.array(SEEN)
     logp = torch.from_numpy(logp_BV).to(device)
     expected = [warping.weights(row, seen=seen, forbidden=forbidden) for row in logp_BV]
@@ -120,13 +121,28 @@ def drawing(warping: Warping, device: str) -> str:
         own = DeviceDrawing(warping, forbidden, logp)
         if own.seen_BV is not None:
             own.seen_BV[:, list(SEEN)] = True
-        tokens = own.draw(logp, torch.from_numpy(u_B).to(device)).tolist()
+        u_1B = torch.from_numpy(u_B).to(device).unsqueeze(0)
+        tokens = (_by_program(own, logp, u_1B) if program else own.draw(logp, u_1B[0])).tolist()
         for token, weights_V, u in zip(tokens, expected, u_B, strict=True):
             assert weights_V is not None
             host = int(np.argmax(weights_V)) if warping.temperature == 0 else draw(weights_V, OneNumber(u))
             alike, total = alike + (token == host), total + 1
     assert alike >= total - 1, f"{alike} of {total} tokens are the host's"
     return f"{alike} of {total} tokens are the host's"
+
+
+def _by_program(own: DeviceDrawing, logp: torch.Tensor, u_1B: torch.Tensor) -> torch.Tensor:
+    rows = len(logp)
+    place_B, token_B = (torch.zeros(rows, dtype=torch.int32, device=logp.device) for _ in range(2))
+    drawn_12B = torch.zeros(1, 2, rows, dtype=torch.float64, device=logp.device)
+    seen_BV = None if own.seen_BV is None else own.seen_BV.view(torch.uint8)
+    places = Places(u_1B, place_B, drawn_12B, token_B, seen_BV, own.forbidden_V.view(torch.uint8))
+    about = own.warping
+    draw_rows(logp, places, Cuts(about.temperature, about.top_k, about.top_p, about.min_p, about.repetition_penalty))
+    assert place_B.tolist() == [1] * rows, "the places of the rows did not go on"
+    assert torch.equal(drawn_12B[0, 0], token_B.double()), "tokens were not written down"
+    assert torch.equal(drawn_12B[0, 1], logp.gather(1, token_B.long().unsqueeze(1))[:, 0].double()), "log p is wrong"
+    return token_B
 
 
 class Talker:
@@ -243,7 +259,9 @@ def main() -> int:
         if name not in ("window", "average"):
             checks.run(f"{label} bfloat16", lambda n=name, o=about: step_errors(n, o, "bfloat16", device))
     for warping in WARPINGS:
-        checks.run(f"draw {warping}", lambda w=warping: drawing(w, device))
+        checks.run(f"draw {warping}", lambda w=warping: drawing(w, device, program=False))
+        if device == "cuda":
+            checks.run(f"draw by a program {warping}", lambda w=warping: drawing(w, device, program=True))
     for name in ("lstm", "awd-lstm", "gru", "mingru", "window", "transformer"):
         checks.run(f"texts {name}", lambda n=name: texts(n, device))
     checks.run("other weights", lambda: other_weights(device))

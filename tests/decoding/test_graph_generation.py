@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from thereafter.decoding.device_drawing import NOTHING, DeviceDrawing, among_lar
 from thereafter.decoding.graph_generation import GraphSampler, graph_sampler
 from thereafter.decoding.sampling import Draw, Sampler, draw, generators
 from thereafter.decoding.warping import Warping, keep_nucleus, largest
+from thereafter.kernels.gpu import drawing, one_row
+from thereafter.models.graph_step import GraphStep
 from thereafter.models.neural import NeuralModel
 
 EVERY_WARPING = pytest.mark.parametrize("warping", WARPINGS, ids=repr)
@@ -27,18 +31,18 @@ EVERY_WARPING = pytest.mark.parametrize("warping", WARPINGS, ids=repr)
 def test_weights_and_tokens_are_those_of_the_host(warping: Warping, ties: bool, forbidden: tuple[int, ...]):
     logp_BV, seen = log_probs(6, ties=ties), np.array(SEEN)
     logp = torch.from_numpy(logp_BV)
-    drawing = DeviceDrawing(warping, forbidden, logp)
-    if drawing.seen_BV is not None:
-        drawing.seen_BV[:, seen] = True
+    own = DeviceDrawing(warping, forbidden, logp)
+    if own.seen_BV is not None:
+        own.seen_BV[:, seen] = True
     expected = [warping.weights(row, seen=seen, forbidden=forbidden) for row in logp_BV]
     if warping.temperature > 0:
-        np.testing.assert_allclose(drawing.weights(logp).numpy(), np.stack(expected), rtol=1e-12, atol=1e-300)
+        np.testing.assert_allclose(own.weights(logp).numpy(), np.stack(expected), rtol=1e-12, atol=1e-300)
     for seed in range(20):
         u_B = np.random.default_rng(seed).random(6)
-        tokens = drawing.draw(logp, torch.from_numpy(u_B)).tolist()
-        if drawing.seen_BV is not None:
-            drawing.seen_BV.zero_()
-            drawing.seen_BV[:, seen] = True
+        tokens = own.draw(logp, torch.from_numpy(u_B)).tolist()
+        if own.seen_BV is not None:
+            own.seen_BV.zero_()
+            own.seen_BV[:, seen] = True
         for token, weights_V, u in zip(tokens, expected, u_B, strict=True):
             assert token == (int(np.argmax(weights_V)) if warping.temperature == 0 else draw(weights_V, OneNumber(u)))
 
@@ -142,3 +146,55 @@ def test_on_a_cpu_the_host_draws():
         lm = made(name)
         begin = lm.begin("the")
         assert graph_sampler(lm.model, begin.state, generators(0, 2), Warping(), most=5) is None
+
+
+@EVERY_WARPING
+def test_the_program_gets_what_it_asks_for(warping: Warping, monkeypatch: pytest.MonkeyPatch):
+    lm = made("lstm")
+    begin, launched = lm.begin("the"), []
+    monkeypatch.setattr(drawing, "start", lambda *about: launched.append(about))
+    words = lm.model.vocabulary_size
+    about: dict[str, Any] = {"most": 3, "prompt": begin.ids, "forbidden": begin.forbidden}
+    GraphSampler(lm.model, begin.state, generators(0, 2), warping, recorded=False, programs=True, **about)
+    assert len(launched) == 3
+    flags, _, rows, arguments = launched[0]
+    top_k = warping.top_k is not None and warping.top_k < words
+    penalty = warping.repetition_penalty != 1
+    assert rows == 2
+    assert flags == (warping.temperature == 0, top_k, warping.top_p < 1, warping.min_p > 0, penalty, True)
+    kinds = {torch.float32: "*fp32", torch.float64: "*fp64", torch.int32: "*i32", torch.uint8: "*u8"}
+    kinds_given = [
+        kinds[one.dtype] if isinstance(one, torch.Tensor) else "fp64" if isinstance(one, float) else "i32"
+        for one in arguments
+    ]
+    assert kinds_given == [kind for _, kind in (*drawing._POINTERS, *drawing._NUMBERS)]
+    assert [name for name, _ in (*drawing._POINTERS, *drawing._NUMBERS)] == parameters("drawing", "draw_row")[:14]
+
+
+def parameters(module: str, function: str) -> list[str]:
+    """The parameters of a program, which only Triton could import."""
+    path = Path(drawing.__file__).parent / "code" / f"{module}.py"
+    nodes = ast.parse(path.read_text(encoding="utf-8")).body
+    one = next(node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == function)
+    return [argument.arg for argument in one.args.args]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_programs_of_a_step_get_what_they_ask_for(rows: int, monkeypatch: pytest.MonkeyPatch):
+    launched: list[str] = []
+
+    def launch(module: str, function: str, arguments: dict[str, Any], constants: dict[str, Any], **about: Any) -> None:
+        assert [*arguments, *constants] == parameters(module, function)
+        aligned = dict(about["aligned"]) if "aligned" in about else {}
+        assert all(arguments[name] % divisor == 0 for name, divisor in aligned.items())
+        assert all(one.data_ptr() % 16 == 0 for one in arguments.values() if isinstance(one, torch.Tensor))
+        launched.append(function)
+
+    monkeypatch.setattr(one_row, "launch", launch)
+    model = made("awd-lstm").model
+    assert isinstance(model, NeuralModel)
+    step = GraphStep(model, rows, "bfloat16", programs=True, recorded=False)
+    launched.clear()
+    step.step(np.ones(rows, dtype=np.int64))
+    expected = ["begin_rows", "lstm_row", "lstm_row", "head_row", "normalise_row"]
+    assert launched == (expected if rows == 1 else ["begin_rows", "lstm_rows", "lstm_rows"])

@@ -3,7 +3,7 @@
 
 Weights are float64, as on the host: from the same log probabilities and the same uniform numbers come the same tokens.
 
-Shapes: B rows, V words that can be predicted, F forbidden words.
+Shapes: B rows, V words that can be predicted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ class DeviceDrawing:
 
     def __init__(self, warping: Warping, forbidden: tuple[int, ...], like_BV: Tensor) -> None:
         self.warping = warping
-        self._forbidden_F = torch.tensor(forbidden, dtype=torch.int64, device=like_BV.device)
+        self._any_forbidden = bool(forbidden)
+        self.forbidden_V = torch.zeros(like_BV.shape[1], dtype=torch.bool)
+        self.forbidden_V[list(forbidden)] = True
+        self.forbidden_V = self.forbidden_V.to(like_BV.device)
         self.seen_BV: Tensor | None = None
         if warping.repetition_penalty != 1:
             self.seen_BV = torch.zeros_like(like_BV, dtype=torch.bool)
@@ -52,8 +55,8 @@ class DeviceDrawing:
             penalty = self.warping.repetition_penalty
             scaled_BV = torch.where(logs_BV < 0, logs_BV * penalty, logs_BV / penalty).clamp(-FARTHEST, FARTHEST)
             logs_BV = torch.where(self.seen_BV & ~torch.isneginf(logs_BV), scaled_BV, logs_BV)
-        if len(self._forbidden_F):
-            logs_BV = logs_BV.index_fill(1, self._forbidden_F, -torch.inf)
+        if self._any_forbidden:
+            logs_BV = logs_BV.masked_fill(self.forbidden_V, -torch.inf)
         return logs_BV
 
     def _weights(self, logs_BV: Tensor, best_B1: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ Shapes: B rows, V words that can be predicted, N steps of a block.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from threading import Lock
 from weakref import WeakKeyDictionary
 
@@ -26,8 +27,10 @@ from thereafter import progress
 from thereafter.decoding.device_drawing import NOTHING, DeviceDrawing
 from thereafter.decoding.sampling import Draw
 from thereafter.decoding.warping import Warping
+from thereafter.kernels.gpu import lacks
+from thereafter.kernels.gpu.drawing import MOST_WORDS, Cuts, Places, draw_rows
 from thereafter.models.base import Ids, S, SequenceModel
-from thereafter.models.graph_step import GraphStep, record
+from thereafter.models.graph_step import GraphStep, index_of, record
 from thereafter.models.neural import NeuralModel
 from thereafter.models.state import NeuralState
 from thereafter.models.step_bodies import has_step
@@ -42,12 +45,16 @@ MOST_WEIGHTS = 1 << 27
 """Words of all rows together that are weighed at once: some gigabytes."""
 
 _Key = tuple[int, Warping, tuple[int, ...], str | None]
+"""Rows, how they are drawn, and how the weights are stored."""
 
 
 class _Loop:
-    """The recorded loop: its buffers, and the graph that draws and reads one token of every row."""
+    """The recorded loop: its buffers, and the graph that draws and reads one token of every row.
 
-    def __init__(self, model: NeuralModel, key: _Key, *, recorded: bool) -> None:
+    `programs`: the draw by one program of `kernels.gpu.drawing`, else by torch's operators.
+    """
+
+    def __init__(self, model: NeuralModel, key: _Key, *, recorded: bool, programs: bool) -> None:
         rows, warping, forbidden, weights = key
         self.key, self._model, self._recorded = key, model, recorded
         self.weights = _weights(model)
@@ -55,9 +62,21 @@ class _Loop:
         with torch.inference_mode(False), torch.no_grad():
             like_BV = self.step.logp_BV
             self.drawing = DeviceDrawing(warping, forbidden, like_BV)
-            self._u_NB = like_BV.new_zeros(STEPS, rows, dtype=torch.float64)
-            self._place_1 = torch.zeros(1, dtype=torch.int64, device=like_BV.device)
-            self._drawn_N2B = like_BV.new_zeros(STEPS, 2, rows, dtype=torch.float64)  # tokens, then their log p
+            u_NB = like_BV.new_zeros(STEPS, rows, dtype=torch.float64)
+            drawn_N2B = like_BV.new_zeros(STEPS, 2, rows, dtype=torch.float64)  # tokens, then their log p
+            place_B = torch.zeros(rows, dtype=torch.int32, device=like_BV.device)
+            self._places = Places(u_NB, place_B, drawn_N2B, self.step.token_B)
+            if programs:
+                seen_BV, forbidden_V = self.drawing.seen_BV, self.drawing.forbidden_V.view(torch.uint8)
+                self._places = replace(
+                    self._places,
+                    seen_BV=None if seen_BV is None else seen_BV.view(torch.uint8),
+                    forbidden_V=forbidden_V if forbidden else None,
+                )
+        self._cuts: Cuts | None = None
+        if programs:
+            about = warping.temperature, warping.top_k, warping.top_p, warping.min_p, warping.repetition_penalty
+            self._cuts = Cuts(*about)
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def begin(self, state: NeuralState, prompt: Ids | None) -> None:
@@ -72,10 +91,10 @@ class _Loop:
     def launch(self, u_NB: NDArray[np.float64]) -> None:
         """Put as many steps onto the GPU as there are rows of uniform numbers, and return."""
         with self._model.quietly():
-            self._u_NB[: len(u_NB)].copy_(torch.from_numpy(u_NB))
-            self._place_1.zero_()
+            self._places.u_NB[: len(u_NB)].copy_(torch.from_numpy(u_NB))
+            self._places.place_B.zero_()
             if self._recorded and self._graph is None:
-                changed = [*self.step.buffers, self._place_1]
+                changed = [*self.step.buffers, self._places.place_B]
                 if self.drawing.seen_BV is not None:
                     changed.append(self.drawing.seen_BV)
                 self._record(changed)
@@ -95,16 +114,20 @@ class _Loop:
 
     def fetch(self, steps: int) -> NDArray[np.float64]:
         """What was drawn, [N, 2, B]: waits for the GPU."""
-        return self._drawn_N2B[:steps].to("cpu", copy=True).numpy()
+        return self._places.drawn_N2B[:steps].to("cpu", copy=True).numpy()
 
     def _run(self) -> None:
-        logp_BV = self.step.logp_BV
-        token_B = self.drawing.draw(logp_BV, self._u_NB.index_select(0, self._place_1)[0])
-        read_B = token_B.clamp(min=0)
-        logp_B = logp_BV.gather(1, read_B.unsqueeze(1)).squeeze(1)
-        self._drawn_N2B.index_copy_(0, self._place_1, torch.stack([token_B.double(), logp_B.double()]).unsqueeze(0))
-        self._place_1.add_(1)
-        self.step.token_B.copy_(read_B)
+        logp_BV, places = self.step.logp_BV, self._places
+        if self._cuts is not None:
+            draw_rows(logp_BV, places, self._cuts)
+        else:
+            at_1 = places.place_B[:1]
+            token_B = self.drawing.draw(logp_BV, places.u_NB.index_select(0, at_1)[0])
+            read_B = token_B.clamp(min=0)
+            logp_B = logp_BV.gather(1, read_B.unsqueeze(1)).squeeze(1)
+            places.drawn_N2B.index_copy_(0, at_1.long(), torch.stack([token_B.double(), logp_B.double()]).unsqueeze(0))
+            places.place_B.add_(1)
+            places.token_B.copy_(read_B)
         self.step.run()
 
 
@@ -117,14 +140,14 @@ def _weights(model: NeuralModel) -> tuple[int, Versions]:
     return model.forgotten, versions(model.parameters())
 
 
-def _take(model: NeuralModel, key: _Key, recorded: bool) -> _Loop:
+def _take(model: NeuralModel, key: _Key, *, recorded: bool, programs: bool) -> _Loop:
     """A loop that nobody uses, for the weights of now, or a new one."""
     now = _weights(model)
     with _LOCK:
         loops = [loop for loop in _LOOPS.get(model, []) if loop.weights == now]
         alike = next((loop for loop in loops if loop.key == key), None)
         _LOOPS[model] = [loop for loop in loops if loop is not alike]
-    return alike or _Loop(model, key, recorded=recorded)
+    return alike or _Loop(model, key, recorded=recorded, programs=programs)
 
 
 def _put_back(model: NeuralModel, loop: _Loop) -> None:
@@ -135,7 +158,8 @@ def _put_back(model: NeuralModel, loop: _Loop) -> None:
 class GraphSampler:
     """Rows that continue the first row of a state, as `sampling.Sampler` does; at most `most` tokens of each.
 
-    `recorded`: as a CUDA graph; without, the same operators one by one, on a CPU as well.
+    `recorded`: as a CUDA graph; without, the same operators one by one, on a CPU as well. `programs`: each draw by one
+    program; None where it runs.
     """
 
     def __init__(
@@ -149,11 +173,14 @@ class GraphSampler:
         prompt: Ids | None = None,
         forbidden: Sequence[int] = (),
         recorded: bool = True,
+        programs: bool | None = None,
     ) -> None:
         self._model, self._rngs, self._most = model, rngs, most
         self._greedy = warping.temperature == 0
         key = (len(rngs), warping, tuple(map(int, forbidden)), model.narrow)
-        self._loop: _Loop | None = _take(model, key, recorded)
+        if programs is None:
+            programs = recorded and model.vocabulary_size <= MOST_WORDS and lacks(index_of(model.device)) is None
+        self._loop: _Loop | None = _take(model, key, recorded=recorded, programs=programs)
         self._loop.begin(state.select(np.zeros(len(rngs), dtype=np.int64)), prompt)
         self._running = set(range(len(rngs)))
         self._launched = 0
