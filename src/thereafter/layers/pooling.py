@@ -35,12 +35,12 @@ class Pooling(nn.Module):
         lengths_B = lengths_B.to(h_BTH.device)
         inside_BT = torch.arange(h_BTH.shape[1], device=h_BTH.device) < lengths_B[:, None]
         if self.kind == "concat":
-            parts = (self._last(h_BTH, lengths_B), _maximum(h_BTH, inside_BT), self._weighted(h_BTH, inside_BT))
+            parts = (self._last(h_BTH, lengths_B), largest_of(h_BTH, inside_BT), self._weighted(h_BTH, inside_BT))
             vectors, shares = zip(*parts, strict=True)
             return torch.cat(vectors, 1), torch.stack(shares).mean(0)
         if self.kind == "last":
             return self._last(h_BTH, lengths_B)
-        return _maximum(h_BTH, inside_BT) if self.kind == "max" else self._weighted(h_BTH, inside_BT)
+        return largest_of(h_BTH, inside_BT) if self.kind == "max" else self._weighted(h_BTH, inside_BT)
 
     def _weighted(self, h_BTH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
         """The sum over the steps by their weights, which are equal unless they are learned."""
@@ -63,7 +63,7 @@ class Pooling(nn.Module):
         return v_BH, share_BT
 
 
-def _maximum(h_BTH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
+def largest_of(h_BTH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
     """The maximum of each feature over a row, and the share of the features that come from each step."""
     v_BH, place_BH = h_BTH.masked_fill(~inside_BT[..., None], -torch.inf).max(1)
     # counted by comparing: scatter_add would sort first on a GPU, to add in a fixed order

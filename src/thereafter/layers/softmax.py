@@ -133,7 +133,8 @@ class _Walk:
             if wanted is None:
                 continue
             dz = torch.exp(logp, out=z)
-            dz.scatter_add_(1, target, z.new_full((1, 1), -1.0).expand_as(target))
+            # p - 1 is the smaller one: torch adds a -1 in a fixed order on a GPU only after it has sorted
+            dz.scatter_reduce_(1, target, dz.gather(1, target) - 1.0, "amin")
             if weights_N is not None:
                 dz.mul_(weights_N[part].unsqueeze(1))
             self._collect(part, dz, scale)

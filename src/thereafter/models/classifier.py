@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from thereafter.errors import OptionError
 from thereafter.layers.dropout import locked
+from thereafter.layers.pooling import largest_of
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.by_layer import weights_by_layer
 from thereafter.models.settings import check_choice, check_share, check_size
@@ -163,7 +164,7 @@ class Classifier(TaskNet[ClassBatch]):
             v_BH, weights_BT = self._pool(h_BTH, self._last(h_BTH, state, batch.lengths_B), inside_BT)
         else:
             h_BTH = self.reader(dropped_BTE * inside_BT[..., None])
-            v_BH, weights_BT = _maximum(h_BTH, inside_BT)
+            v_BH, weights_BT = largest_of(h_BTH, inside_BT)
         kept_BH = F.dropout(v_BH, self.settings.dropout, self.training)
         z_BK: Tensor = self.head(kept_BH)
         return z_BK, weights_BT
@@ -207,11 +208,11 @@ class Classifier(TaskNet[ClassBatch]):
 
     def _pool(self, h_BTH: Tensor, last_BH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
         if self.settings.pooling == "max":
-            return _maximum(h_BTH, inside_BT)
+            return largest_of(h_BTH, inside_BT)
         weights_BT = inside_BT.to(h_BTH.dtype)
         if self.settings.pooling == "concat":
             mean_BH = (weights_BT[..., None] * h_BTH).sum(1) / weights_BT.sum(1, keepdim=True)
-            largest_BH, shares_BT = _maximum(h_BTH, inside_BT)
+            largest_BH, shares_BT = largest_of(h_BTH, inside_BT)
             return torch.cat((last_BH, largest_BH, mean_BH), -1), shares_BT
         if self.settings.pooling == "mean":
             weights_BT = weights_BT / weights_BT.sum(1, keepdim=True)
@@ -253,10 +254,3 @@ def _recurrent(settings: ClassifierSettings) -> Recurrent:
         locked=True,
         weight_drop=settings.weight_drop,
     )
-
-
-def _maximum(h_BTH: Tensor, inside_BT: Tensor) -> tuple[Tensor, Tensor]:
-    """The maximum of each feature over a row, and the share of the features that come from each word."""
-    v_BH, place_BH = h_BTH.masked_fill(~inside_BT[..., None], -torch.inf).max(1)
-    given_BT = torch.zeros_like(h_BTH[..., 0]).scatter_add_(1, place_BH, torch.ones_like(v_BH))
-    return v_BH, given_BT / v_BH.shape[1]

@@ -204,7 +204,8 @@ def _to_come(right_RT: Tensor, every: bool) -> Tensor:
     if not every:
         return right_RT[:, -1:].expand_as(right_RT)
     left_T = torch.arange(right_RT.shape[1], 0, -1, device=right_RT.device)
-    return right_RT.flip(1).cumsum(1).flip(1) / left_T
+    # whole numbers: torch adds floats one after the other in no fixed order on a GPU
+    return right_RT.long().flip(1).cumsum(1).flip(1) / left_T
 
 
 def _brightest(pixels: Tensor) -> float:

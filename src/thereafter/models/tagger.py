@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
+from thereafter.kernels.row_sums import pick_rows
 from thereafter.layers.crf import Crf
 from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
@@ -194,7 +195,7 @@ class Tagger(TaskNet[TagBatch]):
         if self.speller is None:
             return x_BTE
         spelled_UE = self.speller(batch.letters_UL, batch.letter_lengths_U)
-        return torch.cat((x_BTE, F.embedding(batch.spelled_BT, spelled_UE)), -1)
+        return torch.cat((x_BTE, pick_rows(spelled_UE, batch.spelled_BT)), -1)
 
     def weights_by_layer(self) -> list[list[str]]:
         """Over a language model's layers everything of its own is the head."""

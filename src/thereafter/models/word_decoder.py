@@ -26,6 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
+from thereafter.kernels.row_sums import pick_rows
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.softmax import Softmax, rows_at_once
 from thereafter.models.decoder import Decoder, Fields, Tensors
@@ -237,12 +238,13 @@ class WordDecoder(Decoder):
         bias_V = self.head.bias
         with torch.autocast(f_NF.device.type, enabled=False):
             f_NF, count = f_NF.to(matrix.dtype), len(f_NF)
-            bias_N = bias_V[targets_N]
+            bias_N = pick_rows(bias_V.unsqueeze(1), targets_N).squeeze(1)
+            own_NF = pick_rows(matrix, targets_N)
             if counted_N is None:
-                target = (f_NF * F.embedding(targets_N, matrix)).sum() + bias_N.sum()
+                target = (f_NF * own_NF).sum() + bias_N.sum()
                 return target - f_NF.sum(0) @ matrix.mean(0) - count * bias_V.mean()
             f_NF = f_NF.masked_fill(~counted_N[:, None], 0.0)
-            target = (f_NF * F.embedding(targets_N, matrix)).sum() + bias_N.masked_fill(~counted_N, 0.0).sum()
+            target = (f_NF * own_NF).sum() + bias_N.masked_fill(~counted_N, 0.0).sum()
             return target - f_NF.sum(0) @ matrix.mean(0) - counted_N.sum() * bias_V.mean()
 
 
