@@ -101,9 +101,22 @@ def step_errors(name: str, options: dict[str, Any], weights: str | None, device:
                 logp_BV = step.logp_BV.clone()
                 assert _apart(other.reset(step.state), logp_BV.cpu().numpy()) < limit, "a state is not carried on"
                 step = other
+        assert _apart(step.reset(), cpu.predict(cpu.start(rows))) < limit, "another text does not start as the first"
+        step.step(ids[:, 0])
+        h_BH = step.state.tensors()["features"]
+        expected_BH = cpu.step(ids[:, 0], cpu.start(rows))[1].tensors()["features"]
+        assert _apart(h_BH, expected_BH.numpy()) < limit, "the features of a state are not those of its last step"
         outcomes.append(f"{rows} rows{' by programs' if programs else ''} {worst:.1e}")
         assert worst < limit, ", ".join(outcomes)
     return ", ".join(outcomes)
+
+
+def start_errors(device: str) -> str:
+    """How far a prompt's log p, read by the ordinary path, is from the CPU's: reported, not judged."""
+    cpu = drawn("lstm", {"hidden": 1150})
+    gpu, ids = deepcopy(cpu).to(device), np.random.default_rng(0).integers(4, V, (1, 20))
+    logs = [model.predict(model.read(ids, model.start(1))) for model in (cpu, gpu)]
+    return f"log p after 20 tokens within {np.abs(logs[0] - logs[1]).max():.1e}"
 
 
 def _apart(logp_BV: torch.Tensor, expected_BV: np.ndarray) -> float:
@@ -252,6 +265,9 @@ def main() -> int:
     faulthandler.dump_traceback_later(120, exit=True)
     checks = Checks(device)
     if device == "cuda":
+        checks.run("start of an LSTM read by cuDNN, TF32 as torch has it", lambda: start_errors(device))
+        torch.backends.cudnn.allow_tf32 = False  # prompts are compared in float32
+        checks.run("start of an LSTM read by cuDNN, no TF32", lambda: start_errors(device))
         sys.stdout.write(f"programs: {lacks(torch.cuda.current_device()) or 'run here'}\n")
     for name, about in KINDS:
         label = f"step {name} {about}"

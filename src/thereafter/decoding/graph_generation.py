@@ -98,10 +98,12 @@ class _Loop:
                 if self.drawing.seen_BV is not None:
                     changed.append(self.drawing.seen_BV)
                 self._record(changed)
-            for _ in range(len(u_NB)):
-                if self._graph is None:
+            if self._graph is None:
+                for _ in range(len(u_NB)):
                     self._run()
-                else:
+                return
+            with torch.cuda.device(self._model.device):
+                for _ in range(len(u_NB)):
                     self._graph.replay()
 
     def _record(self, changed: list[Tensor]) -> None:

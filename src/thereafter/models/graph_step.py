@@ -69,7 +69,7 @@ class GraphStep:
             programs = device.type == "cuda" and lacks(index_of(device)) is None
         self._recorded = device.type == "cuda" if recorded is None else recorded
         self._model, self._rows = model, rows
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._graph: tuple[torch.cuda.CUDAGraph, Tensor] | None = None
         with model.quietly(), torch.inference_mode(False), torch.no_grad():
             body = step_body(model, rows, dtype, programs=programs, tile=tile)
             if body is None:
@@ -97,13 +97,22 @@ class GraphStep:
 
     def reset(self, state: NeuralState | None = None) -> Tensor:
         """Start again with a text, or go on from a given state; returns log p of every first word, [B, V]."""
-        with self._model.quietly():
-            before = self._model.begin(self._rows) if state is None else state
-            if before.rows != self._rows:
-                raise ShapeError(f"the state has {before.rows} rows; expected {self._rows}")
+        model = self._model
+        with model.quietly():
+            if (
+                state is None
+            ):  # not the model's own start: its weights may have changed, and its products round otherwise
+                fresh = model.fresh(self._rows).memory
+                for name, part in self._body.memory.items():
+                    part.copy_(fresh[name])
+                self.token_B.fill_(model.vocabulary_size)
+                self._features_BS = self.run().clone()
+                return self.logp_BV
+            if state.rows != self._rows:
+                raise ShapeError(f"the state has {state.rows} rows; expected {self._rows}")
             for name, part in self._body.memory.items():
-                part.copy_(before.memory[name])
-            self._features_BS = self._model.known(before).clone()
+                part.copy_(state.memory[name])
+            self._features_BS = model.known(state).clone()
             self._head(self._features_BS, self.logp_BV)
         return self.logp_BV
 
@@ -125,7 +134,9 @@ class GraphStep:
             return self.logp_BV
         if self._graph is None:
             self._graph = self._record()
-        self._graph.replay()
+        graph, self._features_BS = self._graph
+        with torch.cuda.device(self._model.device):
+            graph.replay()
         return self.logp_BV
 
     def run(self) -> Tensor:
@@ -134,13 +145,12 @@ class GraphStep:
         self._head(f_BS, self.logp_BV)
         return f_BS[:, : self._model.head.features]
 
-    def _record(self) -> torch.cuda.CUDAGraph:
+    def _record(self) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+        """The graph, and where it leaves the features."""
+        features: list[Tensor] = []
         with self._model.quietly():
-
-            def run() -> None:
-                self._features_BS = self.run()
-
-            return record(run, self.buffers, self._model.device)
+            graph = record(lambda: features.append(self.run()), self.buffers, self._model.device)
+        return graph, features[-1]
 
 
 def record(run: Callable[[], None], changed: Iterable[Tensor], device: torch.device) -> torch.cuda.CUDAGraph:
