@@ -48,8 +48,8 @@ class RunBackend:
 
     `path`: a run folder, an ARPA file or a GPT-2 folder. `tokens`: those of an ARPA file. `as_written`: read plain text
     as it is. `max_gen_toks`: the most tokens to generate where a task does not say; `seed`: of tasks that sample.
-    `device`: as the harness spells it, "cuda:0"; by default a GPU where there is one. Batch sizes and trust are given
-    by the harness to all models; a run reads equal lengths together.
+    `device`: "cpu", else a GPU where there is one. Batch sizes and trust are given by the harness to all models; a run
+    reads equal lengths together.
     """
 
     cache_hook: _CacheHook
@@ -71,7 +71,7 @@ class RunBackend:
         for name in unknown:
             raise OptionError(f"--model_args has no {name!r}; {nearest(name, list(OPTIONS))}")
         self.path, self.max_gen_toks, self.seed = str(path), max_gen_toks, seed
-        place = "auto" if device is None else device.partition(":")[0]
+        place = "cpu" if device == "cpu" else "auto"  # without --device the harness says "cuda:0" on every machine
         self.answers = RunAnswers(load_language_model(self.path, tokens, as_written=as_written, device=place))
 
     def loglikelihood(self, requests: Sequence[HarnessRequest[tuple[str, str]]]) -> list[tuple[float, bool]]:
