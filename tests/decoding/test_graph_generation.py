@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -109,14 +112,13 @@ def test_loops_are_kept_and_made_again_for_other_weights(monkeypatch: pytest.Mon
     assert isinstance(model, NeuralModel)
     model.eval()
     made_for: list[object] = []
-    loop_type = graph_generation._Loop
+    construct = graph_generation._Loop.__init__
 
-    def counted(*args: Any, **options: Any) -> Any:
+    def counted(self: Any, *args: Any, **options: Any) -> None:
         made_for.append(args[1])
-        return loop_type(*args, **options)
+        construct(self, *args, **options)
 
-    monkeypatch.setattr(graph_generation, "_Loop", counted)
-    monkeypatch.setattr(graph_generation, "_LOOPS", type(graph_generation._LOOPS)())
+    monkeypatch.setattr(graph_generation._Loop, "__init__", counted)
 
     def tokens(steps: int) -> Sequence[int]:
         sampler = sampler_of(model, begin, 1, Warping(temperature=0.0), most=steps)[1]
@@ -139,6 +141,19 @@ def test_loops_are_kept_and_made_again_for_other_weights(monkeypatch: pytest.Mon
         with torch.no_grad():
             weight.copy_(before)
         model.forget()
+
+
+def test_a_model_is_forgotten_with_its_loops_and_copied_without_them():
+    model, begin = deepcopy(made("lstm").model).eval(), made("lstm").begin("the")
+    sampler = sampler_of(model, begin, 1, Warping(), most=3)[1]
+    while sampler.draw():
+        pass
+    assert len(model.kept._things) == 1
+    assert deepcopy(model).kept._things == []
+    gone = ref(model)
+    del model, sampler
+    gc.collect()
+    assert gone() is None
 
 
 def test_on_a_cpu_the_host_draws():

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from threading import Lock
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -133,10 +131,6 @@ class _Loop:
         self.step.run()
 
 
-_LOOPS: WeakKeyDictionary[NeuralModel, list[_Loop]] = WeakKeyDictionary()
-_LOCK = Lock()
-
-
 def _weights(model: NeuralModel) -> tuple[int, Versions]:
     """What a loop was made of: another answer, and it must be made again."""
     return model.forgotten, versions(model.parameters())
@@ -145,16 +139,8 @@ def _weights(model: NeuralModel) -> tuple[int, Versions]:
 def _take(model: NeuralModel, key: _Key, *, recorded: bool, programs: bool) -> _Loop:
     """A loop that nobody uses, for the weights of now, or a new one."""
     now = _weights(model)
-    with _LOCK:
-        loops = [loop for loop in _LOOPS.get(model, []) if loop.weights == now]
-        alike = next((loop for loop in loops if loop.key == key), None)
-        _LOOPS[model] = [loop for loop in loops if loop is not alike]
-    return alike or _Loop(model, key, recorded=recorded, programs=programs)
-
-
-def _put_back(model: NeuralModel, loop: _Loop) -> None:
-    with _LOCK:
-        _LOOPS[model] = [*_LOOPS.get(model, []), loop][-MOST_IDLE:]
+    kept = model.kept.take(lambda one: isinstance(one, _Loop) and one.key == key and one.weights == now)
+    return kept if isinstance(kept, _Loop) else _Loop(model, key, recorded=recorded, programs=programs)
 
 
 class GraphSampler:
@@ -222,7 +208,7 @@ class GraphSampler:
         """Others may use the loop when nothing is to come: what is still on the GPU comes before what they launch."""
         nothing_left = not self._launched and self._at == len(self._block_N2B)
         if self._loop is not None and (nothing_left or not self._running):
-            _put_back(self._model, self._loop)
+            self._model.kept.put(self._loop, MOST_IDLE)
             self._loop, self._launched = None, 0
             self._block_N2B, self._at = self._block_N2B[:0], 0
 

@@ -28,6 +28,7 @@ from thereafter.layers.readers import Reader
 from thereafter.layers.softmax import Softmax
 from thereafter.models import features as looking
 from thereafter.models.base import Fields, Floats, Ids, ModelFacts, SequenceModel, checked_tokens
+from thereafter.models.kept import Kept
 from thereafter.models.look import Look, Observer, memory_name
 from thereafter.models.quiet import Askers, Evaluating, Quietly
 from thereafter.models.row_heads import RowHead
@@ -52,7 +53,7 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
     trained: float = 0.0
     """The share of its training that is done, which the loop sets before every step."""
     forgotten: int = 0
-    """How often it forgot what was worked out from its weights; who keeps such things elsewhere forgets them too."""
+    """How often it forgot what was worked out from its weights: what somebody has in use then is out of date."""
 
     def __init__(
         self,
@@ -76,6 +77,8 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
         self._begun: tuple[Versions, NeuralState] | None = None
         self._askers = Askers()
         self._row_head = RowHead()
+        self.kept = Kept()
+        """What others worked out from its weights."""
 
     # ---- what each kind of model says of itself
 
@@ -301,6 +304,7 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
         """Forget what was worked out from the weights."""
         self._begun, self._row_head = None, RowHead(self.narrow)
         self.forgotten += 1
+        self.kept.clear()
 
     def advance(self, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
         """Features after each token, and the state with the last of them."""

@@ -7,6 +7,8 @@ narrow         fewer units and 16 rows: every warp multiplies a share of the uni
 reset_before   the GRU that resets before its product: two meetings a step
 layer_norm     the layer-norm LSTM: blocks exchange row sums as well
 linear         linear recurrences: one pass over memory
+one_row        one step of an LSTM language model, from the token to log p
+drawing        the next token of every row: warping and draw
 situations     rows that have ended or begin anew, and zoneout
 copying        weights and batches brought into the order that the programs read
 """

@@ -1,0 +1,40 @@
+"""What others work out from a model's weights and keep beside it: a recorded graph that nobody uses just now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+
+
+class Kept:
+    """A few things of any kind. One that is taken is in one hand until it is put back; the oldest go first.
+
+    They belong to one model and its memory: a copy of the model has none of them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._things: list[object] = []
+
+    def take(self, fits: Callable[[object], bool]) -> object | None:
+        """The first thing that fits, which is here no longer; None where none does."""
+        with self._lock:
+            thing = next((one for one in self._things if fits(one)), None)
+            self._things = [one for one in self._things if one is not thing]
+        return thing
+
+    def put(self, thing: object, most: int) -> None:
+        """Keep a thing; no more than `most` of all are kept."""
+        with self._lock:
+            self._things = [*self._things, thing][-most:]
+
+    def clear(self) -> None:
+        """Nothing is kept any more."""
+        with self._lock:
+            self._things = []
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Kept:
+        return Kept()
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
+        return Kept, ()
