@@ -59,7 +59,7 @@ def chains(model: RecurrentModel) -> bool:
 
 def _plain_lstm(lane: Lane) -> bool:
     cell = lane.cell
-    if not isinstance(cell, LSTM) or cell.layer_norm:
+    if type(cell) is not LSTM or cell.layer_norm:  # a subclass may have another rule
         return False
     return not (cell.options.peephole or cell.options.coupled or cell.options.proj_size)
 
