@@ -15,6 +15,7 @@ from thereafter import devices, progress
 from thereafter.cli import main
 from thereafter.errors import OptionError
 from thereafter.language_model import LanguageModel
+from thereafter.models import quiet
 from thereafter.task_model import TaskModel
 
 TEXT = "the cat sat on the mat\nthe dog ran far away\n" * 20
@@ -108,3 +109,28 @@ def test_commands_take_a_device(
             main()
         assert (end.value.code or 0) == code
     assert capsys.readouterr().err.splitlines()[-1].startswith("error: device is 'cuda', and torch sees no GPU here")
+
+
+def test_answers_are_computed_in_whole_floats(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lm = thereafter.load(runs / "lstm", device="cpu")
+    assert isinstance(lm, LanguageModel)
+    before, seen = torch.backends.cudnn.allow_tf32, []
+    own = type(lm.model).encode
+
+    def encode(*given: Any, **named: Any) -> Any:
+        seen.append(torch.backends.cudnn.allow_tf32)
+        return own(*given, **named)
+
+    monkeypatch.setattr(type(lm.model), "encode", encode)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    lm.score(text="the cat")
+    assert set(seen) == {True}  # no GPU was asked for
+    monkeypatch.setattr(quiet, "_gpu_in_use", lambda: True)
+    seen.clear()
+    with lm.model.quietly():
+        lm.score(text="the dog")
+        assert torch.backends.cudnn.allow_tf32 is False
+    assert set(seen) == {False}
+    assert torch.backends.cudnn.allow_tf32 is True
+    monkeypatch.undo()
+    assert torch.backends.cudnn.allow_tf32 == before

@@ -2,10 +2,14 @@
 
 The mode belongs to the network, not to a thread: a thread that is done must not switch dropout on again while another
 is still reading. So the users of a network are counted, and the last one restores the mode.
+
+On a GPU cuDNN would round what convolutions and recurrent layers multiply to 10 bits (TF32). Answers are computed in
+whole float32, so that they equal the CPU's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 from types import TracebackType
 
@@ -46,20 +50,59 @@ class Askers:
         return Askers, ()
 
 
+_gpu_in_use: Callable[[], bool] = torch.cuda.is_initialized
+
+
+class _WholeFloats:
+    """While anybody answers, cuDNN multiplies whole floats. The switch belongs to the process: users are counted."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._count = 0
+        self._rounded = False
+
+    def enter(self) -> bool:
+        """Whether there is a switch to put back: not before anything has asked for a GPU."""
+        if not _gpu_in_use():
+            return False
+        with self._lock:
+            if not self._count:
+                self._rounded = torch.backends.cudnn.allow_tf32
+                torch.backends.cudnn.allow_tf32 = False
+            self._count += 1
+        return True
+
+    def leave(self) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                torch.backends.cudnn.allow_tf32 = self._rounded
+
+
+_WHOLE_FLOATS = _WholeFloats()
+
+
 class Evaluating:
     """A block in which a network has no dropout; gradients are as they were."""
 
     def __init__(self, network: nn.Module, askers: Askers) -> None:
         self._network, self._askers = network, askers
+        self._switched = False
 
     def __enter__(self) -> None:
         self._askers.enter(self._network)
+        self._switched = _WHOLE_FLOATS.enter()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._askers.leave(self._network)
+        self._leave()
         _in_words(self._network, error)
+
+    def _leave(self) -> None:
+        if self._switched:
+            _WHOLE_FLOATS.leave()
+        self._askers.leave(self._network)
 
 
 class Quietly(Evaluating):
@@ -70,14 +113,14 @@ class Quietly(Evaluating):
         self._mode = torch.inference_mode()
 
     def __enter__(self) -> None:
-        self._askers.enter(self._network)
+        super().__enter__()
         self._mode.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._mode.__exit__(kind, error, trace)
-        self._askers.leave(self._network)
+        self._leave()
         _in_words(self._network, error)
 
 
