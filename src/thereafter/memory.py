@@ -55,4 +55,7 @@ def allowed_memory(device: torch.device) -> int:
     """The bytes of a GPU that this process may take, as `torch.cuda.set_per_process_memory_fraction` says."""
     total = torch.cuda.get_device_properties(device).total_memory
     share = getattr(torch.cuda, "get_per_process_memory_fraction", None)  # torch has it since 2.7
-    return total if share is None else int(total * share(device))
+    # it takes no device without a number
+    return (
+        total if share is None else int(total * share(torch.cuda.current_device() if device.index is None else device))
+    )

@@ -135,10 +135,14 @@ def errors_of(kernel: ChainKernel, chain: Chain) -> dict[str, float]:
 
 
 def path_is_the_loops(kernel: ChainKernel, chain: Chain) -> bool:
-    """The same tags as the loop has on a CPU from the same numbers, ties included."""
+    """The same tags as the loop has on a CPU from the same numbers, ties included; a row of NaN has any tags at all."""
     plain = chain._replace(counted_B=None, tags_BT=None, lengths_B=chain.lengths_B.clamp(min=1))
     cpu = Chain(*[None if array is None else array.detach().cpu() for array in plain])  # type: ignore[arg-type]
-    return torch.equal(kernel.path(plain).cpu(), ChainLoop().path(cpu))
+    path_BT, expected_BT = kernel.path(plain).cpu(), ChainLoop().path(cpu)
+    inside_BT = torch.arange(path_BT.shape[1]) < cpu.lengths_B.unsqueeze(1)
+    judged_B = ~(cpu.emissions_BTK.isnan().any(2) & inside_BT).any(1)
+    known = 0 <= int(path_BT.min()) <= int(path_BT.max()) < chain.emissions_BTK.shape[2]
+    return known and bool(judged_B.any()) and torch.equal(path_BT[judged_B], expected_BT[judged_B])
 
 
 def brute_force(chain: Chain) -> list[dict[tuple[int, ...], float]]:

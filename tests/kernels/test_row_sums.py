@@ -74,7 +74,7 @@ def test_what_is_launched_is_what_the_program_takes(monkeypatch: pytest.MonkeyPa
     ((module, function, arguments, constants), more) = calls[0]
     taken, fixed = parameters(module, function)
     assert (list(arguments), list(constants)) == (taken, fixed)
-    assert more["blocks"] == 40 * 3
+    assert more["blocks"] == 40 * -(-70 // constants["COLUMNS"])
     assert constants["SORTED"] == is_long
     sorted_N = arguments["index"].long()
     if is_long:

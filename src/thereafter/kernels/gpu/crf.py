@@ -42,8 +42,12 @@ _TYPES = {
 }
 _NARROW = (torch.float32, torch.bfloat16, torch.float16)
 _LARGEST = 1 << 31  # numbers of a row: what a 32-bit count holds
-_WARPS = {16: 1, 32: 1, 64: 4, 128: 8}  # of a block, by its tags
-_WARPS_BACK = {16: 1, 32: 4, 64: 8, 128: 8}  # it has twice as many numbers in registers
+_WARPS = {
+    "crf_forward": {16: 1, 32: 4, 64: 8, 128: 16},
+    "crf_backward": {16: 1, 32: 4, 64: 8, 128: 16},
+    "crf_viterbi": {16: 1, 32: 1, 64: 4, 128: 8},
+}
+"""Of a block, by its tags: the fastest on an H200 (`tests/kernels/gpu_crf_check.py --sweep`)."""
 
 _ARRAYS = {
     "crf_forward": (
@@ -358,7 +362,6 @@ def _wanted(
     """A program for arrays of such types; one that is not there is a null pointer, and not read."""
     names, strides = _ARRAYS[function], _STRIDES[function]
     types = ["*fp32" if kind is None else _TYPES[kind] for kind in kinds]
-    table = _WARPS_BACK if function == "crf_backward" else _WARPS
     # a user's arrays may begin anywhere: single numbers are read
     given = [(name, kind.itemsize) for name, kind in zip(names, kinds, strict=True) if kind and name in _GIVEN]
     return Wanted(
@@ -366,7 +369,7 @@ def _wanted(
         function,
         (*zip(names, types, strict=True), ("steps", "i32"), ("size", "i32"), *((name, "i64") for name in strides)),
         (*constants, ("K", filled)),
-        warps or table[filled],
+        warps or _WARPS[function][filled],
         capability,
         tuple(given),
     )

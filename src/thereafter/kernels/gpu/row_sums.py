@@ -12,9 +12,11 @@ from torch import Tensor
 
 from thereafter.kernels.gpu.launch import Argument, Constants, launch
 
-SHORT = 2048
-"""Up to so many indices every block searches all of them, which takes less time than to sort them."""
-_ROWS, _COLUMNS, _SEARCH, _WARPS = 64, 32, 1024, 4
+SHORT, _FEW = 2048, 10_000
+"""Up to so many indices, and so many blocks, every block searches all indices: sorting them takes longer."""
+_SEARCH = 1024
+_TILES = {"searched": (128, 32, 4), "wide": (64, 64, 4), "thin": (128, 32, 4)}
+"""Rows and columns at once, and warps: the fastest on an H200 (`tests/kernels/gpu_row_sums_check.py --sweep`)."""
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -25,19 +27,30 @@ def takes(table_RE: Tensor, rows_NE: Tensor) -> bool:
 
 
 def add_rows_on_gpu(
-    table_RE: Tensor, index_N: Tensor, rows_NE: Tensor, *, short: int = SHORT, tile: tuple[int, int, int] | None = None
+    table_RE: Tensor,
+    index_N: Tensor,
+    rows_NE: Tensor,
+    *,
+    short: int | None = None,
+    tile: tuple[int, int, int] | None = None,
 ) -> None:
-    """table[index_n] += rows_n, in place. `tile`: rows and columns at once, and warps, for measurements."""
+    """table[index_n] += rows_n, in place.
+
+    For measurements: `short`, up to how many indices are searched; `tile`, rows and columns at once, and warps.
+    """
     count, size = rows_NE.shape
     if not count or not size:
         return
     rows_NE = rows_NE if rows_NE.stride(1) == 1 else rows_NE.contiguous()
     index_N = index_N.to(torch.int32).contiguous()
-    order_N, is_long = index_N, count > short
+    rows, columns, warps = tile or _TILES["searched"]
+    order_N, blocks = index_N, count * -(-size // columns)
+    is_long = count > SHORT or blocks > _FEW if short is None else count > short
     if is_long:
         index_N, order_N = torch.sort(index_N, stable=True)
         order_N = order_N.to(torch.int32)
-    rows, columns, warps = tile or (_ROWS, _COLUMNS, _WARPS)
+        rows, columns, warps = tile or _TILES["wide" if size >= 64 else "thin"]
+        blocks = count * -(-size // columns)
     arguments: dict[str, Argument] = {
         "table": table_RE,
         "index": index_N,
@@ -52,5 +65,4 @@ def add_rows_on_gpu(
     begins = {name: value.data_ptr() for name, value in arguments.items() if isinstance(value, Tensor)}
     begins |= {"size": size, "row_stride": rows_NE.stride(0)}
     aligned = tuple([(key, part) for key, value in begins.items() if value > 0 and (part := math.gcd(16, value)) > 1])
-    blocks = count * -(-size // columns)
     launch("row_sums", "add_rows", arguments, constants, warps=warps, blocks=blocks, together=False, aligned=aligned)

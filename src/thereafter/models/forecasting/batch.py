@@ -6,7 +6,7 @@ Shapes: B windows, L rows that are read, H rows that are forecast, D targets, C 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -59,7 +59,7 @@ class WindowBatch:
 
     def over(self, places: Mapping[str, Tensor]) -> WindowBatch:
         """The same over other tensors; which windows they are is not known any more."""
-        return WindowBatch(**places)
+        return replace(self, **places, windows=())
 
     def rows(self, index_R: Tensor) -> WindowBatch:
         """Some of the windows, in this order."""
