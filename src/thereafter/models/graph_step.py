@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 from thereafter.errors import OptionError, ShapeError
 from thereafter.kernels.gpu import lacks
 from thereafter.kernels.gpu.one_row import TILE, RowHeadProgram, VectorTile, padded
+from thereafter.kernels.recording import RECORDING
 from thereafter.layers.heads import WordHead
 from thereafter.layers.softmax import Softmax
 from thereafter.models.base import Ids, checked_tokens
@@ -28,8 +28,6 @@ from thereafter.models.neural import NeuralModel
 from thereafter.models.state import FEATURES, NeuralState
 from thereafter.models.step_bodies import LstmChain, StepBody, filled, product, step_body
 
-_RECORDING = Lock()
-"""torch records all graphs on one stream of the process."""
 _TYPES = {None: torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -158,7 +156,7 @@ def record(run: Callable[[], None], changed: Iterable[Tensor], device: torch.dev
 
     It runs once as usual first: programs are compiled and libraries loaded then, not while the graph is recorded.
     """
-    with _RECORDING, torch.cuda.device(device):
+    with RECORDING, torch.cuda.device(device):
         kept = [(tensor, tensor.clone()) for tensor in changed]
         graph = torch.cuda.CUDAGraph()
         try:
