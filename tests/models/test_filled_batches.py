@@ -25,33 +25,32 @@ def seeded() -> None:
     torch.manual_seed(5)
 
 
-def ragged(lengths: list[int], most: int) -> Tensor:
+def ragged(lengths: tuple[int, ...], most: int) -> Tensor:
     """Ids from 2 on, padding 0."""
     inside = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     return torch.randint(2, most, inside.shape) * inside
 
 
-def tags() -> TagBatch:
-    lengths, letters = [5, 9, 1, 9], [3, 1, 7, 2, 4, 19, 1]
-    spelled = torch.randint(0, len(letters) - 1, (4, 9))
-    spelled[torch.arange(9) >= torch.tensor(lengths)[:, None]] = len(letters) - 1
+def tags(lengths: tuple[int, ...] = (5, 9, 1, 9), letters: tuple[int, ...] = (3, 1, 7, 2, 4, 19, 1)) -> TagBatch:
+    shape = len(lengths), max(lengths)
+    spelled = torch.randint(0, len(letters) - 1, shape)
+    spelled[torch.arange(shape[1]) >= torch.tensor(lengths)[:, None]] = len(letters) - 1
     return TagBatch(
         ragged(lengths, 12),
         torch.tensor(lengths),
         ragged(letters, 8),
         torch.tensor(letters),
         spelled,
-        torch.randint(0, 4, (4, 9)),
+        torch.randint(0, 4, shape),
     )
 
 
-def labels() -> ClassBatch:
-    return ClassBatch(ragged([3, 11, 6], 12), torch.tensor([3, 11, 6]), torch.tensor([0, 2, 1]))
+def labels(lengths: tuple[int, ...] = (3, 11, 6)) -> ClassBatch:
+    return ClassBatch(ragged(lengths, 12), torch.tensor(lengths), torch.randint(0, 3, (len(lengths),)))
 
 
-def pairs() -> PairBatch:
-    sources, targets = [4, 7, 2], [5, 3, 6]
-    inside = torch.arange(6) < torch.tensor(targets)[:, None]
+def pairs(sources: tuple[int, ...] = (4, 7, 2), targets: tuple[int, ...] = (5, 3, 6)) -> PairBatch:
+    inside = torch.arange(max(targets)) < torch.tensor(targets)[:, None]
     at = inside.flatten().nonzero().squeeze(1)
     return PairBatch(ragged(sources, 12), torch.tensor(sources), ragged(targets, 12), at)
 
@@ -89,19 +88,27 @@ CASES: dict[str, tuple[Callable[[], TaskNet[object]], Callable[[], Fillable]]] =
 }  # type: ignore[assignment]
 
 
+OTHERS: dict[Callable[[], Fillable], Callable[[], Fillable]] = {
+    tags: lambda: tags((16, 3), (17, 5)),
+    labels: lambda: labels((9, 16, 1, 1, 2)),
+    pairs: lambda: pairs((8, 5), (1, 7)),
+}
+"""Batches of other rows and lengths that are filled up to the same shapes."""
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_loss_and_gradients_are_those_of_the_plain_batch(name: str) -> None:
     build, make = CASES[name]
     net, batch = build().double(), make()
     larger = batch.filled(MOST, PLACES)
     assert len(larger) == MOST  # type: ignore[arg-type]
-    found = []
+    results = []
     for one in (batch, larger):
         net.zero_grad()
         nats = net.nats(one)
         nats.backward()  # type: ignore[no-untyped-call]
-        found.append((nats.detach(), {name: p.grad for name, p in net.named_parameters() if p.grad is not None}))
-    (plain, slopes), (more, others) = found
+        results.append((nats.detach(), {name: p.grad for name, p in net.named_parameters() if p.grad is not None}))
+    (plain, slopes), (more, others) = results
     torch.testing.assert_close(more, plain)
     assert slopes.keys() == others.keys()
     for name, slope in slopes.items():
@@ -111,8 +118,7 @@ def test_loss_and_gradients_are_those_of_the_plain_batch(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_all_batches_of_about_one_length_have_one_shape(name: str) -> None:
     make = CASES[name][1]
-    larger = make().filled(MOST, PLACES)
-    again = larger.filled(MOST, PLACES) if not isinstance(larger, PairBatch) else larger
+    larger, again = make().filled(MOST, PLACES), OTHERS[make]().filled(MOST, PLACES)
     places, others = larger.places(), again.places()
     assert places is not None
     assert others is not None
@@ -143,15 +149,15 @@ def test_targets_that_do_not_count_have_no_part_in_a_softmax(low: torch.dtype, c
     head = Softmax(5, 7, chunk=chunk).to(low)
     f, targets = torch.randn(9, 5, dtype=low, requires_grad=True), torch.randint(0, 7, (9,))
     counted = torch.tensor([True, False, True, True, False, True, True, False, True])
-    found = []
+    results = []
     for places in (None, counted):
         head.zero_grad()
         f.grad = None
         rows = (f, targets) if places is not None else (f[counted], targets[counted])
         total = head.total(*rows, None, places)
         (2.5 * total).backward()  # type: ignore[no-untyped-call]
-        found.append([total.detach(), f.grad, head.weight.grad, head.bias.grad])
-    for one, other in zip(*found, strict=True):
+        results.append([total.detach(), f.grad, head.weight.grad, head.bias.grad])
+    for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other)
     # and where every token has a factor of its own, which no forward pass can know
     weights = torch.rand(9, dtype=low)

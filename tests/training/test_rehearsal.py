@@ -8,6 +8,7 @@ import thereafter
 from thereafter.kernels.functions import is_unread, leaving_unread
 from thereafter.training.blocks import TextBatch
 from thereafter.training.loop import Loop
+from thereafter.training.rehearsing import undone
 from thereafter.training.watching import Training
 
 TEXT = "to be or not to be\n" * 40
@@ -26,7 +27,7 @@ def test_a_rehearsed_step_is_undone() -> None:
         assert isinstance(loop, Loop)
         batch = loop._current_epoch().batch(loop.at.block)
         before = everything(loop)
-        with leaving_unread(), loop._undoing():
+        with leaving_unread(), undone(loop.model, loop._optimizer, torch.device("cpu")):
             loop._learn(batch, None, torch.tensor(0.5))
             changed = [name for name, tensor in everything(loop).items() if not torch.equal(tensor, before[name])]
             assert any(name.startswith("model/") for name in changed)

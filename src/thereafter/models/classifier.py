@@ -28,13 +28,12 @@ from thereafter.layers.recurrent import Recurrent
 from thereafter.models.by_layer import weights_by_layer
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.shapes import counted, filled, filled_length, filled_rows
-from thereafter.models.task_net import CELLS, PAD, TaskNet, read_as_unknown
+from thereafter.models.task_net import CELLS, IGNORED, PAD, TaskNet, read_as_unknown
 
 ENCODERS = (*CELLS, "cnn")
 POOLINGS = ("last", "mean", "max", "attention", "concat")
 _WIDTHS = (3, 4, 5)
 _STEPS = 8  # of the lengths that batches are filled up to
-_IGNORED = -100  # no label: torch's own number
 
 
 @dataclass(frozen=True)
@@ -147,8 +146,8 @@ class Classifier(TaskNet[ClassBatch]):
             raise OptionError("a batch without labels has no loss; expected labels")
         labels_B = batch.labels_B
         if batch.counted_B is not None:
-            labels_B = labels_B.masked_fill(~batch.counted_B, _IGNORED)
-        return F.cross_entropy(self.scores(batch).float(), labels_B, ignore_index=_IGNORED, reduction="sum")
+            labels_B = labels_B.masked_fill(~batch.counted_B, IGNORED)
+        return F.cross_entropy(self.scores(batch).float(), labels_B, ignore_index=IGNORED, reduction="sum")
 
     def scores(self, batch: ClassBatch, vectors_BTE: Tensor | None = None) -> Tensor:
         """The score z of each label, [B, K]; `vectors_BTE`: the word vectors, where the caller has them already."""

@@ -31,7 +31,7 @@ from thereafter.layers.recurrent import Recurrent
 from thereafter.models.by_layer import weights_by_layer
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.shapes import counted, filled, filled_length, filled_rows
-from thereafter.models.task_net import CELLS, PAD, TaskNet, read_as_unknown
+from thereafter.models.task_net import CELLS, IGNORED, PAD, TaskNet, read_as_unknown
 
 LETTERS = ("lstm", "cnn", "none")
 _SPREAD = 2.2  # of the lengths of words that are spelled together
@@ -39,7 +39,6 @@ _WIDTH = 3  # letters that a convolution sees at once
 _STEPS, _WORDS, _LETTERS = 8, 256, 16  # of the lengths, distinct words and letters that batches are filled up to
 _AT_ONCE = 1024
 """Words that are spelled together on a GPU: of many more, not all blocks of a persistent program find a place."""
-_IGNORED = -100  # no tag: torch's own number
 
 
 @dataclass(frozen=True)
@@ -174,8 +173,8 @@ class Tagger(TaskNet[TagBatch]):
         inside_BT = _inside(batch, z_BTK.device)
         if batch.counted_B is not None:
             # how many words count is on the device: what does not count stays where it is
-            tags_BT = batch.tags_BT.masked_fill(~(inside_BT & batch.counted_B[:, None]), _IGNORED)
-            return F.cross_entropy(z_BTK.flatten(0, 1), tags_BT.flatten(), ignore_index=_IGNORED, reduction="sum")
+            tags_BT = batch.tags_BT.masked_fill(~(inside_BT & batch.counted_B[:, None]), IGNORED)
+            return F.cross_entropy(z_BTK.flatten(0, 1), tags_BT.flatten(), ignore_index=IGNORED, reduction="sum")
         return F.cross_entropy(z_BTK[inside_BT], batch.tags_BT[inside_BT], reduction="sum")
 
     def scores(self, batch: TagBatch) -> Tensor:

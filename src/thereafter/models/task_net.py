@@ -15,6 +15,8 @@ from thereafter.models.quiet import Askers, Evaluating, Quietly
 
 PAD, UNKNOWN = 0, 1
 """The ids that every lexicon of a task begins with."""
+IGNORED = -100
+"""The target of what counts for nothing: torch's own number."""
 CELLS = ("elman", "gru", "lstm")
 """Cells that read a sentence in both directions."""
 

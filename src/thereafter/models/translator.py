@@ -138,7 +138,7 @@ class Translator(WordDecoder, TaskNet[PairBatch]):
         """The memory of all sources."""
 
     def nats(self, batch: PairBatch) -> Tensor:
-        if batch.target_BT is None:
+        if batch.target_BT is None or (batch.at_N is None and batch.counted_BT is None):
             raise OptionError("a batch without targets has no loss; expected targets")
         return self.nats_given(self.encode(batch), batch.target_BT, batch.at_N, counted_BT=batch.counted_BT)
 

@@ -13,12 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from thereafter.tasks.codecs import Codecs
-from thereafter.tasks.learning import ExampleBatch, ExampleLearner, Examples
+from thereafter.tasks.learning import MEASURED_AT_ONCE, ExampleBatch, ExampleLearner, Examples
 from thereafter.tasks.task import AnyTask
 from thereafter.training import largest_batch
 from thereafter.training.settings import TrainingSettings
-
-_VALIDATED = 4  # times as many examples at once, as `HeldOut.of` has them
 
 
 def choose_batch(
@@ -33,8 +31,10 @@ def choose_batch(
     """The most examples that fit into the memory of a GPU, elsewhere the usual number, and the note on it."""
     steps, device = training.steps or 1, torch.device(training.device)
     most = min(len(train), max(1, largest_batch.MOST_PLACES // steps))
-    if task.solves(settings) or not largest_batch.is_searched(training):
-        return usual, largest_batch.describe_batch(usual, most, replace(training, device="cpu"))
+    if task.solves(settings):
+        return usual, f"batch {usual:,}: this network is solved at once and takes no steps"
+    if not largest_batch.is_searched(training):
+        return usual, largest_batch.describe_batch(usual, most, training)
     lengths_R = task.lengths(train, codecs)
     recordable = False
 
@@ -50,8 +50,10 @@ def choose_batch(
         return [examples.make([train[place] for place in places]).to(device) for places in chosen]
 
     def validated(rows: int) -> list[ExampleBatch]:
-        epoch = Examples(task, codecs, replace(training, batch=_VALIDATED * rows), valid, shuffle=False).epoch(0)
-        return [epoch.batch(len(epoch) - 1)]  # they are sorted by length
+        at_once = MEASURED_AT_ONCE * rows
+        examples = Examples(task, codecs, replace(training, batch=at_once), valid, shuffle=False)
+        chosen = longest_examples(task.lengths(valid, codecs), at_once, at_once * steps)
+        return [examples.make([valid[place] for place in places]).to(device) for places in chosen]
 
     rows = largest_batch.find_batch(
         begin, batches, training, first=min(usual, most), most=most, validated=validated if len(valid) else None

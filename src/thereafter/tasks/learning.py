@@ -22,7 +22,7 @@ from thereafter.training.learner import Loss
 from thereafter.training.settings import TrainingSettings
 
 _COUNT = "count"  # among the places of a batch
-_MORE_AT_ONCE = 4
+MEASURED_AT_ONCE = 4
 """So many times as many examples are measured at once on a GPU as learned from: nothing is kept for a backward pass."""
 
 
@@ -102,9 +102,9 @@ class Examples:
         if self._recorded and isinstance(made, Fillable):
             made = made.filled(self._most, self._places)
         count = self.task.targets(chosen, self.codecs)
-        if self.device.type == "cpu":
-            return ExampleBatch(made, len(chosen), count)
-        batch = ExampleBatch(made, len(chosen), count, recorded_count=torch.tensor(float(count)))
+        # without it a batch has no places, and a step over it is not recorded
+        recorded_count = torch.tensor(float(count)) if self._recorded else None
+        batch = ExampleBatch(made, len(chosen), count, recorded_count=recorded_count)
         return batch.pinned() if self._pins else batch
 
     def taken(self, epoch: ExampleEpoch, k: int) -> ExampleBatch:
@@ -197,7 +197,7 @@ class HeldOut:
     ) -> Self:
         """These examples, in the order of their lengths; on a GPU several times as many at once as in training."""
         if training.device != "cpu":
-            training = replace(training, batch=_MORE_AT_ONCE * int(training.batch or 1))
+            training = replace(training, batch=MEASURED_AT_ONCE * int(training.batch or 1))
         return cls(net, Examples(task, codecs, training, examples, shuffle=False))
 
     def measure(self) -> float:

@@ -107,7 +107,9 @@ class Lexicon:
         if letters is None:
             if len(self._spelled) >= _REMEMBERED:
                 self._spelled.clear()
-            letters = self._spelled[word] = self.encode(word)
+            letters = self.encode(word)
+            letters.flags.writeable = False  # every batch with this word is given the same array
+            self._spelled[word] = letters
         return letters
 
     def decode(self, numbers: NDArray[np.generic]) -> list[str]:

@@ -9,6 +9,9 @@ A shape of batch is recorded when it comes up for the first time, after a rehear
 replayed does not depend on what was computed before it, and a training that is resumed computes the same bits. A batch
 with gaps is computed as usual.
 
+All graphs share the memory of their steps, since no two run at once. Pieces of it fit one shape and not another: where
+it grows beyond what the device has, all graphs are forgotten, and recorded again as their shapes come up.
+
 Shapes: B rows, T steps.
 """
 
@@ -24,6 +27,8 @@ from torch import Tensor
 
 from thereafter import progress
 from thereafter.kernels.functions import leaving_unread
+from thereafter.kernels.recording import RECORDING
+from thereafter.memory import is_out_of_memory
 from thereafter.models.state import NeuralState
 from thereafter.training.learner import B
 
@@ -58,7 +63,14 @@ class Graphs(Generic[B]):
         self._rate = torch.zeros((), device=device)
         self._carried: dict[str, Tensor] = {}
         self._pool = torch.cuda.graph_pool_handle()
-        self._failed = False
+        self._failed = self._was_full = False
+
+    def clear(self) -> None:
+        """Forget all graphs and give their memory back."""
+        torch.cuda.synchronize(self._rate.device)  # the last one may still run
+        self._recorded.clear()
+        self._pool = torch.cuda.graph_pool_handle()
+        torch.cuda.empty_cache()
 
     def play(self, batch: B, state: NeuralState | None, rate: float) -> tuple[Tensor, NeuralState | None] | None:
         """The figures of a step and the state after it; None where this batch must be computed as usual."""
@@ -96,22 +108,47 @@ class Graphs(Generic[B]):
     def _record(
         self, batch: B, places: dict[str, Tensor], shapes: Shapes, state: NeuralState | None
     ) -> _Recorded | None:
+        try:
+            self._recorded[shapes] = self._written_down(batch, places, state)
+            return self._recorded[shapes]
+        except RuntimeError as error:  # outside the block nothing of the step is alive any more
+            is_full, reason = is_out_of_memory(error), str(error).splitlines()[0]
+        if is_full and self._recorded:
+            if not self._was_full:
+                progress.note(
+                    "the GPU does not hold the recorded steps of all shapes at once; a smaller batch is faster"
+                )
+            self._was_full = True
+            self.clear()
+            return self._record(batch, places, shapes, state)
+        # whatever cannot be recorded can still be computed, only more slowly
+        self._failed = True
+        progress.note(f"this model's steps are not recorded as CUDA graphs ({reason})")
+        return None
+
+    def _written_down(self, batch: B, places: dict[str, Tensor], state: NeuralState | None) -> _Recorded:
         own = {name: tensor.clone() for name, tensor in places.items()}
         before = None if state is None else state.with_tensors(self._carried)
         figures_3, graph = torch.zeros(3, device=self._rate.device), torch.cuda.CUDAGraph()
-        try:
-            with leaving_unread(), self._undoing():
-                # what must exist before recording: loaded and compiled programs, memory, buffers of libraries
-                self._learn(batch.over(own), before, self._rate)
-            with leaving_unread(), torch.cuda.graph(graph, pool=self._pool):
-                step_3, after = self._learn(batch.over(own), before, self._rate)
-                figures_3.copy_(step_3)
-                for name, place in self._carried.items() if before is not None else ():
-                    place.copy_(after.tensors()[name].detach())
-        except RuntimeError as error:
-            # whatever cannot be recorded can still be computed, only more slowly
-            self._failed = True
-            progress.note(f"this model's steps are not recorded as CUDA graphs ({str(error).splitlines()[0]})")
-            return None
-        self._recorded[shapes] = _Recorded(graph, own, figures_3)
-        return self._recorded[shapes]
+        with leaving_unread(), self._undoing():
+            # what must exist before recording: loaded and compiled programs, memory, buffers of libraries
+            self._learn(batch.over(own), before, self._rate)
+        # other threads may go on with the GPU meanwhile: one of them makes the next batch
+        recording = torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local")
+        with RECORDING, leaving_unread(), recording:
+            step_3, after = self._learn(batch.over(own), before, self._rate)
+            figures_3.copy_(step_3)
+            for name, place in self._carried.items() if before is not None else ():
+                place.copy_(after.tensors()[name].detach())
+        return _Recorded(graph, own, figures_3)
+
+
+def beside_graphs(graphs: Graphs[B] | None, measure: Callable[[], float]) -> float:
+    """What `measure()` gives; graphs make room for it where they fill the memory."""
+    try:
+        return measure()
+    except RuntimeError as error:
+        if graphs is None or not is_out_of_memory(error):
+            raise
+    graphs.clear()
+    return measure()

@@ -5,8 +5,8 @@ steps over the longest batches there are, forward, backward and update, with a n
 nor the random numbers of the training are touched, and the number written down gives the same training.
 
     needed = what stays (weights, optimizer, snapshot, best weights) + activations
-             + activations once more, where steps are recorded: a CUDA graph keeps its memory while a batch of a rare
-               shape is computed beside it
+             + where steps are recorded, activations once more, since graphs of other shapes keep their own, and a copy
+               of what a rehearsed step changes
 
 must be at most 9/10 of what the process may take; the rest is for fragments and for validation. A batch so large keeps
 a GPU busy and is rarely the best to learn from: fewer steps are taken, at the learning rate of smaller ones.
@@ -16,18 +16,20 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Generic
 
 import torch
 
 from thereafter import progress
+from thereafter.kernels.functions import leaving_unread
 from thereafter.memory import allowed_memory, is_out_of_memory, memory_in_words, out_of_memory
 from thereafter.models.state import NeuralState
 from thereafter.training import numerics, optimizers
 from thereafter.training.generators import seeded
 from thereafter.training.learner import B, Learner
-from thereafter.training.products import steady_products
+from thereafter.training.products import mixed_products, steady_products
+from thereafter.training.rehearsing import changed_by_a_step
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.weights import weights_of
 
@@ -158,20 +160,21 @@ class _Trials(Generic[B]):
         if not counted:
             return 0
         activations = torch.cuda.max_memory_allocated(self._device) - stays
-        return stays + activations * (2 if self._training.graphs else 1)
+        if not self._training.graphs:
+            return stays + activations
+        rehearsed = sum(tensor.nbytes for tensor in changed_by_a_step(self._learner.module, self._optimizer))
+        return stays + 2 * activations + rehearsed
 
     def _step(self, batch: B, state: NeuralState) -> NeuralState:
-        with self._precision():
+        # as a step is computed that will be recorded: lengths on the device choose other kernels
+        unread = leaving_unread() if self._training.graphs else nullcontext()
+        with mixed_products(self._training.precision, self._device), unread:
             loss = self._learner.loss(batch, state)
         torch.autograd.backward(loss.total / batch.count + loss.extra)
         _, scale = optimizers.clip(self._optimizer.gradients(), self._training.clip or 0.0)
         self._optimizer.step(0.0, scale)
         self._optimizer.clear()
         return loss.state.detach()
-
-    def _precision(self) -> AbstractContextManager[object]:
-        mixed = self._training.precision == "bfloat16"
-        return torch.autocast(self._device.type, torch.bfloat16) if mixed else nullcontext()
 
 
 def _available(device: torch.device) -> float:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Generic
 
 import torch
@@ -29,12 +30,14 @@ from thereafter.runs.journal import Journal
 from thereafter.training import numerics, optimizers
 from thereafter.training.counters import Counters
 from thereafter.training.generators import generator_states, set_generators
-from thereafter.training.graphs import Graphs
+from thereafter.training.graphs import Graphs, beside_graphs
 from thereafter.training.guard import Guard, blame
 from thereafter.training.layering import Layering, LayerNames
 from thereafter.training.learner import B, Epoch, Epochs, Heldout, Learner
 from thereafter.training.pending import PendingSteps
+from thereafter.training.products import mixed_products
 from thereafter.training.progress_line import ProgressLine
+from thereafter.training.rehearsing import undone
 from thereafter.training.schedules import Position, Schedule
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.stopping import Stop, undisturbed
@@ -201,7 +204,7 @@ class Loop(Generic[B]):
 
     def _loss(self, batch: B, state: NeuralState) -> tuple[Tensor, Tensor, NeuralState]:
         """The nats of a batch, the loss to minimise, and the state after it."""
-        with self._precision():
+        with mixed_products(self.settings.precision, self._device):
             loss = self.learner.loss(batch, state)
         return loss.total, batch.mean(loss.total) + loss.extra, loss.state
 
@@ -243,20 +246,8 @@ class Loop(Generic[B]):
 
     def _new_graphs(self) -> Graphs[B] | None:
         recorded = self.settings.graphs and self._device.type == "cuda"
-        return Graphs(self._learn, self._undoing, self._device) if recorded else None
-
-    @contextmanager
-    def _undoing(self) -> Iterator[None]:
-        """A block after which weights, optimizer and random numbers are what they were before it."""
-        generators = generator_states(self._device)
-        changing = [*weights_of(self.model).values(), *self._optimizer.state()[0].values()]
-        before = [tensor.clone() for tensor in changing]
-        try:
-            yield
-        finally:
-            with torch.no_grad():
-                torch._foreach_copy_(changing, before)
-            set_generators(generators, self._device)
+        undoing = partial(undone, self.model, self._optimizer, self._device)
+        return Graphs(self._learn, undoing, self._device) if recorded else None
 
     def _back(self, step: int, what: str | None) -> None:
         """Go back to the last good snapshot; at half the learning rate where `what` says what went wrong."""
@@ -272,7 +263,7 @@ class Loop(Generic[B]):
         # Time does not go back, and the best weights found since are kept as they are.
         kept = {"seconds": self.at.elapsed(), "best": self.at.best, "best_step": self.at.best_step}
         facts = {**self._good.facts, "guard": self.guard.state(), "log_bytes": self.journal.length}
-        facts["loss_scale"] = self.loss_scale
+        facts |= {"loss_scale": self.loss_scale, "careful": self._careful}
         facts["at"] = {**facts["at"], **kept}
         self.restore(replace(self._good, facts=facts))
 
@@ -283,7 +274,7 @@ class Loop(Generic[B]):
         at, what = self.at, None
         with self._optimizer.best_guess():
             self._stop.allow()  # nothing changes while it is measured
-            loss = self._heldout.measure()
+            loss = beside_graphs(self._graphs, self._heldout.measure)
             self._stop.hold()
             better = loss < at.best
             if not math.isfinite(loss):
@@ -354,6 +345,7 @@ class Loop(Generic[B]):
             "schedule": self._schedule.state(),
             "guard": self.guard.state(),
             "loss_scale": self.loss_scale,
+            "careful": self._careful,
             "log_bytes": self.journal.length,
             **numerics.facts(self._device),
         }
@@ -369,6 +361,7 @@ class Loop(Generic[B]):
         self._schedule.restore(facts["schedule"])
         self.guard.restore(facts["guard"])
         self.loss_scale = float(facts.get("loss_scale", self.loss_scale))  # older checkpoints do not say
+        self._careful = int(facts.get("careful", 0))
         set_generators(snapshot.part("generator"), device)
         carried = {name: tensor.to(device, copy=True) for name, tensor in snapshot.part("carried").items()}
         rows = len(next(iter(carried.values()))) if carried else 0
@@ -397,11 +390,6 @@ class Loop(Generic[B]):
 
     def _ask_every(self) -> int:
         return 1 if self.at.step < self._careful else STEPS_AT_ONCE.get(self._device.type, _ASK_SELDOM)
-
-    def _precision(self) -> AbstractContextManager[object]:
-        if self.settings.precision == "bfloat16":
-            return torch.autocast(self._device.type, torch.bfloat16)
-        return nullcontext()
 
 
 def _carried(state: NeuralState) -> NeuralState:

@@ -1,4 +1,4 @@
-"""One library computes the matrix products of a training from its first step to its last."""
+"""The matrix products of a training: one precision, and one library from its first step to its last."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ def steady_products(precision: str | None, device: torch.device) -> AbstractCont
     through a step, and leave it off for whatever the process does next.
     """
     return spared(torch.bfloat16) if precision == "bfloat16" and device.type == "cpu" else nullcontext()
+
+
+def mixed_products(precision: str | None, device: torch.device) -> AbstractContextManager[object]:
+    """The block in which the loss of a step is computed: products in bfloat16 where that is the precision."""
+    return torch.autocast(device.type, torch.bfloat16) if precision == "bfloat16" else nullcontext()

@@ -1,0 +1,134 @@
+"""Recorded steps where memory runs out: graphs are forgotten and recorded again, and a validation is given room.
+
+torch's recording is stood in for: a "graph" keeps so many bytes of a device that has few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Self
+
+import pytest
+import torch
+from torch import Tensor
+
+from thereafter import progress
+from thereafter.models.state import NeuralState
+from thereafter.training import graphs as recording
+from thereafter.training.graphs import Graphs, beside_graphs
+
+
+@dataclass(frozen=True)
+class Row:
+    """A batch of one length; see `learner.Batch`."""
+
+    x_T: Tensor
+    rate_factor: float = 1.0
+
+    @property
+    def rows(self) -> int:
+        return 1
+
+    @property
+    def count(self) -> int:
+        return len(self.x_T)
+
+    def mean(self, total: Tensor) -> Tensor:
+        return total / self.count
+
+    def places(self) -> dict[str, Tensor] | None:
+        return {"x": self.x_T}
+
+    def over(self, places: Mapping[str, Tensor]) -> Self:
+        return type(self)(places["x"])  # type: ignore[return-value]
+
+
+class SmallDevice:
+    """A device that holds graphs of so many steps in all."""
+
+    def __init__(self, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.room, self.used, self.recorded, self.cleared = room, 0, 0, 0
+        monkeypatch.setattr(recording.torch.cuda, "CUDAGraph", _Graph)
+        monkeypatch.setattr(recording.torch.cuda, "graph", self.graph)
+        monkeypatch.setattr(recording.torch.cuda, "graph_pool_handle", lambda: (0, self.cleared))
+        monkeypatch.setattr(recording.torch.cuda, "synchronize", lambda device: None)
+        monkeypatch.setattr(recording.torch.cuda, "empty_cache", self.empty)
+
+    @contextmanager
+    def graph(self, graph: object, pool: object, capture_error_mode: str) -> Iterator[None]:
+        yield
+
+    def empty(self) -> None:
+        self.used, self.cleared = 0, self.cleared + 1
+
+    def learn(self, batch: Row, state: NeuralState | None, rate: Tensor) -> tuple[Tensor, NeuralState]:
+        if self.used + batch.count > self.room:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        self.recorded += 1
+        if self.recorded % 2 == 0:  # the rehearsal gives its memory back
+            self.used += batch.count
+        return torch.tensor([float(batch.count), 0.0, 0.0]), NeuralState({})
+
+
+class _Graph:
+    def replay(self) -> None:
+        return None
+
+
+def steps(graphs: Graphs[Row], lengths: list[int]) -> list[bool]:
+    """Whether batches of these lengths are played."""
+    return [graphs.play(Row(torch.zeros(length)), None, 0.1) is not None for length in lengths]
+
+
+@pytest.fixture
+def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    shown: list[str] = []
+    monkeypatch.setattr(progress, "note", shown.append)
+    return shown
+
+
+def test_graphs_are_forgotten_where_they_fill_the_memory(monkeypatch: pytest.MonkeyPatch, notes: list[str]) -> None:
+    device = SmallDevice(10, monkeypatch)
+    graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
+    assert steps(graphs, [4, 5, 4, 5]) == [True] * 4
+    assert (device.cleared, device.used, device.recorded) == (0, 9, 4)
+    assert steps(graphs, [6, 6, 4, 3]) == [True] * 4  # 6 does not fit beside 4 and 5, 3 not beside 6 and 4
+    assert (device.cleared, device.used) == (2, 3)
+    assert notes == ["the GPU does not hold the recorded steps of all shapes at once; a smaller batch is faster"]
+
+
+def test_what_does_not_fit_by_itself_is_computed_as_usual(monkeypatch: pytest.MonkeyPatch, notes: list[str]) -> None:
+    device = SmallDevice(10, monkeypatch)
+    graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
+    assert steps(graphs, [4, 11, 4]) == [True, False, False]
+    assert notes[-1] == "this model's steps are not recorded as CUDA graphs (CUDA out of memory.)"
+
+
+def test_a_validation_is_given_the_memory_of_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = SmallDevice(10, monkeypatch)
+    graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
+    steps(graphs, [8])
+
+    def measure() -> float:
+        if device.used:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return 2.5
+
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        beside_graphs(None, measure)
+    assert beside_graphs(graphs, measure) == 2.5
+    assert steps(graphs, [8]) == [True]
+
+
+def test_other_faults_of_a_validation_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = SmallDevice(10, monkeypatch)
+    graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
+
+    def measure() -> float:
+        raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match="something else"):
+        beside_graphs(graphs, measure)
+    assert device.cleared == 0
