@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +135,48 @@ def test_answers_are_computed_in_whole_floats(runs: Path, monkeypatch: pytest.Mo
     assert torch.backends.cudnn.allow_tf32 is True
     monkeypatch.undo()
     assert torch.backends.cudnn.allow_tf32 == before
+
+
+@pytest.fixture
+def own_precisions() -> Iterator[None]:
+    """What a test sets is put back: first the flag, which sets the precisions, then what is above them."""
+    yield
+    torch.backends.fp32_precision = "none"
+    torch.backends.cudnn.allow_tf32 = True
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cudnn, "conv"), reason="this torch has one flag alone")
+@pytest.mark.parametrize("chosen", ["ieee", "tf32"])
+@pytest.mark.parametrize("place", ["all", "conv"])
+@pytest.mark.usefixtures("own_precisions")
+def test_answers_come_whatever_precision_a_user_has_chosen(
+    chosen: str, place: str, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lm = thereafter.load(runs / "lstm", device="cpu")
+    assert isinstance(lm, LanguageModel)
+    monkeypatch.setattr(quiet, "_gpu_in_use", lambda: True)
+    layers = [getattr(torch.backends.cudnn, name) for name in ("conv", "rnn")]
+    (torch.backends if place == "all" else layers[0]).fp32_precision = chosen
+    before = [layer.fp32_precision for layer in layers]
+    with lm.model.quietly():
+        lm.score(text="the dog")
+        assert [layer.fp32_precision for layer in layers] == ["ieee", "ieee"]
+    assert [layer.fp32_precision for layer in layers] == before
+
+
+def test_a_switch_that_torch_refuses_leaves_nothing_behind(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lm = thereafter.load(runs / "lstm", device="cpu")
+    assert isinstance(lm, LanguageModel)
+
+    def refuse(self: object) -> None:
+        raise RuntimeError("no such switch")
+
+    lm.model.train()
+    with monkeypatch.context() as patched:
+        patched.setattr(quiet, "_gpu_in_use", lambda: True)
+        patched.setattr(quiet._Products, "make_whole", refuse)
+        with pytest.raises(RuntimeError, match="no such switch"):
+            lm.score(text="the dog")
+    assert lm.model.training
+    lm.score(text="the dog")
+    assert lm.model.training

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Lock
+from threading import RLock
 
 
 class Kept:
@@ -13,7 +13,7 @@ class Kept:
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()  # what is put back may come from a collected object, while its own thread takes
         self._things: list[object] = []
 
     def take(self, fits: Callable[[object], bool]) -> object | None:

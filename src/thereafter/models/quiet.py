@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from thereafter.memory import ANSWERING, is_out_of_memory, out_of_memory
+from thereafter.models.kept import Kept
 
 
 class Askers:
@@ -53,13 +54,46 @@ class Askers:
 _gpu_in_use: Callable[[], bool] = torch.cuda.is_initialized
 
 
+class _Products:
+    """How cuDNN multiplies floats: one flag in older versions of torch, since 2.9 a precision for each kind of layer.
+
+    torch refuses to read the flag where the two differ, so both are set. The flag first: it sets the precisions too.
+    """
+
+    def __init__(self) -> None:
+        cudnn = torch.backends.cudnn
+        layers = [getattr(cudnn, name) for name in ("conv", "rnn") if hasattr(cudnn, name)]
+        self._layers = [layer for layer in layers if hasattr(layer, "fp32_precision")]
+        self._flag: bool | None = None
+        self._precisions: list[str] = []
+
+    def make_whole(self) -> None:
+        """Whole floats from here on."""
+        try:
+            flag: bool | None = torch.backends.cudnn.allow_tf32
+        except RuntimeError:  # someone has used the precisions, which alone count then
+            flag = None
+        self._flag, self._precisions = flag, [layer.fp32_precision for layer in self._layers]
+        self._put(None if flag is None else False, ["ieee"] * len(self._layers))
+
+    def put_back(self) -> None:
+        """As it was before."""
+        self._put(self._flag, self._precisions)
+
+    def _put(self, flag: bool | None, precisions: list[str]) -> None:
+        if flag is not None:
+            torch.backends.cudnn.allow_tf32 = flag
+        for layer, precision in zip(self._layers, precisions, strict=True):
+            layer.fp32_precision = precision
+
+
 class _WholeFloats:
     """While anybody answers, cuDNN multiplies whole floats. The switch belongs to the process: users are counted."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._count = 0
-        self._rounded = False
+        self._products = _Products()
 
     def enter(self) -> bool:
         """Whether there is a switch to put back: not before anything has asked for a GPU."""
@@ -67,8 +101,7 @@ class _WholeFloats:
             return False
         with self._lock:
             if not self._count:
-                self._rounded = torch.backends.cudnn.allow_tf32
-                torch.backends.cudnn.allow_tf32 = False
+                self._products.make_whole()
             self._count += 1
         return True
 
@@ -76,7 +109,7 @@ class _WholeFloats:
         with self._lock:
             self._count -= 1
             if not self._count:
-                torch.backends.cudnn.allow_tf32 = self._rounded
+                self._products.put_back()
 
 
 _WHOLE_FLOATS = _WholeFloats()
@@ -90,8 +123,8 @@ class Evaluating:
         self._switched = False
 
     def __enter__(self) -> None:
+        self._switched = _WHOLE_FLOATS.enter()  # first: where torch refuses it, the network is left as it is
         self._askers.enter(self._network)
-        self._switched = _WHOLE_FLOATS.enter()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -100,9 +133,9 @@ class Evaluating:
         _in_words(self._network, error)
 
     def _leave(self) -> None:
+        self._askers.leave(self._network)
         if self._switched:
             _WHOLE_FLOATS.leave()
-        self._askers.leave(self._network)
 
 
 class Quietly(Evaluating):
@@ -125,6 +158,9 @@ class Quietly(Evaluating):
 
 
 def _in_words(network: nn.Module, error: BaseException | None) -> None:
-    """A device that ran out of memory in a block is one sentence to whoever asked."""
+    """A device that ran out of memory in a block is one sentence to whoever asked; what is kept is let go."""
     if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        kept = getattr(network, "kept", None)
+        if isinstance(kept, Kept):
+            kept.clear()
         raise out_of_memory(next(network.parameters()).device, "answering", ANSWERING) from error
