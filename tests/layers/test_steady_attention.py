@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -56,6 +58,32 @@ def test_the_switch_is_strict_for_a_moment():
         assert torch.is_deterministic_algorithms_warn_only_enabled()
         with pytest.raises(ZeroDivisionError):
             _strictly(lambda: 1 // 0)
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch._C._set_deterministic_algorithms(False, warn_only=False)
+
+
+def test_threads_that_overlap_leave_the_switch_as_it_was():
+    first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
+    strict: list[bool] = []
+
+    def first() -> None:
+        _strictly(lambda: (first_is_in.set(), second_is_in.wait(10)))
+        first_is_out.set()
+
+    def second() -> None:
+        second_is_in.set()
+        first_is_out.wait(10)
+        strict.append(not torch.is_deterministic_algorithms_warn_only_enabled())
+
+    torch._C._set_deterministic_algorithms(True, warn_only=True)
+    try:
+        thread = threading.Thread(target=first)
+        thread.start()
+        first_is_in.wait(10)
+        _strictly(second)
+        thread.join(10)
+        assert strict == [True]
         assert torch.is_deterministic_algorithms_warn_only_enabled()
     finally:
         torch._C._set_deterministic_algorithms(False, warn_only=False)

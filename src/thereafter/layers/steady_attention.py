@@ -11,7 +11,9 @@ Shapes: B rows, K heads, T queries, S keys, D features of a head.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from types import TracebackType
 from typing import Protocol, TypeVar
 
 import torch
@@ -38,21 +40,52 @@ def attend(
     return apply_one(_OrderedAttention, q, k, v, mask, dropout, causal)
 
 
+class _Strictness:
+    """The strict switch of the process. The first of several threads sets it, the last puts it back.
+
+    Users are counted, not kept waiting: autograd may begin another backward pass in the thread that is inside.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._loose = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._loose = torch.is_deterministic_algorithms_warn_only_enabled()
+                _set_warn_only(False)
+            self._users += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                _set_warn_only(self._loose)
+
+
+_STRICT = _Strictness()
+
+
+def _set_warn_only(loose: bool) -> None:
+    torch._C._set_deterministic_algorithms(torch.are_deterministic_algorithms_enabled(), warn_only=loose)
+
+
 def _strictly(compute: Callable[[], R]) -> R:
     """What `compute` gives while the switch is strict.
 
     Heads of odd sizes go by matrix products, which a strict switch refuses where torch used the GPU before the
     environment was set (`training/determinism.py`); their order is fixed all the same.
     """
-    loose = torch.is_deterministic_algorithms_warn_only_enabled()
-    torch._C._set_deterministic_algorithms(torch.are_deterministic_algorithms_enabled(), warn_only=False)
     try:
-        return compute()
+        with _STRICT:
+            return compute()
     except RuntimeError as error:
         if "CuBLAS" not in str(error):
             raise
-    finally:
-        torch._C._set_deterministic_algorithms(torch.are_deterministic_algorithms_enabled(), warn_only=loose)
     return compute()
 
 
