@@ -21,6 +21,7 @@ from thereafter.decoding.device_drawing import NOTHING, DeviceDrawing, among_lar
 from thereafter.decoding.graph_generation import GraphSampler, graph_sampler
 from thereafter.decoding.sampling import Draw, Sampler, draw, generators
 from thereafter.decoding.warping import Warping, keep_nucleus, largest
+from thereafter.errors import DeviceMemoryError
 from thereafter.kernels.gpu import drawing, one_row
 from thereafter.models.graph_step import GraphStep
 from thereafter.models.neural import NeuralModel
@@ -112,13 +113,13 @@ def test_loops_are_kept_and_made_again_for_other_weights(monkeypatch: pytest.Mon
     assert isinstance(model, NeuralModel)
     model.eval()
     made_for: list[object] = []
-    construct = graph_generation._Loop.__init__
+    construct = graph_generation._SharedStep.__init__
 
     def counted(self: Any, *args: Any, **options: Any) -> None:
         made_for.append(args[1])
         construct(self, *args, **options)
 
-    monkeypatch.setattr(graph_generation._Loop, "__init__", counted)
+    monkeypatch.setattr(graph_generation._SharedStep, "__init__", counted)
 
     def tokens(steps: int) -> Sequence[int]:
         sampler = sampler_of(model, begin, 1, Warping(temperature=0.0), most=steps)[1]
@@ -126,6 +127,8 @@ def test_loops_are_kept_and_made_again_for_other_weights(monkeypatch: pytest.Mon
 
     first = tokens(5)
     assert tokens(5) == first
+    assert len(made_for) == 1
+    sampler_of(model, begin, 1, Warping(), most=5)[1].stop(0)  # drawn otherwise, from the same copy
     assert len(made_for) == 1
     weight = dict(model.named_parameters())["head.bias"]
     with torch.no_grad():
@@ -137,6 +140,7 @@ def test_loops_are_kept_and_made_again_for_other_weights(monkeypatch: pytest.Mon
         model.forget()
         tokens(5)
         assert len(made_for) == 3
+        assert len(model.kept._things) == 1  # those of weights that are no more are gone
     finally:
         with torch.no_grad():
             weight.copy_(before)
@@ -154,6 +158,66 @@ def test_a_model_is_forgotten_with_its_loops_and_copied_without_them():
     del model, sampler
     gc.collect()
     assert gone() is None
+
+
+def on_tensors(model: Any, state: Any, rngs: Any, warping: Warping, **about: Any) -> GraphSampler:
+    """What `graph_sampler` gives on a GPU, operator by operator."""
+    return GraphSampler(model, state, rngs, warping, recorded=False, **about)
+
+
+def test_whoever_leaves_a_stream_early_gives_its_loop_back(monkeypatch: pytest.MonkeyPatch):
+    lm = made("lstm")
+    model = lm.model
+    assert isinstance(model, NeuralModel)
+    monkeypatch.setattr(graph_generation, "graph_sampler", on_tensors)
+    model.kept.clear()
+    copies = []
+    for _ in range(3):
+        for _piece in lm.stream("the cat", 50, seed=1):
+            break
+        assert len(model.kept._things) == 1
+        copies.append(model.kept._things[0])
+    assert copies[0] is copies[1] is copies[2]
+    model.kept.clear()
+
+
+def test_a_loop_that_launches_otherwise_is_another_one(monkeypatch: pytest.MonkeyPatch):
+    lm = made("lstm")
+    begin = lm.begin("the")
+    monkeypatch.setattr(drawing, "start", lambda *about: None)
+    shared = graph_generation._SharedStep(lm.model, 1)
+    manners = [
+        graph_generation._Manner(Warping(top_k=k), (), recorded, programs)
+        for k in (3, 4) for recorded in (False, True) for programs in (False, True)
+    ]  # fmt: skip
+    loops = [shared.loop(manner) for manner in manners]
+    assert len({id(loop) for loop in loops}) == len(manners)
+    assert len({id(loop.step) for loop in loops}) == 1  # all read the same copy of the weights
+    assert shared.loop(manners[-1]) is loops[-1]
+    assert len(shared._loops) == graph_generation.MOST_LOOPS
+    loops[0].begin(begin.state, None)
+    loops[0].launch(np.full((2, 1), 0.5))
+    assert (loops[0].fetch(2)[:, 0] >= 0).all()
+
+
+def test_idle_copies_make_room_where_memory_is_short(monkeypatch: pytest.MonkeyPatch):
+    model, begin = deepcopy(made("lstm").model).eval(), made("lstm").begin("the")
+    sampler_of(model, begin, 1, Warping(), most=3)[1].stop(0)
+    assert len(model.kept._things) == 1
+    construct = graph_generation.GraphStep.__init__
+
+    def full(self: Any, *args: Any, **options: Any) -> None:
+        if model.kept._things:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        construct(self, *args, **options)
+
+    monkeypatch.setattr(graph_generation.GraphStep, "__init__", full)
+    sampler_of(model, begin, 2, Warping(), most=3)
+    assert model.kept._things == []
+    model.kept.put("a copy", 1)
+    with pytest.raises(DeviceMemoryError), model.quietly():
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+    assert model.kept._things == []
 
 
 def test_on_a_cpu_the_host_draws():

@@ -209,15 +209,19 @@ def pieces(begin: Prompted[S], settings: GenerationSettings) -> Iterator[Piece]:
     count = settings.num_return_sequences
     written = [begin.writing(settings.stops)] * count
     sampler = _sampler(begin, settings)
-    for _ in range(settings.max_new_tokens):
-        draws = sampler.draw()
-        if not draws:
-            break
-        for draw in draws:
-            text, written[draw.row] = written[draw.row].add(draw.token)
-            if written[draw.row].ended:
-                sampler.stop(draw.row)
-            yield Piece(draw.row, draw.token, draw.log_prob, text)
+    try:
+        for _ in range(settings.max_new_tokens):
+            draws = sampler.draw()
+            if not draws:
+                break
+            for draw in draws:
+                text, written[draw.row] = written[draw.row].add(draw.token)
+                if written[draw.row].ended:
+                    sampler.stop(draw.row)
+                yield Piece(draw.row, draw.token, draw.log_prob, text)
+    finally:  # whoever takes the pieces may leave early: the next text gets what this one used
+        for row in range(count):
+            sampler.stop(row)
     for row, grown in enumerate(written):
         if rest := grown.end():
             yield Piece(row, None, 0.0, rest)

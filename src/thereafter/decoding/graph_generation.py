@@ -14,7 +14,7 @@ Shapes: B rows, V words that can be predicted, N steps of a block.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -25,8 +25,10 @@ from thereafter import progress
 from thereafter.decoding.device_drawing import NOTHING, DeviceDrawing
 from thereafter.decoding.sampling import Draw
 from thereafter.decoding.warping import Warping
+from thereafter.errors import DeviceMemoryError
 from thereafter.kernels.gpu import lacks
 from thereafter.kernels.gpu.drawing import MOST_WORDS, Cuts, Places, draw_rows
+from thereafter.memory import is_out_of_memory
 from thereafter.models.base import Ids, S, SequenceModel
 from thereafter.models.graph_step import GraphStep, index_of, record
 from thereafter.models.neural import NeuralModel
@@ -36,27 +38,32 @@ from thereafter.models.versions import Versions, versions
 
 STEPS = 32
 """The steps of a block."""
-MOST_IDLE = 4
-"""Recorded loops that are kept for a model."""
+MOST_IDLE = 2
+"""Copies of the weights that are kept for a model while nobody uses them."""
+MOST_LOOPS = 4
+"""Recorded loops over one copy of the weights."""
 
 MOST_WEIGHTS = 1 << 27
 """Words of all rows together that are weighed at once: some gigabytes."""
 
-_Key = tuple[int, Warping, tuple[int, ...], str | None]
-"""Rows, how they are drawn, and how the weights are stored."""
+
+@dataclass(frozen=True)
+class _Manner:
+    """How tokens are drawn, and how that is launched. `recorded`: as a CUDA graph. `programs`: the draw by one program
+    of `kernels.gpu.drawing`, else by torch's operators."""
+
+    warping: Warping
+    forbidden: tuple[int, ...]
+    recorded: bool
+    programs: bool
 
 
 class _Loop:
-    """The recorded loop: its buffers, and the graph that draws and reads one token of every row.
+    """The recorded loop: its buffers, and the graph that draws and reads one token of every row of a step."""
 
-    `programs`: the draw by one program of `kernels.gpu.drawing`, else by torch's operators.
-    """
-
-    def __init__(self, model: NeuralModel, key: _Key, *, recorded: bool, programs: bool) -> None:
-        rows, warping, forbidden, weights = key
-        self.key, self._model, self._recorded = key, model, recorded
-        self.weights = _weights(model)
-        self.step = GraphStep(model, rows, weights, recorded=False)
+    def __init__(self, model: NeuralModel, step: GraphStep, manner: _Manner) -> None:
+        self._model, self.step, self._recorded = model, step, manner.recorded
+        warping, forbidden, rows = manner.warping, manner.forbidden, len(step.token_B)
         with torch.inference_mode(False), torch.no_grad():
             like_BV = self.step.logp_BV
             self.drawing = DeviceDrawing(warping, forbidden, like_BV)
@@ -64,7 +71,7 @@ class _Loop:
             drawn_N2B = like_BV.new_zeros(STEPS, 2, rows, dtype=torch.float64)  # tokens, then their log p
             place_B = torch.zeros(rows, dtype=torch.int32, device=like_BV.device)
             self._places = Places(u_NB, place_B, drawn_N2B, self.step.token_B)
-            if programs:
+            if manner.programs:
                 seen_BV, forbidden_V = self.drawing.seen_BV, self.drawing.forbidden_V.view(torch.uint8)
                 self._places = replace(
                     self._places,
@@ -72,7 +79,7 @@ class _Loop:
                     forbidden_V=forbidden_V if forbidden else None,
                 )
         self._cuts: Cuts | None = None
-        if programs:
+        if manner.programs:
             about = warping.temperature, warping.top_k, warping.top_p, warping.min_p, warping.repetition_penalty
             self._cuts = Cuts(*about)
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -131,16 +138,49 @@ class _Loop:
         self.step.run()
 
 
+class _SharedStep:
+    """One copy of the weights for so many rows, and the loops recorded over it, of which one runs at a time."""
+
+    def __init__(self, model: NeuralModel, rows: int) -> None:
+        self._model, self.made_of = model, _made_of(model, rows)
+        self._step = GraphStep(model, rows, model.narrow, recorded=False)
+        self._loops: dict[_Manner, _Loop] = {}
+
+    def loop(self, manner: _Manner) -> _Loop:
+        """The loop that draws so, recorded once; those that were not asked for the longest go first."""
+        loop = self._loops.pop(manner, None) or _Loop(self._model, self._step, manner)
+        self._loops[manner] = loop
+        for oldest in list(self._loops)[:-MOST_LOOPS]:
+            del self._loops[oldest]
+        return loop
+
+
 def _weights(model: NeuralModel) -> tuple[int, Versions]:
-    """What a loop was made of: another answer, and it must be made again."""
+    """The weights of now: another answer, and whatever copied them must be made again."""
     return model.forgotten, versions(model.parameters())
 
 
-def _take(model: NeuralModel, key: _Key, *, recorded: bool, programs: bool) -> _Loop:
-    """A loop that nobody uses, for the weights of now, or a new one."""
-    now = _weights(model)
-    kept = model.kept.take(lambda one: isinstance(one, _Loop) and one.key == key and one.weights == now)
-    return kept if isinstance(kept, _Loop) else _Loop(model, key, recorded=recorded, programs=programs)
+def _made_of(model: NeuralModel, rows: int) -> tuple[int, str | None, tuple[int, Versions]]:
+    """What a copy was made for and of."""
+    return rows, model.narrow, _weights(model)
+
+
+def _take(model: NeuralModel, rows: int) -> _SharedStep:
+    """A copy that nobody uses, of the weights of now, or a new one; where memory is short, those kept are let go."""
+    wanted = _made_of(model, rows)
+    while model.kept.take(lambda one: isinstance(one, _SharedStep) and one.made_of[2] != wanted[2]) is not None:
+        pass  # of weights that are no more
+    kept = model.kept.take(lambda one: isinstance(one, _SharedStep) and one.made_of == wanted)
+    if isinstance(kept, _SharedStep):
+        return kept
+    try:
+        return _SharedStep(model, rows)
+    except (RuntimeError, DeviceMemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    model.kept.clear()
+    torch.cuda.empty_cache()
+    return _SharedStep(model, rows)
 
 
 class GraphSampler:
@@ -165,10 +205,10 @@ class GraphSampler:
     ) -> None:
         self._model, self._rngs, self._most = model, rngs, most
         self._greedy = warping.temperature == 0
-        key = (len(rngs), warping, tuple(map(int, forbidden)), model.narrow)
         if programs is None:
             programs = recorded and model.vocabulary_size <= MOST_WORDS and lacks(index_of(model.device)) is None
-        self._loop: _Loop | None = _take(model, key, recorded=recorded, programs=programs)
+        self._shared = _take(model, len(rngs))
+        self._loop: _Loop | None = self._shared.loop(_Manner(warping, tuple(map(int, forbidden)), recorded, programs))
         self._loop.begin(state.select(np.zeros(len(rngs), dtype=np.int64)), prompt)
         self._running = set(range(len(rngs)))
         self._launched = 0
@@ -208,7 +248,7 @@ class GraphSampler:
         """Others may use the loop when nothing is to come: what is still on the GPU comes before what they launch."""
         nothing_left = not self._launched and self._at == len(self._block_N2B)
         if self._loop is not None and (nothing_left or not self._running):
-            self._model.kept.put(self._loop, MOST_IDLE)
+            self._model.kept.put(self._shared, MOST_IDLE)
             self._loop, self._launched = None, 0
             self._block_N2B, self._at = self._block_N2B[:0], 0
 
