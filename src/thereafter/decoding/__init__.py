@@ -4,6 +4,7 @@ warping      how a distribution is reshaped before a token is drawn: temperature
 sampling     drawing tokens, one row or many rows as one batch; sampling_rows: the tokens of many rows at once
 beam         beam search; extensions: the candidates of one of its steps, best first
 generation   continuing a prompt: settings, `generate` and its stream, on top of sampling and beam search
+graph_generation      the same on a GPU, all rows from one CUDA graph; device_drawing: the draws of such a graph
 sources      the same for decoders that were given sources, such as translators
 writing      tokens to text while they are generated, and stop strings
 next_tokens  the likeliest next tokens, and what to append

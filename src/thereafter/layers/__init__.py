@@ -17,4 +17,5 @@ frame_encoder                               frames of video: bytes to floats, pa
 glimpse, glimpse_core, reinforce            a sensor that sees a part of a picture, layers over it; learning by reward
 drawing_window, numbered_noise              windows of Gaussian filters over pictures; random numbers of a picture's own
 transformer, positions, attention, crf      blocks of a transformer, attention of a decoder, a linear-chain CRF
+steady_attention                            attention whose gradients add in a fixed order on a GPU
 """

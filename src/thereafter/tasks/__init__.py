@@ -7,7 +7,8 @@ forecasting   the task of numbers that come next; forecast_frame, _windows, _bat
               _calibrating and _scoring are its steps; forecast_asking, _points and _ahead: what a trained one says of
               a whole table; forecast_leaks: whether a forecast saw the future
 finding       the examples of a source: parts of a corpus, files, or one file that is split
-fitting       settings of a task and its training; learning and batching give the loop its batches
+fitting       settings of a task and its training; learning and batching give the loop its batches; largest: the
+              largest one that a GPU holds
 store         a trained task as a run folder: train, save, load, resume
 answering     predictions in the order of the questions; predictions: as a table, or as CoNLL-U; validating: their
               score on what was held out

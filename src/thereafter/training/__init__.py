@@ -11,7 +11,9 @@ The loop, for whatever learns:
     optimizers, schedules      updates of the weights; the learning rate of every step
     layering      which layers learn in an epoch, and at what rate
     guard         losses and gradients that are not finite
-    graphs        training steps as CUDA graphs
+    graphs        training steps as CUDA graphs; rehearsing: a step that is taken and undone before
+    determinism   sums in a fixed order on a GPU
+    largest_batch the largest batch that a GPU holds
     stopping      Ctrl-C between two steps
     counters, generators, weights, numerics, products      what a snapshot holds, and what the last bits depend on
     settings      TrainingSettings

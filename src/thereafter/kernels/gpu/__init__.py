@@ -14,6 +14,7 @@ normed          the layer-norm LSTM; norm_geometry, norm_twin
 linear          minGRU, minLSTM, diagonal: a fused scan
 one_row         one step of an LSTM language model; drawing: the next token of every row
 row_sums        rows added by an index, for gradients of embeddings
+crf             a linear-chain CRF: loss, gradients, marginals, best sequences; crf_twin
 layout          weights and batches in the programs' order, in plain torch; copying: the same by programs
 launch          a program by its name; compiling: by Triton, kept on disk; driver: launched through CUDA's driver
 code/           the programs
