@@ -1,7 +1,7 @@
 """Training speed of the tasks on a GPU, and the share of the time in which the GPU works.
 
-    python benchmarks/tasks_gpu.py --seconds 12
-    PYTHONPATH=another/checkout/src python benchmarks/tasks_gpu.py --seconds 12
+    python benchmarks/tasks_gpu.py
+    PYTHONPATH=another/checkout/src python benchmarks/tasks_gpu.py
 
 The second command measures another version of the package by the same program, for a before and after in one sitting.
 A row is a recipe of the project, with options over it. It is trained for some seconds; the rate is that of the second
@@ -115,7 +115,7 @@ def measure(name: str, seconds: float, profiled: int) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=12.0, help="of training, a row")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of training, a row; a tagger records for 10")
     parser.add_argument("--only", default="", help="rows whose name has this regular expression")
     parser.add_argument("--profiled", type=int, default=_PROFILED, help="steps under the profiler; 0: none")
     parser.add_argument("--kernels", action="store_true", help="print the kernels that took most")

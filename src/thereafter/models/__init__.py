@@ -6,7 +6,7 @@
     average, window, recurrent (+ streams), transformer      one file a kind of model
     state, scoring, lines, features      the state of a neural model; reading a text in pieces, line by line
     mixture, cache (+ recall)      models made of other models
-    graph_step    a step of a language model as one CUDA graph; step_bodies: its layers, kept: what is kept between calls
+    graph_step    a step of a language model as one CUDA graph; step_bodies: its layers; kept: what calls leave behind
     shapes        batches of few shapes, for recorded steps
     quiet         blocks without gradients or dropout, shared by threads
     by_layer      the names of weights from the head down
