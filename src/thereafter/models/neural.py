@@ -279,11 +279,11 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
 
     def quietly(self) -> Quietly:
         """A block without gradients and without dropout, for this thread and any other."""
-        return Quietly(self, self._askers)
+        return Quietly(self, self._askers, self.kept)
 
     def evaluating(self) -> Evaluating:
         """A block without dropout, in which gradients may be taken."""
-        return Evaluating(self, self._askers)
+        return Evaluating(self, self._askers, self.kept)
 
     def begin(self, batch: int) -> NeuralState:
         """`start` for those who are quiet already. Every text begins alike: it is worked out once for given weights."""

@@ -116,10 +116,13 @@ _WHOLE_FLOATS = _WholeFloats()
 
 
 class Evaluating:
-    """A block in which a network has no dropout; gradients are as they were."""
+    """A block in which a network has no dropout; gradients are as they were.
 
-    def __init__(self, network: nn.Module, askers: Askers) -> None:
-        self._network, self._askers = network, askers
+    A device that runs out of memory in it is one sentence to whoever asked; what is `kept` for later is let go.
+    """
+
+    def __init__(self, network: nn.Module, askers: Askers, kept: Kept | None = None) -> None:
+        self._network, self._askers, self._kept = network, askers, kept
         self._switched = False
 
     def __enter__(self) -> None:
@@ -130,19 +133,25 @@ class Evaluating:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._leave()
-        _in_words(self._network, error)
+        self._put_in_words(error)
 
     def _leave(self) -> None:
         self._askers.leave(self._network)
         if self._switched:
             _WHOLE_FLOATS.leave()
 
+    def _put_in_words(self, error: BaseException | None) -> None:
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            if self._kept is not None:
+                self._kept.clear()
+            raise out_of_memory(next(self._network.parameters()).device, "answering", ANSWERING) from error
+
 
 class Quietly(Evaluating):
     """The same without gradients. A class, not a generator: it is entered for every token that is read."""
 
-    def __init__(self, network: nn.Module, askers: Askers) -> None:
-        super().__init__(network, askers)
+    def __init__(self, network: nn.Module, askers: Askers, kept: Kept | None = None) -> None:
+        super().__init__(network, askers, kept)
         self._mode = torch.inference_mode()
 
     def __enter__(self) -> None:
@@ -154,13 +163,4 @@ class Quietly(Evaluating):
     ) -> None:
         self._mode.__exit__(kind, error, trace)
         self._leave()
-        _in_words(self._network, error)
-
-
-def _in_words(network: nn.Module, error: BaseException | None) -> None:
-    """A device that ran out of memory in a block is one sentence to whoever asked; what is kept is let go."""
-    if isinstance(error, RuntimeError) and is_out_of_memory(error):
-        kept = getattr(network, "kept", None)
-        if isinstance(kept, Kept):
-            kept.clear()
-        raise out_of_memory(next(network.parameters()).device, "answering", ANSWERING) from error
+        self._put_in_words(error)
