@@ -14,7 +14,7 @@ import thereafter
 from far_device import far_device
 from thereafter import devices, progress
 from thereafter.cli import main
-from thereafter.errors import OptionError
+from thereafter.errors import DeviceMemoryError, OptionError
 from thereafter.language_model import LanguageModel
 from thereafter.models import quiet
 from thereafter.task_model import TaskModel
@@ -110,6 +110,39 @@ def test_commands_take_a_device(
             main()
         assert (end.value.code or 0) == code
     assert capsys.readouterr().err.splitlines()[-1].startswith("error: device is 'cuda', and torch sees no GPU here")
+
+
+@pytest.mark.parametrize("name", ["lstm", "task"])
+def test_a_gpu_that_is_full_leaves_the_model_on_the_cpu_unless_it_was_named(
+    name: str, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, listener = torch.nn.Module.to, Listener()
+
+    def to(net: torch.nn.Module, device: Any, *more: Any) -> torch.nn.Module:
+        if torch.device(device).type == "cuda":
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+        return own(net, device, *more)
+
+    monkeypatch.setattr(devices, "device_for", lambda asked: "cuda")
+    monkeypatch.setattr(torch.nn.Module, "to", to)
+    with progress.reporting(listener):
+        model = thereafter.load(runs / name, device="auto")
+    called = "lstm" if name == "lstm" else "classify"
+    assert listener.notes == [f"the memory of the GPU is full: {called!r} answers on the CPU"]
+    net = model.net if isinstance(model, TaskModel) else model.model
+    assert not net.training
+    assert {weight.device.type for weight in net.parameters()} == {"cpu"}
+    with pytest.raises(DeviceMemoryError, match=f"loading '{called}' needs more; try device='cpu'"):
+        thereafter.load(runs / name, device="cuda")
+
+
+def test_bfloat16_that_is_imitated_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    for own in (True, False):
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation, own=own: own)
+        assert devices.precision_for("auto", "cuda") == ("bfloat16" if own else "float32")
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)  # a torch without the argument
+    assert devices.precision_for("auto", "cuda") == "bfloat16"
+    assert devices.precision_for("auto", "cpu") == "float32"
 
 
 def test_answers_are_computed_in_whole_floats(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
