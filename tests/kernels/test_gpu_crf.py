@@ -20,7 +20,7 @@ from thereafter.kernels.gpu.crf import (
     WalkedChains,
     chains_on_gpu,
     crf_refuses,
-    padded,
+    padded_tags,
     plan_path,
     plan_walk,
     plan_walk_back,
@@ -261,5 +261,5 @@ def test_views_are_not_copied() -> None:
 
 
 def test_tags_are_filled_up_to_a_power_of_two() -> None:
-    assert [padded(size) for size in (1, 2, 16, 17, 50, 64, 65, 128)] == [16, 16, 16, 32, 64, 64, 128, 128]
-    assert all(math.log2(padded(size)).is_integer() for size in range(1, 129))
+    assert [padded_tags(size) for size in (1, 2, 16, 17, 50, 64, 65, 128)] == [16, 16, 16, 32, 64, 64, 128, 128]
+    assert all(math.log2(padded_tags(size)).is_integer() for size in range(1, 129))

@@ -10,7 +10,7 @@ import torch
 from tiny import CONTEXTS, END, EVERY, TOLERANCE, VARIANTS, V, made, rows
 
 from thereafter.errors import OptionError, ShapeError
-from thereafter.kernels.gpu.one_row import padded
+from thereafter.kernels.gpu.one_row import segment_size
 from thereafter.models.graph_step import GraphStep
 from thereafter.models.recurrent import RecurrentModel
 from thereafter.models.step_bodies import LstmChain, chains, step_body
@@ -99,8 +99,8 @@ def test_a_plain_stack_of_lstms_is_one_product_a_layer():
     assert {name: tuple(part.shape) for name, part in body.memory.items()} == {
         "h_l0": (3, 12), "c_l0": (3, 12), "h_l1": (3, 12), "c_l1": (3, 12), "h_l2": (3, 8), "c_l2": (3, 8),
     }  # fmt: skip
-    assert padded(1150) == 1152
-    assert padded(16) == 16
+    assert segment_size(1150) == 1152
+    assert segment_size(16) == 16
 
 
 def test_what_does_not_fit_is_refused():

@@ -19,14 +19,14 @@ from torch import Tensor, nn
 
 from thereafter.errors import OptionError, ShapeError
 from thereafter.kernels.gpu import lacks
-from thereafter.kernels.gpu.one_row import TILE, RowHeadProgram, VectorTile, padded
+from thereafter.kernels.gpu.one_row import TILE, RowHeadProgram, VectorTile, segment_size
 from thereafter.kernels.recording import RECORDING
 from thereafter.layers.heads import WordHead
 from thereafter.layers.softmax import Softmax
 from thereafter.models.base import Ids, checked_tokens
 from thereafter.models.neural import NeuralModel
 from thereafter.models.state import FEATURES, NeuralState
-from thereafter.models.step_bodies import LstmChain, StepBody, filled, product, step_body
+from thereafter.models.step_bodies import LstmChain, StepBody, product, step_body, zero_filled
 
 _TYPES = {None: torch.float32, "bfloat16": torch.bfloat16}
 
@@ -229,9 +229,9 @@ def _head_of(
         return _OtherStep(copy, dtype)
     bias_V = head.bias.float().clone()
     if not isinstance(body, LstmChain):
-        return _SoftmaxStep(filled(head.matrix[: head.words], head.features, dtype), bias_V)
+        return _SoftmaxStep(zero_filled(head.matrix[: head.words], head.features, dtype), bias_V)
     if head.matrix is model.embedding.weight:
         matrix_VS = body.table_RX[: head.words]  # the same memory: half as much to read and to keep
     else:
-        matrix_VS = filled(head.matrix[: head.words], padded(head.features), dtype)
+        matrix_VS = zero_filled(head.matrix[: head.words], segment_size(head.features), dtype)
     return _SoftmaxRow(matrix_VS, bias_V, tile) if programs and rows == 1 else _SoftmaxStep(matrix_VS, bias_V)

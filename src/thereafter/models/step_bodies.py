@@ -17,12 +17,15 @@ from torch import Tensor
 from thereafter.cells.base import State
 from thereafter.cells.lstm import LSTM
 from thereafter.kernels.gpu import one_row
-from thereafter.kernels.gpu.one_row import TILE, VectorTile, padded
+from thereafter.kernels.gpu.one_row import TILE, VectorTile, segment_size
 from thereafter.layers.connect import join
 from thereafter.layers.lanes import Lane
 from thereafter.models.look import memory_name
 from thereafter.models.neural import NeuralModel
 from thereafter.models.recurrent import RecurrentModel
+
+_WIDENS = hasattr(torch.ops.aten.mm, "dtype")
+"""Whether a product of bfloat16 matrices can be float32: torch has it since 2.8."""
 
 
 class StepBody(Protocol):
@@ -40,12 +43,12 @@ def product(a_BK: Tensor, w_NK: Tensor) -> Tensor:
     """a w^T, [B, N], in float32 whatever is multiplied."""
     if a_BK.dtype == torch.float32:
         return a_BK @ w_NK.t()
-    if a_BK.is_cuda:
+    if a_BK.is_cuda and _WIDENS:
         return torch.mm(a_BK, w_NK.t(), out_dtype=torch.float32)
     return a_BK.float() @ w_NK.float().t()
 
 
-def filled(part: Tensor, width: int, dtype: torch.dtype) -> Tensor:
+def zero_filled(part: Tensor, width: int, dtype: torch.dtype) -> Tensor:
     """A copy of a matrix in a type, its rows filled up with zeros."""
     whole = part.new_zeros(len(part), width, dtype=dtype)
     whole[:, : part.shape[1]] = part
@@ -79,9 +82,9 @@ class LstmChain:
         self._programs, self._tile = programs, tile
         self._restart = -1 if model.restart is None else model.restart
         self._start = model.vocabulary_size
-        self.table_RX = filled(model.embedding.weight, padded(model.embedding.size), dtype)
+        self.table_RX = zero_filled(model.embedding.weight, segment_size(model.embedding.size), dtype)
         lanes = model.layers.lanes
-        segments = [self.table_RX.shape[1], *(padded(lane.cell.hidden_size) for lane in lanes)]
+        segments = [self.table_RX.shape[1], *(segment_size(lane.cell.hidden_size) for lane in lanes)]
         self._chain_BW = self.table_RX.new_zeros(rows, sum(segments))
         self._before_BW = torch.zeros_like(self._chain_BW) if programs and rows == 1 else self._chain_BW
         self.memory: dict[str, Tensor] = {}

@@ -271,7 +271,7 @@ def crf_programs(device: int) -> CrfPrograms:
     return CrfPrograms(device)
 
 
-def padded(size: int) -> int:
+def padded_tags(size: int) -> int:
     """The tags of a program: a power of two, 16 at least."""
     return max(16, 1 << (size - 1).bit_length())
 
@@ -306,7 +306,7 @@ def plan_walk_back(
 ) -> tuple[Tensor, Tensor, CrfLaunch]:
     """The memory for the gradient of emissions and the rows' shares of the others, and the launch that fills it."""
     e_BTK, _, *others = chain
-    filled = padded(e_BTK.shape[2])
+    filled = padded_tags(e_BTK.shape[2])
     d_BTK = e_BTK.new_empty(e_BTK.shape, dtype=kind)
     partials_BPK = e_BTK.new_empty((len(e_BTK), filled + 2, filled), dtype=torch.float32)
     arrays = (e_BTK, *others, walk.reach_BTK, walk.shift_BT, grad_B, d_BTK, partials_BPK)
@@ -345,7 +345,7 @@ def _launch(
         strides += (0, 0) if tags_BT is None else (tags_BT.stride(0), tags_BT.stride(1))
         strides += more_strides
     kinds = tuple([None if array is None else array.dtype for array in arrays])
-    wanted = _wanted(function, kinds, constants, padded(size), capability, warps)
+    wanted = _wanted(function, kinds, constants, padded_tags(size), capability, warps)
     arguments = tuple([0 if array is None else array for array in arrays])
     return CrfLaunch(wanted, rows, (*arguments, steps, size, *strides))
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from thereafter.kernels.chain import Chain
-from thereafter.kernels.gpu.crf import ChainGradients, ChainWalk, gradients_of, padded
+from thereafter.kernels.gpu.crf import ChainGradients, ChainWalk, gradients_of, padded_tags
 
 _INF = math.inf
 
@@ -37,7 +37,7 @@ class CrfTwin:
 
     def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, kind: torch.dtype) -> ChainGradients:
         e_BTK = chain.emissions_BTK
-        filled = padded(e_BTK.shape[2])
+        filled = padded_tags(e_BTK.shape[2])
         d_BTK = e_BTK.new_zeros(e_BTK.shape, dtype=kind)
         partials_BPK = e_BTK.new_zeros((len(e_BTK), filled + 2, filled), dtype=_wide(e_BTK.dtype))
         for row in range(len(e_BTK)):
@@ -152,7 +152,7 @@ def _one_hot(chain: Chain, row: int, n: int, filled: int) -> Tensor:
 
 def _fill(array: Tensor, value: float) -> Tensor:
     """Every dimension filled up to the programs' K, in the type that they compute in."""
-    more = padded(array.shape[-1]) - array.shape[-1]
+    more = padded_tags(array.shape[-1]) - array.shape[-1]
     return torch.nn.functional.pad(array.to(_wide(array.dtype)), (0, more) * array.dim(), value=value)
 
 

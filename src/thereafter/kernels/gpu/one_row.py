@@ -33,8 +33,8 @@ class VectorTile:
 TILE = VectorTile()
 
 
-def padded(size: int) -> int:
-    """The size of a segment."""
+def segment_size(size: int) -> int:
+    """So many numbers as a segment, filled up."""
     return -(-size // PADDING) * PADDING
 
 
