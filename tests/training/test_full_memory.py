@@ -13,7 +13,11 @@ import thereafter
 from thereafter.cli import main
 from thereafter.errors import DeviceMemoryError
 from thereafter.memory import is_out_of_memory
+from thereafter.training import largest_batch
+from thereafter.training.fit import _use_less
+from thereafter.training.loop import Loop
 from thereafter.training.neural import TextLearner
+from thereafter.training.settings import TrainingSettings
 from thereafter.training.validation import Validation
 
 SMALL: dict[str, Any] = {"hidden": 8, "embed": 8, "batch": 4, "steps": 8, "seed": 1, "device": "cpu"}
@@ -56,7 +60,8 @@ def test_a_training_is_saved_and_goes_on_as_if_nothing_had_happened(
     sentence = str(refused.value)
     assert "\n" not in sentence
     assert sentence.startswith(
-        "this machine is out of memory, and training needs more; try a smaller batch (it is 4), "
+        "this machine is out of memory, and training needs more; "
+        "try a smaller batch (it is 4) or fewer steps (they are 8); "
     )
     step = 6 if where == "a step" else 10
     assert sentence.endswith(
@@ -65,6 +70,28 @@ def test_a_training_is_saved_and_goes_on_as_if_nothing_had_happened(
     assert refused.value.__cause__ is None  # whose frames would keep the memory of the step
     again = thereafter.resume(run)
     assert all(torch.equal(a, b) for a, b in zip(whole.model.parameters(), again.model.parameters(), strict=True))
+
+
+def test_steps_that_could_not_be_saved_are_said_to_be_lost(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    monkeypatch.setattr(TextLearner, "loss", after(7, TextLearner.loss))
+    monkeypatch.setattr(Loop, "rescue", full)
+    with pytest.raises(DeviceMemoryError) as refused:
+        thereafter.train(text, model="lstm", tokens="word", out=run, **SMALL)
+    assert "nothing is lost" not in str(refused.value)
+    assert str(refused.value).endswith(
+        "the steps since its last checkpoint are lost: with more memory it goes on from there with: "
+        f"thereafter train --resume {run}"
+    )
+
+
+def test_the_largest_batch_is_advised_where_it_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = TrainingSettings(device="cpu", batch=4)
+    assert "auto" not in _use_less(training)
+    monkeypatch.setattr(largest_batch, "SEARCHED", {"cpu"})
+    assert _use_less(training) == "a smaller batch (it is 4) or batch='auto' (--batch auto)"
 
 
 def test_the_first_step_that_does_not_fit_says_how_to_begin_again(

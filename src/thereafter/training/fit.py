@@ -23,7 +23,7 @@ from thereafter.runs import checkpoint
 from thereafter.runs.checkpoint import Snapshot
 from thereafter.runs.journal import Journal
 from thereafter.runs.writer import RunWriter
-from thereafter.training import numerics
+from thereafter.training import largest_batch, numerics
 from thereafter.training.generators import seeded
 from thereafter.training.layering import LayerNames
 from thereafter.training.learner import B, Epochs, Heldout, Learner
@@ -154,7 +154,8 @@ def _before_its_steps(writer: RunWriter | None) -> Iterator[None]:
 
 def _use_less(training: TrainingSettings) -> str:
     """What makes a training need less memory."""
-    ways = [f"a smaller batch (it is {training.batch}), batch='auto' (--batch auto)"]
+    ways = [f"a smaller batch (it is {training.batch})"]
+    ways += ["batch='auto' (--batch auto)"] if largest_batch.is_searched(training) else []
     ways += [f"fewer steps (they are {training.steps})"] if training.steps else []
     ways += ["precision='bfloat16'"] if training.precision == "float32" and training.device == "cuda" else []
     return f"{', '.join(ways[:-1])} or {ways[-1]}" if len(ways) > 1 else ways[0]
@@ -170,12 +171,13 @@ def _rescued(full: DeviceMemoryError, loop: Loop[B], writer: RunWriter | None) -
         return full
     try:
         step = loop.rescue()
-        again = f"with more memory step {step:,} goes on with" if step else "with more memory it begins again with"
+        again = f"step {step:,} goes on with" if step else "it begins again with"
+        rest = f"nothing is lost: with more memory {again}"
     except (RuntimeError, DeviceMemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        again = "with more memory it goes on from its last checkpoint with"
-    return DeviceMemoryError(f"{full}; nothing is lost: {again}: {writer.resume_line}")
+        rest = "the steps since its last checkpoint are lost: with more memory it goes on from there with"
+    return DeviceMemoryError(f"{full}; {rest}: {writer.resume_line}")
 
 
 def _writing(writer: RunWriter) -> Callable[[Snapshot], None]:
