@@ -36,10 +36,10 @@ def facts(device: torch.device) -> Table:
 
 
 @contextmanager
-def as_in(snapshot: Snapshot | None, device: torch.device, *, ordered: bool = True) -> Iterator[None]:
+def as_in(snapshot: Snapshot | None, device: torch.device) -> Iterator[None]:
     """Inside the block torch computes as it did when a snapshot was taken, as far as it can; what differs is noted.
 
-    Without a snapshot it computes as it does. On a GPU every sum has a fixed order where `ordered` (`determinism.py`).
+    Without a snapshot it computes as it does. On a GPU every sum has a fixed order (`determinism.py`).
     Afterwards all is as it was before the block.
     """
     before: Facts = facts(device) if snapshot is None else snapshot.facts
@@ -55,7 +55,7 @@ def as_in(snapshot: Snapshot | None, device: torch.device, *, ordered: bool = Tr
         different = _differences(before, facts(device))
         if different:
             progress.note(f"this run goes on with {', '.join(different)}: its last digits may differ")
-        with same_bits(device, wanted=ordered):
+        with same_bits(device):
             yield
     finally:
         torch.set_num_threads(threads)
