@@ -239,13 +239,13 @@ def examples_of(model: TaskModel, source: Path) -> list[object]:
 def answers_of(model: TaskModel, source: Path) -> dict[str, object]:
     """What a trained task says of a few examples."""
     fitted, examples = model._fitted, examples_of(model, source)
-    said: dict[str, object] = {"predict": answering.answers(fitted, examples)}
+    answers: dict[str, object] = {"predict": answering.answers(fitted, examples)}
     try:
-        said["explain"] = answering.explanations(fitted, examples)
+        answers["explain"] = answering.explanations(fitted, examples)
     except (thereafter.errors.OptionError, NotImplementedError):
-        said["explain"] = None
-    said["score"] = model.score(source).as_dict()
-    return said
+        answers["explain"] = None
+    answers["score"] = model.score(source).as_dict()
+    return answers
 
 
 def check_task(task: str, name: str, write: Write, options: dict[str, Any], folder: Path, device: str) -> float:
@@ -282,7 +282,7 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-def said_by(lm: LanguageModel, text: str) -> dict[str, object]:
+def readings_of(lm: LanguageModel, text: str) -> dict[str, object]:
     """What a language model says of a text."""
     prompt = "the cat purred and the"
     return {
@@ -312,7 +312,7 @@ def check_model(kind: str, folder: Path, device: str) -> float:
     assert isinstance(far, LanguageModel)
     if far.model.device.type != device:
         raise Different(f"loaded on {far.model.device}")
-    worst = difference(said_by(near, text), said_by(far, text), kind)
+    worst = difference(readings_of(near, text), readings_of(far, text), kind)
     if kind in ("lstm", "transformer"):
         scores = [lm.score(text=text, dynamic={"rate": 0.01}).nats for lm in (near, far)]
         worst = max(worst, difference(*scores, "dynamic"))

@@ -75,31 +75,31 @@ def test_nothing_fits_and_everything_fits() -> None:
 def test_a_language_model_trains_as_with_the_number_written_down(text: Path, tmp_path: Path, tried: list[int]) -> None:
     torch.manual_seed(7)
     before = torch.get_rng_state()
-    found = thereafter.train(text, model="lstm", tokens="word", batch="auto", steps=4, out=tmp_path / "run", **SMALL)
+    searched = thereafter.train(text, model="lstm", tokens="word", batch="auto", steps=4, out=tmp_path / "run", **SMALL)
     assert torch.equal(torch.get_rng_state(), before)
     assert max(tried) > 61
-    rows = found.config["training"]["batch"]
+    rows = searched.config["training"]["batch"]
     assert 56 <= rows <= 61
     assert config.loads((tmp_path / "run" / "config.toml").read_text())["training"]["batch"] == rows
-    assert any(f"batch {rows}: the largest that fits" in note for note in found.log[0]["notes"])
+    assert any(f"batch {rows}: the largest that fits" in note for note in searched.log[0]["notes"])
     given = thereafter.train(text, model="lstm", tokens="word", batch=rows, steps=4, **SMALL)
-    assert all(torch.equal(a, b) for a, b in zip(found.model.parameters(), given.model.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(searched.model.parameters(), given.model.parameters(), strict=True))
 
 
 def test_a_task_trains_as_with_the_number_written_down(labelled: Path, tried: list[int]) -> None:
-    found = thereafter.train(labelled, task="classify", batch="auto", **SMALL)
-    rows = found.config["training"]["batch"]
+    searched = thereafter.train(labelled, task="classify", batch="auto", **SMALL)
+    rows = searched.config["training"]["batch"]
     assert 56 <= rows <= 61
     given = thereafter.train(labelled, task="classify", batch=rows, **SMALL)
-    assert all(torch.equal(a, b) for a, b in zip(found.net.parameters(), given.net.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(searched.net.parameters(), given.net.parameters(), strict=True))
 
 
 def test_no_more_rows_than_there_are(tmp_path: Path, tried: list[int]) -> None:
     few = tmp_path / "few.tsv"
     few.write_text("a gripping film\tgood\na dull film\tbad\n" * 10, encoding="utf-8")
-    found = thereafter.train(few, task="classify", batch="auto", **SMALL)
-    assert found.config["training"]["batch"] == 18  # of 20, two validate
-    assert any("all that the data gives" in note for note in found.log[0]["notes"])
+    searched = thereafter.train(few, task="classify", batch="auto", **SMALL)
+    assert searched.config["training"]["batch"] == 18  # of 20, two validate
+    assert any("all that the data gives" in note for note in searched.log[0]["notes"])
 
 
 def test_a_network_that_does_not_fit_at_all(text: Path, monkeypatch: pytest.MonkeyPatch, tried: list[int]) -> None:
