@@ -97,7 +97,7 @@ def test_models_without_embeddings_say_so():
 
 def test_on_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     lm = made("window", "word")
-    monkeypatch.setattr("thereafter.language_model.load_language_model", lambda run, tokens, as_written: lm)
+    monkeypatch.setattr("thereafter.language_model.load_language_model", lambda run, tokens, as_written, device: lm)
     monkeypatch.setattr(sys, "argv", ["thereafter", "neighbours", "RUN", "cat", "-k", "3"])
     with pytest.raises(SystemExit) as stop:
         main()
