@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from thereafter import progress
+from thereafter.errors import DeviceMemoryError
 from thereafter.models.state import NeuralState
 from thereafter.training import graphs as recording
 from thereafter.training.graphs import Graphs, beside_graphs
@@ -106,17 +107,18 @@ def test_what_does_not_fit_by_itself_is_computed_as_usual(monkeypatch: pytest.Mo
     assert notes[-1] == "this model's steps are not recorded as CUDA graphs (CUDA out of memory.)"
 
 
-def test_a_validation_is_given_the_memory_of_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("full", [torch.cuda.OutOfMemoryError, DeviceMemoryError])
+def test_a_validation_is_given_the_memory_of_graphs(monkeypatch: pytest.MonkeyPatch, full: type[Exception]) -> None:
     device = SmallDevice(10, monkeypatch)
     graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
     steps(graphs, [8])
 
     def measure() -> float:
         if device.used:
-            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+            raise full("CUDA out of memory.")
         return 2.5
 
-    with pytest.raises(torch.cuda.OutOfMemoryError):
+    with pytest.raises(full):
         beside_graphs(None, measure)
     assert beside_graphs(graphs, measure) == 2.5
     assert steps(graphs, [8]) == [True]

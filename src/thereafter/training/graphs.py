@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from thereafter import progress
+from thereafter.errors import DeviceMemoryError
 from thereafter.kernels.functions import leaving_unread
 from thereafter.kernels.recording import RECORDING
 from thereafter.memory import is_out_of_memory
@@ -147,7 +148,7 @@ def beside_graphs(graphs: Graphs[B] | None, measure: Callable[[], float]) -> flo
     """What `measure()` gives; graphs make room for it where they fill the memory."""
     try:
         return measure()
-    except RuntimeError as error:
+    except (RuntimeError, DeviceMemoryError) as error:
         if graphs is None or not is_out_of_memory(error):
             raise
     graphs.clear()
