@@ -47,10 +47,12 @@ class Row:
 
 
 class SmallDevice:
-    """A device that holds graphs of so many steps in all."""
+    """A device that holds graphs of so many steps in all; it runs out in a rehearsal, or while a step is recorded."""
 
-    def __init__(self, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.room, self.used, self.recorded, self.cleared = room, 0, 0, 0
+    def __init__(self, room: int, monkeypatch: pytest.MonkeyPatch, *, rehearsal: bool = True) -> None:
+        self.room, self.rehearsal = room, rehearsal
+        self.used = self.recorded = self.cleared = 0
+        self.recording = False
         monkeypatch.setattr(recording.torch.cuda, "CUDAGraph", _Graph)
         monkeypatch.setattr(recording.torch.cuda, "graph", self.graph)
         monkeypatch.setattr(recording.torch.cuda, "graph_pool_handle", lambda: (0, self.cleared))
@@ -59,17 +61,22 @@ class SmallDevice:
 
     @contextmanager
     def graph(self, graph: object, pool: object, capture_error_mode: str) -> Iterator[None]:
-        yield
+        self.recording = True
+        try:
+            yield
+        except torch.cuda.OutOfMemoryError as error:
+            raise RuntimeError("operation failed due to a previous error during capture") from error
+        finally:
+            self.recording = False
 
     def empty(self) -> None:
         self.used, self.cleared = 0, self.cleared + 1
 
     def learn(self, batch: Row, state: NeuralState | None, rate: Tensor) -> tuple[Tensor, NeuralState]:
-        if self.used + batch.count > self.room:
+        if self.used + batch.count > self.room and (self.recording or self.rehearsal):
             raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
-        self.recorded += 1
-        if self.recorded % 2 == 0:  # the rehearsal gives its memory back
-            self.used += batch.count
+        if self.recording:  # a rehearsal gives its memory back
+            self.used, self.recorded = self.used + batch.count, self.recorded + 1
         return torch.tensor([float(batch.count), 0.0, 0.0]), NeuralState({})
 
 
@@ -90,11 +97,14 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return shown
 
 
-def test_graphs_are_forgotten_where_they_fill_the_memory(monkeypatch: pytest.MonkeyPatch, notes: list[str]) -> None:
-    device = SmallDevice(10, monkeypatch)
+@pytest.mark.parametrize("rehearsal", [True, False])
+def test_graphs_are_forgotten_where_they_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch, notes: list[str], rehearsal: bool
+) -> None:
+    device = SmallDevice(10, monkeypatch, rehearsal=rehearsal)
     graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
     assert steps(graphs, [4, 5, 4, 5]) == [True] * 4
-    assert (device.cleared, device.used, device.recorded) == (0, 9, 4)
+    assert (device.cleared, device.used, device.recorded) == (0, 9, 2)
     assert steps(graphs, [6, 6, 4, 3]) == [True] * 4  # 6 does not fit beside 4 and 5, 3 not beside 6 and 4
     assert (device.cleared, device.used) == (2, 3)
     assert notes == ["the GPU does not hold the recorded steps of all shapes at once; a smaller batch is faster"]

@@ -113,7 +113,9 @@ class Graphs(Generic[B]):
             self._recorded[shapes] = self._written_down(batch, places, state)
             return self._recorded[shapes]
         except RuntimeError as error:  # outside the block nothing of the step is alive any more
-            is_full, reason = is_out_of_memory(error), str(error).splitlines()[0]
+            # a recording that broke off may fail once more at its end, in other words
+            is_full = is_out_of_memory(error) or is_out_of_memory(error.__context__ or error)
+            reason = str(error).splitlines()[0]
         if is_full and self._recorded:
             if not self._was_full:
                 progress.note(
