@@ -19,6 +19,9 @@ SOURCE = Path(thereafter.__file__).parent
 OPEN = {"scan", "functions", "onednn", "step.stepper", "onnx_table", "row_products", "stored_product", "step.storing"}
 """The door, types of torch's functions, what oneDNN lacks, the contract of a stepper, the kernels in ONNX, products of
 some rows with any matrix, and the forms that matrices are stored in: none of them is a cell's own."""
+OPEN |= {"row_sums", "chain", "chains", "recording", "one_token"}
+"""Rows added by an index, chains of tags, the lock of recordings; and the second door, to the programs of one generated
+token: what is behind each on a GPU is chosen there."""
 
 
 def test_only_the_door_is_imported_from_outside():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from gpu_answers_check import CASES, MODELS, SMALL, Different, Write, answers_of, difference, said_by
+from gpu_answers_check import CASES, MODELS, SMALL, Different, Write, answers_of, difference, readings_of
 from gpu_answers_check import _words as words
 
 import thereafter
@@ -65,9 +65,9 @@ def test_a_language_model_answers_there_as_here(kind: str, tmp_path: Path, monke
     text = source.read_text(encoding="utf-8")[:600]
     options = {"tokens": "word", "epochs": 0.5, "batch": 8, "steps": 8, **MODELS[kind]}
     lm = thereafter.train(source, model=kind, device="cpu", **options)
-    here = said_by(lm, text)
+    here = readings_of(lm, text)
     with far_device(monkeypatch) as far:
         lm.model.to(far).eval()
         assert lm.model.device == far
-        there = said_by(lm, text)
+        there = readings_of(lm, text)
     assert difference(here, there, kind) < 1e-5

@@ -26,8 +26,7 @@ from thereafter.decoding.device_drawing import NOTHING, DeviceDrawing
 from thereafter.decoding.sampling import Draw
 from thereafter.decoding.warping import Warping
 from thereafter.errors import DeviceMemoryError
-from thereafter.kernels.gpu import lacks
-from thereafter.kernels.gpu.drawing import MOST_WORDS, Cuts, Places, draw_rows
+from thereafter.kernels.one_token import MOST_WORDS, Cuts, Places, draw_rows, lacks
 from thereafter.memory import is_out_of_memory
 from thereafter.models.base import Ids, S, SequenceModel
 from thereafter.models.graph_step import GraphStep, index_of, record

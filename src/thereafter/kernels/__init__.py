@@ -15,7 +15,9 @@ step/               steppers of streams
 vendor, widening    torch's own operators, and sizes they run fast with; flatten: weights as cuDNN wants them
 conv_lstm           the convolutional LSTM on a GPU, a part of vendor
 row_sums            rows added by an index in a fixed order: the gradient of embeddings
-chain               sums and best ways over a chain of tags, as a plain loop: the twin of the CRF programs
+chain               sums and best ways over a chain of tags, as a plain loop: the twin of the CRF programs;
+                    chains: which of the two
+one_token           the door to the programs of one generated token
 recording           the lock of those who record CUDA graphs
 onednn              what oneDNN lacks on this processor; row_products: products of some rows, weights laid out once
 """

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError, ShapeError
-from thereafter.kernels.gpu import lacks
-from thereafter.kernels.gpu.one_row import TILE, RowHeadProgram, VectorTile, segment_size
+from thereafter.kernels.one_token import TILE, RowHeadProgram, VectorTile, lacks, segment_size
 from thereafter.kernels.recording import RECORDING
 from thereafter.layers.heads import WordHead
 from thereafter.layers.softmax import Softmax

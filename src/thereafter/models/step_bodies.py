@@ -16,8 +16,7 @@ from torch import Tensor
 
 from thereafter.cells.base import State
 from thereafter.cells.lstm import LSTM
-from thereafter.kernels.gpu import one_row
-from thereafter.kernels.gpu.one_row import TILE, VectorTile, segment_size
+from thereafter.kernels.one_token import TILE, VectorTile, one_row, segment_size
 from thereafter.layers.connect import join
 from thereafter.layers.lanes import Lane
 from thereafter.models.look import memory_name
