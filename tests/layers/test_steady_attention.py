@@ -107,6 +107,7 @@ def test_products_that_a_strict_switch_refuses_are_computed_all_the_same():
 def test_a_cpu_and_evaluation_take_torchs_own(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(steady_attention, "apply_one", None)
     q, k, v = heads()
-    attend(q, k, v)
+    expected = F.scaled_dot_product_attention(q, k, v)
+    assert torch.equal(attend(q, k, v), expected)
     with torch.no_grad():
-        attend(q, k, v)
+        assert torch.equal(attend(q, k, v), expected)
