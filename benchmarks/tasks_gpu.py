@@ -3,7 +3,8 @@
     python benchmarks/tasks_gpu.py
     PYTHONPATH=another/checkout/src python benchmarks/tasks_gpu.py
 
-The second command measures another version of the package by the same program, for a before and after in one sitting.
+The second command measures another version of the package by the same program, for a before and after in one sitting;
+`--any-order` measures without the fixed order of sums (`training/determinism.py`), for what that costs.
 A row is a recipe of the project, with options over it. It is trained for some seconds; the rate is that of the second
 half, when whatever is recorded or compiled is there, without validations. Then some steps run under torch's profiler:
 the share is the time in which at least one kernel ran, per step, over the time of a step without the profiler.
@@ -12,6 +13,7 @@ the share is the time in which at least one kernel ran, per step, over the time 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
 import sys
@@ -22,6 +24,7 @@ from pathlib import Path
 import torch
 
 import thereafter
+from thereafter.training import numerics
 from thereafter.training.recipes import read_recipe
 
 RECIPES = Path(__file__).parent.parent / "recipes"
@@ -119,7 +122,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="rows whose name has this regular expression")
     parser.add_argument("--profiled", type=int, default=_PROFILED, help="steps under the profiler; 0: none")
     parser.add_argument("--kernels", action="store_true", help="print the kernels that took most")
+    parser.add_argument("--any-order", action="store_true", help="sums in any order: no two trainings are the same")
     given = parser.parse_args()
+    if given.any_order:
+        numerics.same_bits = lambda device: contextlib.nullcontext()  # type: ignore
     if not torch.cuda.is_available():
         sys.exit("there is no GPU here; this measures one")
     for name in ROWS:

@@ -59,3 +59,11 @@ def allowed_memory(device: torch.device) -> int:
     return (
         total if share is None else int(total * share(torch.cuda.current_device() if device.index is None else device))
     )
+
+
+def available_memory(device: torch.device) -> float:
+    """The bytes that this process may take, with those it has already; without an end on a device that counts none."""
+    if device.type != "cuda":
+        return float("inf")
+    free, _ = torch.cuda.mem_get_info(device)
+    return min(allowed_memory(device), free + torch.cuda.memory_reserved(device))

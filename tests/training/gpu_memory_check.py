@@ -146,7 +146,7 @@ def check_in_the_middle(folder: Path) -> str:
 
 
 def main() -> None:
-    faulthandler.dump_traceback_later(170, exit=True)
+    faulthandler.dump_traceback_later(280, exit=True)
     limit = float(sys.argv[1] if len(sys.argv) > 1 else 4) * _GIB
     total = torch.cuda.get_device_properties(0).total_memory
 

@@ -5,20 +5,26 @@ torch's recording is stood in for: a "graph" keeps so many bytes of a device tha
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
+from weakref import ReferenceType, ref
 
 import pytest
 import torch
 from torch import Tensor
 
+import thereafter
 from thereafter import progress
 from thereafter.errors import DeviceMemoryError
 from thereafter.models.state import NeuralState
 from thereafter.training import graphs as recording
 from thereafter.training.graphs import Graphs, beside_graphs
+from thereafter.training.loop import Loop
+from thereafter.training.watching import Training
 
 
 @dataclass(frozen=True)
@@ -134,6 +140,22 @@ def test_a_validation_is_given_the_memory_of_graphs(monkeypatch: pytest.MonkeyPa
     assert steps(graphs, [8]) == [True]
 
 
+def test_a_step_beside_graphs_begins_again_as_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = SmallDevice(10, monkeypatch)
+    graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
+    steps(graphs, [8])
+    order: list[str] = []
+
+    def compute() -> str:
+        order.append("compute")
+        if device.used:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return "gradients"
+
+    assert beside_graphs(graphs, compute, lambda: order.append("restore")) == "gradients"
+    assert order == ["compute", "restore", "compute"]
+
+
 def test_other_faults_of_a_validation_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     device = SmallDevice(10, monkeypatch)
     graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
@@ -144,3 +166,75 @@ def test_other_faults_of_a_validation_are_its_own(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(RuntimeError, match="something else"):
         beside_graphs(graphs, measure)
     assert device.cleared == 0
+
+
+class Recorded:
+    """Graphs that record nothing."""
+
+    def __init__(self, loop: Loop[Row]) -> None:
+        self.loop = loop  # as real ones: they take the loop's steps
+
+    def play(self, *given: object) -> None:
+        return None
+
+
+class Full(Recorded):
+    """Graphs that fill the memory: the first step beside them runs out, after it has drawn random numbers."""
+
+    times = 0
+
+    def clear(self) -> None:
+        type(self).times += 1
+
+
+def test_a_training_whose_graphs_had_to_make_room_has_the_same_losses(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "text.txt").write_text("a b c d e f g h " * 40)
+
+    def losses() -> list[float]:
+        options = {"hidden": 4, "dropout": 0.5, "steps": 4, "batch": 2, "epochs": 1, "device": "cpu", "log_every": 1}
+        model = thereafter.train(tmp_path / "text.txt", model="lstm", **options)  # type: ignore[call-overload]
+        return [line["loss"] for line in model.log if line["event"] == "step"]
+
+    expected = losses()
+    own, raised = Loop._loss, [0]
+
+    def loss(loop: Loop[Row], batch: Row, state: NeuralState) -> tuple[Tensor, Tensor, NeuralState]:
+        results = own(loop, batch, state)
+        raised[0] += 1
+        if raised[0] == 5:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return results
+
+    monkeypatch.setattr(Loop, "_new_graphs", lambda loop: Full(loop))
+    monkeypatch.setattr(Loop, "_loss", loss)
+    assert losses() == expected
+    assert Full.times == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_training_that_ended_keeps_no_graphs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: bool) -> None:
+    """Without a garbage collection: their memory is for the next training."""
+    made: list[ReferenceType[Recorded]] = []
+
+    def new(loop: Loop[Row]) -> Recorded:
+        graphs = Recorded(loop)
+        made.append(ref(graphs))
+        return graphs
+
+    def fault(training: Training) -> None:
+        if fails and training.at.step == 3:
+            raise ValueError("a fault of the user's own")
+
+    monkeypatch.setattr(Loop, "_new_graphs", new)
+    (tmp_path / "text.txt").write_text("a b c d e f g h " * 40)
+    gc.collect()
+    gc.disable()
+    try:
+        with suppress(ValueError), thereafter.watching(before_step=fault):
+            thereafter.train(tmp_path / "text.txt", model="lstm", hidden=4, steps=4, batch=2, epochs=1, device="cpu")
+        assert made
+        assert [one() for one in made] == [None] * len(made)
+    finally:
+        gc.enable()

@@ -124,6 +124,8 @@ def fit(
             if not is_out_of_memory(error):
                 raise
             full = out_of_memory(device, "training", remedy)  # without its cause, whose frames hold the whole step
+        finally:
+            loop.forget_graphs()
         if full is not None:
             raise _rescued(full, loop, writer)
         if finish is not None:

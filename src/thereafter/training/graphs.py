@@ -10,17 +10,19 @@ replayed does not depend on what was computed before it, and a training that is 
 with gaps is computed as usual.
 
 All graphs share the memory of their steps, since no two run at once. Pieces of it fit one shape and not another: where
-it grows beyond what the device has, all graphs are forgotten, and recorded again as their shapes come up.
+a rehearsal shows that it would grow beyond what the device has, all graphs are forgotten, and recorded again as their
+shapes come up.
 
 Shapes: B rows, T steps.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -32,7 +34,9 @@ from thereafter.kernels.recording import RECORDING
 from thereafter.memory import is_out_of_memory
 from thereafter.models.state import NeuralState
 from thereafter.training.learner import B
+from thereafter.training.rehearsing import leaving_room
 
+R = TypeVar("R")
 Shapes = tuple[torch.Size, ...]
 
 
@@ -71,6 +75,7 @@ class Graphs(Generic[B]):
         torch.cuda.synchronize(self._rate.device)  # the last one may still run
         self._recorded.clear()
         self._pool = torch.cuda.graph_pool_handle()
+        gc.collect()  # of what earlier trainings left
         torch.cuda.empty_cache()
 
     def play(self, batch: B, state: NeuralState | None, rate: float) -> tuple[Tensor, NeuralState | None] | None:
@@ -133,7 +138,7 @@ class Graphs(Generic[B]):
         own = {name: tensor.clone() for name, tensor in places.items()}
         before = None if state is None else state.with_tensors(self._carried)
         figures_3, graph = torch.zeros(3, device=self._rate.device), torch.cuda.CUDAGraph()
-        with leaving_unread(), self._undoing():
+        with leaving_room(self._rate.device), leaving_unread(), self._undoing():
             # what must exist before recording: loaded and compiled programs, memory, buffers of libraries
             self._learn(batch.over(own), before, self._rate)
         # other threads may go on with the GPU meanwhile: one of them makes the next batch
@@ -146,12 +151,14 @@ class Graphs(Generic[B]):
         return _Recorded(graph, own, figures_3)
 
 
-def beside_graphs(graphs: Graphs[B] | None, measure: Callable[[], float]) -> float:
-    """What `measure()` gives; graphs make room for it where they fill the memory."""
+def beside_graphs(graphs: Graphs[B] | None, compute: Callable[[], R], restore: Callable[[], None] | None = None) -> R:
+    """What `compute()` gives; where graphs fill the memory they make room: then `restore()`, and once more."""
     try:
-        return measure()
+        return compute()
     except (RuntimeError, DeviceMemoryError) as error:
         if graphs is None or not is_out_of_memory(error):
             raise
+    if restore is not None:
+        restore()
     graphs.clear()
-    return measure()
+    return compute()

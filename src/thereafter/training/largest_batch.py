@@ -23,7 +23,7 @@ import torch
 
 from thereafter import progress
 from thereafter.kernels.functions import leaving_unread
-from thereafter.memory import allowed_memory, is_out_of_memory, memory_in_words, out_of_memory
+from thereafter.memory import available_memory, is_out_of_memory, memory_in_words, out_of_memory
 from thereafter.models.state import NeuralState
 from thereafter.training import numerics, optimizers
 from thereafter.training.generators import seeded
@@ -72,6 +72,7 @@ def find_batch(
     batches of a validation, where those grow with the rows. DeviceMemoryError where not even one row fits.
     """
     device = torch.device(training.device)
+    _free(device)
     try:
         with (
             progress.task("finding the largest batch"),
@@ -133,7 +134,7 @@ class _Trials(Generic[B]):
     def fits(self, rows: int) -> bool:
         """Whether steps over batches of so many rows leave enough memory free."""
         try:
-            return self._needed(rows) <= (1 - _MARGIN) * _available(self._device)
+            return self._needed(rows) <= (1 - _MARGIN) * available_memory(self._device)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -175,14 +176,6 @@ class _Trials(Generic[B]):
         self._optimizer.step(0.0, scale)
         self._optimizer.clear()
         return loss.state.detach()
-
-
-def _available(device: torch.device) -> float:
-    """The bytes that this process may take, with those it has already; without an end on a device that counts none."""
-    if device.type != "cuda":
-        return float("inf")
-    free, _ = torch.cuda.mem_get_info(device)
-    return min(allowed_memory(device), free + torch.cuda.memory_reserved(device))
 
 
 def _free(device: torch.device) -> None:

@@ -159,7 +159,7 @@ class Loop(Generic[B]):
         at.rate = self._rate(len(epoch), batch)
         after = self._replay(batch, state if epoch.carried else None)
         if after is None:
-            figures, scale, after = self._gradients(batch, state)
+            figures, scale, after = self._beside_graphs(batch, state)
             self._audience.before_update()
             self._pending.add(figures, batch.count, at)
             asked = len(self._pending) >= self._ask_every()
@@ -194,6 +194,17 @@ class Loop(Generic[B]):
         finally:
             self._optimizer.clear()  # also where it could not be recorded: the next step begins without gradients
         return figures, after
+
+    def _beside_graphs(self, batch: B, state: NeuralState) -> tuple[Tensor, Tensor | None, NeuralState]:
+        """The backward pass of a batch that is not replayed; recorded steps make room for it where they must."""
+        generators = None if self._graphs is None else generator_states(self._device)
+
+        def restore() -> None:
+            self._optimizer.clear()
+            if generators is not None:
+                set_generators(generators, self._device)
+
+        return beside_graphs(self._graphs, lambda: self._gradients(batch, state), restore)
 
     def _gradients(self, batch: B, state: NeuralState) -> tuple[Tensor, Tensor | None, NeuralState]:
         """Backward pass: nats, loss and gradient norm of a batch, what to divide gradients by, the state after it."""
@@ -248,6 +259,10 @@ class Loop(Generic[B]):
         recorded = self.settings.graphs and self._device.type == "cuda"
         undoing = partial(undone, self.model, self._optimizer, self._device)
         return Graphs(self._learn, undoing, self._device) if recorded else None
+
+    def forget_graphs(self) -> None:
+        """Let go of recorded steps: they and the loop refer to each other, and would keep their memory for long."""
+        self._graphs = None
 
     def _back(self, step: int, what: str | None) -> None:
         """Go back to the last good snapshot; at half the learning rate where `what` says what went wrong."""

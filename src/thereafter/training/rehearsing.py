@@ -1,4 +1,9 @@
-"""A step of a training that is taken and undone, before it is recorded (`graphs.py`)."""
+"""A step of a training that is taken and undone, before it is recorded (`graphs.py`), and the memory it took.
+
+Memory must not run out while a graph is recorded. torch then frees memory it had kept, which the recording does not
+survive, and what the broken recording held is lost for the life of the process (pytorch issues 159594 and 188439). In
+a rehearsal it may run out and nothing is lost, so it is there that the memory is measured.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from thereafter.memory import available_memory
 from thereafter.training.generators import generator_states, set_generators
 from thereafter.training.optimizers import Optimizer
 from thereafter.training.weights import weights_of
@@ -30,3 +36,35 @@ def undone(model: nn.Module, optimizer: Optimizer, device: torch.device) -> Iter
         with torch.no_grad():
             torch._foreach_copy_(changing, before)
         set_generators(generators, device)
+
+
+_SPARE = 1.1
+"""Pieces of memory fit a recorded step less well than a rehearsed one: it finds those of other graphs."""
+_WORKSPACES = 2**26
+"""Bytes that libraries take for the stream of a recording: 32 MiB for cuBLAS on Hopper, and as much again."""
+
+
+@contextmanager
+def leaving_room(device: torch.device) -> Iterator[None]:
+    """A block that takes as much memory as is there once more after it; else torch.cuda.OutOfMemoryError.
+
+    What torch has kept by the end of the block is what the block took, unless memory ran out in between and torch gave
+    some back: then it is less.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    torch.cuda.empty_cache()
+    before, gave_back = torch.cuda.memory_reserved(device), _times_given_back(device)
+    yield
+    torch.cuda.synchronize(device)
+    needed = _SPARE * (torch.cuda.memory_reserved(device) - before) + _WORKSPACES
+    torch.cuda.empty_cache()
+    room = available_memory(device) - torch.cuda.memory_reserved(device)
+    if needed > room or _times_given_back(device) > gave_back:
+        raise torch.cuda.OutOfMemoryError(f"out of memory: recording needs {needed:.0f} bytes, {room:.0f} are free")
+
+
+def _times_given_back(device: torch.device) -> int:
+    """How often memory had run out and torch gave back what it kept."""
+    return int(torch.cuda.memory_stats(device).get("num_alloc_retries", 0))
