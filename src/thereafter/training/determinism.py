@@ -17,7 +17,7 @@ The layers avoid the second line where sorting is slow: see `kernels/row_sums.py
 
 The fixed order has no switch, since it costs nothing that could be told from noise. Milliseconds a step on an H200,
 in a fixed order and in any (2026-11-18, `tests/training/gpu_same_bits.py --cost`): ptb-lstm-small 2.100 and 2.080
-(+1.0 %), multi30k-attention 2.310 and 2.350 (-1.7 %).
+(+1.0 %), multi30k-attention 2.310 and 2.350 (-1.7 %), ewt-tagger 2.368 and 2.325 (+1.8 %, `benchmarks/tasks_gpu.py`).
 
 cuDNN's recurrent layers want `CUBLAS_WORKSPACE_CONFIG`, which NVIDIA's libraries read once. It is set when a training
 begins; where a process has used the GPU before, torch keeps warning about it. These warnings are left out: torch's own
