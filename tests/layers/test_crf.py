@@ -75,6 +75,30 @@ def test_batched_equals_single(dtype: torch.dtype) -> None:
         torch.testing.assert_close(crf.marginals(e, LENGTHS)[b, : LENGTHS[b]], crf.marginals(x)[0])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_tag_that_nothing_leads_to_has_no_gradient_and_changes_no_other(dtype: torch.dtype) -> None:
+    """Forbidden by -inf it is as if it were not there: all results are those of a CRF without it."""
+    crf, e, y = drawn(4, dtype)
+    small, few = Crf(3).to(dtype), e[..., :3].clone()
+    with torch.no_grad():
+        for own, whole in zip(small.parameters(), crf.parameters(), strict=True):
+            own.copy_(whole[(slice(3),) * whole.dim()])
+        crf.transition_KK[:, 3] = crf.start_K[3] = -math.inf
+    e, few, y = e.requires_grad_(), few.requires_grad_(), y.clamp(max=2)
+    losses = [one.nll(x, y, LENGTHS) for one, x in ((crf, e), (small, few))]
+    torch.testing.assert_close(*losses)
+    gradients = torch.autograd.grad(losses[0], [e, *crf.parameters()])
+    expected = torch.autograd.grad(losses[1], [few, *small.parameters()])
+    for mine, theirs in zip(gradients, expected, strict=True):
+        place = (..., slice(3)) if mine.dim() == 3 else (slice(3),) * mine.dim()
+        torch.testing.assert_close(mine[place], theirs)
+        assert float(mine.abs().sum()) == pytest.approx(float(theirs.abs().sum()))  # nothing is left for the fourth
+    marginals = crf.marginals(e.detach(), LENGTHS)
+    torch.testing.assert_close(marginals[..., :3], small.marginals(few.detach(), LENGTHS))
+    assert (marginals[..., 3] == 0).all()
+    assert crf.decode(e, LENGTHS) == small.decode(few, LENGTHS)
+
+
 @pytest.mark.parametrize("garbage", [1e30, math.inf, -math.inf, math.nan])
 def test_what_lies_in_the_padding_changes_nothing_to_the_bit(garbage: float) -> None:
     crf, e, y = drawn(3)

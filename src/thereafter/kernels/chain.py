@@ -10,11 +10,15 @@ Shapes: B rows, T steps, K tags. Steps beyond a row's length may hold anything, 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from thereafter.kernels.functions import is_unread, transformed
 
 
 class Chain(NamedTuple):
@@ -149,27 +153,43 @@ def _score(chain: Chain, rows: ChainRows, tags_BT: Tensor) -> Tensor:
 def _log_partition(chain: Chain, rows: ChainRows) -> Tensor:
     if not rows.e_BTK.numel():
         return rows.e_BTK.new_zeros(len(rows.e_BTK))
-    return (_at(_alpha(chain, rows), rows.last_B) + chain.end_K).logsumexp(1)
+    log_sum = _log_sum_for(chain, rows)
+    return log_sum(_at(_alpha(chain, rows), rows.last_B) + chain.end_K, 1)
 
 
 def _alpha(chain: Chain, rows: ChainRows) -> Tensor:
     """alpha, [B, T, K]. Rows walk on beyond their end: nobody looks at what they find there."""
+    log_sum = _log_sum_for(chain, rows)
     into_KK = chain.transition_KK.t()  # what is added up lies side by side
     first, *others = rows.e_BTK.unbind(1)
     alphas = [chain.start_K + first]
     for e_BK in others:
-        alphas.append((alphas[-1].unsqueeze(1) + into_KK).logsumexp(2) + e_BK)
+        alphas.append(log_sum(alphas[-1].unsqueeze(1) + into_KK, 2) + e_BK)
     return torch.stack(alphas, 1)
 
 
 def _beta(chain: Chain, rows: ChainRows) -> Tensor:
     """beta, [B, T, K]: log of the weight of all ways on from tag j at step t; `end` at a row's last step."""
+    log_sum = _log_sum_for(chain, rows)
     emissions = rows.e_BTK.unbind(1)
     betas = [chain.end_K.to(rows.e_BTK.dtype).expand(len(rows.e_BTK), -1)]
     for t in range(len(emissions) - 2, -1, -1):
-        on_BK = (chain.transition_KK + (emissions[t + 1] + betas[-1]).unsqueeze(1)).logsumexp(2)
+        on_BK = log_sum(chain.transition_KK + (emissions[t + 1] + betas[-1]).unsqueeze(1), 2)
         betas.append(torch.where((t < rows.last_B).unsqueeze(1), on_BK, chain.end_K))
     return torch.stack(betas[::-1], 1)
+
+
+def _log_sum_for(chain: Chain, rows: ChainRows) -> Callable[[Tensor, int], Tensor]:
+    """log sum exp along an axis, of which there may be nothing but -inf where a score forbids a tag."""
+    scores = (rows.e_BTK, chain.start_K, chain.transition_KK, chain.end_K)
+    forbids = is_unread(rows.e_BTK) or transformed() or any(bool(score.isneginf().any()) for score in scores)
+    return _log_sum_of_any if forbids else torch.logsumexp
+
+
+def _log_sum_of_any(x: Tensor, axis: int) -> Tensor:
+    """log sum exp whose gradient is 0 along what is nothing but -inf; that of torch is NaN."""
+    empty = x.isneginf().all(axis, keepdim=True)
+    return x.masked_fill(empty, 0.0).logsumexp(axis).masked_fill(empty.squeeze(axis), -math.inf)
 
 
 def _at(x: Tensor, place_B: Tensor) -> Tensor:
