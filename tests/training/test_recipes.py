@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import thereafter
+from thereafter import config as toml
 from thereafter.errors import FormatError
+from thereafter.models.build import build, settings_of
 from thereafter.tasks import TASKS as TASKS_BY_NAME
 from thereafter.tasks import finding, fitting
 from thereafter.text.sources import resolve
@@ -24,14 +27,24 @@ TASKS = [path for path in RECIPES if read_recipe(path).task is not None]
 CRUMB = 3_000  # characters
 EXAMPLES = 40
 HEAVY: dict[str | None, dict[str, Any]] = {
-    "mnist-permuted-mingru": {"classify-pictures.layers": 1},
+    "tinyshakespeare-transformer": {"transformer.hidden": 48, "transformer.layers": 2, "transformer.context": 32},
+    "tinyshakespeare-lstm": {"lstm.sizes": [64, 64]},
+    "ptb-awd-lstm": {"awd-lstm.embed": 40, "awd-lstm.sizes": [115, 115, 40]},
+    "ptb-lstm-medium": {"lstm.hidden": 65},
+    "wikitext-2-lstm": {"lstm.hidden": 65},
+    "mnist-permuted-mingru": {"classify-pictures.layers": 1, "classify-pictures.hidden": 32},
+    "multi30k-transformer": {"translate.hidden": 64, "translate.layers": 2, "translate.feedforward": 128},
+    "multi30k-attention": {"translate.hidden": 64},
+    "multi30k-no-attention": {"translate.hidden": 64},
+    "flickr8k-attention": {"caption.width": 16, "caption.hidden": 128, "caption.embed": 64},
     "video": {"video.width": 8, "video.hidden": 32, "training.rate": 0.01, "training.epochs": 6},
     "next-frames": {"next-frames.hidden": 8, "next-frames.layers": 1},
     "glimpse": {"glimpse.hidden": 32, "glimpse.read": 16, "training.rate": 0.01, "training.epochs": 8},
     "act": {"act.hidden": 16, "act.read": 8},
     "draw": {"draw.hidden": 16, "draw.latent": 4, "draw.strokes": 4, "training.rate": 0.02, "training.epochs": 8},
 }
-"""By task or recipe: sizes of networks that would take minutes for these few steps."""
+"""By task or recipe: sizes of networks that would take minutes for these few steps. Their own make a network, too: one
+without numbers, on torch's meta device."""
 TWINS = {"moving-digit": "moving-glyph", "moving-digits": "moving-glyphs", "cluttered-digits": "cluttered-glyphs"}
 """Corpora that need all of MNIST, and what is drawn in their place."""
 
@@ -65,10 +78,12 @@ def test_it_takes_real_steps(path: Path, corpora_folder: Path, tmp_path: Path):
     crumb = crumb_of(recipe.source, tmp_path)
     options: dict[str, Any] = dict(recipe.options)
     if recipe.model != "ngram":
-        # a budget of its own in place of the recipe's; schedule, optimizer, sizes and batch stay
+        # a budget of its own in place of the recipe's; schedule, optimizer and batch stay
         for name in ("training.epochs", "training.tokens_budget"):
             options.pop(name, None)
         options |= {"training.epochs": 3, "training.log_every": 1, "training.validate_every": 1}
+        network_of(str(recipe.model), options)
+        options |= HEAVY.get(path.stem, {})
     lm = thereafter.train(
         crumb,
         model=str(recipe.model),
@@ -87,6 +102,13 @@ def test_it_takes_real_steps(path: Path, corpora_folder: Path, tmp_path: Path):
     assert math.isfinite(lm.score(text="the company said\n").nats)
 
 
+def network_of(kind: str, options: dict[str, Any]) -> None:
+    """The network of the sizes that a recipe says."""
+    sizes = {name.partition(".")[2]: value for name, value in options.items() if name.startswith(f"{kind}.")}
+    with torch.device("meta"):
+        build(kind, toml.build(settings_of(kind), sizes, kind), vocabulary_size=10_000)
+
+
 def crumb_of(corpus: str, folder: Path) -> Path:
     """The beginning of a corpus as a file."""
     first = next(iter(resolve(corpus).parts.values()))
@@ -103,6 +125,7 @@ def test_a_task_takes_real_steps(path: Path, corpora_folder: Path):
     if "training.precision" in recipe.options:
         recipe.options["training.precision"] = "float32"  # this machine may be slow in any other
     given = recipe.options | {"training.epochs": 2, "training.log_every": 1, "training.batch": 8}
+    own, own_settings, _ = settled(str(recipe.task), given)
     given |= HEAVY.get(recipe.task, {}) | HEAVY.get(path.stem, {})
     task, settings, training = settled(str(recipe.task), given)
     examples = TWINS.get(str(recipe.source), recipe.source)
@@ -111,6 +134,8 @@ def test_a_task_takes_real_steps(path: Path, corpora_folder: Path):
     source = {"name": recipe.source, "sha256": train.fingerprint}
     known = [one for one in crumbs[1].examples if fits(task, crumbs[0], one)]
     crumbs[1] = replace(crumbs[1], examples=known)
+    with torch.device("meta"):
+        own.build(own_settings, own.codecs(crumbs[0].examples))
     fitted = fitting.fit(task, *crumbs, settings, training, source=source, notes=notes)
     steps = [line for line in fitted.log if line["event"] == "step"]
     assert len(steps) >= 8
@@ -126,7 +151,7 @@ def settled(name: str, options: dict[str, Any]) -> tuple[Any, Any, Any]:
 
 
 def fits(task: Any, train: Any, example: Any) -> bool:
-    """Whether forty examples have taught all labels of this one."""
+    """Whether so few examples have taught all labels of this one."""
     try:
         task.check([example], task.codecs(train.examples), "a crumb")
     except FormatError:
