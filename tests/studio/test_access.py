@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import PANELS, Served, settle, visiting
+from conftest import PANELS, SIZE, Served, opened, refuse, settle
 
 NAMED = (
     *("button", "checkbox", "combobox", "link", "listbox", "menuitem", "option", "radio", "searchbox", "slider"),
@@ -22,13 +22,30 @@ NAMED = (
 LOOK = (Path(__file__).parent / "look.js").read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def visit(browser: Any, server: Served) -> Iterator[tuple[Any, list[str]]]:
+    """A tab that goes from panel to panel, and the errors that its page logs."""
+    with opened(browser, server.address, reduced_motion="reduce") as tab_and_faults:
+        yield tab_and_faults
+
+
+@pytest.fixture(scope="module")
+def friend(browser: Any, server: Served) -> Iterator[tuple[Any, list[str]]]:
+    """A tab of somebody else, who is sent links."""
+    with opened(browser, server.address, reduced_motion="reduce") as tab_and_faults:
+        yield tab_and_faults
+
+
 @pytest.fixture(scope="module", params=PANELS)
-def panel(request: pytest.FixtureRequest, browser: Any, server: Served) -> Iterator[Any]:
-    """A tab at a panel with its pictures drawn; the tests of a panel share it, in the order they stand here."""
-    with visiting(browser, server.address, reduced_motion="reduce") as tab:
-        tab.goto(f"/#{request.param}")
-        settle(tab)
-        yield tab
+def panel(request: pytest.FixtureRequest, visit: tuple[Any, list[str]]) -> Iterator[Any]:
+    """The tab at a panel with its pictures drawn; the tests of a panel share it, in the order they stand here."""
+    tab, faults = visit
+    faults.clear()
+    tab.set_viewport_size(SIZE)
+    tab.goto(f"/#{request.param}")
+    settle(tab)
+    yield tab
+    refuse(faults)
 
 
 def test_every_control_and_picture_has_a_name(panel: Any):
@@ -80,7 +97,7 @@ def values(tab: Any) -> list[Any]:
     )
 
 
-def test_a_link_shows_the_same_again(panel: Any, browser: Any, server: Served):
+def test_a_link_shows_the_same_again(panel: Any, friend: tuple[Any, list[str]], server: Served):
     """With a slider moved, another choice made and another text written, where there are such."""
     for slider in panel.locator("main input[type=range]:visible:enabled").all()[:2]:
         slider.focus()
@@ -88,10 +105,11 @@ def test_a_link_shows_the_same_again(panel: Any, browser: Any, server: Served):
     for box in panel.locator("main textarea:visible:enabled").all()[:1]:
         box.fill("the nurses near the farmer are kind .")
     settle(panel)
-    with visiting(browser, server.address, reduced_motion="reduce", fresh=True) as other:
-        other.goto(panel.url.replace(server.address, ""))
-        settle(other)
-        assert values(other) == values(panel)
+    other, faults = friend
+    other.goto(panel.url.replace(server.address, ""))
+    settle(other)
+    assert values(other) == values(panel)
+    refuse(faults)
 
 
 def test_keys_alone_reach_and_press_the_main_action(panel: Any, server: Any):

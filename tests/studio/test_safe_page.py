@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +13,8 @@ import pytest
 from conftest import PANELS, Served, opened, refuse, settle, visiting
 from waiting import wait_for
 
+NAMES = ("text", "model", "models", "beside", "unit", "property", "of", "name", "corpus", "state", "part", "seed")
+"""Of values in an address."""
 MARKUP = "<img src=x onerror=\"document.title='run'; alert('run')\"><script>alert('run')</script>"
 
 
@@ -86,39 +89,35 @@ def test_a_chart_shows_markup_in_a_name_as_text(browser: Any, server: Served, re
         wait_for(lambda: all(name not in model for model in server.studio.snapshot().models))
 
 
-@pytest.mark.parametrize("panel", PANELS)
-def test_no_panel_runs_markup(browser: Any, server: Served, panel: str):
-    """In every text one can write, and in every value an address can give."""
+@pytest.fixture(scope="module")
+def stranger(browser: Any, server: Served) -> Iterator[tuple[Any, list[str], list[str]]]:
+    """A tab that goes from panel to panel, what it said in dialogs, and the errors that its page logs."""
     dialogs: list[str] = []
-    with visiting(browser, server.address, fresh=True) as tab:
+    with opened(browser, server.address) as (tab, faults):
         tab.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-        hostile = quote(MARKUP)
-        names = (
-            "text",
-            "model",
-            "models",
-            "beside",
-            "unit",
-            "property",
-            "of",
-            "name",
-            "corpus",
-            "state",
-            "part",
-            "seed",
-        )
-        tab.goto(f"/#{panel}?" + "&".join(f"{name}={hostile}" for name in names))
-        settle(tab)
-        assert tab.locator("main :is(img, script, iframe)").count() == 0, "of the address"
-        assert "run" not in tab.title().split()
-        tab.goto(f"/#{panel}")  # the same page with its own texts
-        settle(tab)
-        for box in tab.locator("main :is(textarea, input[type=text]):visible:enabled").all():
-            box.fill(MARKUP)
-        settle(tab)
-        assert tab.locator("main :is(img, script, iframe)").count() == 0, "of what is written"
-        assert "run" not in tab.title().split()
+        yield tab, dialogs, faults
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_no_panel_runs_markup(stranger: tuple[Any, list[str], list[str]], panel: str):
+    """In every text one can write, and in every value an address can give."""
+    tab, dialogs, faults = stranger
+    dialogs.clear()
+    faults.clear()
+    hostile = quote(MARKUP)
+    tab.goto(f"/#{panel}?" + "&".join(f"{name}={hostile}" for name in NAMES))
+    settle(tab)
+    assert tab.locator("main :is(img, script, iframe)").count() == 0, "of the address"
+    assert "run" not in tab.title().split()
+    tab.goto(f"/#{panel}")  # the same page with its own texts
+    settle(tab)
+    for box in tab.locator("main :is(textarea, input[type=text]):visible:enabled").all():
+        box.fill(MARKUP)
+    settle(tab)
+    assert tab.locator("main :is(img, script, iframe)").count() == 0, "of what is written"
+    assert "run" not in tab.title().split()
     assert not dialogs
+    refuse(faults)
 
 
 def test_nothing_is_fetched_from_elsewhere(browser: Any, server: Served):
