@@ -2,7 +2,7 @@
 import * as api from "./api.js";
 import { PANELS } from "./panels/index.js";
 import { el, show } from "./parts/dom.js";
-import { readState, writeState } from "./state.js";
+import { isOwnState, readState, takeState, writeState } from "./state.js";
 
 const root = document.getElementById("panel");
 const tabs = document.getElementById("tabs");
@@ -15,7 +15,7 @@ const watchers = new Set(); // panels that want to know when models or trainings
 
 for (const panel of PANELS) tabs.append(el("a", { href: `#${panel.id}`, "data-panel": panel.id }, panel.title));
 
-function context(panel) {
+function context(turn) {
   return {
     api,
     /** The models there are: { name, label, kind, tokens, source, layers, hidden, units }. */
@@ -27,8 +27,10 @@ function context(panel) {
     },
     /** The value the address gives for a name, else the fallback. */
     get: (name, fallback = "") => readState().values.get(name) ?? fallback,
-    /** Put a value into the address, so that a link shows the same again. */
-    set: (values) => writeState(panel.id, values),
+    /** Put a value into the address, so that a link shows the same again; not once another panel is shown. */
+    set: (values) => {
+      if (shown === turn) writeState(turn.panel.id, values);
+    },
     /** Call back whenever models or trainings have changed; ends with the panel. */
     watch: (call) => watchers.add(call),
     /** Say something to screen readers. */
@@ -37,6 +39,7 @@ function context(panel) {
 }
 
 async function open() {
+  takeState();
   const wanted = readState().panel;
   const panel = PANELS.find((one) => one.id === wanted) ?? PANELS[0];
   if (shown?.leave) shown.leave();
@@ -59,7 +62,7 @@ async function open() {
     el("p", { id: "announced", class: "hidden", "aria-live": "polite" }),
   );
   try {
-    turn.leave = await panel.mount(place, context(panel));
+    turn.leave = await panel.mount(place, context(turn));
     if (shown !== turn && turn.leave) turn.leave(); // another panel was opened meanwhile
   } catch (error) {
     place.replaceChildren(el("p", { class: "error", role: "alert" }, api.sentence(error)));
@@ -100,7 +103,7 @@ document.getElementById("theme").addEventListener("click", () => {
   open(); // charts take their colours when they are drawn
 });
 addEventListener("hashchange", () => {
-  if (!writeState.own()) open();
+  if (!isOwnState()) open();
 });
 api.listen("/api/events", hear, (text) => {
   lost = true;
