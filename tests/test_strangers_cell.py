@@ -84,19 +84,28 @@ def test_it_passes_the_suites_of_this_house(installed: Path):
 
 
 def test_the_command_line_knows_it(installed: Path, tmp_path: Path):
+    """Three commands and the library in one process, as the first of them leaves it."""
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
-    assert "my-mogrifier" in run(installed, "-m", "thereafter", "train", "--help")
-    options = ["--model", "my-mogrifier", "--hidden", "8", "--epochs", "2", "--set", "rounds=3", "--out", "run"]
-    run(installed, "-m", "thereafter", "train", "text.txt", *options, cwd=tmp_path)
-    assert "rounds = 3" in (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
-    assert "bits per byte" in run(installed, "-m", "thereafter", "score", "run", "text.txt", cwd=tmp_path)
     script = """
+import runpy, sys
+train = ["text.txt", "--model", "my-mogrifier", "--hidden", "8", "--epochs", "2", "--set", "rounds=3", "--out", "run"]
+for words in (["train", "--help"], ["train", *train], ["score", "run", "text.txt"]):
+    sys.argv = ["thereafter", *words]
+    try:
+        runpy.run_module("thereafter", run_name="__main__")
+    except SystemExit as end:
+        assert not end.code, words
+    print("-- the end of a command --")
 import thereafter
 lm = thereafter.load("run")
 seen = lm.trace("the cat sat")
 print(sorted({name.partition(".")[2] for name in seen.arrays if "." in name}), len(lm.next("the cat")))
 """
-    assert "'forget'" in run(installed, "-c", script, cwd=tmp_path)
+    usage, _, score, gates = run(installed, "-c", script, cwd=tmp_path).split("-- the end of a command --")
+    assert "my-mogrifier" in usage
+    assert "rounds = 3" in (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
+    assert "bits per byte" in score
+    assert "'forget'" in gates
 
 
 def test_every_instrument_for_recurrent_models_takes_it(installed: Path):
