@@ -64,7 +64,8 @@ def of_tensors(
 @everything
 @pytest.mark.parametrize("kernel", ["reference", "auto"])
 def test_gradients_equal_finite_differences(name: str, options: dict[str, Any], kernel: str):
-    run, tensors = of_tensors(*make(name, options), kernel)
+    """A compiled loop may treat its first, its last and other steps each in its own way; the reference has one way."""
+    run, tensors = of_tensors(*make(name, options, steps=2 if kernel == "reference" else 3), kernel)
     assert torch.autograd.gradcheck(run, tensors)
 
 

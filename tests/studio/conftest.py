@@ -28,6 +28,8 @@ from thereafter.studio.studio import Studio
 from waiting import wait_for
 
 SCALE = 0.05
+LEAST = 0.001
+"""Of a training whose end is looked at, and nothing that it has learned: the fewest examples."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 AWAITED = Path(__file__).parent / "awaited.js"
 FRAMES = 6
@@ -116,7 +118,7 @@ def untrained(ready_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """A studio that has no task models yet. Its trainings take no compiled kernels: to load them takes longer."""
     monkeypatch.setenv("THEREAFTER_NUMBA", "0")
     shutil.copytree(ready_folder, tmp_path / "ready", ignore=shutil.ignore_patterns("tasks"))
-    yield from served(Studio(tmp_path / "runs", tmp_path / "ready", scale=SCALE, shipped=False))
+    yield from served(Studio(tmp_path / "runs", tmp_path / "ready", scale=LEAST, shipped=False))
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from conftest import SCALE, Served, served
+from conftest import LEAST, Served, served
 from thereafter.ready import models, tasks
 from thereafter.ready.anew import APART, NAMES
 from thereafter.studio.studio import Studio
@@ -50,13 +50,16 @@ def test_every_ready_model_is_described(server: Served):
     assert answer["making"]["task"] == ""
 
 
-def test_a_model_is_trained_anew_and_takes_its_place(ready_folder: Path, tmp_path: Path):
+def test_a_model_is_trained_anew_and_takes_its_place(
+    ready_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("THEREAFTER_NUMBA", "0")  # to load compiled kernels takes longer than to train
     folder = tmp_path / "ready"
     for name in ("lstm", "recipes"):
         shutil.copytree(ready_folder / name, folder / name)
     shutil.copytree(ready_folder / tasks.TASKS, folder / tasks.TASKS)
     before = (folder / tasks.TASKS / "sentiment" / "weights.safetensors").read_bytes()
-    studio = Studio(tmp_path / "runs", folder, scale=SCALE, shipped=False)
+    studio = Studio(tmp_path / "runs", folder, scale=LEAST, shipped=False)
     studio.making.begin_anew("sentiment")
     wait_for(lambda: studio.making.answer().task == "")
     assert studio.making.answer().error == ""
