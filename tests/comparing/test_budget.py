@@ -88,7 +88,7 @@ def test_the_default_budget_follows_from_the_size_of_the_text_and_from_the_fines
 def test_without_a_budget_all_read_the_text_equally_often_and_it_is_said():
     reporter = Notes()
     with progress.reporting(reporter):
-        comparison = compare(text=TEXT, models="unigram,rnn,lstm:char", **SMALL)
+        comparison = compare(text=TEXT, models="unigram,rnn,lstm:char", **SMALL | {"batch": 16, "steps": 32})
     assert comparison.about["budget"] == {"epochs": budget.EPOCHS}
     for row in comparison.rows[1:]:
         assert row.first.training["epochs"] == budget.EPOCHS

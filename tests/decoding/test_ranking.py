@@ -25,12 +25,13 @@ def test_a_rank_is_a_score(name: str, tokens: str):
     lines = [f"{candidate}\n" for candidate in CANDIDATES]
     ranked = lm.rank(lines)
     assert sorted(text for text, _ in ranked) == sorted(lines)
+    means = {per: dict(lm.rank(lines, per=per)) for per in ("token", "char")}
     for text, logp in ranked:
         score = lm.score(text=text)
         assert logp == pytest.approx(-(score.nats + score.spelling_nats), rel=1e-5)
         measures = {"token": score.tokens, "char": score.chars}
         for per, size in measures.items():
-            assert dict(lm.rank(lines, per=per))[text] == pytest.approx(logp / size, rel=1e-5)
+            assert means[per][text] == pytest.approx(logp / size, rel=1e-5)
     assert [logp for _, logp in ranked] == sorted((logp for _, logp in ranked), reverse=True)
 
 

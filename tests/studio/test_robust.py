@@ -161,9 +161,11 @@ def test_every_panel_outlives_a_megabyte_and_an_emoji(visitor: Any, panel: str):
     visitor.goto(f"/#{panel}")
     settle(visitor)
     for text in ((SENTENCE * 40_000)[: 1 << 20], "👩🏽‍🚀 the 😀", "the teacher near the farmers is old ."):
-        for box in visitor.locator("main textarea:visible:enabled").all():
+        boxes = visitor.locator("main textarea:visible:enabled").all()
+        for box in boxes:
             box.fill(text)
-        settle(visitor)
+        if boxes:
+            settle(visitor)
     assert visitor.locator("main .error:not(:empty)").all_text_contents() == []
 
 

@@ -111,9 +111,11 @@ def test_no_panel_runs_markup(stranger: tuple[Any, list[str], list[str]], panel:
     assert "run" not in tab.title().split()
     tab.goto(f"/#{panel}")  # the same page with its own texts
     settle(tab)
-    for box in tab.locator("main :is(textarea, input[type=text]):visible:enabled").all():
+    boxes = tab.locator("main :is(textarea, input[type=text]):visible:enabled").all()
+    for box in boxes:
         box.fill(MARKUP)
-    settle(tab)
+    if boxes:
+        settle(tab)
     assert tab.locator("main :is(img, script, iframe)").count() == 0, "of what is written"
     assert "run" not in tab.title().split()
     assert not dialogs
