@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="rows whose name has this regular expression")
     parser.add_argument("--profiled", type=int, default=_PROFILED, help="steps under the profiler; 0: none")
     parser.add_argument("--kernels", action="store_true", help="print the kernels that took most")
-    parser.add_argument("--any-order", action="store_true", help="sums in any order: no two trainings are the same")
+    parser.add_argument("--any-order", action="store_true", help="sums in any order: trainings of one seed may differ")
     given = parser.parse_args()
     if given.any_order:
         numerics.same_bits = lambda device: contextlib.nullcontext()  # type: ignore

@@ -55,20 +55,26 @@ def losses(model: Any) -> list[float]:
 def timed_search(train: Callable[[], Any]) -> tuple[Any, float, int]:
     """What `train()` returns, the seconds of the search in it, and the largest memory after the search."""
     own, seconds = largest_batch.find_batch, [0.0]
+    own_reset, peaks = torch.cuda.reset_peak_memory_stats, [0]
 
     def find(*given: Any, **named: Any) -> int:
         began = time.perf_counter()
         rows = own(*given, **named)
         seconds[0] = time.perf_counter() - began
-        torch.cuda.reset_peak_memory_stats()
+        own_reset()
+        peaks.clear()
         return rows
 
-    largest_batch.find_batch = find
+    def reset(*given: Any) -> None:  # every recording counts anew
+        peaks.append(torch.cuda.max_memory_reserved())
+        own_reset(*given)
+
+    largest_batch.find_batch, torch.cuda.reset_peak_memory_stats = find, reset
     try:
         model = train()
     finally:
-        largest_batch.find_batch = own
-    return model, seconds[0], torch.cuda.max_memory_reserved()
+        largest_batch.find_batch, torch.cuda.reset_peak_memory_stats = own, own_reset
+    return model, seconds[0], max(torch.cuda.max_memory_reserved(), *peaks)
 
 
 def check_auto(title: str, train: Callable[[object], Any], limit: float) -> str:

@@ -6,11 +6,11 @@ torch's recording is stood in for: a "graph" keeps so many bytes of a device tha
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from weakref import ReferenceType, ref
 
 import pytest
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 import thereafter
-from thereafter import progress
+from thereafter import memory, progress
 from thereafter.errors import DeviceMemoryError
 from thereafter.models.state import NeuralState
 from thereafter.training import graphs as recording
@@ -168,59 +168,171 @@ def test_other_faults_of_a_validation_are_its_own(monkeypatch: pytest.MonkeyPatc
     assert device.cleared == 0
 
 
+def test_a_step_is_recorded_only_where_its_rehearsal_left_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = SmallDevice(10, monkeypatch)
+    graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
+    steps(graphs, [3])
+    tight = [True]
+
+    @contextmanager
+    def leaving_room(device: torch.device) -> Iterator[None]:
+        yield
+        if tight.pop() if tight else False:
+            raise torch.cuda.OutOfMemoryError("out of memory: recording needs more")
+
+    monkeypatch.setattr(recording, "leaving_room", leaving_room)
+    assert steps(graphs, [4]) == [True]
+    assert (device.cleared, device.used, device.recorded) == (1, 4, 2)  # none began before there was room
+
+
+def test_recordings_that_are_forgotten_at_once_are_given_up(monkeypatch: pytest.MonkeyPatch, notes: list[str]) -> None:
+    device = SmallDevice(10, monkeypatch)
+    graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
+    assert steps(graphs, [6, 7] * 2) == [True] * 4
+    assert not graphs.gave_up
+    assert steps(graphs, [6, 7] * 2) == [False] * 4
+    assert graphs.gave_up
+    assert notes[-1].startswith("this model's steps are not recorded")
+    assert device.cleared == 4
+
+
+def test_recordings_that_are_used_are_kept_on_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = SmallDevice(10, monkeypatch)
+    graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
+    for length in [6, 7] * 4:
+        assert steps(graphs, [length] * 16) == [True] * 16
+    assert device.cleared == 7
+
+
+@pytest.mark.parametrize(("free", "allowed", "expected"), [(5, 100, 8), (50, 20, 20)])
+def test_the_memory_of_others_and_the_limit_of_the_process_both_count(
+    monkeypatch: pytest.MonkeyPatch, free: int, allowed: int, expected: int
+) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 200))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 3)
+    monkeypatch.setattr(memory, "allowed_memory", lambda device: allowed)
+    assert memory.available_memory(torch.device("cuda", 0)) == expected
+
+
 class Recorded:
-    """Graphs that record nothing."""
+    """Graphs that record nothing and fill the memory until they are cleared."""
+
+    gave_up = False
 
     def __init__(self, loop: Loop[Row]) -> None:
         self.loop = loop  # as real ones: they take the loop's steps
+        self.cleared = 0
+        loop.model.register_buffer("steps_seen", torch.zeros(()), persistent=False)
 
     def play(self, *given: object) -> None:
         return None
 
-
-class Full(Recorded):
-    """Graphs that fill the memory: the first step beside them runs out, after it has drawn random numbers."""
-
-    times = 0
-
     def clear(self) -> None:
-        type(self).times += 1
+        self.cleared += 1
 
 
+def out_of_room(call: int, own: Callable[..., object], made: list[Recorded]) -> Callable[..., object]:
+    """As `own`, but memory runs out at the end of one call, unless graphs have been cleared for it."""
+    calls = [0]
+
+    def limited(*given: object, **named: object) -> object:
+        result = own(*given, **named)
+        calls[0] += 1
+        if calls[0] >= call and not made[0].cleared:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return result
+
+    return limited
+
+
+SMALL: dict[str, Any] = {"hidden": 4, "dropout": 0.5, "steps": 4, "batch": 2, "epochs": 1, "device": "cpu", "seed": 1}
+SMALL |= {"log_every": 1, "checkpoint_every": 3, "checkpoint_seconds": 0.0, "validate_every": 4}
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("a b c d e f g h " * 40)
+    return path
+
+
+def losses(model: Any) -> list[float]:
+    return [line["loss"] for line in model.log if line["event"] in ("step", "validation")]
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
+    """The graphs of trainings."""
+    graphs: list[Recorded] = []
+
+    def new(loop: Loop[Row]) -> Recorded:
+        graphs.append(Recorded(loop))
+        return graphs[-1]
+
+    monkeypatch.setattr(Loop, "_new_graphs", new)
+    return graphs
+
+
+@pytest.mark.parametrize(("name", "call"), [("_loss", 5), ("snapshot", 3)])
 def test_a_training_whose_graphs_had_to_make_room_has_the_same_losses(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, text: Path, tmp_path: Path, made: list[Recorded], name: str, call: int
 ) -> None:
-    (tmp_path / "text.txt").write_text("a b c d e f g h " * 40)
-
-    def losses() -> list[float]:
-        options = {"hidden": 4, "dropout": 0.5, "steps": 4, "batch": 2, "epochs": 1, "device": "cpu", "log_every": 1}
-        model = thereafter.train(tmp_path / "text.txt", model="lstm", **options)  # type: ignore[call-overload]
-        return [line["loss"] for line in model.log if line["event"] == "step"]
-
-    expected = losses()
-    own, raised = Loop._loss, [0]
+    expected = losses(thereafter.train(text, model="lstm", **SMALL))
+    made.clear()
+    own, seen = Loop._loss, []
 
     def loss(loop: Loop[Row], batch: Row, state: NeuralState) -> tuple[Tensor, Tensor, NeuralState]:
         results = own(loop, batch, state)
-        raised[0] += 1
-        if raised[0] == 5:
-            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        loop.model.steps_seen += 1  # as running means of a batch norm
+        seen.append(int(loop.model.steps_seen))
         return results
 
-    monkeypatch.setattr(Loop, "_new_graphs", lambda loop: Full(loop))
     monkeypatch.setattr(Loop, "_loss", loss)
-    assert losses() == expected
-    assert Full.times == 1
+    monkeypatch.setattr(Loop, name, out_of_room(call, getattr(Loop, name), made))
+    model = thereafter.train(text, model="lstm", out=tmp_path / "run", **SMALL)
+    assert losses(model) == expected
+    assert made[0].cleared == 2  # once to make room, once at the end
+    assert seen[-1] == model.log[-1]["steps"]
+
+
+def test_the_best_weights_are_kept_although_graphs_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch, text: Path, made: list[Recorded]
+) -> None:
+    own = Loop.__init__
+
+    def begin(loop: Loop[Row], *given: Any, **named: Any) -> None:
+        own(loop, *given, **named)
+        monkeypatch.setattr(loop, "_keep", out_of_room(2, loop._keep, made))
+
+    monkeypatch.setattr(Loop, "__init__", begin)
+    model = thereafter.train(text, model="lstm", **SMALL)
+    assert made[0].cleared == 2
+    assert model.log[-1]["best_step"] > 4
+
+
+def test_an_interrupted_training_is_saved_in_the_memory_of_its_graphs(
+    monkeypatch: pytest.MonkeyPatch, text: Path, tmp_path: Path, made: list[Recorded]
+) -> None:
+    def stop(training: Training) -> None:
+        if training.at.step == 5:
+            monkeypatch.setattr(Loop, "snapshot", out_of_room(1, Loop.snapshot, made))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), thereafter.watching(before_step=stop):
+        thereafter.train(text, model="lstm", out=tmp_path / "run", **SMALL)
+    assert made[0].cleared
+    resumed = losses(thereafter.resume(tmp_path / "run"))
+    assert resumed == losses(thereafter.train(text, model="lstm", **SMALL))
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_training_that_ended_keeps_no_graphs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: bool) -> None:
+def test_a_training_that_ended_keeps_no_graphs(monkeypatch: pytest.MonkeyPatch, text: Path, fails: bool) -> None:
     """Without a garbage collection: their memory is for the next training."""
-    made: list[ReferenceType[Recorded]] = []
+    references: list[ReferenceType[Recorded]] = []
 
     def new(loop: Loop[Row]) -> Recorded:
         graphs = Recorded(loop)
-        made.append(ref(graphs))
+        references.append(ref(graphs))
         return graphs
 
     def fault(training: Training) -> None:
@@ -228,13 +340,12 @@ def test_a_training_that_ended_keeps_no_graphs(monkeypatch: pytest.MonkeyPatch, 
             raise ValueError("a fault of the user's own")
 
     monkeypatch.setattr(Loop, "_new_graphs", new)
-    (tmp_path / "text.txt").write_text("a b c d e f g h " * 40)
     gc.collect()
     gc.disable()
     try:
         with suppress(ValueError), thereafter.watching(before_step=fault):
-            thereafter.train(tmp_path / "text.txt", model="lstm", hidden=4, steps=4, batch=2, epochs=1, device="cpu")
-        assert made
-        assert [one() for one in made] == [None] * len(made)
+            thereafter.train(text, model="lstm", **SMALL)
+        assert references
+        assert [one() for one in references] == [None] * len(references)
     finally:
         gc.enable()

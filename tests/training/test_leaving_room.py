@@ -22,11 +22,14 @@ class Allocator:
 
     def __init__(self, room: int, in_use: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.room, self.in_use = room, in_use
-        self.kept = self.retries = 0
+        self.kept = self.gaps = self.most = self.retries = 0
         cuda = torch.cuda
         monkeypatch.setattr(cuda, "empty_cache", self.empty)
         monkeypatch.setattr(cuda, "synchronize", lambda device: None)
         monkeypatch.setattr(cuda, "memory_reserved", lambda device: (self.in_use + self.kept) * MIB)
+        monkeypatch.setattr(cuda, "memory_allocated", lambda device: self.in_use * MIB)
+        monkeypatch.setattr(cuda, "max_memory_allocated", lambda device: (self.in_use + self.most) * MIB)
+        monkeypatch.setattr(cuda, "reset_peak_memory_stats", lambda device: None)
         monkeypatch.setattr(cuda, "memory_stats", lambda device: {"num_alloc_retries": self.retries})
         monkeypatch.setattr(rehearsing, "available_memory", lambda device: float(self.room * MIB))
 
@@ -34,8 +37,10 @@ class Allocator:
         self.kept = 0
 
     def take_and_free(self, *sizes: int) -> None:
-        """Pieces of memory that are free again; torch keeps them."""
+        """Pieces of memory, one after the other, that are free again; torch keeps them."""
         for size in sizes:
+            self.most = max(self.most, size)
+            size -= self.gaps  # of memory that is in use in part: they are there already
             if self.in_use + self.kept + size > self.room:
                 self.retries, self.kept = self.retries + 1, 0
             self.kept += size
@@ -61,6 +66,13 @@ def test_a_step_during_which_memory_ran_out_took_more_than_is_kept(monkeypatch: 
     with pytest.raises(torch.cuda.OutOfMemoryError), leaving_room(DEVICE):
         memory.take_and_free(600, 400)  # the 600 are given back, 400 are kept
     assert memory.retries == 1
+
+
+def test_what_lay_in_gaps_of_older_memory_is_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Allocator(1000, 500, monkeypatch)
+    memory.gaps = 300
+    with pytest.raises(torch.cuda.OutOfMemoryError, match="recording needs"), leaving_room(DEVICE):
+        memory.take_and_free(450)  # 150 are kept, and 1.1 x 450 + 64 are not there
 
 
 def test_faults_of_the_step_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

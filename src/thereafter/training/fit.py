@@ -33,6 +33,7 @@ from thereafter.training.products import steady_products
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.weights import load_weights, put_weights, weights_of
 
+_SINCE = "the steps since its last checkpoint are lost: with more memory it goes on from there with"
 _DAMAGED = (KeyError, TypeError, ValueError, AttributeError, StopIteration, RuntimeError)
 
 
@@ -113,21 +114,22 @@ def fit(
         )
         if snapshot is not None:
             _go_on(loop, snapshot)
-        full: DeviceMemoryError | None = None
+        is_full = False
         try:
             loop.run()
         except KeyboardInterrupt:
+            loop.forget_graphs()  # what is saved needs memory
             if writer is not None:
                 writer.stopped(loop.rescue())
             raise
         except (RuntimeError, DeviceMemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            full = out_of_memory(device, "training", remedy)  # without its cause, whose frames hold the whole step
+            is_full = True
         finally:
             loop.forget_graphs()
-        if full is not None:
-            raise _rescued(full, loop, writer)
+        if is_full:  # outside the block, since the error's frames hold the whole step
+            raise _rescued(device, remedy, loop, writer)
         if finish is not None:
             if not best and writer is not None:
                 best = writer.read_weights()
@@ -163,22 +165,23 @@ def _use_less(training: TrainingSettings) -> str:
     return f"{', '.join(ways[:-1])} or {ways[-1]}" if len(ways) > 1 else ways[0]
 
 
-def _rescued(full: DeviceMemoryError, loop: Loop[B], writer: RunWriter | None) -> DeviceMemoryError:
+def _rescued(device: torch.device, remedy: str, loop: Loop[B], writer: RunWriter | None) -> DeviceMemoryError:
     """The error of a device that is full, once the newest snapshot is on the disk and the step's memory is free."""
     loop.model.zero_grad(set_to_none=True)
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+    full = out_of_memory(device, "training", remedy)
     if writer is None:
         return full
     try:
         step = loop.rescue()
         again = f"step {step:,} goes on with" if step else "it begins again with"
-        rest = f"nothing is lost: with more memory {again}"
+        rest = f"nothing is lost: with more memory {again}" if step or not writer.state.exists() else _SINCE
     except (RuntimeError, DeviceMemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        rest = "the steps since its last checkpoint are lost: with more memory it goes on from there with"
+        rest = _SINCE
     return DeviceMemoryError(f"{full}; {rest}: {writer.resume_line}")
 
 

@@ -38,6 +38,8 @@ from thereafter.training.rehearsing import leaving_room
 
 R = TypeVar("R")
 Shapes = tuple[torch.Size, ...]
+_WORTH, _TIMES = 16, 4
+"""Recordings that are forgotten before so many steps, so many times in a row, cost more than they save."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,12 @@ class Graphs(Generic[B]):
         self._carried: dict[str, Tensor] = {}
         self._pool = torch.cuda.graph_pool_handle()
         self._failed = self._was_full = False
+        self._played = self._seldom = 0
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether no step is recorded any more."""
+        return self._failed
 
     def clear(self) -> None:
         """Forget all graphs and give their memory back."""
@@ -93,6 +101,7 @@ class Graphs(Generic[B]):
             recorded.places[name].copy_(tensor)
         self._rate.fill_(rate)
         recorded.graph.replay()
+        self._played += 1
         return recorded.figures_3.clone(), None if state is None else state.with_tensors(self._carried)
 
     def _fits(self, state: NeuralState | None) -> bool:
@@ -127,8 +136,11 @@ class Graphs(Generic[B]):
                     "the GPU does not hold the recorded steps of all shapes at once; a smaller batch is faster"
                 )
             self._was_full = True
+            self._seldom = self._seldom + 1 if self._played < _WORTH else 0
+            self._played = 0
             self.clear()
-            return self._record(batch, places, shapes, state)
+            if self._seldom < _TIMES:
+                return self._record(batch, places, shapes, state)
         # whatever cannot be recorded can still be computed, only more slowly
         self._failed = True
         progress.note(f"this model's steps are not recorded as CUDA graphs ({reason})")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Generic
@@ -23,6 +23,7 @@ from torch import Tensor
 
 from thereafter import progress
 from thereafter.config import Table
+from thereafter.kernels.functions import leaving_unread
 from thereafter.models.state import NeuralState
 from thereafter.runs import checkpoint
 from thereafter.runs.checkpoint import Snapshot
@@ -197,14 +198,20 @@ class Loop(Generic[B]):
 
     def _beside_graphs(self, batch: B, state: NeuralState) -> tuple[Tensor, Tensor | None, NeuralState]:
         """The backward pass of a batch that is not replayed; recorded steps make room for it where they must."""
-        generators = None if self._graphs is None else generator_states(self._device)
+        if self._graphs is None:
+            return self._gradients(batch, state)
+        generators = generator_states(self._device)
+        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
 
         def restore() -> None:
             self._optimizer.clear()
-            if generators is not None:
-                set_generators(generators, self._device)
+            set_generators(generators, self._device)
+            for buffer, before in buffers:
+                buffer.copy_(before)
 
-        return beside_graphs(self._graphs, lambda: self._gradients(batch, state), restore)
+        # steps that could not be recorded have the bits of those that were
+        with leaving_unread() if self._graphs.gave_up else nullcontext():
+            return beside_graphs(self._graphs, lambda: self._gradients(batch, state), restore)
 
     def _gradients(self, batch: B, state: NeuralState) -> tuple[Tensor, Tensor | None, NeuralState]:
         """Backward pass: nats, loss and gradient norm of a batch, what to divide gradients by, the state after it."""
@@ -261,8 +268,11 @@ class Loop(Generic[B]):
         return Graphs(self._learn, undoing, self._device) if recorded else None
 
     def forget_graphs(self) -> None:
-        """Let go of recorded steps: they and the loop refer to each other, and would keep their memory for long."""
-        self._graphs = None
+        """Give the memory of recorded steps back: they and the loop refer to each other, and would keep it for long."""
+        graphs, self._graphs = self._graphs, None
+        if graphs is not None:
+            with suppress(RuntimeError):  # of a GPU that has failed: that is said by what failed
+                graphs.clear()
 
     def _back(self, step: int, what: str | None) -> None:
         """Go back to the last good snapshot; at half the learning rate where `what` says what went wrong."""
@@ -295,7 +305,7 @@ class Loop(Generic[B]):
             if not math.isfinite(loss):
                 what = "in validation " + blame(self.model, loss, 0.0, self._heldout.measure)
             elif better:
-                self._keep()
+                beside_graphs(self._graphs, self._keep)
                 at.best, at.best_step = loss, at.step
         if what is not None:
             self._back(at.step, what)
@@ -316,7 +326,7 @@ class Loop(Generic[B]):
     def _checkpoint(self) -> None:
         """Take a snapshot; write it where the last one written is old enough."""
         into, self._good = self._good, None  # while it is being overwritten there is none
-        self._good = self.snapshot(into)
+        self._good = beside_graphs(self._graphs, lambda: self.snapshot(into))
         wait = self.settings.checkpoint_seconds  # 0 means each of them, whatever it costs
         if time.monotonic() - self._written >= (wait and max(wait, self._writing / _WRITE_SHARE)):
             self._save(self._good)

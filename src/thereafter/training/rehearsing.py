@@ -1,8 +1,8 @@
 """A step of a training that is taken and undone, before it is recorded (`graphs.py`), and the memory it took.
 
-Memory must not run out while a graph is recorded. torch then frees memory it had kept, which the recording does not
-survive, and what the broken recording held is lost for the life of the process (pytorch issues 159594 and 188439). In
-a rehearsal it may run out and nothing is lost, so it is there that the memory is measured.
+Memory must not run out while a graph is recorded: torch 2.11 and its neighbours keep what a broken recording held for
+the life of the process (pytorch issue 188439). In a rehearsal it may run out and nothing is lost, so it is there that
+the memory is measured.
 """
 
 from __future__ import annotations
@@ -46,19 +46,23 @@ _WORKSPACES = 2**26
 
 @contextmanager
 def leaving_room(device: torch.device) -> Iterator[None]:
-    """A block that takes as much memory as is there once more after it; else torch.cuda.OutOfMemoryError.
+    """Raises torch.cuda.OutOfMemoryError unless the memory that the block took is free after it, and a tenth more.
 
-    What torch has kept by the end of the block is what the block took, unless memory ran out in between and torch gave
-    some back: then it is less.
+    What the block took is what torch has kept by its end, and at least what was in use at a time: some of that may lie
+    in gaps of older memory, which a recording cannot use. Where memory ran out in between, torch gave some back, and
+    neither tells.
     """
     if device.type != "cuda":
         yield
         return
     torch.cuda.empty_cache()
-    before, gave_back = torch.cuda.memory_reserved(device), _times_given_back(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    kept, used = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)
+    gave_back = _times_given_back(device)
     yield
     torch.cuda.synchronize(device)
-    needed = _SPARE * (torch.cuda.memory_reserved(device) - before) + _WORKSPACES
+    taken = max(torch.cuda.memory_reserved(device) - kept, torch.cuda.max_memory_allocated(device) - used)
+    needed = _SPARE * taken + _WORKSPACES
     torch.cuda.empty_cache()
     room = available_memory(device) - torch.cuda.memory_reserved(device)
     if needed > room or _times_given_back(device) > gave_back:
