@@ -63,11 +63,13 @@ class ChainLoop:
 
 
 class ChainRows(NamedTuple):
-    """Emissions in float32 at least, 0 beyond each row's end; which steps are real; the place of the last real one."""
+    """Emissions in float32 at least, 0 beyond each row's end; which steps are real; the place of the last real one; how
+    exponentials are added along an axis."""
 
     e_BTK: Tensor
     real_BT: Tensor
     last_B: Tensor
+    log_sum: Callable[[Tensor, int], Tensor]
 
 
 def real_steps(chain: Chain) -> Tensor:
@@ -83,7 +85,8 @@ def _counted_lengths(chain: Chain) -> Tensor:
 def _real_rows(chain: Chain) -> ChainRows:
     e_BTK, real_BT = chain.emissions_BTK, real_steps(chain)
     wide_BTK = e_BTK.to(torch.promote_types(e_BTK.dtype, torch.float32))
-    return ChainRows(wide_BTK.masked_fill(~real_BT.unsqueeze(-1), 0.0), real_BT, _counted_lengths(chain) - 1)
+    real_BTK = wide_BTK.masked_fill(~real_BT.unsqueeze(-1), 0.0)
+    return ChainRows(real_BTK, real_BT, _counted_lengths(chain) - 1, _log_sum_for(chain, real_BTK))
 
 
 def chain_values(chain: Chain) -> Tensor:
@@ -153,37 +156,35 @@ def _score(chain: Chain, rows: ChainRows, tags_BT: Tensor) -> Tensor:
 def _log_partition(chain: Chain, rows: ChainRows) -> Tensor:
     if not rows.e_BTK.numel():
         return rows.e_BTK.new_zeros(len(rows.e_BTK))
-    log_sum = _log_sum_for(chain, rows)
-    return log_sum(_at(_alpha(chain, rows), rows.last_B) + chain.end_K, 1)
+    return rows.log_sum(_at(_alpha(chain, rows), rows.last_B) + chain.end_K, 1)
 
 
 def _alpha(chain: Chain, rows: ChainRows) -> Tensor:
     """alpha, [B, T, K]. Rows walk on beyond their end: nobody looks at what they find there."""
-    log_sum = _log_sum_for(chain, rows)
     into_KK = chain.transition_KK.t()  # what is added up lies side by side
     first, *others = rows.e_BTK.unbind(1)
     alphas = [chain.start_K + first]
     for e_BK in others:
-        alphas.append(log_sum(alphas[-1].unsqueeze(1) + into_KK, 2) + e_BK)
+        alphas.append(rows.log_sum(alphas[-1].unsqueeze(1) + into_KK, 2) + e_BK)
     return torch.stack(alphas, 1)
 
 
 def _beta(chain: Chain, rows: ChainRows) -> Tensor:
     """beta, [B, T, K]: log of the weight of all ways on from tag j at step t; `end` at a row's last step."""
-    log_sum = _log_sum_for(chain, rows)
     emissions = rows.e_BTK.unbind(1)
     betas = [chain.end_K.to(rows.e_BTK.dtype).expand(len(rows.e_BTK), -1)]
     for t in range(len(emissions) - 2, -1, -1):
-        on_BK = log_sum(chain.transition_KK + (emissions[t + 1] + betas[-1]).unsqueeze(1), 2)
+        on_BK = rows.log_sum(chain.transition_KK + (emissions[t + 1] + betas[-1]).unsqueeze(1), 2)
         betas.append(torch.where((t < rows.last_B).unsqueeze(1), on_BK, chain.end_K))
     return torch.stack(betas[::-1], 1)
 
 
-def _log_sum_for(chain: Chain, rows: ChainRows) -> Callable[[Tensor, int], Tensor]:
-    """log sum exp along an axis, of which there may be nothing but -inf where a score forbids a tag."""
-    scores = (rows.e_BTK, chain.start_K, chain.transition_KK, chain.end_K)
-    forbids = is_unread(rows.e_BTK) or transformed() or any(bool(score.isneginf().any()) for score in scores)
-    return _log_sum_of_any if forbids else torch.logsumexp
+def _log_sum_for(chain: Chain, real_BTK: Tensor) -> Callable[[Tensor, int], Tensor]:
+    """log sum exp along an axis, along which there may be nothing but -inf where scores forbid a tag."""
+    unseen = real_BTK.device.type != "cpu" or is_unread(real_BTK) or transformed()  # a GPU would have to be waited for
+    scores = (real_BTK, chain.start_K, chain.transition_KK, chain.end_K)
+    may_forbid = unseen or any(bool(score.isneginf().any()) for score in scores)
+    return _log_sum_of_any if may_forbid else torch.logsumexp
 
 
 def _log_sum_of_any(x: Tensor, axis: int) -> Tensor:

@@ -25,7 +25,7 @@ from thereafter.errors import ShapeError
 from thereafter.kernels.functions import traced
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 from thereafter.kernels.running import choose, run
-from thereafter.kernels.second import gradients_by_reference, recording
+from thereafter.kernels.second import are_many, gradients_by_reference, recording
 from thereafter.kernels.spelling import cell_of, spell
 
 _JOB = (
@@ -206,7 +206,7 @@ def _differentiate(ctx: _Context, *gradients: Tensor) -> tuple[Tensor | Sequence
     needs = ctx.needs_input_grad
     wanted = [bool(needs[0]), *_needs(needs[1], ctx.fields), *_needs(needs[2], ctx.weights)]
     given = x_BTI, state, weights, lengths_B, reset_BT, masks, *ctx.rest
-    if recording() and not traced():
+    if (recording() or are_many(*gradients)) and not traced():
         first, *others = _again(given, wanted, gradients[: 1 + ctx.fields])
     else:
         grads = iter(torch.ops.thereafter.scan_backward.default(list(gradients[: 1 + ctx.fields]), wanted, *given))

@@ -3,10 +3,11 @@
 A compiled backward pass gives numbers without a history, so what was made with `create_graph=True` would miss a part of
 its gradient. Here the results of such a kernel go through an identity that knows the job as well. In an ordinary
 backward pass it hands gradients on to the kernel. Where autograd records the backward pass, it gives the kernel none,
-runs the plain loop once more, and returns the gradients of that: they have derivatives of any order.
+runs the plain loop once more, and returns the gradients of that: they have derivatives of any order. The same where
+many gradients come at once (`is_grads_batched=True`, `jacobian(vectorize=True)`): a kernel cannot read such a tensor.
 
-    y = identity(kernel(x, W), x, W):   dy goes to kernel,                     while autograd is not recording
-                                        dy dreference/d(x, W) goes to x and W,  while it is
+    y = identity(kernel(x, W), x, W):   dy goes to kernel,                     in an ordinary backward pass
+                                        dy dreference/d(x, W) goes to x and W,  where it is recorded, or dy are many
 """
 
 from __future__ import annotations
@@ -38,8 +39,19 @@ def recording() -> bool:
     return torch.is_grad_enabled()
 
 
+def is_passed_over(*gradients: Tensor | None) -> bool:
+    """In the backward pass of a kernel: whether there is nothing to do, since the identity gives all gradients."""
+    return recording() or all(gradient is None for gradient in gradients)
+
+
+def are_many(*gradients: Tensor | None) -> bool:
+    """Whether gradients are many at once: torch's vmap goes through the backward pass."""
+    batched = torch._C._functorch.is_batchedtensor, torch._C._functorch.is_legacy_batchedtensor
+    return any(is_batched(d) for d in gradients if d is not None for is_batched in batched)
+
+
 def no_gradients(ctx: Called) -> tuple[None, ...]:
-    """What a kernel's backward returns while autograd records: the identity behind it gives all gradients."""
+    """What a kernel's backward returns where it is passed over."""
     return (None,) * len(ctx.needs_input_grad)
 
 
@@ -124,7 +136,7 @@ class _Identity(torch.autograd.Function):
     @staticmethod
     def backward(ctx: _CalledOnce, *gradients: Tensor | None) -> MaybeTensors:
         asked = ctx.asked
-        if not recording():
+        if not recording() and not are_many(*gradients):
             # what was saved is not looked at: x may have been changed in place, which the kernels allow
             return None, None, None, *gradients, *[None] * (len(ctx.needs_input_grad) - 3 - asked.results)
         lengths_B, reset_BT, x_BTI, *rest = ctx.saved_tensors

@@ -33,7 +33,7 @@ from thereafter.kernels.cpu.products import (
 from thereafter.kernels.cpu.workspace import give_all, take
 from thereafter.kernels.functions import apply_many
 from thereafter.kernels.jobs import Job
-from thereafter.kernels.second import no_gradients, recording
+from thereafter.kernels.second import is_passed_over, no_gradients
 
 
 class GruScan(torch.autograd.Function):
@@ -95,7 +95,7 @@ class GruScan(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy_BTH: Tensor | None, dh_BH: Tensor | None) -> tuple[Tensor | None, ...]:
-        if recording():
+        if is_passed_over(dy_BTH, dh_BH):
             return no_gradients(ctx)
         from thereafter.kernels.loops.gru_team import backward_task
 

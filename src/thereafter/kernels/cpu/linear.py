@@ -10,7 +10,7 @@ from torch import Tensor
 from thereafter.cells.base import Cell
 from thereafter.kernels.functions import apply_one
 from thereafter.kernels.jobs import Job
-from thereafter.kernels.second import no_gradients, recording
+from thereafter.kernels.second import is_passed_over, no_gradients
 
 
 class _LinearSteps(torch.autograd.Function):
@@ -27,7 +27,7 @@ class _LinearSteps(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor | None, ...]:
-        if recording():
+        if is_passed_over(dy_TBH):
             return no_gradients(ctx)
         from thereafter.kernels.loops.linear import linear_backward
 

@@ -36,7 +36,7 @@ from thereafter.kernels.cpu.products import (
 from thereafter.kernels.cpu.workspace import give, give_all, take
 from thereafter.kernels.functions import apply_many
 from thereafter.kernels.jobs import Job
-from thereafter.kernels.second import no_gradients, recording
+from thereafter.kernels.second import is_passed_over, no_gradients
 
 
 class LstmScan(torch.autograd.Function):
@@ -114,7 +114,7 @@ class LstmScan(torch.autograd.Function):
     def backward(
         ctx: Any, dy_BTH: Tensor | None, dh_BH: Tensor | None, dc_BH: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        if recording():
+        if is_passed_over(dy_BTH, dh_BH, dc_BH):
             return no_gradients(ctx)
         from thereafter.kernels.loops.lstm_team import backward_task
 

@@ -24,7 +24,7 @@ from thereafter.kernels.cpu.products import (
     weight_gradient,
 )
 from thereafter.kernels.cpu.workspace import give_all, take
-from thereafter.kernels.second import no_gradients, recording
+from thereafter.kernels.second import is_passed_over, no_gradients
 
 
 class ProjectedLstmScan(torch.autograd.Function):
@@ -79,7 +79,7 @@ class ProjectedLstmScan(torch.autograd.Function):
     def backward(
         ctx: Any, dy_BTO: Tensor | None, dh_BO: Tensor | None, dc_BH: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        if recording():
+        if is_passed_over(dy_BTO, dh_BO, dc_BH):
             return no_gradients(ctx)
         from thereafter.kernels.loops.lstm_projected_team import backward_task
 

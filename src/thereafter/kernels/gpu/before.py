@@ -27,7 +27,7 @@ from thereafter.kernels.gpu.launching import Hold
 from thereafter.kernels.gpu.layout import filled
 from thereafter.kernels.gpu.preparing import marks, product_type, too_large, unfit
 from thereafter.kernels.jobs import Job, Unrolled
-from thereafter.kernels.second import no_gradients, recording
+from thereafter.kernels.second import is_passed_over, no_gradients
 
 _ALIGNED = 8
 """Inputs are filled up to a multiple of this: 16 bytes of 16-bit numbers."""
@@ -322,7 +322,7 @@ class _ResetBefore(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: _CalledBefore, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        if recording():
+        if is_passed_over(*gradients):
             return no_gradients(ctx)
         dy_BTH, dh_BH = gradients
         plan, over, rows = ctx.plan, ctx.plan.over, ctx.rows

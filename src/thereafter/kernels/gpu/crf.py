@@ -29,7 +29,7 @@ from thereafter.kernels.functions import apply_one, traced, transformed
 from thereafter.kernels.gpu import lacks
 from thereafter.kernels.gpu.compiling import Wanted, binary
 from thereafter.kernels.gpu.driver import Loaded
-from thereafter.kernels.second import Called, no_gradients, recording
+from thereafter.kernels.second import Called, are_many, no_gradients, recording
 
 MODULE = "thereafter.kernels.gpu.code.crf"
 MOST_TAGS = 128  # K^2 transitions and as many sums of pairs are what the registers of a block have room for
@@ -207,7 +207,7 @@ class _Walked(torch.autograd.Function):
         emissions_BTK, start_K, transition_KK, end_K, lengths_B, tags_BT, counted_B, *kept = ctx.saved_tensors
         chain = Chain(emissions_BTK, start_K, transition_KK, end_K, lengths_B, tags_BT, counted_B)
         needed = ctx.needs_input_grad[5:]
-        if recording():
+        if recording() or are_many(grad_B):
             return (None,) * 5 + tuple(_by_the_loop(chain, needed, grad_B))
         walk = ChainWalk(grad_B, *kept)  # the values themselves are not read again
         made = ctx.walker.backward(chain, walk, grad_B, emissions_BTK.dtype)

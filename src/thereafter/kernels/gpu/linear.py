@@ -21,7 +21,7 @@ from thereafter.kernels.functions import apply_many
 from thereafter.kernels.gpu.compiling import Wanted, binary
 from thereafter.kernels.gpu.driver import Loaded
 from thereafter.kernels.jobs import Job, Unrolled
-from thereafter.kernels.second import Called, no_gradients, recording, twice_differentiable
+from thereafter.kernels.second import Called, is_passed_over, no_gradients, twice_differentiable
 
 MODULE = "thereafter.kernels.gpu.code.linear"
 TYPES = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16"}
@@ -140,7 +140,7 @@ class _FusedScan(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: _CalledScan, dy_BTH: Tensor | None, dlast_BH: Tensor | None) -> tuple[Tensor | None, ...]:
-        if recording() or (dy_BTH is None and dlast_BH is None):
+        if is_passed_over(dy_BTH, dlast_BH):
             return no_gradients(ctx)
         a_BTH, h_BTH, h_BH = ctx.saved_tensors
         if dy_BTH is None:

@@ -27,7 +27,7 @@ from thereafter.kernels.gpu.layout import Copies, FilledUnits, filled
 from thereafter.kernels.gpu.norm_geometry import norm_geometry
 from thereafter.kernels.gpu.preparing import last_cell, marks, peepholes, product_type, too_large, unfit
 from thereafter.kernels.jobs import Job, Unrolled
-from thereafter.kernels.second import no_gradients, recording
+from thereafter.kernels.second import is_passed_over, no_gradients
 
 _ALIGNED = 8
 """Inputs are filled up to a multiple of this: 16 bytes of 16-bit numbers."""
@@ -351,7 +351,7 @@ class _NormedSequence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: _CalledNorm, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        if recording():
+        if is_passed_over(*gradients):
             return no_gradients(ctx)
         dy_BTH, dh_BH, dc_BH = gradients
         plan, over, blocks, rows = ctx.plan, ctx.plan.over, ctx.plan.blocks, ctx.rows

@@ -21,7 +21,7 @@ from thereafter.kernels.gpu.geometry import Geometry
 from thereafter.kernels.gpu.launching import BackwardArrays, Formula, ForwardArrays, Hold, Launcher
 from thereafter.kernels.gpu.layout import FilledUnits, filled
 from thereafter.kernels.gpu.preparing import last_cell
-from thereafter.kernels.second import no_gradients, recording
+from thereafter.kernels.second import is_passed_over, no_gradients
 
 _ALIGNED = 8
 """Inputs are filled up to a multiple of this: 16 bytes of 16-bit numbers."""
@@ -141,7 +141,7 @@ class _Persistent(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: _Called, *gradients: Tensor | None) -> MaybeTensors:
-        if recording():
+        if is_passed_over(*gradients):
             return no_gradients(ctx)
         plan, rows = ctx.plan, ctx.rows
         over, blocks, copies, low = plan.over, plan.blocks, plan.launcher.copies, plan.low
