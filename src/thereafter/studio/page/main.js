@@ -42,10 +42,11 @@ async function open() {
   takeState();
   const wanted = readState().panel;
   const panel = PANELS.find((one) => one.id === wanted) ?? PANELS[0];
-  if (shown?.leave) shown.leave();
-  watchers.clear();
+  const before = shown;
   const turn = { panel };
-  shown = turn;
+  shown = turn; // before the old panel leaves: what it sets then is not for this address
+  if (before?.leave) before.leave();
+  watchers.clear();
   for (const tab of tabs.children) {
     if (tab.dataset.panel === panel.id) {
       tab.setAttribute("aria-current", "page");
