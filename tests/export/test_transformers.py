@@ -16,6 +16,7 @@ import torch
 
 import thereafter
 from thereafter.errors import ExportError, FormatError, OptionError
+from thereafter.export import check, export
 from thereafter.language_model import LanguageModel
 from thereafter.models.build import build
 from thereafter.models.settings import TransformerSettings
@@ -74,7 +75,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     jobs: list[list[Any]] = []
     for tokens in READ:
         lm = model_of(tokens)
-        lm.export(place / tokens, "transformers")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(check, "STEPS", 50)  # transformers itself says what they compute
+            patch.setattr(export, "STEPS", 50)
+            lm.export(place / tokens, "transformers")
         ids = lm.tokenizer.encode(TEXT)[:30].tolist()
         jobs.append(["read", str(place / tokens), str(place / f"{tokens}.json"), ids, TEXT])
     for name in WRITTEN:

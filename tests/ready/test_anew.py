@@ -19,8 +19,8 @@ from thereafter.text.agreement import read_sentences, write_corpus
 from thereafter.text.sources import resolve
 
 BETWEEN = 6
-BUDGETS = {"gru": 350_000, "lstm": 800_000}
-RATES = {"gru": 0.01, "lstm": 0.015}
+BUDGETS = {"gru": 200_000, "lstm": 800_000}
+RATES = {"gru": 0.015, "lstm": 0.015}
 SEEDS = [1, pytest.param(2, marks=pytest.mark.slow)]
 SMALL: dict[str, Any] = {"embed": 32, "layers": 1, "tied": False, "dropout": 0.0}
 
@@ -43,6 +43,8 @@ def one_thread():
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["gru", pytest.param("lstm", marks=pytest.mark.slow)])
 def test_a_gated_network_keeps_the_number_in_one_unit(kind: str, seed: int, parts: dict[str, Path]):
+    """A GRU agrees with 0.973 and 0.975 of the subjects for the seeds 1 and 2 (on an ARM processor), its unit with all;
+    with 350,000 tokens and a rate of 0.01 it was 0.995 and 0.989."""
     options = SMALL | {"hidden": 64, "batch": 16, "batching": "lines", "text.context": "line", "validate_every": 2_000}
     lm = thereafter.train(
         parts["train"],
