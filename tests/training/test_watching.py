@@ -93,6 +93,9 @@ class Played:
         kept = {name: tensor.detach().clone() for name, tensor in after.tensors().items()}
         return figures, None if state is None else after.with_tensors(kept)
 
+    def clear(self) -> None:
+        """They keep no memory."""
+
 
 def test_steps_that_are_played_and_read_seldom_are_reported_too(monkeypatch: pytest.MonkeyPatch):
     """As on a GPU: eight steps at a time, from a graph. The loop itself says what they are without."""
