@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--any-order", action="store_true", help="sums in any order: trainings of one seed may differ")
     given = parser.parse_args()
     if given.any_order:
-        numerics.same_bits = lambda device: contextlib.nullcontext()  # type: ignore
+        numerics.same_bits = lambda device: contextlib.nullcontext()  # type: ignore[assignment]
     if not torch.cuda.is_available():
         sys.exit("there is no GPU here; this measures one")
     for name in ROWS:

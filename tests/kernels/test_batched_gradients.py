@@ -39,7 +39,7 @@ def assert_the_same_as_one_by_one(results: tuple[Tensor, ...], leaves: tuple[Ten
             torch.testing.assert_close(got, torch.stack(expected), rtol=1e-10, atol=1e-12)
 
 
-def job_at_once(label: str, name: str, options: dict[str, Any], lengths: Tensor | None) -> None:
+def assert_a_job_gives_them(label: str, name: str, options: dict[str, Any], lengths: Tensor | None) -> None:
     kernel: Kernel = KERNELS.load(label)
     job, leaves = make(name, options, lengths)
     unrolled = kernel.run(job)
@@ -49,12 +49,12 @@ def job_at_once(label: str, name: str, options: dict[str, Any], lengths: Tensor 
 @pytest.mark.parametrize("number", range(len(CPU_CASES)), ids=[f"{n}-{o}" for n, o in CPU_CASES])
 def test_the_compiled_kernel_gives_many_gradients_at_once(number: int) -> None:
     name, options = CPU_CASES[number]
-    job_at_once("cpu", name, options, torch.tensor([1, STEPS]) if number % 2 else None)
+    assert_a_job_gives_them("cpu", name, options, torch.tensor([1, STEPS]) if number % 2 else None)
 
 
 @pytest.mark.parametrize(("label", "name"), OTHERS)
 def test_other_kernels_give_many_gradients_at_once(label: str, name: str) -> None:
-    job_at_once(label, name, {}, torch.tensor([STEPS, 1]))
+    assert_a_job_gives_them(label, name, {}, torch.tensor([STEPS, 1]))
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "MinGRU", "MinLSTM"])

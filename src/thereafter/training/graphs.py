@@ -11,7 +11,7 @@ with gaps is computed as usual.
 
 All graphs share the memory of their steps, since no two run at once. Pieces of it fit one shape and not another: where
 a rehearsal shows that it would grow beyond what the device has, all graphs are forgotten, and recorded again as their
-shapes come up.
+shapes come up. Where they do not last, or a shape does not fit by itself, recording is given up.
 
 Shapes: B rows, T steps.
 """

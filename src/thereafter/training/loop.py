@@ -209,7 +209,7 @@ class Loop(Generic[B]):
             for buffer, before in buffers:
                 buffer.copy_(before)
 
-        # steps that could not be recorded have the bits of those that were
+        # by the kernels that recorded steps take: a training does not change them where it gives recordings up
         with leaving_unread() if self._graphs.gave_up else nullcontext():
             return beside_graphs(self._graphs, lambda: self._gradients(batch, state), restore)
 
