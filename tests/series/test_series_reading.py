@@ -109,6 +109,31 @@ def test_work_days_of_months_are_months(tmp_path: Path, freq: str):
     assert (table.times_N == stamps.to_numpy().astype("datetime64[s]")).all()
 
 
+MONTHLY = ["MS", "ME", "BMS", "BME", "QS", "QE", "BQS", "BQE", "QE-JAN", "YS", "YE", "BYS", "BYE", "2ME", "6BMS"]
+
+
+@pytest.mark.parametrize("freq", MONTHLY)
+def test_months_go_on_as_those_of_pandas_wherever_the_table_ends(tmp_path: Path, freq: str):
+    stamps = pd.date_range("2015-01-01 06:00", periods=76, freq=freq)
+    expected = stamps.to_numpy().astype("datetime64[s]")
+    for end in range(40, 52):
+        table = read(tmp_path, rows([str(stamp) for stamp in stamps[:end]], list(range(end))))
+        assert (table.frequency.after(table.times_N[-1], 24) == expected[end : end + 24]).all(), (freq, end)
+
+
+@pytest.mark.parametrize("day", [1, 15, 28, 29, 30, 31])
+@pytest.mark.parametrize("months", [1, 3, 12])
+def test_a_day_that_short_months_lack_comes_back_after_them(tmp_path: Path, day: int, months: int):
+    stamps = [pd.Timestamp(2015, 1, day) + pd.DateOffset(months=months * k) for k in range(60)]
+    expected = np.array(stamps, "datetime64[s]")
+    for end in range(24, 37):
+        gap = end - 5  # a month that is missing in the table gets its own day, too
+        kept = [stamp for k, stamp in enumerate(stamps[:end]) if k != gap]
+        table = read(tmp_path, rows([str(stamp) for stamp in kept], list(range(end - 1))))
+        assert (table.times_N == expected[:end]).all()
+        assert (table.frequency.after(table.times_N[-1], 24) == expected[end : end + 24]).all(), (day, end)
+
+
 @pytest.mark.parametrize(
     ("header", "times", "frequency", "first"),
     [

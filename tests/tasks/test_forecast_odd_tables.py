@@ -152,6 +152,16 @@ def test_what_cannot_be_is_one_sentence(tmp_path: Path):
         trained(table(tmp_path / "gaps.csv", "time,load", gappy), model="linear", horizon=24, lookback=48)
 
 
+def test_the_last_rows_alone_go_on_as_the_run_has_learned(tmp_path: Path):
+    """The ends of April and May 2024 are work days; that of June is a Sunday."""
+    days = [np.busday_offset(np.datetime64("2021-01") + k + 1, -1, roll="forward") for k in range(41)]
+    rows = [f"{day},{k % 5}" for k, day in enumerate(days)]
+    forecaster = trained(table(tmp_path / "sold.csv", "day,sold", rows), model="naive", horizon=3)
+    for last in (1, 2, 8):
+        times = forecaster.forecast(table(tmp_path / "last.csv", "day,sold", rows[-last:])).forecasts[0].times_H
+        assert times.astype("datetime64[D]").astype(str).tolist() == ["2024-06-28", "2024-07-31", "2024-08-30"]
+
+
 def test_forecasts_and_surprises_draw_themselves(tmp_path: Path):
     source = table(tmp_path / "load.csv", "time,load", hourly(200))
     forecaster = trained(source, model="naive", horizon=6, lookback=24)

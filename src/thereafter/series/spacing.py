@@ -107,10 +107,7 @@ def _work_days(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64], steps: N
 def _months(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> Spacing | None:
     """The grid of months, if the stamps are the same day of their months, the last ones, or first or last work days."""
     stamps = time_N.astype("datetime64[s]")
-    month = stamps.astype("datetime64[M]")
-    begin = month.astype("datetime64[D]")
-    day = (stamps.astype("datetime64[D]") - begin).astype(np.int64)  # from 0
-    last = ((month + 1).astype("datetime64[D]") - begin).astype(np.int64) - 1
+    month, at = stamps.astype("datetime64[M]"), stamps.astype("datetime64[D]")
     number = month.astype(np.int64)
     steps, _ = _steps(number, bounds_S1)
     if (steps < 1).any() or (time_N % DAY != time_N[0] % DAY).any():
@@ -118,23 +115,17 @@ def _months(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> Spacing 
     step = _step(steps, _most_common(steps))
     if step is None:
         return None
-    ends = bool((day == last).all())
-    same = bool((day == np.minimum(day.max(), last)).all())
-    kind = ""
-    if not ends and not same:
-        weekday = (stamps.astype("datetime64[D]").astype(np.int64) + 3) % 7  # Monday is 0
-        first_work = np.busday_offset(begin, 0, roll="forward")
-        last_work = np.busday_offset((month + 1).astype("datetime64[D]"), -1, roll="forward")
-        at = stamps.astype("datetime64[D]")
-        if (weekday > 4).any():
-            return None
-        if (at == last_work).all():
-            ends, kind = True, " (last work days)"
-        elif (at == first_work).all():
-            kind = " (first work days)"
-        else:
-            return None
     unit, count = ("Y", step // 12) if step % 12 == 0 else ("M", step)
-    frequency = Frequency(unit, count, month_end=ends)
-    label = str(frequency) + (kind or (" (last days)" if ends and not same else ""))
+    day = int((at - month.astype("datetime64[D]")).astype(np.int64).max()) + 1
+    patterns = {
+        " (last days)": Frequency(unit, count, month_end=True),
+        "": Frequency(unit, count, day=day),
+        " (last work days)": Frequency(unit, count, month_end=True, work_days=True),
+        " (first work days)": Frequency(unit, count, work_days=True),
+    }
+    fitting = {kind: one for kind, one in patterns.items() if (one.days_of(month) == at).all()}
+    if not fitting:
+        return None
+    kind, frequency = next(iter(fitting.items()))
+    label = str(frequency) + ("" if "" in fitting else kind)
     return Spacing(frequency, _places(number, bounds_S1) // step, label)

@@ -17,6 +17,7 @@ from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.models.forecasting.calibration import BANDS, ENDS
 from thereafter.models.forecasting.forecaster import Forecaster
 from thereafter.series.extending import extend_table
+from thereafter.series.frequency import Frequency
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import SeriesTable, Times
 from thereafter.series.windows import WHOLE, Window, Windows, cut_windows, observed_ends
@@ -97,15 +98,24 @@ def _ask(fitted: Fitted, source: AnySource) -> _AskedTable:
     files = finding.files_of(fitted.task, source, "all")
     table = task.read_table(files.files, scales.columns, calendar=scales.calendar)
     if (table.frequency.unit == "row") != (scales.frequency.unit == "row") or (
-        table.rows > len(table) and table.frequency != scales.frequency
+        table.rows > len(table) and str(table.frequency) != str(scales.frequency)
     ):
         progress.tell(
             f"{progress.WARNING}{files.name} has a row every {table.frequency}; the run was trained on a row every "
             f"{scales.frequency}"
         )
-    if table.rows == len(table) and not scales.calendar:
+    if (table.rows == len(table) and not scales.calendar) or _goes_on_as(table, scales.frequency):
         table = replace(table, frequency=scales.frequency)  # one row has no frequency of its own
     return _AskedTable(net, scales, table, files.name)
+
+
+def _goes_on_as(table: SeriesTable, frequency: Frequency) -> bool:
+    """Whether the days of months of a table may be those of the run: a few last days may be last work days, too."""
+    if str(table.frequency) != str(frequency) or not (frequency.month_end or frequency.work_days or frequency.day):
+        return False
+    return bool(
+        (frequency.days_of(table.times_N.astype("datetime64[M]")) == table.times_N.astype("datetime64[D]")).all()
+    )
 
 
 def _history(window: Window, rows: int) -> tuple[Times, NDArray[np.float64]]:
