@@ -153,6 +153,13 @@ def test_a_folder_for_each_label(tmp_path: Path):
     assert series[0].channels == ("x", "y")
 
 
+def test_a_step_without_values_keeps_its_place(tmp_path: Path):
+    for label in ("up", "down"):
+        write(tmp_path / label / "one.csv", "x,y\n1,2\n,\n3,4\n,\n\n")
+    (one, _) = read_labelled_series(sorted(tmp_path.rglob("*.csv")))
+    np.testing.assert_array_equal(one.values_TC, [[1, 2], [np.nan, np.nan], [3, 4]])
+
+
 @pytest.mark.parametrize("header", ["file,label\n", ""])
 def test_labels_beside_the_files(tmp_path: Path, header: str):
     table = write(tmp_path / "labels.csv", header + "one.csv,high\nsub/two,low\n")

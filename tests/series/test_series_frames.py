@@ -45,6 +45,24 @@ def test_missing_values_of_an_array_stay_where_they_are():
     assert np.array_equal(read(values).values_ND[:, 0], values, equal_nan=True)
 
 
+@pytest.mark.parametrize("kind", ["numpy", "pandas", "polars"])
+def test_rows_without_any_value_stay_where_they_are(kind: str):
+    """In the first row, at the borders of the blocks in which tables are written and read, and many in a row."""
+    values = np.arange(50_000.0).reshape(25_000, 2)
+    for begin, end in ((0, 3), (19_998, 20_002), (21_000, 24_000)):
+        values[begin:end] = np.nan
+    frame: object = values
+    if kind == "pandas":
+        frame = pd.DataFrame(values, columns=["x1", "x2"])
+    elif kind == "polars":
+        cells = [[None if value != value else value for value in column] for column in values.T.tolist()]
+        frame = polars_frame({"x1": cells[0], "x2": cells[1]})
+    for targets in (("x1", "x2"), ("x2",)):
+        table = read(frame, ColumnChoice(target=targets))
+        assert np.array_equal(table.values_ND, values[:, 2 - len(targets) :], equal_nan=True)
+        assert table.times_N.tolist() == list(range(25_000))
+
+
 def test_a_temporary_table_goes_with_its_files():
     files = spool_frame(np.zeros(3))
     path = files.files[0]

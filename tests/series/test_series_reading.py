@@ -182,6 +182,37 @@ def test_a_missing_value_of_a_single_column_keeps_its_row(tmp_path: Path):
     assert np.array_equal(table.values_ND[:, 0], [1, np.nan, np.nan, 4], equal_nan=True)
 
 
+NAN = float("nan")
+GAPS = {
+    "two columns": ("a,b\n,\n1,5\n,\n\n3,7\n,\n,\n\n", [NAN, 1, NAN, 3]),
+    "no names": (",\n1,5\n2,6\n,\n4,8\n", [1, 2, NAN, 4]),
+    "before the names": ("\n,\na,b\n1,5\n,\n3,7\n", [1, NAN, 3]),
+    "one column": ("\na\n1\n2\n\n\n5\n6\n\n\n", [1, 2, NAN, NAN, 5, 6]),
+    "every line twice as high": ("a\n\n1\n\n2\n\n3\n\n4\n\n", [1, 2, 3, 4]),
+}
+"""A table without times, and its values."""
+
+
+@pytest.mark.parametrize("case", GAPS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_rows_without_any_value_are_gaps_where_rows_are_counted(tmp_path: Path, case: str, end: str):
+    text, values = GAPS[case]
+    table = read(tmp_path, text.replace("\n", end), target="1" if case == "no names" else "a")
+    assert np.array_equal(table.values_ND[:, 0], values, equal_nan=True)
+
+
+def test_gaps_of_several_files_and_of_tables_with_times(tmp_path: Path):
+    """A row without a time or without the name of its series is at no place of any series: it is none."""
+    paths = [write(tmp_path, f"a,b\n{k},1\n,\n{k + 2},3\n,\n", f"{k}.csv") for k in range(3)]
+    table = read_series(paths, ColumnChoice(target=("a",)))
+    assert np.array_equal(table.values_ND[:, 0], [0, NAN, 2, 1, NAN, 3, 2, NAN, 4], equal_nan=True)
+    timed = read(tmp_path, "date,x\n2020-01-01,1\n,\n2020-01-02,2\n\n2020-01-03,3\n,\n")
+    assert timed.values_ND[:, 0].tolist() == [1, 2, 3]
+    named = read(tmp_path, "s,x\nu,1\n,\nv,2\nu,\nu,3\n", time="row", series="s")
+    assert np.array_equal(named.values(0)[:, 0], [1, NAN, 3], equal_nan=True)
+    assert named.values(1)[:, 0].tolist() == [2]
+
+
 def test_a_decimal_comma(tmp_path: Path):
     table = read(tmp_path, rows(HOURS[:3], ["1,5", "2,25", "-3"], "date;x\n", ";"))
     assert table.values_ND[:, 0].tolist() == [1.5, 2.25, -3]

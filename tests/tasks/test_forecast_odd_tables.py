@@ -111,6 +111,16 @@ def test_counted_rows_that_were_trained_on_are_known_again(tmp_path: Path, begin
         forecaster.score(source)
 
 
+def test_a_period_survives_rows_without_values():
+    rng = np.random.default_rng(0)
+    values = 10 + 3 * np.sin(2 * np.pi * np.arange(210) / 7)[:, None] + rng.normal(scale=0.3, size=(210, 2))
+    values[rng.choice(np.arange(20, 200), 21, replace=False)] = np.nan
+    forecaster = thereafter.train(
+        values, task="forecast", model="ar", target="x1,x2", horizon=7, lookback=21, split="60/20/20"
+    )
+    assert forecaster.score(values).mse < 0.5  # 0.09 is the variance of the noise, 4.5 that of the season
+
+
 def test_a_season_is_never_longer_than_what_is_read(tmp_path: Path):
     months = [f"{2010 + k // 12}-{k % 12 + 1:02d},{10 * (k % 12)}" for k in range(39)]
     source = table(tmp_path / "months.csv", "month,x", months)

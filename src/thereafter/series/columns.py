@@ -73,10 +73,16 @@ def table_layout(path: Path, named: Sequence[str] = ()) -> TableLayout:
     return TableLayout(path, separator, tuple(names), header, comma, encoding, tuple(zip(*body, strict=True)), lines[0])
 
 
-def table_blocks(layout: TableLayout, advance: Callable[[float], None] | None = None) -> Iterator[CellBlock]:
-    """The rows of a table without its header, block by block; every row has as many cells as the first."""
+def table_blocks(
+    layout: TableLayout, advance: Callable[[float], None] | None = None, *, counted: bool = False
+) -> Iterator[CellBlock]:
+    """The rows of a table without its header, block by block; every row has as many cells as the first.
+
+    `counted`: rows have no times, so one without any content keeps its place between the others.
+    """
     is_first = layout.has_header
-    for lines, rows in _row_blocks(layout.path, layout.separator, layout.encoding, _BLOCK, advance):
+    width = layout.width if counted else 0
+    for lines, rows in _row_blocks(layout.path, layout.separator, layout.encoding, _BLOCK, advance, width):
         _check_width(layout.path, lines, rows, layout.width)
         begin, is_first = (1 if is_first else 0), False
         if len(rows) > begin:
@@ -84,9 +90,16 @@ def table_blocks(layout: TableLayout, advance: Callable[[float], None] | None = 
 
 
 def _row_blocks(
-    path: Path, separator: str, encoding: str | None, size: int, advance: Callable[[float], None] | None
+    path: Path, separator: str, encoding: str | None, size: int, advance: Callable[[float], None] | None, width: int = 0
 ) -> Iterator[tuple[list[int], list[list[str]]]]:
-    """Rows with their line numbers; rows without any content are left out."""
+    """Rows with their line numbers; rows without any content are left out.
+
+    With a `width` those between other rows stay, as so many empty cells. In a single column an empty line is such a
+    row, unless every other line is empty.
+    """
+    empty_lines: list[int] = []  # rows without content, until a row with content follows
+    counts_lines = width == 1 and not _is_double_spaced(path, encoding)
+    begun = False
     text = (line + "\n" for line in read_lines(path, encoding=encoding, advance=advance))
     # strict: a quote that is never closed would otherwise swallow the rest of the file
     reader = csv.reader(text, delimiter=separator, strict=True)
@@ -108,10 +121,22 @@ def _row_blocks(
             for row in rows:
                 lines.append(begin)
                 begin += 1 + sum(cell.count("\n") for cell in row)
-        if not all(map(any, rows)):
-            kept = [any(row) or row == [""] for row in rows]  # "" alone is the missing value of a single column
-            lines, rows = list(compress(lines, kept)), list(compress(rows, kept))
+        if empty_lines or not all(map(any, rows)):
+            filled = [any(row) or row == [""] for row in rows]  # "" alone is the missing value of a single column
+            if width:
+                numbered, lines, rows = list(zip(lines, rows, filled, strict=True)), [], []
+                for line, row, has_content in numbered:
+                    if has_content:
+                        lines += [*empty_lines, line]
+                        rows += [*([[""] * width] * len(empty_lines)), row]
+                        empty_lines.clear()
+                        begun = True
+                    elif begun and (row or counts_lines):
+                        empty_lines.append(line)
+            else:
+                lines, rows = list(compress(lines, filled)), list(compress(rows, filled))
         if rows:
+            begun = True
             yield lines, rows
 
 
@@ -134,6 +159,12 @@ def _separator(path: Path, encoding: str | None) -> str:
     even = [separator for separator in _SEPARATORS if counts[separator][0] and len(set(counts[separator])) == 1]
     some = [separator for separator in _SEPARATORS if counts[separator][0]]
     return (even or some or [","])[0]
+
+
+def _is_double_spaced(path: Path, encoding: str | None) -> bool:
+    """Whether every other line is empty, as where line ends were written twice."""
+    lines = list(islice(read_lines(path, encoding=encoding), 50))
+    return len(lines) > 2 and not any(line.strip() for line in lines[1::2])
 
 
 def _name(separator: str) -> str:

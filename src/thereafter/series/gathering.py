@@ -66,7 +66,8 @@ def gather_rows(paths: Sequence[Path], choice: ColumnChoice) -> tuple[GatheredRo
                 here = table_layout(path, words)
                 chosen = _same_columns(here, layout, columns)
             collector.begin()
-            for block in table_blocks(here, advance):
+            counted = chosen.time is None and chosen.series is None
+            for block in table_blocks(here, advance, counted=counted):
                 collector.add(here, chosen, block)
     return collector.gathered(tuple(paths)), layout, columns
 

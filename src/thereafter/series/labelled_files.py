@@ -53,8 +53,9 @@ def read_files(files: Sequence[Path], columns: LabelColumns) -> list[LabelledSer
 def read_file(path: Path, columns: LabelColumns) -> LabelledSeries:
     """The series of one file, without a label."""
     layout = table_layout(path)
-    _, channels = plain_columns(layout, columns)
-    values_TC = np.concatenate([block_numbers(layout, block, channels) for block in table_blocks(layout)])
+    time, channels = plain_columns(layout, columns)
+    blocks = table_blocks(layout, counted=time < 0)
+    values_TC = np.concatenate([block_numbers(layout, block, channels) for block in blocks])
     if np.isnan(values_TC).all():
         raise FormatError(f"{os.fspath(path)} has no values; expected at least one number")
     names = tuple(layout.names[at] for at in channels)
