@@ -1,6 +1,7 @@
 """Tokens a second of `thereafter serve` for 1, 8 and 64 clients that stream, and what the queue costs one of them.
 
     python benchmarks/serve.py [--clients 1 8 64] [--seconds 10] [--rounds 3] [--requests 1000] [--run RUN]
+    python benchmarks/serve.py --hostile        # instead of all this: clients that do their worst, about two minutes
 
 A word LSTM of 2 layers of 650 units over 10,000 words with random weights, unless `--run` names another run: speed does
 not depend on what was learned. The server is a process of its own, asked over loopback by clients that read raw bytes
@@ -25,6 +26,7 @@ from pathlib import Path
 
 from report import Report, machine
 from serve_client import Figures, Server, Stream, ask_many, figure_of, served
+from serve_hostile import attack
 
 WORDS, TOKENS, SHORT = 10_000, 64, 32
 """Words of the vocabulary; tokens of an answer; tokens of an answer of those requests of which some are abandoned."""
@@ -40,10 +42,14 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--requests", type=int, default=1000)
     options.add_argument("--run", type=Path, help="a run of a language model; one is made where none is named")
+    options.add_argument("--hostile", action="store_true", help="only what strangers can do (serve_hostile.py)")
     options.add_argument("--json", type=Path, metavar="FILE", help="write all figures there, too")
     given = options.parse_args()
     print(f"{machine()}, load {os.getloadavg()[0]:.1f}\n")
     report = Report()
+    if given.hostile:
+        attack(report)
+        return report.close(given.json)
     with tempfile.TemporaryDirectory() as folder:
         run = given.run or make_run(Path(folder) / "lstm")
         with served(run) as server:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -28,18 +28,22 @@ class Server:
     """`thereafter serve`, and its process."""
 
     port: int
-    process: int
+    process: subprocess.Popen[str]
 
     def computed(self) -> float:
         """Seconds of processor time it has had."""
-        return processor_seconds(self.process)
+        return processor_seconds(self.process.pid)
 
 
 @contextmanager
-def served(run: Path) -> Iterator[Server]:
-    """A server over a run, ended as by Ctrl-C."""
-    command = [sys.executable, "-u", "-m", "thereafter", "serve", str(run), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def served(run: Path, *more: str, errors: Path | None = None, files: int | None = None) -> Iterator[Server]:
+    """A server over a run, ended as by Ctrl-C. `errors`: where its stderr goes; `files`: how many it may open."""
+    command = [sys.executable, "-u", "-m", "thereafter", "serve", str(run), "--port", "0", *more]
+    if files is not None:
+        command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
+    with ExitStack() as stack:
+        stderr = None if errors is None else stack.enter_context(errors.open("w"))
+        process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True))
         try:
             assert process.stdout is not None
             port = None
@@ -50,7 +54,7 @@ def served(run: Path) -> Iterator[Server]:
                 match = re.search(r"http://[^/\s]+:(\d+)", line)
                 port = int(match[1]) if match else None
             _until_up(port)
-            yield Server(port, process.pid)
+            yield Server(port, process)
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(60)

@@ -111,6 +111,8 @@ def test_a_body_has_limits(server: ServedRuns):
             ({"prompt": "a" * 200_000}, "prompt"),
             ({"prompt": "a" * 50_000, "n": 20}, "n"),
             ({"prompt": "a" * 50_000, "echo": True, "logprobs": 20}, "echo"),
+            ({"n": 128, "max_tokens": 1024, "logprobs": 20}, "logprobs"),
+            ({"prompt": ["a"] * 60, "n": 2, "max_tokens": 500, "logprobs": 16}, "logprobs"),
         ):
             refused = plain.post("/v1/completions", json={"max_tokens": 1, **more})
             assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)

@@ -120,7 +120,15 @@ class Inbox:
         return [event.token for event in self.events.get(row, ()) if event.token is not None]
 
 
-def ask(first: int, count: int, *, prompt: int = 1, warping: Warping | None = None, top: int = 0) -> TextRequest:
+def ask(
+    first: int,
+    count: int,
+    *,
+    prompt: int = 1,
+    warping: Warping | None = None,
+    top: int = 0,
+    most_unread: int | None = None,
+) -> TextRequest:
     """A row that counts on from `first`, after a prompt of so many numbers."""
     ids = np.arange(first - prompt, first, dtype=np.int32) + 1
-    return TextRequest(ids, count, warping or Warping(), generators(0, 1)[0], top)
+    return TextRequest(ids, count, warping or Warping(), generators(0, 1)[0], top, most_unread=most_unread)

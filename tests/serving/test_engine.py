@@ -95,6 +95,47 @@ def test_a_row_that_is_cancelled_leaves_before_the_next_step(start: Start) -> No
     engine.cancel(rows[0])  # it has ended: nothing happens
 
 
+@pytest.mark.parametrize("kind", [Upwards, Lonely])
+def test_a_row_whose_receiver_falls_behind_pauses_and_goes_on_where_it_stopped(start: Start, kind: type[Upwards]):
+    inbox = Inbox()
+    engine = start(kind(), most_rows=2)
+    slow = [engine.submit(ask(first, 20, most_unread=8), inbox.deliver) for first in (100, 200)]
+    inbox.wait([engine.submit(ask(300, 5), inbox.deliver) for _ in range(6)])  # paused rows take nobody's place
+    assert [len(inbox.tokens(row)) for row in slow] == [8, 8]
+    assert engine.rows == 2
+    engine.acknowledge({slow[0]: 3})
+    inbox.wait([engine.submit(ask(300, 5), inbox.deliver)])
+    assert len(inbox.tokens(slow[0])) == 8  # not yet by half
+    engine.acknowledge({slow[0]: 1, slow[1]: 8})
+    inbox.wait_for_tokens(slow[0], 12)
+    inbox.wait_for_tokens(slow[1], 16)
+    engine.acknowledge(dict.fromkeys(slow, 8))
+    inbox.wait(slow)
+    for row, first in zip(slow, (100, 200), strict=True):
+        assert inbox.tokens(row) == list(range(first + 1, first + 21))
+    wait_for(lambda: engine.rows == 0)
+
+
+def test_paused_rows_are_few_leave_when_cancelled_and_hear_of_the_end(start: Start):
+    inbox = Inbox()
+    engine = start(Upwards(), most_rows=1, most_waiting=2)
+    rows = []
+    for first in (100, 200, 300):
+        rows.append(engine.submit(ask(first, 20, most_unread=2), inbox.deliver))
+        inbox.wait_for_tokens(rows[-1], 2)
+    last = engine.submit(ask(400, 5), inbox.deliver)
+    wait_for(lambda: len(engine._paused) == 3)
+    assert (engine.rows, engine.waiting) == (3, 1)  # as many paused rows as may be: whoever comes now waits
+    assert last not in inbox.events
+    engine.cancel(rows[1])
+    inbox.wait([last])
+    wait_for(lambda: engine.rows == 2)
+    engine.close()
+    assert [inbox.end_of(row) for row in rows] == ["ending", "", "ending"]
+    with pytest.raises(OptionError, match="most_unread is 0"):
+        ask(0, 1, most_unread=0)
+
+
 def test_a_full_queue_refuses_and_there_is_room_again_later(start: Start) -> None:
     model, inbox = Upwards(), Inbox()
     engine = start(model, most_rows=1, most_waiting=2)

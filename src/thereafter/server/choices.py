@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from thereafter.decoding.writing import Written
@@ -77,12 +78,18 @@ class TokenLabels:
         return TokenEntry(text, logp, likeliest, place)
 
     def _text(self, token: int) -> str:
-        raw = self._tokenizer.bytes_of(token)
-        try:
-            raw.decode()
-        except UnicodeDecodeError:
-            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
-        return self._tokenizer.continuation(self._last, (token,))[len(self._last) :]
+        return _label(self._tokenizer, self._last, token)
+
+
+@lru_cache(maxsize=1 << 16)
+def _label(tokenizer: Tokenizer, last: str, token: int) -> str:
+    """The text that a token adds after a character. The same few thousand come again and again as alternatives."""
+    raw = tokenizer.bytes_of(token)
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
+    return tokenizer.continuation(last, (token,))[len(last) :]
 
 
 class ChoiceWriter:

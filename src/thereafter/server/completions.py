@@ -58,11 +58,8 @@ async def complete(asked: CompletionRequest, request: Request) -> Response:
         return Response(status_code=499)  # nobody reads it
     finally:
         count(job)
-    if wish.top is None:
-        return JSONResponse(envelope.whole(job).model_dump())
-    return Response(
-        await run_in_threadpool(lambda: envelope.whole(job).model_dump_json()), media_type="application/json"
-    )
+    content = envelope.whole(job) if wish.top is None else await run_in_threadpool(envelope.whole, job)
+    return Response(content, media_type="application/json")
 
 
 @ROUTER.get("/models")

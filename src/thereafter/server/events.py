@@ -22,12 +22,12 @@ from thereafter.errors import ThereafterError
 from thereafter.server.choices import ChoicePart, log_probs_of
 from thereafter.server.jobs import CompletionJob
 from thereafter.server.refusals import WENT_WRONG, in_time, refusal, status_of
-from thereafter.server.wire import ChoiceAnswer, TextCompletionAnswer, UsageAnswer
+from thereafter.server.wire import ChoiceAnswer, UsageAnswer
 from thereafter.serving.errors import AbandonedError
 from thereafter.version import __version__
 
 FINGERPRINT = f"thereafter-{__version__}"
-_MANY = 500  # tokens with log probabilities, whose JSON takes so long that a thread makes it
+_MANY = 500  # log probabilities, whose JSON takes so long that a thread makes it
 _DONE = b"data: [DONE]\n\n"
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 
@@ -46,20 +46,16 @@ class Envelope:
     def __init__(self, model: str) -> None:
         self.id, self.created, self.model = f"cmpl-{secrets.token_hex(12)}", int(time.time()), model
 
-    def whole(self, job: CompletionJob) -> TextCompletionAnswer:
-        """The answer of a job that is done."""
-        choices = [_choice(index, writer.look(), job.wish.top) for index, writer in enumerate(job.writers)]
-        return TextCompletionAnswer(
-            id=self.id,
-            created=self.created,
-            model=self.model,
-            system_fingerprint=FINGERPRINT,
-            choices=choices,
-            usage=usage_of(job),
-        )
+    def whole(self, job: CompletionJob) -> bytes:
+        """The answer of a job that is done. Each choice is a call of its own: nobody else runs during one."""
+        choices = [_choice_json(index, writer.look(), job.wish.top) for index, writer in enumerate(job.writers)]
+        return self._facts() + b",".join(choices) + b'],"usage":' + usage_of(job).model_dump_json().encode() + b"}"
 
     def frame(self, *, with_usage: bool) -> tuple[bytes, bytes]:
         """What stands before and after the choices of an event. It is written once: events are many and small."""
+        return b"data: " + self._facts(), b'],"usage":null}\n\n' if with_usage else b"]}\n\n"
+
+    def _facts(self) -> bytes:
         facts = {
             "id": self.id,
             "object": "text_completion",
@@ -67,22 +63,17 @@ class Envelope:
             "model": self.model,
             "system_fingerprint": FINGERPRINT,
         }
-        before = "data: " + json.dumps(facts)[:-1] + ', "choices": ['
-        return before.encode(), b'], "usage": null}\n\n' if with_usage else b"]}\n\n"
-
-
-def _choice(index: int, part: ChoicePart, top: int | None) -> ChoiceAnswer:
-    logprobs = log_probs_of(part.entries, top)
-    return ChoiceAnswer(text=part.text, index=index, logprobs=logprobs, finish_reason=part.finish)
+        return json.dumps(facts, separators=(",", ":"))[:-1].encode() + b',"choices":['
 
 
 def _choice_json(index: int, part: ChoicePart, top: int | None) -> bytes:
-    """As `_choice`, without the detour over a model where there is nothing but text."""
+    """A choice as JSON, without the detour over a model where there is nothing but text."""
     if top is not None:
-        return _choice(index, part, top).model_dump_json().encode()
+        logprobs = log_probs_of(part.entries, top)
+        answer = ChoiceAnswer(text=part.text, index=index, logprobs=logprobs, finish_reason=part.finish)
+        return answer.model_dump_json().encode()
     finish = "null" if part.finish is None else f'"{part.finish}"'
-    text = json.dumps(part.text)
-    return f'{{"text": {text}, "index": {index}, "logprobs": null, "finish_reason": {finish}}}'.encode()
+    return f'{{"text":{json.dumps(part.text)},"index":{index},"logprobs":null,"finish_reason":{finish}}}'.encode()
 
 
 @asynccontextmanager
@@ -132,7 +123,7 @@ class EventStream(Response):
                 await self._job.read_prompts()
                 before, after = self._envelope.frame(with_usage=self._with_usage)
                 while parts := await self._job.parts():
-                    if sum(len(part.entries) for _, part in parts) > _MANY:
+                    if sum(len(part.entries) for _, part in parts) * (1 + (self._job.wish.top or 0)) > _MANY:
                         await write(await run_in_threadpool(self._events, parts, before, after))
                     else:
                         await write(self._events(parts, before, after))
@@ -153,4 +144,4 @@ class EventStream(Response):
         return b"".join(before + _choice_json(index, part, top) + after for index, part in parts)
 
     def _usage(self, before: bytes) -> bytes:
-        return before + b'], "usage": ' + usage_of(self._job).model_dump_json().encode() + b"}\n\n"
+        return before + b'],"usage":' + usage_of(self._job).model_dump_json().encode() + b"}\n\n"

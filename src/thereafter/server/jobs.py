@@ -4,11 +4,15 @@ The engine calls `Post.deliver` once a step, on its own thread, with the events 
 event loop, which hands each event to the request it belongs to. Every call takes the interpreter and a core away from
 the model for a moment, so steps go on together, those of a 25th of a second at a time: as often as a film has pictures.
 A first token and a last one never wait.
+
+A request takes its events when its client reads: those of log probabilities on a thread, since labels of alternatives
+are many. What it has not taken yet is limited (`MOST_UNREAD`); beyond that its rows pause in the engine.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from time import monotonic
 
@@ -25,6 +29,9 @@ from thereafter.serving.errors import AbandonedError, EndingError
 Sink = Callable[[RowEvent], None]
 TOGETHER = 0.04
 """Seconds in which the events of several steps are passed on as one."""
+MOST_UNREAD = 4_096
+"""Log probabilities of a row that may wait for their request, its alternatives included; without any: tokens."""
+_MANY = 200  # events that a thread turns into text
 
 
 class Post:
@@ -51,7 +58,7 @@ class Post:
     def deliver(self, events: Events) -> None:
         """Pass events on to the event loop, at once or with those of the next steps."""
         self._gathered += events
-        urgent = any(event.end or row.written == 1 for row, event in events)
+        urgent = any(event.end or row.written == 1 or row.must_pause for row, event in events)
         if urgent or monotonic() >= self._passed_on + TOGETHER:
             gathered, self._gathered, self._passed_on = self._gathered, [], monotonic()
             self._loop.call_soon_threadsafe(self._arrive, gathered)
@@ -71,6 +78,7 @@ class CompletionJob:
         self.writers = [ChoiceWriter(lm, prompt, wish) for prompt in prompts for _ in range(wish.n)]
         self._post, self._lm = post, lm
         self._rows: list[TextRow] = []
+        self._arrived: list[tuple[int, RowEvent]] = []
         self._changed = asyncio.Event()
         self._failure: Exception | None = None
         if wish.max_tokens:
@@ -109,12 +117,16 @@ class CompletionJob:
 
     async def wait(self) -> None:
         """Until all choices are finished."""
-        while not self.done:
+        while True:
+            await self._take()
+            if self.done:
+                return
             await self._change()
 
     async def parts(self) -> list[tuple[int, ChoicePart]]:
         """What is new, by choice, once there is something; nothing at the end."""
         while True:
+            await self._take()
             parts = [(index, part) for index, writer in enumerate(self.writers) if not (part := writer.look()).empty]
             if parts or self.done:
                 return parts
@@ -123,6 +135,7 @@ class CompletionJob:
     def abandon(self) -> None:
         """Whoever asked has gone."""
         self._fail(AbandonedError("nobody waits for the answer any more"))
+        self.cancel()
 
     def cancel(self) -> None:
         """Take its rows out of the engine; nothing happens to those that have ended."""
@@ -141,6 +154,7 @@ class CompletionJob:
                     seed=seed,
                     top=self.wish.top or 0,
                     forbidden=() if unknown is None else (unknown,),
+                    most_unread=MOST_UNREAD // (1 + (self.wish.top or 0)),
                 )
                 self._rows.append(self._post.submit(request, self._sink(index)))
                 index += 1
@@ -157,19 +171,34 @@ class CompletionJob:
             future.cancel()
 
     def _sink(self, index: int) -> Sink:
-        def take(event: RowEvent) -> None:
+        def arrive(event: RowEvent) -> None:
             if event.end == "ending":
                 self._fail(EndingError("the server is ending; try again when it has been started anew"))
             elif event.error is not None:
                 self._fail(event.error)
             else:
-                writer = self.writers[index]
-                writer.take(event)
-                if writer.finished and not event.end:
-                    self._post.cancel(self._rows[index])
-            self._changed.set()
+                self._arrived.append((index, event))
+                self._changed.set()
 
-        return take
+        return arrive
+
+    async def _take(self) -> None:
+        """Write what has arrived into its choices; rows that paused meanwhile go on."""
+        if self.abandoned or not self._arrived:
+            return
+        arrived, self._arrived = self._arrived, []
+        if self.wish.top is not None or len(arrived) > _MANY:
+            await run_in_threadpool(self._write, arrived)
+        else:
+            self._write(arrived)
+        self._post.engine.acknowledge(Counter(self._rows[index] for index, event in arrived if not event.end))
+        for index in {index for index, _ in arrived}:
+            if self.writers[index].finished:
+                self._post.cancel(self._rows[index])
+
+    def _write(self, events: list[tuple[int, RowEvent]]) -> None:
+        for index, event in events:
+            self.writers[index].take(event)
 
     def _fail(self, error: Exception) -> None:
         self._failure = self._failure or error

@@ -15,6 +15,7 @@ from thereafter.server.refusals import FieldError
 from thereafter.server.wire import (
     MOST_CHARACTERS,
     MOST_CHOICES,
+    MOST_LOG_PROBS,
     MOST_NEW_TOKENS,
     MOST_PROMPT_TOKENS,
     CompletionRequest,
@@ -109,6 +110,13 @@ def check(asked: CompletionRequest) -> None:
             f"{rows} texts of {asked.max_tokens} tokens were asked for; expected at most {4 * MOST_NEW_TOKENS:,} "
             "in all; try several requests",
         )
+    numbers = rows * (asked.max_tokens or 0) * (1 + (asked.logprobs or 0))
+    if asked.logprobs is not None and numbers > MOST_LOG_PROBS:
+        raise FieldError(
+            "logprobs",
+            f"{rows} texts of {asked.max_tokens} tokens with logprobs={asked.logprobs} have {numbers:,} log "
+            f"probabilities; expected at most {MOST_LOG_PROBS:,}; try fewer texts or tokens, or smaller logprobs",
+        )
 
 
 def read_prompts(asked: CompletionRequest, wish: Wish, lm: LanguageModel) -> list[ReadPrompt]:
@@ -137,11 +145,11 @@ def check_size(prompts: Sequence[ReadPrompt], wish: Wish) -> None:
         return
     characters = wish.n * sum(len(prompt.text) for prompt in prompts)
     numbers = 0 if wish.top is None else wish.n * tokens * (1 + wish.top)
-    if max(characters, numbers) > MOST_CHARACTERS:
+    if characters > MOST_CHARACTERS or numbers > MOST_LOG_PROBS:
         raise FieldError(
             "echo",
             f"repeating the prompts takes {characters:,} characters and {numbers:,} log probabilities; expected "
-            f"{MOST_CHARACTERS:,} at most; try n=1, smaller logprobs or several requests",
+            f"{MOST_CHARACTERS:,} of each at most; try n=1, smaller logprobs or several requests",
         )
 
 

@@ -20,6 +20,8 @@ MOST_CHOICES = 128
 """Texts that one request may ask for: prompts times `n`."""
 MOST_NEW_TOKENS = 32_768
 MOST_ALTERNATIVES = 20
+MOST_LOG_PROBS = 1_000_000
+"""Log probabilities of the texts that one request asks for: texts times tokens times (1 + `logprobs`)."""
 MOST_FIELDS = 64
 LARGER_BODIES = {"/v1/completions": 4_000_000, "/tokenize": 4_000_000, "/detokenize": 1_000_000}
 """Bytes of a body by path, where that is more than elsewhere."""

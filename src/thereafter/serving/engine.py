@@ -4,6 +4,9 @@ An engine has one thread. Between two steps rows come and go: those that were su
 time, and join; those that have their tokens, or were cancelled, leave (iteration-level scheduling: Yu et al. 2022,
 "Orca"). A step of many rows costs little more than a step of one, since the weights are read once for all of them.
 
+A row whose receiver falls behind (`TextRequest.most_unread`) pauses: it leaves the batch with its state, takes none of
+the places of `most_rows`, and returns when `acknowledge` says that the receiver has caught up.
+
 A row draws from its own generator and sees nothing of the others, so its text is that of `lm.generate` with the same
 seed, whoever is in the batch. Of recurrent models of some size the rows of a step have the same bits however many they
 are, from two on (`kernels.row_products`). A row that is alone goes through products of a vector, which round in another
@@ -13,7 +16,7 @@ order: log p differs by about 1e-6, and a draw that falls between two words with
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from threading import Condition, Thread, current_thread
 from time import monotonic
@@ -24,7 +27,7 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import State, checked_tokens
-from thereafter.serving.engine_batch import RowBatch, end_by_error
+from thereafter.serving.engine_batch import PausedRow, RowBatch, end_by_error
 from thereafter.serving.engine_prompts import PromptReader
 from thereafter.serving.engine_rows import Deliver, Events, RowEvent, TextRequest, TextRow
 from thereafter.serving.engine_scores import ScoredTokens, ScoreJob
@@ -52,6 +55,7 @@ class Engine:
         self._jobs: deque[ScoreJob] = deque()
         self._prompts, self._batches = PromptReader(model), [RowBatch(model)]
         self._joining: list[TextRow] = []
+        self._paused: list[PausedRow] = []
         self._closed, self._until = False, 0.0
         self.steps = 0
         """Steps of the model so far, each of all rows that were being written."""
@@ -63,8 +67,8 @@ class Engine:
 
     @property
     def rows(self) -> int:
-        """Rows that read their prompts or are being written."""
-        return self._rows
+        """Rows that read their prompts, are being written, or are paused."""
+        return self._rows + len(self._paused)
 
     @property
     def waiting(self) -> int:
@@ -102,6 +106,14 @@ class Engine:
         with self._changed:
             if row in self._waiting:
                 self._waiting.remove(row)
+            self._changed.notify()  # it may be paused: its state is not needed any more
+
+    def acknowledge(self, tokens: Mapping[TextRow, int]) -> None:
+        """Receivers have dealt with that many more tokens of these rows."""
+        with self._changed:
+            for row, count in tokens.items():
+                row.read += count
+            self._changed.notify()
 
     def close(self, patience: float = 0.0) -> None:
         """Take nothing more, give rows so many seconds to end by themselves, end all others, and join the thread.
@@ -141,10 +153,12 @@ class Engine:
             self._joining = rows
             self._deliver(self._join(rows, states))
             self._joining = []
+        self._resume()
         for batch in self._batches:
             if batch.rows:
                 self._deliver(batch.step())
                 self.steps += 1
+                self._paused += batch.pause()
         if not self._stackable:
             self._batches = [batch for batch in self._batches if batch.rows] or [RowBatch(self._model)]
         if self._jobs and self._jobs[0].advance():
@@ -158,20 +172,45 @@ class Engine:
         with self._changed:
             while True:
                 self._count()
-                if self._closed and (monotonic() >= self._until or not (self._rows or self._waiting or self._jobs)):
+                if self._closed and (monotonic() >= self._until or not (self.rows or self._waiting or self._jobs)):
                     return False
-                if self._rows or self._waiting or self._jobs:
+                if self._rows or self._jobs or (self._waiting and self._has_room(0)) or self._ready():
                     break
                 self._clear()  # rows that were cancelled, with their states
-                self._changed.wait()
-            while self._waiting and self._rows + len(admitted) < self._most_rows:
+                self._changed.wait(max(0.0, self._until - monotonic()) if self._closed else None)
+            while self._waiting and self._has_room(len(admitted)):
                 admitted.append(self._waiting.popleft())
         for row in admitted:
             self._deliver(self._prompts.add(row))
         self._count()
         return True
 
+    def _has_room(self, admitted: int) -> bool:
+        """Whether one more row may begin. Paused rows keep their states, so that their number is limited too."""
+        rows = self._rows + admitted
+        places = self._most_rows - len(self._ready())
+        return rows < places and rows + len(self._paused) < self._most_rows + self._most_waiting
+
+    def _ready(self) -> list[PausedRow]:
+        """Paused rows that go on with the next step, before any that wait."""
+        return [one for one in self._paused if one.row.may_resume][: max(0, self._most_rows - self._rows)]
+
+    def _resume(self) -> None:
+        ready = self._ready()
+        if not ready:
+            return
+        self._joining = [one.row for one in ready]
+        self._paused = [one for one in self._paused if one.row not in self._joining]
+        if self._stackable:
+            self._batches[0].resume(ready)
+        else:
+            for one in ready:
+                self._batches.append(RowBatch(self._model))
+                self._batches[-1].resume([one])
+        self._joining = []
+
     def _count(self) -> None:
+        self._paused = [one for one in self._paused if not one.row.gone]
         reading = sum(not row.gone for row in self._prompts.rows)
         self._rows = reading + sum(not row.gone for batch in self._batches for row in batch.rows)
 
@@ -209,7 +248,8 @@ class Engine:
 
     def _end(self) -> None:
         with self._changed:
-            rows, jobs = [*self._clear(), *self._waiting], list(self._jobs)
+            paused, self._paused = [one.row for one in self._paused], []
+            rows, jobs = [*self._clear(), *paused, *self._waiting], list(self._jobs)
             self._waiting.clear()
             self._jobs.clear()
         events: Events = [(row, RowEvent(None, end="ending")) for row in rows if not row.gone]

@@ -9,6 +9,7 @@ Shapes: B rows, V words that can be predicted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +20,15 @@ from thereafter.models.base import Ids, Logs, State
 from thereafter.serving.engine_rows import Events, RowEvent, TextRow
 
 Top = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class PausedRow:
+    """A row outside of its batch: its state, and the token it reads next."""
+
+    row: TextRow
+    state: State
+    token: int
 
 
 class RowBatch:
@@ -58,6 +68,28 @@ class RowBatch:
             return self._step_apart(error)
         self._state = after
         return self._go_on(_draw(self.rows, np.asarray(logp_BV)))
+
+    def pause(self) -> list[PausedRow]:
+        """Take out the rows whose receivers have fallen behind."""
+        late = [row.must_pause for row in self.rows]  # once: receivers catch up meanwhile
+        if self._state is None or not any(late):
+            return []
+        paused = [
+            PausedRow(row, self._state if len(late) == 1 else self._state.select(np.array([line])), self._tokens[line])
+            for line, row in enumerate(self.rows)
+            if late[line]
+        ]
+        others = [line for line in range(len(late)) if not late[line]]
+        self._tokens = [self._tokens[line] for line in others]
+        self._keep(others)
+        return paused
+
+    def resume(self, paused: Sequence[PausedRow]) -> None:
+        """Take such rows in again."""
+        states = [one.state for one in paused]
+        self._state = self._model.stack(states if self._state is None else [self._state, *states])
+        self.rows += [one.row for one in paused]
+        self._tokens += [one.token for one in paused]
 
     def _go_on(self, drawn: tuple[Events, list[int], list[int]]) -> Events:
         events, lines, self._tokens = drawn

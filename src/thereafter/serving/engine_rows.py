@@ -22,7 +22,8 @@ class TextRequest:
     """One row to be generated.
 
     `prompt`: token ids, may be empty. `seed`: the row's own generator (`decoding.sampling.generators`). `top`: how many
-    of the likeliest tokens are reported beside each token. `forbidden`: tokens that are never drawn.
+    of the likeliest tokens are reported beside each token. `forbidden`: tokens that are never drawn. `most_unread`: how
+    many tokens may be delivered before `Engine.acknowledge` reports them as read; None: any number.
     """
 
     prompt: NDArray[np.int32]
@@ -31,12 +32,15 @@ class TextRequest:
     seed: np.random.Generator
     top: int = 0
     forbidden: Sequence[int] = ()
+    most_unread: int | None = None
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
             raise OptionError(f"max_tokens is {self.max_tokens}; expected 1 or more; try 16")
         if self.top < 0:
             raise OptionError(f"top is {self.top}; expected 0 or more; try 5")
+        if self.most_unread is not None and self.most_unread < 1:
+            raise OptionError(f"most_unread is {self.most_unread}; expected 1 or more, or None; try 100")
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class TextRow:
     def __init__(self, request: TextRequest, deliver: Deliver, vocabulary_size: int) -> None:
         self.request, self.deliver = request, deliver
         self.written = 0
+        self.read = 0
+        """Tokens that its receiver has acknowledged."""
         self.gone = False
         """It was cancelled, or has ended."""
         warping = request.warping
@@ -79,6 +85,18 @@ class TextRow:
             return self._drawing
         drawing = self._drawing
         return RowDrawing(drawing.warping, drawing.rng, drawing.forbidden, np.flatnonzero(self._seen_V))
+
+    @property
+    def must_pause(self) -> bool:
+        """Whether its receiver has fallen behind by as many tokens as it may."""
+        most = self.request.most_unread
+        return most is not None and self.written - self.read >= most
+
+    @property
+    def may_resume(self) -> bool:
+        """Whether a receiver that had fallen behind has caught up by half."""
+        most = self.request.most_unread
+        return most is None or 2 * (self.written - self.read) <= most
 
     def write(self, token: int) -> End:
         """Take a token; says whether it was the last."""
