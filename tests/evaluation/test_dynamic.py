@@ -94,16 +94,14 @@ def test_it_is_what_the_formula_says(name: str, context: str) -> None:
 
 
 def test_rms_divides_by_what_gradients_were_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = np.random.default_rng(2).integers(0, V, 61)
+    text = np.random.default_rng(2).integers(0, V, 60)
     model = made()
     statistics = gradient_statistics(model, text, 6)
     squares: list[Any] = [0.0] * len(statistics)
-    state, count = model.fresh(1), 0
+    state, count, read = model.fresh(1), 0, torch.tensor([[V, *text]])  # from <s> on
     for begin in range(0, 60, 6):
         model.zero_grad()
-        nats, _, state = model.loss(
-            torch.tensor(text[None, begin : begin + 6]), torch.tensor(text[None, begin + 1 : begin + 7]), state.detach()
-        )
+        nats, _, state = model.loss(read[:, begin : begin + 6], read[:, begin + 1 : begin + 7], state.detach())
         (nats / 6).backward()
         squares = [total + weight.grad**2 for total, weight in zip(squares, model.parameters(), strict=True)]
         count += 1

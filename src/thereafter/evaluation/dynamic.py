@@ -216,9 +216,10 @@ def gradient_statistics(model: NeuralModel, ids: Ids, segment: int) -> list[Tens
     """The root mean square of each weight's gradient over segments of a text, one by one as they will be scored."""
     weights = _learned_weights(model)
     squares, count = [torch.zeros_like(weight) for weight in weights], 0
+    text = np.append(model.vocabulary_size, ids[:STATISTICS_TOKENS])  # <s> first, as wherever a text is read
     with model.evaluating():
         state = model.fresh(1)
-        for inputs, targets in contiguous_streams(ids[:STATISTICS_TOKENS], 1, segment):
+        for inputs, targets in contiguous_streams(text, 1, segment):
             with torch.inference_mode(False), torch.enable_grad():
                 inputs_BT, targets_BT = (as_torch(part).to(model.device) for part in (inputs, targets))
                 h_BTH, table, after = model.encode(inputs_BT, state)

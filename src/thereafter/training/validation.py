@@ -1,23 +1,28 @@
-"""How good the weights are on text that training does not see: mean -log p of a token, read as training reads.
+"""How good the weights are on text that training does not see: mean -log p of a token, as `LanguageModel.score` has it.
 
-The validation text is cut into a few rows that are read side by side, which is much faster than one by one; a row after
-the first begins without the words before it, so the figure is a little above that of `LanguageModel.score`.
+The validation text is cut into a few rows that are read side by side, which is much faster than one by one. No row
+begins in mid text from a state that has read nothing: training knows such a state only at the beginning of a text, and
+an LSTM that meets an ordinary word in it may be lost for the rest of the row. So every row after the first reads `<s>`,
+the beginning of the text and the tokens before its own, none of which count (docs/comparing.md has the figures).
 
-Shapes: B rows, T steps, N = tokens of a block in one list.
+Shapes: B rows, T steps, L tokens of the lead-in, N = tokens of a block in one list.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from thereafter.models.neural import NeuralModel
+from thereafter.models.state import NeuralState
 from thereafter.text.batches import IdArray
 from thereafter.training import order
 from thereafter.training.blocks import Blocks
 
-_ROW = 500  # a row is at least so many tokens, so that what its beginning lacks does not count
+_ROW = 1000  # a row has at least this many tokens, so that what its lead-in lacks does not count
 _ROWS = 32
 _STEPS = 64
+_LEAD = 128  # tokens of the beginning of the text, and as many of those before a row
 
 
 class Validation:
@@ -31,6 +36,7 @@ class Validation:
         else:
             self._plan = order.stream(len(ids), rows, _STEPS)
         self._blocks = Blocks(ids, model.vocabulary_size, device)
+        self._lead_BL = _lead_in(ids, self._plan, model.vocabulary_size).to(device)
         self.tokens = len(ids)
 
     def measure(self) -> float:
@@ -44,8 +50,10 @@ class Validation:
                 total = torch.zeros((), dtype=torch.float64, device=model.device)
                 for k in range(len(plan)):
                     block = self._blocks.cut(plan, k)
-                    if state is None or not plan.carried:
+                    if not plan.carried:
                         state = model.fresh(len(block.inputs_BT))
+                    elif state is None:
+                        state = self._first_state()
                     f_BTH, state = model.features(block.inputs_BT, state)
                     f_NH, targets_N = f_BTH.flatten(0, 1), block.targets_BT.flatten()
                     if block.mask_BT is not None:
@@ -55,3 +63,19 @@ class Validation:
                 return float(total) / self.tokens
         finally:
             model.train(was_training)
+
+    def _first_state(self) -> NeuralState:
+        """The state of each row before its first block: the first row has read nothing, the others their lead-in."""
+        first = self.model.fresh(1)
+        if not len(self._lead_BL):
+            return first
+        _, state = self.model.features(self._lead_BL, self.model.fresh(len(self._lead_BL)))
+        return self.model.stack([first, state])
+
+
+def _lead_in(ids: IdArray, plan: order.Plan, start_id: int) -> torch.Tensor:
+    """What the rows after the first read before their first block, [B - 1, 1 + 2 L]."""
+    starts_B = plan.starts_R[plan.rows(0)][1:] if plan.carried else np.empty(0, dtype=np.int64)
+    before_BL = np.asarray(ids)[starts_B[:, None] - 1 - _LEAD + np.arange(_LEAD)]
+    begin_BL = np.tile(np.append(start_id, ids[:_LEAD]), (len(starts_B), 1))
+    return torch.from_numpy(np.concatenate([begin_BL, before_BL], axis=1).astype(np.int64))
