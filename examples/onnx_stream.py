@@ -2,18 +2,19 @@
 
     python examples/onnx_stream.py FILE.onnx ["Once upon a time" [400]]
 
-The file holds the vocabulary. A prompt is cut into its longest pieces from left to right, which is what the tokenizers
-`char` and `byte` do; for others the metadata `tokenizer` has all there is to know.
+The file holds the vocabulary, and says how a text is normalised before it is encoded. A prompt is encoded here for the
+tokenizers `char` and `byte`; for others the metadata `tokenizer` has all there is to know.
 """
 
 import json
+import re
 import sys
 
 import numpy as np
 import onnxruntime
 
 given = dict(enumerate(sys.argv))
-path, prompt, steps = sys.argv[1], given.get(2, "").encode(), int(given.get(3, 200))
+path, prompt, steps = sys.argv[1], given.get(2, ""), int(given.get(3, 200))
 session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 facts = {name: json.loads(text) for name, text in session.get_modelmeta().custom_metadata_map.items()}
 pieces = [bytes.fromhex(piece) for piece in facts["pieces"]]
@@ -21,11 +22,15 @@ types = {one.name: np.int64 if "int64" in one.type else np.float32 for one in se
 state = {s["name"]: np.full((1, *s["shape"]), s["fresh"], types[s["name"]]) for s in facts["state"]}
 names = [one.name for one in session.get_outputs()]
 ids, draw = [facts["start"]], np.random.default_rng(0)
-while prompt:
-    fits = [i for i, piece in enumerate(pieces) if piece and i != facts["unknown"] and prompt.startswith(piece)]
-    ids.append(max(fits, key=lambda i: len(pieces[i])) if fits else facts["unknown"] or 0)
-    prompt = prompt[len(pieces[ids[-1]]) if fits else 1 :]
-for step in range(len(ids) + steps):
+tokens = facts["tokenizer"]["name"]
+if prompt and tokens not in ("char", "byte"):
+    sys.exit(f"{path} has {tokens} tokens, and a prompt is encoded here for char and byte alone; try it without one")
+prompt = prompt.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+prompt = prompt.lower() if facts["lower"] else prompt
+prompt = re.sub(r"(?:(?!\n)[\W\d_])+", " ", prompt) if facts["letters_only"] else prompt
+index = {form: i for i, form in enumerate(facts["vocabulary"])}
+ids += list(prompt.encode()) if tokens == "byte" else [index.get(character, facts["unknown"]) for character in prompt]
+for step in range(len(ids) + steps - 1):
     outputs = dict(zip(names, session.run(None, {"token": np.array([ids[step]]), **state}), strict=True))
     state = {name.removeprefix("next_"): value for name, value in outputs.items() if name != "log_p"}
     p = np.exp(outputs["log_p"][0] / 0.8)

@@ -58,10 +58,19 @@ class Toy:
     config: dict[str, Any] = field(default_factory=dict)
 
 
-def toy(case: str, tokens: str = "char", *, context: str = "stream", seed: int = 0) -> Toy:
-    """A model of `CASES` over the tokens of `TEXT`, with random weights far enough from 0 that differences show."""
+def toy(
+    case: str,
+    tokens: str = "char",
+    *,
+    context: str = "stream",
+    seed: int = 0,
+    lower: bool = False,
+    letters_only: bool = False,
+    text: str = TEXT,
+) -> Toy:
+    """A model of `CASES` over the tokens of a text, with random weights far enough from 0 that differences show."""
     name, options = CASES[case]
-    tokenizer = TOKENIZERS.load(tokens).fit(lambda: [TEXT])
+    tokenizer = TOKENIZERS.load(tokens).fit(lambda: [text])
     torch.manual_seed(seed)
     size = len(tokenizer.vocabulary)
     about = {"vocabulary_size": size, "context": context, "line_end": tokenizer.line_end_id}
@@ -72,7 +81,7 @@ def toy(case: str, tokens: str = "char", *, context: str = "stream", seed: int =
         for block in (part for part in model.modules() if isinstance(part, Block) and case == GPT2):
             block.approximate = "tanh"
             block.narrow.weight.mul_(4)
-    return Toy(model.eval(), tokenizer, {"model": name, "text": {"lower": False, "letters_only": False}})
+    return Toy(model.eval(), tokenizer, {"model": name, "text": {"lower": lower, "letters_only": letters_only}})
 
 
 def some_ids(size: int, steps: int, seed: int = 0) -> np.ndarray:

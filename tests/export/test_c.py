@@ -16,7 +16,10 @@ from thereafter.errors import ExportError
 from thereafter.export.c import target as c_target
 from thereafter.export.c.parts import functions, parts
 from thereafter.export.c.target import FLAGS, TARGET, CompiledModel, compiler, identifier
+from thereafter.export.check import check_encoder
+from thereafter.export.odd_texts import odd_texts
 from thereafter.export.plan import Exportable, plan_of
+from thereafter.text.sources import Source, keep_letters
 
 needs_cc = pytest.mark.skipif(compiler() is None, reason="SKIPPED LOUDLY: no C compiler, so no C was compiled here")
 STEPS = 1000
@@ -97,6 +100,67 @@ def test_the_tokenizer_in_c_is_ours(tokens: str, tmp_path: Path) -> None:
         size = runner.call("decode", token, spelled)
         assert spelled.raw[:size] == lm.tokenizer.bytes_of(token)
     assert runner.call("decode", -1, spelled) == runner.call("decode", 10_000, spelled) == 0
+    runner.close()
+
+
+NORMAL = [(False, False), (True, False), (False, True), (True, True)]
+
+
+@needs_cc
+@pytest.mark.parametrize(("lower", "letters"), NORMAL)
+@pytest.mark.parametrize("tokens", ["char", "byte"])
+def test_odd_texts_are_encoded_in_c_as_by_the_tokenizer(
+    tokens: str, lower: bool, letters: bool, tmp_path: Path
+) -> None:
+    lm = toy("rnn", tokens, lower=lower, letters_only=letters)
+    runner = written(lm, tmp_path)
+    texts = odd_texts(lm.tokenizer)
+    normal = [Source.of_text(text, lower=lower, letters_only=letters).text() for text in texts]
+    room = (ctypes.c_int * 20_000)()
+    for text, tokenized in zip(texts, map(lm.tokenizer.encode, normal), strict=True):
+        assert room[: runner.call("encode", text.encode(), room, len(room))] == tokenized.tolist(), text[:80]
+    assert check_encoder(lm, runner) == len(texts) == len(set(texts)) == 200
+    runner.close()
+
+
+@needs_cc
+@pytest.mark.parametrize("letters", [False, True])
+def test_every_character_beside_a_sigma_is_lowered_in_c_as_by_python(letters: bool, tmp_path: Path) -> None:
+    runner = written(toy("rnn", "byte", lower=True, letters_only=letters), tmp_path)
+    # of ideographs and of planes without characters every 97th
+    wide = {*range(0x3400, 0xD800, 97), *range(0x17000, 0x1B000, 97), *range(0x20000, 0x110000, 97)}
+    every = map(chr, sorted({*range(1, 0x3400), *range(0xE000, 0x17000), *range(0x1B000, 0x1FFFF)} | wide))
+    text = "".join(f"A{c}Σ {c}Σ{c}A {c}\n" for c in every)
+    lowered = Source.of_text(text, lower=True, letters_only=letters).text()
+    assert bytes(runner.encode_bytes(text.encode())) == lowered.encode()
+    runner.close()
+
+
+@needs_cc
+@pytest.mark.parametrize(("lower", "letters"), NORMAL)
+def test_bytes_outside_of_utf8_are_single_tokens_in_c(lower: bool, letters: bool, tmp_path: Path) -> None:
+    draw = np.random.default_rng(5)
+    odd = [b"\xc3\xa9", b"\xce\xa3", b"\xe2\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\xaf", b"\xff", b"A"]
+    cases = [b"".join(odd[i] for i in draw.integers(0, len(odd), 12)) for _ in range(50)]
+    cases += [bytes(draw.integers(1, 256, 30).tolist()) for _ in range(50)]
+    for tokens in ("byte", "char"):
+        lm = toy("rnn", tokens, lower=lower, letters_only=letters)
+        runner, index = written(lm, tmp_path), lm.tokenizer.vocabulary.index
+        for raw in cases:
+            text = raw.decode("utf-8", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
+            text = text.lower() if lower else text
+            text = "".join(keep_letters([text])) if letters else text
+            escaped = list(text.encode("utf-8", "surrogateescape"))
+            right = escaped if tokens == "byte" else [index.get(character, 0) for character in text]
+            assert runner.encode_bytes(raw) == right, raw
+        runner.close()
+
+
+@needs_cc
+def test_a_file_that_encodes_otherwise_is_not_handed_over(tmp_path: Path) -> None:
+    runner = written(toy("rnn", "char"), tmp_path)
+    with pytest.raises(ExportError, match=r"encodes .*; expected .* tokens"):
+        check_encoder(toy("rnn", "char", lower=True), runner)
     runner.close()
 
 

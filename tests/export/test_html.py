@@ -11,6 +11,7 @@ import pytest
 from step_models import GPT2, TEXT, expected, ran, some_ids, toy
 
 import thereafter
+from thereafter.export.check import check_encoder
 from thereafter.export.html import target as html_target
 from thereafter.export.html.assembling import SCRIPTS, joined_script, page_text, read_page
 from thereafter.export.html.kernel import kernel
@@ -119,6 +120,20 @@ def test_the_tokenizer_of_a_page_is_ours(tokens: str, opened: Show) -> None:
     ids, append = lm.tokenizer.encode(TEXT[:60]), "(ids) => thereafter.tokenizer.append('', ids)"
     mine = shown.ask(lambda page: page.evaluate(append, ids.tolist()))
     assert mine == lm.tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("tokens", ["char", "byte", "word", "prose", "bpe", "wordpiece"])
+def test_odd_texts_are_encoded_on_a_page_as_by_the_tokenizer(tokens: str, opened: Show) -> None:
+    for lower in (False, True):
+        lm = toy("rnn", tokens, lower=lower)
+        assert check_encoder(lm, opened(lm)) == 200
+
+
+def test_learned_pieces_are_joined_on_a_page_within_the_words_of_their_engine(opened: Show) -> None:
+    lm = toy("rnn", "bpe", text="!\u2190!\u2200!\u2500!\u2605!\u2600 " * 20)
+    text = "!\u2200!\u24b6"  # the last is a word to the engine, and no letter to Python
+    assert opened(lm).encode([text]) == [lm.tokenizer.encode(text).tolist()]
+    assert [lm.tokenizer.bytes_of(id) for id in lm.tokenizer.encode(text)][0::3] == [b"!\xe2", b"!", b"\xb6"]
 
 
 def test_a_page_is_typed_into_generates_and_shows_its_gates(opened: Show) -> None:

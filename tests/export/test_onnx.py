@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import runpy
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,12 @@ from thereafter.export.parts import SoftmaxPlan
 from thereafter.export.plan import layers_of, plan_of
 from thereafter.export.plans import NeuralPlan, NgramPlan, RecurrentPlan
 from thereafter.layers.recurrent import Recurrent
+from thereafter.text.sources import Source
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_stream.py"
 KINDS = ["window", "average", "rnn", "lstm", "gru", "mingru", "minlstm", "awd-lstm", "transformer"]
 
 
@@ -149,3 +153,28 @@ def test_an_ngram_is_refused_and_told_where_to_go() -> None:
     sentence = TARGET.refuses(plan_of(lm), int8=False)
     assert sentence is not None
     assert all(to in sentence for to in ("--to c", "--to html", "--to arpa"))
+
+
+@pytest.mark.parametrize(("lower", "letters"), [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("tokens", ["char", "byte"])
+def test_the_example_encodes_odd_prompts_as_the_tokenizer(
+    tokens: str, lower: bool, letters: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lm = toy("rnn", tokens, lower=lower, letters_only=letters)
+    plan = plan_of(lm)
+    assert not isinstance(plan, NgramPlan)
+    step, _ = written_by(plan, tmp_path)
+    for text in ("\ufeffThe CAT\r\nsat: \u0130 \u00df\u2014\u039f\u0394\u039f\u03a3 \U0001f600!\rEnd", "", "12"):
+        monkeypatch.setattr(sys, "argv", ["onnx_stream.py", str(step), text, "0"])
+        ids = runpy.run_path(str(EXAMPLE))["ids"]
+        normal = Source.of_text(text, lower=lower, letters_only=letters).text()
+        assert ids == [lm.tokenizer.start_id, *lm.tokenizer.encode(normal)]
+
+
+def test_the_example_refuses_prompts_that_it_cannot_encode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(toy("rnn", "word"))
+    assert not isinstance(plan, NgramPlan)
+    step, _ = written_by(plan, tmp_path)
+    monkeypatch.setattr(sys, "argv", ["onnx_stream.py", str(step), "the cat", "0"])
+    with pytest.raises(SystemExit, match="has word tokens"):
+        runpy.run_path(str(EXAMPLE))

@@ -17,6 +17,8 @@ import torch
 import thereafter
 from thereafter.errors import ExportError, FormatError, OptionError
 from thereafter.export import check, export
+from thereafter.export.plan import plan_of
+from thereafter.export.transformers.target import TARGET
 from thereafter.language_model import LanguageModel
 from thereafter.models.build import build
 from thereafter.models.settings import TransformerSettings
@@ -44,6 +46,16 @@ def model_of(tokens: str = "char", context: str = "stream", **options: Any) -> L
     text = {"tokens": tokens, "context": context, "lower": False, "letters_only": False}
     config = {"model": "transformer", "source": {"name": "text"}, "text": text, "transformer": vars(model.settings)}
     return LanguageModel(Trained(model, tokenizer, config))
+
+
+@pytest.mark.parametrize("tokens", ["char", "byte", "prose", "bpe", "wordpiece", "unigram"])
+def test_odd_texts_are_encoded_by_tokenizer_json_as_by_ours(tokens: str, tmp_path: Path) -> None:
+    for lower in (False, True):
+        lm = model_of(tokens)
+        lm.config["text"]["lower"] = lower
+        plan = plan_of(lm)
+        runner = TARGET.runner(plan, TARGET.write(plan, tmp_path / str(lower), int8=False))
+        assert check.check_encoder(lm, runner) == 200
 
 
 def log_probs(lm: LanguageModel, ids: list[int]) -> np.ndarray:

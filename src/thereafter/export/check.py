@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from thereafter import progress
 from thereafter.errors import ExportError
+from thereafter.export.odd_texts import odd_texts
 from thereafter.export.plan import Exportable
-from thereafter.export.targets import Runner, SequenceRunner
+from thereafter.export.targets import EncodingRunner, Runner, SequenceRunner
 from thereafter.models.base import Ids
+from thereafter.text.sources import Source
 
 STEPS = 1000
 """The fewest steps of a check."""
@@ -33,7 +35,8 @@ class Checked:
 
     `largest`: the largest |difference| of a log p over all steps and all words. `bits`, `bits_exported`: bits per byte
     of the text by the model and by the file. `text`: what was read. `what`: the numbers that were compared. `tokens`:
-    how many the text has, where it is read again and again until there are enough steps, else 0.
+    how many the text has, where it is read again and again until there are enough steps, else 0. `texts`: how many odd
+    texts the file's own encoder turned into the tokens of the tokenizer.
     """
 
     steps: int
@@ -44,13 +47,14 @@ class Checked:
     what: str = "log p"
     unit: str = "steps"
     tokens: int = 0
+    texts: int = 0
 
     @property
     def read(self) -> str:
         """What was read, in words."""
-        if not self.tokens:
-            return f"{self.steps:,} {self.unit} of {self.text}"
-        return f"{self.steps:,} {self.unit} over the {self.tokens:,} tokens of {self.text}, read again and again"
+        again = f"over the {self.tokens:,} tokens of {self.text}, read again and again"
+        steps = f"{self.steps:,} {self.unit} {again if self.tokens else f'of {self.text}'}"
+        return f"{steps}, {self.texts:,} odd texts encoded" if self.texts else steps
 
     @property
     def loss(self) -> float:
@@ -63,6 +67,7 @@ def check(lm: Exportable, runner: Runner, ids_T: Ids, name: str) -> Checked:
 
     A file of whole sequences reads the same, `PIECE` tokens at a time with its state carried.
     """
+    texts = check_encoder(lm, runner) if isinstance(runner, EncodingRunner) else 0
     steps = max(STEPS, len(ids_T))
     tokens: NDArray[np.int64] = np.resize(np.asarray(ids_T, dtype=np.int64), steps)
     if not len(ids_T):
@@ -87,7 +92,27 @@ def check(lm: Exportable, runner: Runner, ids_T: Ids, name: str) -> Checked:
         largest, exported = max(largest, pieces.largest), max(exported, pieces.nats)
     size = int(lm.tokenizer.token_sizes[tokens].sum()) * math.log(2)
     again = len(ids_T) if len(ids_T) < steps else 0
-    return Checked(steps, largest, nats / size, exported / size, name, tokens=again)
+    return Checked(steps, largest, nats / size, exported / size, name, tokens=again, texts=texts)
+
+
+def check_encoder(lm: Exportable, runner: EncodingRunner) -> int:
+    """How many odd texts the file's own encoder turned into the tokens of the tokenizer; ExportError if one differs."""
+    about, texts = lm.config["text"], odd_texts(lm.tokenizer)
+    encoded = runner.encode(texts)
+    if encoded is None:
+        return 0
+    for text, tokens in zip(texts, encoded, strict=True):
+        normal = Source.of_text(text, lower=bool(about["lower"]), letters_only=bool(about["letters_only"])).text()
+        ours = lm.tokenizer.encode(normal).tolist()
+        if tokens != ours:
+            at = next((i for i, pair in enumerate(zip(tokens, ours, strict=False)) if pair[0] != pair[1]), None)
+            at = min(len(tokens), len(ours)) if at is None else at
+            raise ExportError(
+                f"the file encodes {text[:60]!r} as {len(tokens)} tokens, {tokens[at : at + 5]} from token {at} on; "
+                f"expected {len(ours)} tokens, {ours[at : at + 5]}; nothing was written; "
+                "try another --to, and please report it"
+            )
+    return len(texts)
 
 
 class Pieces:

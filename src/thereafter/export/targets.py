@@ -5,7 +5,7 @@ Shapes: B rows, T steps, V words.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
@@ -62,6 +62,14 @@ class SequenceRunner(Runner, Protocol):
 
     def whole(self, tokens_BT: Ids) -> Floats:
         """Read T tokens a row, the first of a text being `<s>`; log p after each of them, [B, T, V]."""
+
+
+@runtime_checkable
+class EncodingRunner(Runner, Protocol):
+    """One whose files may turn texts into tokens by themselves."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]] | None:
+        """The tokens of each text; None where the file has no encoder."""
 
 
 class Target(Protocol):

@@ -7,5 +7,6 @@ operations a program's operations as calls
 source     the file and the header of a neural model
 trie       those of an n-gram
 tokens     the vocabulary and, for characters and bytes, the tokenizer
+characters what Python knows of lower case and letters, as ranges
 target     the target `c`: writes, compiles and runs
 """

@@ -309,3 +309,62 @@ static void take(float *out, const float *x, const int *index, int n)
 {
     for (int i = 0; i < n; i++) out[i] = x[index[i]];
 }
+
+/* --- next_point */
+/* The next character of UTF-8. A byte that is part of none is 0xDC00 + byte, as Python's "surrogateescape" has it. */
+static long next_point(const unsigned char **text)
+{
+    const unsigned char *at = *text;
+    const int first = at[0];
+    const int more = first < 0xC2 || first > 0xF4 ? 0 : first < 0xE0 ? 1 : first < 0xF0 ? 2 : 3;
+    long point = more ? first & (0x3F >> more) : first < 0x80 ? first : -1;
+    for (int i = 1; i <= more && point >= 0; i++) point = (at[i] & 0xC0) == 0x80 ? point << 6 | (at[i] & 0x3F) : -1;
+    if (point < 0 || (more == 2 && (point < 0x800 || (point >= 0xD800 && point <= 0xDFFF))) ||
+        (more == 3 && (point < 0x10000 || point > 0x10FFFF))) {
+        *text = at + 1;
+        return 0xDC00 + first;
+    }
+    *text = at + 1 + more;
+    return point;
+}
+
+/* --- in_ranges */
+/* Whether a character lies in one of the ranges, each its first and its last. */
+static int in_ranges(const int *ranges, int count, long point)
+{
+    int low = 0, high = count;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (ranges[2 * middle + 1] < point) low = middle + 1;
+        else high = middle;
+    }
+    return low < count && ranges[2 * low] <= point;
+}
+
+/* --- lower_case */
+/* The lower case of a character, in place, by ranges of their first, last, step and what is added; of U+0130 it is two. */
+static void lower_case(const int *ranges, int count, long points[2])
+{
+    int low = 0, high = count;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (ranges[4 * middle + 1] < points[0]) low = middle + 1;
+        else high = middle;
+    }
+    const int *range = ranges + 4 * low;
+    if (points[0] == 0x130) {
+        points[0] = 'i';
+        points[1] = 0x307;
+    } else if (low < count && range[0] <= points[0] && (points[0] - range[0]) % range[2] == 0) points[0] += range[3];
+}
+
+/* --- cased_next: next_point in_ranges */
+/* Whether a cased character comes next, those that are passed over left out. */
+static int cased_next(const unsigned char *at, const int *cased, int cased_count, const int *passed, int passed_count)
+{
+    while (*at) {
+        const long point = next_point(&at);
+        if (!in_ranges(passed, passed_count, point)) return in_ranges(cased, cased_count, point);
+    }
+    return 0;
+}

@@ -53,7 +53,8 @@ int {name}_decode(int token, char *text);
 """
 
 _ENCODE = """
-/* The tokens of a text in UTF-8 that ends with 0, at most `most` of them; returns how many. */
+/* The tokens of a text in UTF-8 that ends with 0, at most `most` of them; returns how many.
+   As in training, {normal}. */
 int {name}_encode(const char *text, int *tokens, int most);
 """
 
@@ -87,7 +88,10 @@ _ROOM = """    if (state->in_sight == {context}) {{ /* no room: read the last ha
 def header_text(name: str, about: str, wording: WordingPlan, state: list[str], size: int) -> str:
     """The header: the state as a struct, and what can be done with it."""
     upper = name.upper()
-    encode = _ENCODE.format(name=name) if wording.tokens in ENCODED else ""
+    normal = ["a byte order mark is left out, CR LF and CR are LF"]
+    normal += ["the text is lower-cased"] * wording.lower
+    normal += ["what is no letter becomes a space"] * wording.letters_only
+    encode = _ENCODE.format(name=name, normal=", ".join(normal)) if wording.tokens in ENCODED else ""
     return _HEADER.format(
         name=name,
         upper=upper,

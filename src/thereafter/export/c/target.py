@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -132,6 +133,17 @@ class CompiledModel:
         """Read one token; log p of every token after it, [1, V]."""
         self.call("step", self._state, int(token_B[0]), self._out)
         return self._log_p()
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]] | None:
+        """The tokens of each text by the file's own encoder, which characters and bytes have."""
+        if not hasattr(self._loaded, f"{self._name}_encode"):
+            return None
+        return [self.encode_bytes(text.encode()) for text in texts]
+
+    def encode_bytes(self, text: bytes) -> list[int]:
+        """The tokens of a text without a NUL."""
+        tokens = (ctypes.c_int * (3 * len(text) + 1))()
+        return tokens[: self.call("encode", text, tokens, len(tokens))]
 
     def close(self) -> None:
         """Remove the library."""

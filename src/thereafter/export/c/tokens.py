@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from thereafter.export.c.arrays import bytes_text, ints
+from thereafter.export.c.characters import cased_ranges, letter_ranges, lower_ranges
+from thereafter.export.c.parts import functions
 from thereafter.export.parts import WordingPlan
 
 ENCODED = ("char", "byte")
@@ -22,50 +24,66 @@ int {name}_decode(int token, char *text)
 }}
 """
 
-_ENCODE_BYTES = """
+_PUT_BYTES = """
+/* The bytes of a character; of one that stands for a byte outside of UTF-8, that byte. */
+static int put_tokens(long point, int *tokens)
+{
+    static const int leads[] = {0, 0xC0, 0xE0, 0xF0};
+    const int escaped = point >= 0xDC80 && point <= 0xDCFF;
+    const int more = escaped || point < 0x80 ? 0 : point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
+    tokens[0] = escaped ? (int)(point & 0xFF) : leads[more] | (int)(point >> 6 * more);
+    for (int i = 1; i <= more; i++) tokens[i] = 0x80 | (int)(point >> 6 * (more - i) & 0x3F);
+    return more + 1;
+}
+"""
+
+_PUT_CHARACTER = """
+static int put_tokens(long point, int *tokens)
+{{
+    int low = 0, high = {known};
+    while (low < high) {{
+        const int middle = (low + high) / 2;
+        if (character_points[middle] < point) low = middle + 1;
+        else high = middle;
+    }}
+    tokens[0] = low < {known} && character_points[low] == point ? character_tokens[low] : {unknown};
+    return 1;
+}}
+"""
+
+_ENCODE = """
 int {name}_encode(const char *text, int *tokens, int most)
 {{
-    int n = 0;
-    for (; text[n] && n < most; n++) tokens[n] = (unsigned char)text[n];
+    const unsigned char *at = (const unsigned char *)text;
+    int n = 0{flags};
+    if (at[0] == 0xEF && at[1] == 0xBB && at[2] == 0xBF) at += 3; /* a byte order mark */
+    while (*at && n < most) {{
+        long points[2] = {{next_point(&at), 0}};
+        if (points[0] == '\\r') {{ /* CR and CR LF are LF */
+            points[0] = '\\n';
+            at += *at == '\\n';
+        }}
+{lower}        for (int p = 0; p < 2 && (!p || points[p]); p++) {{
+            int put[4];
+{letters}            const int size = put_tokens(points[p], put);
+            for (int i = 0; i < size && n < most; i++) tokens[n++] = put[i];
+        }}
+    }}
     return n;
 }}
 """
 
-_ENCODE_CHARACTERS = """
-/* The next code point of UTF-8; a byte that begins none counts as a character that nobody knows. */
-static long code_point(const unsigned char **text)
-{{
-    const unsigned char *at = *text;
-    const int more = at[0] >= 0xF0 ? 3 : at[0] >= 0xE0 ? 2 : at[0] >= 0xC0 ? 1 : 0;
-    long point = more == 3 ? at[0] & 0x07 : more == 2 ? at[0] & 0x0F : more == 1 ? at[0] & 0x1F : at[0];
-    if (more == 0 && at[0] >= 0x80) point = -1;
-    for (int i = 1; i <= more; i++) {{
-        if ((at[i] & 0xC0) != 0x80) {{
-            *text = at + i;
-            return -1;
-        }}
-        point = point << 6 | (at[i] & 0x3F);
-    }}
-    *text = at + more + 1;
-    return point;
-}}
+_LOWER = """        const long point = points[0];
+        if (point != 0x3A3) lower_case(lower_points, {lower}, points);
+        else points[0] = cased && !cased_next(at, cased_points, {cased}, passed_points, {passed}) ? 0x3C2 : 0x3C3;
+        if (!in_ranges(passed_points, {passed}, point)) cased = in_ranges(cased_points, {cased}, point);
+"""
 
-int {name}_encode(const char *text, int *tokens, int most)
-{{
-    const unsigned char *at = (const unsigned char *)text;
-    int n = 0;
-    while (*at && n < most) {{
-        const long point = code_point(&at);
-        int low = 0, high = {known};
-        while (low < high) {{
-            const int middle = (low + high) / 2;
-            if (character_points[middle] < point) low = middle + 1;
-            else high = middle;
-        }}
-        tokens[n++] = low < {known} && character_points[low] == point ? character_tokens[low] : {unknown};
-    }}
-    return n;
-}}
+_LETTERS = """            if (points[p] != '\\n' && !in_ranges(letter_points, {letters}, points[p])) {{
+                if (spaced) continue;
+                points[p] = ' ';
+            }}
+            spaced = points[p] == ' ';
 """
 
 
@@ -75,10 +93,32 @@ def tokens_text(name: str, wording: WordingPlan) -> Iterator[str]:
     yield from bytes_text("pieces", b"".join(wording.pieces))
     yield from ints("piece_ends", ends)
     yield _DECODE.format(name=name, size=wording.size)
-    if wording.tokens == "byte":
-        yield _ENCODE_BYTES.format(name=name)
-    elif wording.tokens == "char":
+    if wording.tokens not in ENCODED:
+        return
+    if wording.tokens == "char":
         points = {ord(form): token for token, form in enumerate(wording.forms) if token != wording.unknown}
         yield from ints("character_points", np.array(sorted(points)))
         yield from ints("character_tokens", np.array([points[point] for point in sorted(points)]))
-        yield _ENCODE_CHARACTERS.format(name=name, known=len(points), unknown=wording.unknown)
+        yield _PUT_CHARACTER.format(known=len(points), unknown=wording.unknown)
+    else:
+        yield _PUT_BYTES
+    yield from _encode_text(name, wording)
+
+
+def _encode_text(name: str, wording: WordingPlan) -> Iterator[str]:
+    """Text to tokens: read as files are (`text/reading.py`), normalised as the training text was."""
+    used, flags, lower, letters = {"next_point"}, "", "", ""
+    if wording.lower:
+        (cased, passed), changed = cased_ranges(), lower_ranges()
+        for table, ranges in (("lower_points", changed), ("cased_points", cased), ("passed_points", passed)):
+            yield from ints(table, ranges)
+        used |= {"in_ranges", "lower_case", "cased_next"}
+        flags += ", cased = 0"
+        lower = _LOWER.format(lower=len(changed), cased=len(cased), passed=len(passed))
+    if wording.letters_only:
+        yield from ints("letter_points", letter_ranges())
+        used.add("in_ranges")
+        flags += ", spaced = 0"
+        letters = _LETTERS.format(letters=len(letter_ranges()))
+    yield "\n" + functions(used)
+    yield _ENCODE.format(name=name, flags=flags, lower=lower, letters=letters)

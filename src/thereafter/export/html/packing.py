@@ -13,8 +13,9 @@ from thereafter.export.parts import WordingPlan
 from thereafter.export.plans import NgramPlan
 from thereafter.export.steps.program import OpBlock, Program
 from thereafter.export.steps.rounding import rounded
+from thereafter.text.tokenizers import TOKENIZERS
 
-TOKENIZERS = ("char", "byte", "word", "prose", "bpe", "wordpiece")
+ENCODED = ("char", "byte", "word", "prose", "bpe", "wordpiece")
 """The tokenizers that the page has."""
 _KINDS = {"f4": "float32", "i4": "int32", "i2": "int16", "i1": "int8"}
 
@@ -92,6 +93,8 @@ def describe_wording(wording: WordingPlan) -> Table:
         "lower": wording.lower,
         "forms": [] if wording.tokens == "byte" else list(wording.forms),
     }
+    if wording.tokens in ("bpe", "wordpiece"):
+        words["longest"] = TOKENIZERS.load(wording.tokens).longest_form
     if wording.tokens == "bpe":
         words["merges"] = [_pair(merge) for merge in wording.tokenizer["tokenizers"]["model"]["merges"]]
     return words
@@ -99,8 +102,8 @@ def describe_wording(wording: WordingPlan) -> Table:
 
 def refused_wording(wording: WordingPlan) -> str | None:
     """Why the page has no such tokenizer; None where it has."""
-    if wording.tokens not in TOKENIZERS:
-        return f"a page has no {wording.tokens} tokenizer; it has {', '.join(TOKENIZERS)}; try --to onnx"
+    if wording.tokens not in ENCODED:
+        return f"a page has no {wording.tokens} tokenizer; it has {', '.join(ENCODED)}; try --to onnx"
     if wording.tokenizer.get("scripts"):
         return "a page cannot cut scripts without spaces as this prose tokenizer does; try a model over char or bpe"
     if wording.letters_only:

@@ -6,7 +6,7 @@ Shapes: V words.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
@@ -142,6 +142,12 @@ class InBrowser:
         """Read one token; log p of every token after it, [1, V]."""
         token, asked = int(token_B[0]), "(token) => thereafter.after(token)"
         return np.array([self.ask(lambda page: page.evaluate(asked, token))], dtype=np.float32)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The tokens of each text by the page's own tokenizer."""
+        asked = "(texts) => texts.map((text) => thereafter.tokenizer.encode(text))"
+        tokens: list[list[int]] = self.ask(lambda page: page.evaluate(asked, list(texts)))
+        return tokens
 
     def close(self) -> None:
         """End the browser."""

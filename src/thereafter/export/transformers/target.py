@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
+from thereafter import packages
 from thereafter.export.plans import Plan, TransformerPlan
 from thereafter.export.targets import FLOAT32, WrittenFiles
 from thereafter.export.transformers import gpt2, tokens
@@ -66,6 +68,7 @@ class Gpt2Runner:
         self._model = read_network(folder).eval()
         self._words = plan.wording
         self._state = self._model.fresh(1)
+        self._tokenizer = folder / TOKENIZER
 
     def start(self, rows: int) -> Floats:
         self._state = self._model.fresh(rows)
@@ -76,6 +79,15 @@ class Gpt2Runner:
         if self._words.restart is not None and bool((token_B == self._words.restart).all()):
             return self.start(len(token_B))
         return self._read(token_B)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]] | None:
+        """The tokens of each text by tokenizer.json, where there is one; <s> in a text is text."""
+        if not self._tokenizer.exists():
+            return None
+        library = packages.require("tokenizers", "checking tokenizer.json")
+        tokenizer = library.Tokenizer.from_file(str(self._tokenizer))
+        tokenizer.encode_special_tokens = True
+        return [encoding.ids for encoding in tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
     def _read(self, token_B: Ids) -> Floats:
         logp_BR, self._state = self._model.step(token_B, self._state)

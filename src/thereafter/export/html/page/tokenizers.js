@@ -8,7 +8,19 @@ const FORMS = new RegExp(
   `\\n| ?[\\p{L}\\p{Nl}\\p{No}]+| ?\\p{Nd}+| ?[^\\p{L}\\p{N}_${SPACE}]+| ?_+|[${INLINE}]+`,
   "gu",
 );
+// The same pattern as the engine of learned pieces has it, which splits forms further: its words have marks in them.
+const LETTERS = "\\p{Alphabetic}\\p{M}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe";
+const PARTS = new RegExp(
+  `\\n| ?(?:(?!_)[${LETTERS}])+| ?\\p{Nd}+| ?[^${LETTERS}\\p{Nd}\\t-\\r\\x85\\p{Z}]+| ?_+|[\\t\\v-\\r\\x85\\p{Z}]+`,
+  "gu",
+);
 const utf8 = new TextEncoder();
+
+/** A text as it is read in training: no byte order mark, LF between lines, lower case where the model has it. */
+function normalText(text, words) {
+  const normal = text.replace(/^\ufeff/, "").replace(/\r\n?/g, "\n");
+  return words.lower ? normal.toLowerCase() : normal;
+}
 
 /** The tokenizer of a vocabulary: { encode(text), append(text, tokens), piece(token) }; of whole words typed(text) too. */
 export function tokenizerOf(words) {
@@ -27,8 +39,7 @@ class Forms {
   }
 
   encode(text) {
-    const normal = this.words.lower ? text.toLowerCase() : text;
-    return this.cut(normal).map((form) => this.index.get(form) ?? this.words.unknown);
+    return this.cut(normalText(text, this.words)).map((form) => this.index.get(form) ?? this.words.unknown);
   }
 
   /** What a token is called on the page. */
@@ -143,7 +154,7 @@ class Bytes extends ByteTokens {
   }
 
   encode(text) {
-    return Array.from(utf8.encode(this.words.lower ? text.toLowerCase() : text));
+    return Array.from(utf8.encode(normalText(text, this.words)));
   }
 }
 
@@ -170,11 +181,17 @@ class Pieces extends ByteTokens {
     this.index = new Map(words.forms.map((form, token) => [form, token]));
     this.line = this.index.get(alphabet[10]);
     this.known = new Map();
+    this.cuts = new RegExp(`[^]{1,${words.longest}}`, "gu"); // longer forms are cut at fixed places
+  }
+
+  parts(text) {
+    const forms = normalText(text, this.words).match(FORMS) ?? [];
+    return forms.flatMap((form) => form.match(this.cuts)).flatMap((form) => form.match(PARTS));
   }
 
   encode(text) {
     const tokens = [];
-    for (const form of (this.words.lower ? text.toLowerCase() : text).match(FORMS) ?? []) {
+    for (const form of this.parts(text)) {
       if (!this.known.has(form)) {
         const letters = Array.from(utf8.encode(form), (byte) => this.alphabet[byte]);
         this.known.set(form, this.split(letters));
