@@ -185,6 +185,23 @@ def test_importing_the_package_imports_nothing_heavy():
     assert in_fresh_python(code) == "[]"
 
 
+def test_torch_is_imported_before_its_parts():
+    """`import torch` waits for another thread that imports it; `import torch.nn` would run beside that one."""
+    first: dict[str, str] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        imports: list[tuple[int, str]] = []
+        for node in nodes_of(path):
+            if isinstance(node, ast.Import):
+                imports += [(node.lineno, alias.name) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                imports.append((node.lineno, node.module or ""))
+        of_torch = [name for _, name in sorted(imports) if name.partition(".")[0] == "torch"]
+        if of_torch:
+            first[str(path.relative_to(PACKAGE))] = of_torch[0]
+    assert len(first) > 100
+    assert not {path: name for path, name in first.items() if name != "torch"}
+
+
 def test_help_imports_neither_torch_nor_numba():
     code = (
         "import sys\nsys.argv = ['thereafter', '--help']\nfrom thereafter.cli import main\n"

@@ -1,12 +1,23 @@
-"""The one place where packages other than numpy and torch are imported."""
+"""The one place where packages other than numpy and torch are imported.
+
+Threads that ask their first questions at the same time import the same packages. While one of them imports numba,
+`import numba.types` in another would not wait for it but run beside it, and each would find modules of the other that
+lack half their names. So packages are imported one at a time, each before its parts. None of them imports modules of
+ours that import a package in turn, so whoever has the lock never waits for a thread that waits for the lock.
+
+torch needs no lock as long as every module imports `torch` itself before any part of it (`tests/test_house.py`).
+"""
 
 from __future__ import annotations
 
+import threading
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
 from thereafter.errors import MissingPackageError
+
+_importing = threading.RLock()
 
 
 def installed(package: str) -> bool:
@@ -24,7 +35,7 @@ def require(package: str, purpose: str, *, install: str | None = None) -> Module
     'json'
     """
     try:
-        return import_module(package)
+        return _import_whole(package)
     except ModuleNotFoundError as missing:
         top = package.partition(".")[0]
         if missing.name is None or missing.name.partition(".")[0] != top:
@@ -32,3 +43,12 @@ def require(package: str, purpose: str, *, install: str | None = None) -> Module
         raise MissingPackageError(
             f"{purpose} needs the package {top!r}, which is not installed; try: pip install {install or top}"
         ) from None
+
+
+def _import_whole(package: str) -> ModuleType:
+    """A package or a part of one, after all that it is a part of; other threads wait until it is there."""
+    outer = package.rpartition(".")[0]
+    with _importing:
+        if outer:
+            _import_whole(outer)
+        return import_module(package)

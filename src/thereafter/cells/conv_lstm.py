@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional as F
 
 from thereafter.cells.base import Weights, normalise
 from thereafter.cells.lstm import LSTM

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional as F
 
 from thereafter.kernels.jobs import Job, Unrolled
 

@@ -14,8 +14,8 @@ Shapes: B rows, T steps, I inputs, H features (of both directions).
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from thereafter.layers.recurrent import Recurrent
 

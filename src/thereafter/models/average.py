@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional as F
 
 from thereafter.layers.embedding import Embedding
 from thereafter.models.look import Observer

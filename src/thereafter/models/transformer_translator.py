@@ -9,8 +9,8 @@ Shapes: B rows, S places, H features.
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from thereafter.layers.attention import CrossAttention
 from thereafter.models.encoder import Memory
