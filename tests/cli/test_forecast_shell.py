@@ -33,6 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table, and a run of least squares on it."""
     place = tmp_path_factory.mktemp("shell")
     write_wave(place / "load.csv")
+    (place / "text.csv").write_text("this is no table\n", encoding="utf-8")
     options = {"target": "load", "horizon": 6, "lookback": 24, "split": "70/10/20"}
     thereafter.train(place / "load.csv", task="forecast", model="linear", **options).save(place / "run")
     return place
@@ -149,6 +150,20 @@ def test_without_names_the_usual_forecasters_are_compared():
         ("train {}/load.csv --target load", "--target is for tables of series.*try adding --task forecast"),
         ("train {}/load.csv --task tag --split 90/10 --out {}/x", "--split is for language models"),
         ("train {}/load.csv --task forecast --target load --split a/b --out {}/x", "split is 'a/b'; expected whole"),
+        ("train none.csv --task forecast --lookback 0 --out {}/x", "--lookback is 0; expected 1 row or more"),
+        ("compare none.csv --task forecast --lookback 0", "--lookback is 0; expected 1 row or more"),
+        (
+            "train {}/load.csv --task forecast --rate inf --out {}/x",
+            "rate is inf; expected a finite number above 0;",
+        ),
+        ("train {}/text.csv --task forecast --split 100/0/0 --out {}/x", "'100/0/0', with no rows to validate on;"),
+        ("train {}/text.csv --task forecast --split 70 --out {}/x", "split is '70', with no rows to validate on;"),
+        ("train {}/text.csv --task forecast --split 0/50/50 --out {}/x", "'0/50/50', with no rows to learn from;"),
+        ("train {}/text.csv --task forecast --split 7/1/1/1 --out {}/x", "split is '7/1/1/1'; expected two or three"),
+        (
+            "train {}/load.csv --task forecast --target load --set ridge=nan --out {}/x",
+            "ridge is nan; expected a finite",
+        ),
         ("predict {}/run --last {}/none.csv", "neither a file"),
         ("predict {}/run --last {}/load.csv --horizon 0", "horizon is 0"),
         ("predict {}/run --last {}/load.csv --out x.conllu", "expected .csv"),

@@ -238,7 +238,19 @@ def test_series_from_python():
     assert series_of([1, 2.5, None]).values_TC.tolist()[:2] == [[1], [2.5]]
     assert series_of(np.ones((4, 3), np.float32)).values_TC.shape == (4, 3)
     assert series_of("1, 2, NA").values_TC.shape == (3, 1)
-    for wrong in ("", "one two", "1 2; 3", np.ones((2, 2, 2)), [], ["a"], 3.0, np.array([1, np.inf]), object()):
+    for wrong in (
+        "",
+        "nan nan",
+        [None],
+        "one two",
+        "1 2; 3",
+        np.ones((2, 2, 2)),
+        [],
+        ["a"],
+        3.0,
+        np.array([1, np.inf]),
+        object(),
+    ):
         with pytest.raises(OptionError, match=r"expected"):
             series_of(wrong)
     named = LabelledSeries(np.array([[1.0, 2.0]]), channels=("y", "x"))

@@ -190,6 +190,7 @@ def test_mistakes_are_one_sentence(tmp_path: Path):
         lambda: model.forecast(3),
         lambda: model.surprises(np.array([1.0])),
         lambda: model.predict("load.csv"),
+        lambda: model.predict("nan nan"),
         lambda: thereafter.train(WALK, task="forecast", horizon=200),
         lambda: thereafter.train(np.zeros((3, 3, 3)), task="forecast"),
     ]
@@ -202,6 +203,18 @@ def test_mistakes_are_one_sentence(tmp_path: Path):
     )
     with pytest.raises(OptionError, match="the run holds the task 'tag', which forecasts nothing"):
         tagger.forecast(tmp_path / "load.csv")
+
+
+def test_nothing_is_forecast_from_nothing():
+    single = thereafter.train(WALK, task="forecast", model="naive", horizon=3)
+    for nothing in ("nan nan", "nan, NaN", [math.nan], [None, None], np.full((4, 1), np.nan)):
+        with pytest.raises(OptionError, match=r"no number; expected at least one number to go on from; try"):
+            single.predict(nothing)
+    assert single.predict("nan 3 nan").mean_HD[:, 0].tolist() == pytest.approx([3, 3, 3])
+    both = np.stack([WALK, WALK], 1)
+    pair = thereafter.train(both, task="forecast", model="naive", horizon=3, target="x1,x2")
+    with pytest.raises(OptionError, match="a column of a series has 2 missing values and no number"):
+        pair.predict(np.array([[1.0, np.nan], [2.0, np.nan]]))
 
 
 def _tagged(path: Path) -> Path:

@@ -68,7 +68,8 @@ def test_an_unknown_model():
         ("lstm", {"dropout": 2.0}, r"dropout is 2.0; expected a share"),
         ("lstm", {"device": "cuda"}, r"torch sees no GPU"),
         ("lstm", {"batching": "lines", "context": "stream"}, r"batching is 'lines' and context is 'stream'"),
-        ("lstm", {"split": "80/10"}, r"split is '80/10'; expected shares that add up to 100; try 90/10"),
+        ("lstm", {"split": "80/10"}, r"split is '80/10'; expected shares above 0 that add up to 100; try 90/10"),
+        ("lstm", {"split": "100/0/0"}, r"split is '100/0/0'; expected shares above 0 that add up to 100; try 90/10"),
         ("lstm", {"split": "80-20"}, r"split is '80-20'"),
         ("lstm", {"split": "90/10", "valid": __file__}, r"both valid=.*and split='90/10'"),
     ],
@@ -76,6 +77,15 @@ def test_an_unknown_model():
 def test_an_option_that_does_not_apply(model: str, option: dict[str, Any], said: str):
     with pytest.raises(OptionError, match=said):
         thereafter.train(text=TEXT, model=model, **option)
+
+
+@pytest.mark.parametrize("name", ["rate", "epochs", "minutes"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), -1.0, 0.0])
+def test_a_number_that_is_none_to_train_by(name: str, value: float):
+    with pytest.raises(OptionError, match=rf"{name} is {value!r}; expected a finite number above 0; try \d"):
+        thereafter.train(text=TEXT, model="rnn", **{name: value})
+    with pytest.raises(OptionError, match="clip is inf; expected a finite number, 0 or more"):
+        thereafter.train(text=TEXT, model="rnn", clip=float("inf"))
 
 
 def test_a_seed_is_welcome_everywhere():

@@ -8,8 +8,11 @@ from typing import Annotated
 import typer
 from typer.models import OptionInfo
 
+from thereafter.errors import OptionError
 from thereafter.kinds import listed
 from thereafter.tasks import TASKS
+
+_SERIES = "Series (--task forecast)"
 
 
 def _neural(text: str) -> OptionInfo:
@@ -27,8 +30,15 @@ def _ngram(text: str) -> OptionInfo:
     return option
 
 
+def _rows(lookback: int | None) -> int | None:
+    """The lookback; OptionError for 0, which in the settings of a run means that it is chosen."""
+    if lookback == 0:
+        raise OptionError("--lookback is 0; expected 1 row or more to read; try leaving it out, and it is chosen")
+    return lookback
+
+
 def _of_table(text: str, *names: str) -> OptionInfo:
-    option: OptionInfo = typer.Option(*names, help=text, rich_help_panel="Series (--task forecast)")
+    option: OptionInfo = typer.Option(*names, help=text, rich_help_panel=_SERIES)
     return option
 
 
@@ -177,7 +187,14 @@ KeepMarkup = Annotated[
 
 Target = Annotated[str | None, _of_table("The column to forecast; several with commas between them.")]
 Horizon = Annotated[int | None, _of_table("Steps that are forecast (default 24).")]
-Lookback = Annotated[int | None, _of_table("Rows that a forecast reads. Default: chosen from season and horizon.")]
+Lookback = Annotated[
+    int | None,
+    typer.Option(
+        help="Rows that a forecast reads. Default: chosen from season and horizon.",
+        rich_help_panel=_SERIES,
+        callback=_rows,
+    ),
+]
 Time = Annotated[
     str | None, _of_table("The column of the time stamps; row: rows are counted. Default: found in the table.")
 ]

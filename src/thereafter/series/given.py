@@ -77,6 +77,10 @@ def _checked(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Label
             f"a series to classify has the shape {list(values.shape)}; expected [steps] or [steps, channels], with at "
             "least one step; try list(array) for several series"
         )
+    if np.isnan(values_TC).all():
+        raise OptionError(
+            f"the series to classify has {values_TC.size:,} missing values and no number; expected {_EXAMPLE}"
+        )
     if np.isinf(values_TC).any():
         raise OptionError("the series to classify has an infinite value; expected numbers, or NaN where one is missing")
     names = ("value",) if values_TC.shape[1] == 1 else tuple(str(k + 1) for k in range(values_TC.shape[1]))

@@ -1,6 +1,9 @@
 """The scale of every series as it was in the training rows, and all that is needed to read such a table again.
 
-Shapes: S series, D targets, C covariates.
+A series is recognised by its rows: some of those that training saw are stored and compared with the rows at the same
+times. Where there are none to compare, a single series is the run's own if its values are near those of the training.
+
+Shapes: S series, D targets, C covariates, R stored rows.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +26,10 @@ from thereafter.series.windows import WindowFrame, Windows
 
 _LARGEST = 1e150  # of a value: its square is a number, and so is the sum of many
 _MOST_COVARIATES = 10_000
+_SAMPLE, _MOST_STORED = 60, 4_096  # rows that are stored of a series; values of all series together
+_DECIDING = 8  # the first rows that both have decide whether two series are the same
+_CLOSE = 0.05  # deviations between a stored value and the same one, rounded or revised
+_NEAR = 3.0  # deviations from the mean or from the last value within which a series may be the run's own
 _DAMAGED = "the series of this run are damaged; expected the names and scales of its columns; try training again"
 
 
@@ -32,6 +39,8 @@ class SeriesScale:
 
     `naive_absolute`, `naive_squared`: the mean error of the seasonal naive forecast of one step, which MASE and RMSSE
     divide by. `until`: the last time that training or validation saw, as text or as the number of a row.
+    `sample_times`, `sample_values`: some of the rows that they saw, by which the series is recognised: times in seconds
+    since 1970 or the numbers of rows, and the targets row by row. Older runs have none.
     """
 
     mean: tuple[float, ...]
@@ -41,6 +50,25 @@ class SeriesScale:
     naive_absolute: tuple[float, ...]
     naive_squared: tuple[float, ...]
     until: str
+    sample_times: tuple[int, ...] = field(default=(), compare=False)
+    sample_values: tuple[float, ...] = field(default=(), compare=False)
+
+
+class Recognised(NamedTuple):
+    """A series of the training in another table; `certain` where its rows were compared, and not only its level."""
+
+    scale: SeriesScale
+    certain: bool
+
+
+@dataclass(frozen=True)
+class _ScaledTable:
+    """What is computed once for a table."""
+
+    table: SeriesTable
+    recognised: tuple[Recognised | None, ...]
+    scales: tuple[SeriesScale, ...]
+    aligned: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -62,9 +90,7 @@ class SeriesScales:
     counts: bool
     rows_hash: str
     scales: dict[str, SeriesScale]
-    _aligned: dict[int, tuple[SeriesTable, NDArray[np.float64]]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _latest: dict[int, _ScaledTable] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def size(self) -> int:
@@ -84,10 +110,11 @@ class SeriesScales:
                 f"the values of {table.source} are as large as {largest:.3g}, and their squares would be infinite; "
                 f"expected {_LARGEST:g} at most; try another unit"
             )
-        scales = {
-            name: _scale_of(table, at, int(windows.ends_S3[at, 0]), int(windows.ends_S3[at, 1]), frame.season)
-            for at, name in enumerate(table.names)
-        }
+        scales = {}
+        for at, name in enumerate(table.names):
+            scale = _scale_of(table, at, int(windows.ends_S3[at, 0]), int(windows.ends_S3[at, 1]), frame.season)
+            times, values = _sample_of(table, at, int(windows.ends_S3[at, 1]))
+            scales[name] = replace(scale, sample_times=times, sample_values=values)
         short = [at for at, end in enumerate(windows.ends_S3[:, 0]) if _counted(table.values(at)[:end]) < 2]
         others = [scales[name] for at, name in enumerate(table.names) if at not in set(short)]
         for at in short:
@@ -112,34 +139,81 @@ class SeriesScales:
     def of_table(self, table: SeriesTable) -> NDArray[np.float64]:
         """Mean and deviation of targets and covariates for each series of a table, [S, 2, D + C].
 
-        A series that training did not see is scaled by its own first rows, those of one window.
+        A series that training did not see is scaled by its own rows: the first ones, those of one window, or all of
+        them where the table `ends_now`.
         """
-        kept = self._aligned.get(id(table))
-        if kept is not None and kept[0] is table:
-            return kept[1]
+        return self._scaled(table).aligned
+
+    def scale_of(self, table: SeriesTable, at: int) -> SeriesScale:
+        """The scale of a series; of one that training did not see its own, as in `of_table`."""
+        return self._scaled(table).scales[at]
+
+    def recognise(self, table: SeriesTable, at: int) -> Recognised | None:
+        """The series of the training that a series of a table is; None for one that training did not see."""
+        return self._scaled(table).recognised[at]
+
+    def _scaled(self, table: SeriesTable) -> _ScaledTable:
+        latest = self._latest.get(id(table))
+        if latest is not None and latest.table is table:
+            return latest
+        recognised = self._recognise_all(table)
+        scales = [self._own_scale(table, at) if one is None else one.scale for at, one in enumerate(recognised)]
         rows = []
-        for at in range(len(table)):
-            scale = self.scale_of(table, at)
+        for scale in scales:
             mean, deviation = scale.mean, scale.deviation
             if self.counts:
                 mean, deviation = (0.0,) * len(mean), (1.0,) * len(deviation)
             rows.append([[*mean, *scale.covariate_mean], [*deviation, *scale.covariate_deviation]])
         aligned = np.array(rows, np.float64).reshape(len(table), 2, -1)
-        self._aligned.clear()
-        self._aligned[id(table)] = (table, aligned)
-        return aligned
+        latest = _ScaledTable(table, tuple(recognised), tuple(scales), aligned)
+        self._latest.clear()
+        self._latest[id(table)] = latest
+        return latest
 
-    def scale_of(self, table: SeriesTable, at: int) -> SeriesScale:
-        """The scale of a series; of one that training did not see that of its first rows, none of which is forecast."""
-        scale = self.scales.get(table.names[at])
-        if scale is None and len(self.scales) == len(table.names) == 1:
-            scale = next(iter(self.scales.values()))  # one series is one series, whatever its file is called
-        if scale is None:
-            end = max(1, min(self.frame.lookback, table.length(at) // 2))
-            scale = _scale_of(table, at, end, 0, self.frame.season)
-            if _counted(table.values(at)[:end]) < 2:
-                scale = _pooled(scale, table.values(at)[:end], list(self.scales.values()))
+    def _own_scale(self, table: SeriesTable, at: int) -> SeriesScale:
+        """The scale of a series that training did not see, by rows none of which is forecast."""
+        end = self._first_rows(table, at)
+        scale = _scale_of(table, at, end, 0, self.frame.season)
+        if _counted(table.values(at)[:end]) < 2:
+            scale = _pooled(scale, table.values(at)[:end], list(self.scales.values()))
         return scale
+
+    def _first_rows(self, table: SeriesTable, at: int) -> int:
+        """How many rows of a series are read before the first of its forecasts."""
+        return table.length(at) if table.ends_now else max(1, min(self.frame.lookback, table.length(at) // 2))
+
+    def _recognise_all(self, table: SeriesTable) -> list[Recognised | None]:
+        timed = np.issubdtype(table.times_N.dtype, np.datetime64)
+        if table.values_ND.shape[1] != self.targets or timed == (self.frequency.unit == "row"):
+            same_times = False
+        else:
+            same_times = True
+            by_name = [self.scales.get(name) for name in table.names]
+            by_name = list(self.scales.values()) if len(self.scales) == len(table) == 1 else by_name
+            if None not in by_name:
+                scales = [scale for scale in by_name if scale is not None]
+                ends = [rows_until(table, at, scale) for at, scale in enumerate(scales)]
+                if rows_hash(table, np.array(ends, np.int64)) == self.rows_hash:
+                    return [Recognised(scale, True) for scale in scales]
+        return [self._recognise(table, at, compare=same_times) for at in range(len(table))]
+
+    def _recognise(self, table: SeriesTable, at: int, *, compare: bool) -> Recognised | None:
+        named = self.scales.get(table.names[at])
+        alone = len(table) == 1 and not table.series_column  # such a series is called after its column
+        several = [] if named is None else [named]
+        if alone and named is None:
+            several = list(self.scales.values())
+        same = [_has_rows_of(scale, table, at) if compare else None for scale in several]
+        if True in same:
+            return Recognised(several[same.index(True)], True)
+        if len(several) != 1 or same[0] is False:
+            return None
+        if named is not None and (self.columns.series or len(self.scales) > 1):
+            return Recognised(named, False)
+        values_TD = table.values(at)
+        end = self._first_rows(table, at)
+        near = _is_near(several[0], values_TD[max(0, end - self.frame.lookback) : end])
+        return Recognised(several[0], False) if alone and near else None
 
     def encode(self, values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float32]:
         """Values of the first series, scaled."""
@@ -152,7 +226,7 @@ class SeriesScales:
         return values
 
     def to_json(self) -> Table:
-        return {name: value for name, value in asdict(self).items() if name != "_aligned"}
+        return {name: value for name, value in asdict(replace(self, _latest={})).items() if name != "_latest"}
 
     @classmethod
     def from_json(cls, stored: Table) -> Self:
@@ -187,10 +261,75 @@ def rows_hash(table: SeriesTable, ends_S: NDArray[np.int64]) -> str:
     return digest.hexdigest()
 
 
+def rows_until(table: SeriesTable, at: int, scale: SeriesScale) -> int:
+    """The rows of a series up to the last that training or validation saw."""
+    times, until = table.times(at), scale.until
+    if np.issubdtype(times.dtype, np.datetime64):
+        return int(np.searchsorted(times, np.datetime64(until), "right"))
+    return int(np.searchsorted(times, int(until), "right")) if until.removeprefix("-").isdigit() else 0
+
+
+def _sample_of(table: SeriesTable, at: int, seen: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """The first, the last and some rows between them of those that were seen: their times, and their targets."""
+    third = min(_SAMPLE, _MOST_STORED // (len(table) * table.values_ND.shape[1])) // 3
+    if not third or not seen:
+        return (), ()
+    between = np.linspace(0, seen - 1, third).round().astype(np.int64)
+    rows = np.unique(np.concatenate([np.arange(min(third, seen)), between, np.arange(max(0, seen - third), seen)]))
+    times = table.times(at)[rows].astype(np.int64).tolist()
+    return tuple(times), tuple(table.values(at)[rows].ravel().tolist())
+
+
+def _has_rows_of(scale: SeriesScale, table: SeriesTable, at: int) -> bool | None:
+    """Whether a series has the stored rows at their times; None where that cannot be told.
+
+    Values that most stored rows have, such as 0, say nothing where both have them. Rows without times may have been
+    counted from another one: where they differ, nothing is told.
+    """
+    times_T, mean_D, deviation_D = table.times(at).astype(np.int64), np.array(scale.mean), np.array(scale.deviation)
+    stored_R = np.array(scale.sample_times, np.int64)
+    place_R = np.searchsorted(times_T, stored_R)
+    shared_R = place_R < len(times_T)
+    shared_R[shared_R] = times_T[place_R[shared_R]] == stored_R[shared_R]
+    stored_RD = (np.array(scale.sample_values).reshape(-1, len(mean_D)) - mean_D) / deviation_D
+    usual_D = np.array([_usual(column) for column in stored_RD.T])
+    ours_RD = stored_RD[shared_R]
+    theirs_RD = (table.values(at)[place_R[shared_R]] - mean_D) / deviation_D
+    seen_RD = ~np.isnan(ours_RD) & ~np.isnan(theirs_RD)
+    far_RD = seen_RD & ~(np.abs(ours_RD - theirs_RD) <= _CLOSE)
+    telling_R = (seen_RD & (far_RD | ~(np.abs(ours_RD - usual_D) <= _CLOSE))).any(1)
+    far_R = far_RD.any(1)[telling_R][:_DECIDING]
+    if not len(far_R):
+        return None
+    same = 2 * int(far_R.sum()) < len(far_R)
+    return same or (None if table.times_N.dtype.kind != "M" else False)
+
+
+def _usual(column_R: NDArray[np.float64]) -> float:
+    """The value that more than a quarter of a column has; NaN if none."""
+    values, counts = np.unique(column_R[~np.isnan(column_R)], return_counts=True)
+    return float(values[counts.argmax()]) if counts.max(initial=0) * 4 > len(column_R) else math.nan
+
+
+def _is_near(scale: SeriesScale, values_TD: NDArray[np.float64]) -> bool:
+    """Whether values are as near to the mean, or to the last stored value, as those of the series may be."""
+    for at, (mean, deviation) in enumerate(zip(scale.mean, scale.deviation, strict=True)):
+        stored_R = np.array(scale.sample_values[at :: len(scale.mean)])
+        last = stored_R[~np.isnan(stored_R)][-1:].tolist()
+        column_T = values_TD[:, at]
+        column_T = column_T[~np.isnan(column_T)]
+        off = [np.sqrt(np.square((column_T - middle) / deviation).mean()) for middle in (mean, *last) if len(column_T)]
+        if off and not min(off) <= _NEAR:
+            return False
+    return True
+
+
 def _sound(scale: SeriesScale, targets: int, covariates: int) -> bool:
     sizes = {len(scale.mean), len(scale.deviation), len(scale.naive_absolute), len(scale.naive_squared)} == {targets}
     sizes = sizes and len(scale.covariate_mean) == len(scale.covariate_deviation) == covariates
     sizes = sizes and all(one > 0 for one in scale.covariate_deviation)
+    sizes = sizes and len(scale.sample_values) == targets * len(scale.sample_times)
+    sizes = sizes and all(abs(time) < 2**62 for time in scale.sample_times)
     numbers = (*scale.mean, *scale.deviation, *scale.covariate_mean, *scale.covariate_deviation)
     return sizes and all(math.isfinite(number) for number in numbers) and all(one > 0 for one in scale.deviation)
 

@@ -55,6 +55,8 @@ class SeriesTable:
     """The column that names the series, where one does."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """How the table was read, in sentences to print: its time column, frequency, gaps."""
+    ends_now: bool = False
+    """Whether only what follows its last values is asked for: all its rows are past."""
 
     def __len__(self) -> int:
         return len(self.names)

@@ -115,10 +115,7 @@ def split_ends(rows: int, split: str, horizon: int) -> tuple[int, int, int]:
     if not split:
         valid = min(rows, max(round(VALID * rows), horizon))
         return rows - valid, rows, rows
-    sizes = [_number(size, split) for size in split.split("/")]
-    if len(sizes) > 3:
-        raise OptionError(f"split is {split!r}; expected two or three parts, such as 70/10/20")
-    sizes += [0] * (3 - len(sizes))
+    sizes = _sizes(split)
     total = sum(sizes)
     if total <= 100:  # shares
         train, valid, test = (round(rows * part / max(1, total)) for part in np.cumsum(sizes).tolist())
@@ -129,11 +126,27 @@ def split_ends(rows: int, split: str, horizon: int) -> tuple[int, int, int]:
     return train, valid, test
 
 
-def cut_windows(table: SeriesTable, frame: WindowFrame, part: str, split: str = "") -> Windows:
+def check_split(split: str) -> None:
+    """OptionError for a split that leaves no rows to learn from or to validate on, whatever the table."""
+    if not split:
+        return
+    sizes = _sizes(split)
+    for size, use in zip(sizes, ("learn from", "validate on"), strict=False):
+        if not size:
+            raise OptionError(
+                f"split is {split!r}, with no rows to {use}; expected some to learn from and some to validate on, such "
+                "as 70/10/20 or 90/10; try leaving it out: the last tenth validates"
+            )
+
+
+def cut_windows(
+    table: SeriesTable, frame: WindowFrame, part: str, split: str = "", after_S: NDArray[np.int64] | None = None
+) -> Windows:
     """The windows of a part of every series.
 
     A window may look back into earlier parts, never ahead: all rows it forecasts lie in its own part. Training windows
-    begin where a whole window can be read, or in the middle of a series that is too short for that.
+    begin where a whole window can be read, or in the middle of a series that is too short for that; or after so many
+    rows of a series (`after_S`, where it is not 0).
     """
     observed_S = observed_ends(table)
     ends_S3 = np.array([split_ends(int(rows), split, frame.horizon) for rows in observed_S], np.int64).reshape(-1, 3)
@@ -143,12 +156,22 @@ def cut_windows(table: SeriesTable, frame: WindowFrame, part: str, split: str = 
         begin, end = {"train": (0, train), "valid": (train, valid), "test": (valid, test)}.get(part, (0, test))
         if part not in ("valid", "test"):
             begin = frame.lookback if frame.lookback + frame.horizon <= end else max(1, min(frame.lookback, end // 2))
+        if after_S is not None and after_S[at]:
+            begin = int(after_S[at])
         origin_W = np.arange(max(begin, 1), end - frame.horizon + 1, frame.stride if part == "train" else 1)
         origins.append(origin_W)
         series.append(np.full(len(origin_W), at, np.int32))
     empty = [np.empty(0, np.int64)]
     joined = np.concatenate(origins or empty).astype(np.int64)
     return Windows(table, frame, ends_S3, np.concatenate(series or empty).astype(np.int32), joined, part)
+
+
+def _sizes(split: str) -> list[int]:
+    """The three numbers of a split; 0 for a part that it does not name."""
+    sizes = [_number(size, split) for size in split.split("/")]
+    if len(sizes) > 3:
+        raise OptionError(f"split is {split!r}; expected two or three parts, such as 70/10/20")
+    return sizes + [0] * (3 - len(sizes))
 
 
 def _number(size: str, split: str) -> int:

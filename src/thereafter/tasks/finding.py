@@ -75,6 +75,8 @@ def files_of(task: AnyTask, source: AnySource, part: str) -> Files:
 def _divided(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
     """The parts of one file, read once; or all of it, where another one validates."""
     files = _source(task, source, "train")
+    if valid is None:
+        task.check_split(files.split)
     examples, fingerprint = _read(task, files), files.content_hash(_READING)
     notes = task.notes(examples, files.split)
     if valid is None:

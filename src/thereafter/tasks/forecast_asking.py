@@ -56,11 +56,17 @@ def forecast_table(
     if asked.scales.known:
         rows = whole_pieces(asked.net, asked.scales, steps)
         table = extend_table(table, rows, calendar=asked.scales.calendar)
+    table = replace(table, ends_now=True)
     ends_S = observed_ends(table).tolist()
     windows = [Window(table, at, end) for at, end in enumerate(ends_S) if end]
     for empty in (table.names[at] for at, end in enumerate(ends_S) if not end):
         progress.tell(f"{progress.WARNING}the series {empty!r} of {asked.name} has no value; it is left out")
     tell_short(asked.scales, windows)
+    if len(asked.scales.scales) == len(table) == 1 and asked.scales.recognise(table, 0) is None:
+        progress.note(
+            f"{asked.name} is another series than the one that the run was trained on, by its rows or by its level; it "
+            "is scaled by its own rows"
+        )
     answers = answering.answers(fitted, windows, horizon=steps, samples=samples, seed=seed)
     forecasts = tuple(one for one in answers if isinstance(one, Forecast))
     shown = max(_LEAST_SHOWN, 2 * asked.scales.frame.season, _SHOWN * steps)

@@ -6,6 +6,7 @@ Shapes: W windows, S series, T rows, D targets.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -18,9 +19,9 @@ from thereafter.models.forecasting.batch import WindowBatch
 from thereafter.models.forecasting.forecaster import WindowFacts
 from thereafter.models.forecasting.settings import COUNTS
 from thereafter.series.frequency import Frequency
-from thereafter.series.scales import SeriesScales, rows_hash
+from thereafter.series.scales import SeriesScales, rows_until
 from thereafter.series.table import SeriesTable
-from thereafter.series.windows import WHOLE, Window, WindowFrame, Windows, cut_windows, observed_ends
+from thereafter.series.windows import WHOLE, Window, WindowFrame, Windows, cut_windows, observed_ends, split_ends
 from thereafter.tasks.forecast_batches import make_batch
 
 _BATCH = 512  # windows that are laid out together where nothing is trained
@@ -68,11 +69,28 @@ def table_of_numbers(given: object) -> SeriesTable:
     values_TD = values[:, None] if values.ndim == 1 else values
     if values_TD.ndim != 2 or not len(values_TD) or np.isinf(values_TD).any():
         raise OptionError(f"a series is an array of shape {values.shape}; expected finite numbers, [T] or [T, D]")
+    if np.isnan(values_TD).all(0).any():
+        which = "a series" if values_TD.shape[1] == 1 else "a column of a series"
+        raise OptionError(
+            f"{which} has {len(values_TD):,} missing values and no number; expected at least one number to go on from; "
+            "try the last rows that have values"
+        )
     rows, empty = len(values_TD), np.empty((len(values_TD), 0))
     names = ("value",) if values_TD.shape[1] == 1 else tuple(f"x{at + 1}" for at in range(values_TD.shape[1]))
     bounds = np.array([0, rows], np.int64)
     return SeriesTable(
-        "numbers", ("value",), bounds, np.arange(rows), values_TD, names, Frequency(), empty, (), empty, ()
+        "numbers",
+        ("value",),
+        bounds,
+        np.arange(rows),
+        values_TD,
+        names,
+        Frequency(),
+        empty,
+        (),
+        empty,
+        (),
+        ends_now=True,
     )
 
 
@@ -88,26 +106,43 @@ def all_windows(examples: Sequence[Window]) -> Windows:
     return replace(base, series_W=series, origin_W=np.array([one.origin for one in examples], np.int64))
 
 
-def unseen_windows(windows: Windows, scales: SeriesScales) -> NDArray[np.bool_]:
-    """Which windows begin after all that training and validation saw."""
-    table = windows.table
-    begins_W = table.bounds_S1[windows.series_W] + windows.origin_W
-    if not np.issubdtype(table.times_N.dtype, np.datetime64):
-        ends_S = np.array([_rows_seen(table, at, scales) for at in range(len(table))], np.int64)
-        same = rows_hash(table, ends_S) == scales.rows_hash
-        return windows.origin_W >= ends_S[windows.series_W] if same else np.ones(len(windows), np.bool_)
-    single = next(iter(scales.scales.values())) if len(scales.scales) == len(table) == 1 else None
-    known = [scales.scales.get(name, single) for name in table.names]
-    until_S = np.array([one.until if one is not None else "0001-01-01" for one in known], "datetime64[s]")
-    unseen_W: NDArray[np.bool_] = table.times_N[begins_W] > until_S[windows.series_W]
-    return unseen_W
+def unseen_windows(windows: Windows, scales: SeriesScales, split: str = "") -> Windows:
+    """The windows of a table that forecast no row which training or validation saw.
+
+    In the table of the training they begin after those rows, and end where its `split` ends the test.
+    """
+    table, frame = windows.table, windows.frame
+    seen_S2 = _rows_seen(table, scales)
+    ends_S = observed_ends(table)
+    for at in np.flatnonzero((seen_S2[:, 0] == 0) & (seen_S2[:, 1] > 0)).tolist():
+        with suppress(OptionError):  # more rows in the split than in the table: these are its last ones
+            ends_S[at] = split_ends(int(ends_S[at]), split, frame.horizon)[2]
+    after_S = np.where(seen_S2[:, 0] == 0, seen_S2[:, 1], 0)
+    windows = cut_windows(table, frame, "all", WHOLE, after_S)
+    begin_W, end_W = seen_S2[windows.series_W].T
+    first_W, last_W = windows.origin_W, windows.origin_W + frame.horizon
+    return windows.chosen(((first_W >= end_W) | (last_W <= begin_W)) & (last_W <= ends_S[windows.series_W]))
 
 
-def _rows_seen(table: SeriesTable, at: int, scales: SeriesScales) -> int:
-    """The rows of a counted series up to the last that training or validation saw."""
-    until = scales.scale_of(table, at).until
-    counted = until.removeprefix("-").isdigit()
-    return int(np.searchsorted(table.times(at), int(until), "right")) if counted else 0
+def unseen_rows(table: SeriesTable, scales: SeriesScales) -> int:
+    """The most rows that a series has after those that training or validation saw."""
+    return int((observed_ends(table) - _rows_seen(table, scales)[:, 1]).max(initial=0))
+
+
+def _rows_seen(table: SeriesTable, scales: SeriesScales) -> NDArray[np.int64]:
+    """The first row of each series that training or validation saw, and the row after the last, [S, 2]; 0 and 0 of a
+    series that they did not see."""
+    timed = np.issubdtype(table.times_N.dtype, np.datetime64)
+    seen_S2 = np.zeros((len(table), 2), np.int64)
+    for at in range(len(table)):
+        recognised = scales.recognise(table, at)
+        if recognised is None or not (timed or recognised.certain):  # rows without times are the same by content alone
+            continue
+        first = recognised.scale.sample_times[:1]
+        if first and timed:
+            seen_S2[at, 0] = np.searchsorted(table.times(at).astype(np.int64), first[0])
+        seen_S2[at, 1] = rows_until(table, at, recognised.scale)
+    return seen_S2
 
 
 def check_counts(windows: Windows) -> None:

@@ -30,7 +30,7 @@ from thereafter.series.given import is_number
 from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice, SeriesTable
-from thereafter.series.windows import WHOLE, Window, WindowFrame, Windows, cut_windows
+from thereafter.series.windows import WHOLE, Window, WindowFrame, Windows, check_split, cut_windows
 from thereafter.tasks.forecast_answers import LEVELS, Forecast
 from thereafter.tasks.forecast_batches import make_batch
 from thereafter.tasks.forecast_calibrating import calibrate
@@ -45,6 +45,7 @@ from thereafter.tasks.forecast_windows import (
     facts_of,
     table_of_numbers,
     thinned,
+    unseen_rows,
     unseen_windows,
 )
 from thereafter.tasks.shown import Fields, Shown
@@ -117,14 +118,17 @@ class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Foreca
         """All windows of a table, as the settings cut them."""
         return cut_windows(table, choose_frame(self.chosen, table, self.chosen.split or split).frame, "all", WHOLE)
 
+    def check_split(self, split: str) -> None:
+        check_split(self.chosen.split or split)
+
     def part_of(self, examples: Sequence[Window], part: str, split: str) -> Windows:
         windows = all_windows(examples)
         split = self.chosen.split or split
         if part == "all":
             frame = choose_frame(self.chosen, windows.table, WHOLE).frame
             return replace(windows, frame=frame).of_part("train", WHOLE)
-        if part == "test" and split.count("/") < 2:
-            return windows.of_part("all", WHOLE)
+        if part == "test" and (self.chosen.split or split.count("/") < 2):
+            return windows.of_part("all", WHOLE)  # which rows are the test is known by those that training saw
         frame = choose_frame(self.chosen, windows.table, split).frame
         return replace(windows, frame=frame).of_part(part, split)
 
@@ -210,10 +214,16 @@ class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Foreca
                 "steps on; try more rows"
             )
         if windows.part == "all":
-            unseen = windows.chosen(unseen_windows(windows, scales))
+            unseen = unseen_windows(windows, scales, self.chosen.split)
             if len(unseen) and len(unseen) < len(windows):
                 notes.append(f"scored on the {len(unseen):,} windows after the rows that the run was trained on")
-            elif not len(unseen) and len(windows):
+            elif not len(unseen) and self.chosen.split.count("/") == 2 and unseen_rows(windows.table, scales):
+                raise EmptyCorpusError(
+                    f"{windows.table.source} has {unseen_rows(windows.table, scales):,} rows after those that the run "
+                    f"was trained on; expected {scales.frame.horizon:,} or more; try a smaller horizon (--horizon), or "
+                    "another split (--split 70/15/15)"
+                )
+            elif not len(unseen):
                 notes.append(f"{progress.WARNING}all of these rows were trained or validated on; try newer rows")
             windows = unseen if len(unseen) else windows
         if len(windows) > MOST_SCORED:

@@ -132,6 +132,10 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         """Whether a source has a part, for a task that divides its files itself."""
         return self.part(given, part) is not None
 
+    def check_split(self, split: str) -> None:
+        """Refuse a split (see `part_of`) without anything to learn from or to validate on, before anything is read."""
+        return None
+
     def part_of(self, examples: Sequence[E], part: str, split: str) -> Sequence[E]:
         """The examples of a part, "train", "valid", "test" or "all", of a task that `divides`; `split` is that of the
         corpus, where it has one."""

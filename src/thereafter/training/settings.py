@@ -131,8 +131,8 @@ class TrainingSettings:
             raise OptionError(f"seed is {self.seed}; expected 0 to {SEEDS - 1} (64 bits); try a smaller one")
         for name in ("seed", "patience", "weight_decay", "clip", "warmup", "checkpoint_seconds", "plateau"):
             _at_least(name, values[name], 0)
-        for name in ("rate", "epochs", "minutes", "decay_every"):
-            _above("more than 0", name, values[name])
+        for name, example in (("rate", "0.001"), ("epochs", "10"), ("minutes", "5"), ("decay_every", "1")):
+            _above_zero(name, values[name], example)
         _at_least("decay_from", self.decay_from, 0)
         for name in ("momentum", "final", "decay"):
             if not 0.0 <= values[name] <= 1.0:
@@ -184,9 +184,10 @@ def _choice(name: str, value: str | None, known: tuple[str, ...]) -> None:
 
 def _at_least(name: str, value: float | None, least: int) -> None:
     if value is not None and not (value >= least and math.isfinite(value)):
-        raise OptionError(f"{name} is {value!r}; expected {least} or more")
+        finite = "" if math.isfinite(value) else "a finite number, "
+        raise OptionError(f"{name} is {value!r}; expected {finite}{least} or more")
 
 
-def _above(expected: str, name: str, value: float | None) -> None:
+def _above_zero(name: str, value: float | None, example: str) -> None:
     if value is not None and not (value > 0 and math.isfinite(value)):
-        raise OptionError(f"{name} is {value!r}; expected {expected}")
+        raise OptionError(f"{name} is {value!r}; expected a finite number above 0; try {example}")

@@ -94,7 +94,7 @@ def _shares(split: str) -> list[float]:
         shares = []
     if len(shares) not in (2, 3) or min(shares) <= 0 or abs(sum(shares) - 100) > 1e-6:
         raise OptionError(
-            f"split is {split!r}; expected shares that add up to 100; try 90/10, or 90/5/5 to keep a test part"
+            f"split is {split!r}; expected shares above 0 that add up to 100; try 90/10, or 90/5/5 to keep a test part"
         )
     return shares
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from thereafter.errors import OptionError
@@ -102,8 +103,8 @@ class ForecastSettings:
         for name in ("lookback", "season", "order", "segment"):
             if vars(self)[name] < 0:
                 raise OptionError(f"{name} is {vars(self)[name]}; expected 1 or more, or 0 to choose it")
-        if self.ridge < 0:
-            raise OptionError(f"ridge is {self.ridge}; expected 0 or more")
+        if not 0 <= self.ridge < math.inf:
+            raise OptionError(f"ridge is {self.ridge}; expected a finite number, 0 or more; try 0.01")
         check_share("dropout", self.dropout)
         if self.model == "transformer" and self.hidden % self.heads:
             raise OptionError(f"hidden is {self.hidden}, which {self.heads} heads do not divide; try hidden=64")
