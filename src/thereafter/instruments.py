@@ -147,7 +147,7 @@ def probe(lm: LanguageModel, what: Literal["number", "class"] = "number", **opti
     from thereafter.inspection.probing import probe_class, probe_number
 
     with show_progress():
-        return (probe_number if what == "number" else probe_class)(_reader(lm), **options)
+        return _with_caution((probe_number if what == "number" else probe_class)(_reader(lm), **options))
 
 
 def pairs(lm: LanguageModel, files: PairFiles, *, encoding: str | None = None, whole: bool = True) -> Measurement:
@@ -206,7 +206,7 @@ def agreement(
     reader = _reader(lm)
     corpus = sentence_corpus(name if name is not None else reader.source if reader.source in CORPORA else "agreement")
     with show_progress():
-        return measure(reader, corpus.sentences(count, seed=seed, longest=longest), corpus.name)
+        return _with_caution(measure(reader, corpus.sentences(count, seed=seed, longest=longest), corpus.name))
 
 
 def steps_ahead(
@@ -252,6 +252,13 @@ def _excerpt(lm: LanguageModel, text: str | None, source: str | None) -> tuple[I
 
 def _reader(lm: LanguageModel) -> SentenceReader:
     return SentenceReader.of(lm.model, lm.tokenizer, lm.config, as_written=lm.as_written)
+
+
+def _with_caution(measured: Measurement) -> Measurement:
+    """The measurement; where it has a caution, a warning says it."""
+    if caution := measured.about.get("caution"):
+        progress.warn(str(caution))
+    return measured
 
 
 def _kind(lm: LanguageModel) -> str:

@@ -42,7 +42,7 @@ OTHERS = ("trace", "log")  # what figures take beside measurements
 
 @pytest.fixture(scope="module")
 def lm() -> thereafter.LanguageModel:
-    text = "\n".join(one.text for one in sentences(800, max_distance=6)) + "\n"
+    text = "\n".join(one.text for one in sentences(3000, max_distance=6)) + "\n"
     options = {"hidden": 8, "layers": 1, "tied": False, "tokens_budget": 2000, "seed": 0}
     return thereafter.train(text=text, model="lstm", tokens="word", **options)
 

@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import thereafter
+from thereafter import instruments
 from thereafter.cli import app
-from thereafter.errors import EmptyCorpusError, EncodingError, FormatError
+from thereafter.errors import EmptyCorpusError, EncodingError, FormatError, OptionError
 from thereafter.evaluation.agreement import measure_agreement, verdicts
 from thereafter.inspection.agreement import agreement
 from thereafter.inspection.measurement import Measurement
@@ -145,7 +146,6 @@ def test_both_kinds_of_file_are_read_in_any_encoding(tmp_path: Path):
         ("one sentence", "line 2 of .* has no tab; expected two sentences with one tab between them, or a .csv"),
         ("a\tb\tc", "line 2 of .* has 3 parts"),
         ("a\t ", "line 2 of .* has an empty sentence"),
-        ("a\ta", "line 2 of .* has the same sentence twice: 'a'"),
         ('{"sentence_good": "a"', "line 2 of .* begins like JSON and is not"),
         ('{"sentence_good": "a", "x": 1}', "line 2 of .* lacks sentence_good or sentence_bad as text; it has"),
     ],
@@ -201,7 +201,40 @@ def test_agreement_as_a_measurement_holds_the_same_tallies(tmp_path: Path, ngram
         assert again[f"right_{name}"].tolist() == [tally.right for tally in group.values()]
         assert again[f"total_{name}"].tolist() == [tally.total for tally in group.values()]
     text = "40 new sentences of agreement"
-    assert again.about == {"model": "ngram", "trained_on": "text", "text": text, "corpus": "agreement"}
+    words = {word for one in TEST for word in (*one.prefix, one.correct_form, one.wrong_form)}
+    known = sum(word in ngram.tokenizer.vocabulary.index for word in words)
+    about = {"model": "ngram", "trained_on": "text", "text": text, "corpus": "agreement"}
+    assert {name: again.about[name] for name in about} == about
+    assert (again.about["known_words"], again.about["words"]) == (known, len(words))
+
+
+def test_a_model_that_knows_no_form_to_choose_from_is_not_asked(ngram: Any):
+    stranger = thereafter.train(text="le chat dort\nla souris mange\n" * 20, tokens="word", order=2)
+    for name in ("agreement", "reflexives"):
+        with pytest.raises(OptionError, match=rf"ngram knows 0 of the \d+ words .* in none of 50 cases; .* {name}"):
+            instruments.agreement(stranger, name, count=50)
+    with pytest.warns(UserWarning, match=r"knows \d+ of the \d+ words .* cases; the other cases say nothing"):
+        measured = instruments.agreement(ngram, count=200)
+    assert measured.about["known_words"] < 0.9 * measured.about["words"]
+    text = "".join(f"{one.text}\n" for one in sentences(3000, seed=5))
+    measured = instruments.agreement(thereafter.train(text=text, tokens="word", order=1), count=200)
+    assert measured.about["known_words"] > 0.9 * measured.about["words"]
+    assert "caution" not in measured.about
+
+
+def test_equal_sentences_are_left_out_and_counted(tmp_path: Path):
+    lm = thereafter.train(text="the dog barks .\nthe dogs bark .\n" * 4, tokens="word")
+    lines = "the dog barks .\tthe dog bark .\nthe dogs bark .\tthe dogs barks .\n"
+    (tmp_path / "pairs.tsv").write_text(f"{lines}the dog barks .\tthe dog barks .\n")
+    lm.save(tmp_path / "run")
+    ended = CliRunner().invoke(app, ["inspect", "pairs", str(tmp_path / "run"), str(tmp_path / "pairs.tsv")])
+    assert ended.exit_code == 0, ended.output
+    assert "likelier in 100.0% of the pairs" in ended.output
+    assert "1 pair is left out: its tokens are the same" in ended.output
+    table = instruments.pair_table(lm, tmp_path / "pairs.tsv")
+    assert (table.accuracy, table.same_K.tolist()) == (1.0, [False, False, True])
+    (tmp_path / "equal.jsonl").write_text('{"sentence_good": "a cat", "sentence_bad": "a cat"}\n')
+    assert "both sentences are the same" in instruments.pair_table(lm, tmp_path / "equal.jsonl").caution
 
 
 def test_pairs_on_the_command_line(tmp_path: Path, ngram: Any):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 import thereafter
+from thereafter import instruments
 from thereafter.cli import app
 from thereafter.errors import OptionError
 from thereafter.inspection.expectation import expectation
@@ -217,6 +219,14 @@ def test_counting_models_have_no_states_and_letters_no_words(tokenizer: Any):
         probe_number(reader_of(tokenizer, "rnn", hidden=4), (41,))
 
 
+def test_a_model_that_knows_no_subject_is_not_probed():
+    text = "le chat dort\nla souris mange\n" * 20
+    stranger = thereafter.train(text=text, tokens="word", model="rnn", hidden=4, epochs=0.1)
+    for what, words in (("number", "the subject noun"), ("class", "the word read")):
+        with pytest.raises(OptionError, match=rf"rnn knows 0 of the \d+ words .*, and {words} in none of"):
+            instruments.probe(stranger, what, count=30)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("kind", "head", "said"),
     [
@@ -225,12 +235,14 @@ def test_counting_models_have_no_states_and_letters_no_words(tokenizer: Any):
     ],
 )
 def test_probes_on_the_command_line(tmp_path: Path, kind: str, head: str, said: str):
-    thereafter.train(text=TEXT, tokens="word", model="rnn", hidden=6, epochs=0.02, out=tmp_path / "run")
+    text = " ".join([*sorted(word_classes()), *sorted(word_classes())]) + f"\n{TEXT}"
+    thereafter.train(text=text, tokens="word", model="rnn", hidden=6, epochs=0.02, out=tmp_path / "run")
     asked = ["inspect", "probe", str(tmp_path / "run"), "--property", kind, "--count", "60"]
     ended = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "found.npz")])
     assert ended.exit_code == 0, ended.output
     assert said in ended.output
     assert head in ended.output
+    assert re.search(r"it knows \d+ of the \d+ words of these sentences", ended.output)
     assert Measurement.load(tmp_path / "found.npz").kind == f"probe-{kind}"
 
 

@@ -25,8 +25,12 @@ def agreement(reader: SentenceReader, sentences: Iterable[Sentence], corpus: str
     The pictures of agreement speak of verbs, so that sentences of another corpus become a measurement of another kind.
     """
     known = list(sentences)
+    forms = [(one.correct_form, one.wrong_form) for one in known]
+    facts = (
+        reader.check_words((one.prefix for one in known), forms, "both forms to choose from", corpus) if known else {}
+    )
     tallies = measure_agreement(reader.model, reader.tokenizer, known, context=reader.context, prepare=reader.prepare)
-    about = reader.about(text=f"{len(known):,} new sentences of {corpus}", corpus=corpus)
+    about = reader.about(text=f"{len(known):,} new sentences of {corpus}", corpus=corpus) | facts
     return from_tallies(tallies, about, "agreement" if corpus == "agreement" else DEPENDENCY)
 
 

@@ -131,7 +131,7 @@ def _of_tabs(line: str, where: str) -> Pair:
 def _of_json(line: str, where: str) -> Pair:
     try:
         given = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(f"{where} begins like JSON and is not ({error}); expected one whole object a line") from None
     sentences = [given.get(name) for name in ("sentence_good", "sentence_bad")]
     if not all(isinstance(sentence, str) for sentence in sentences):
@@ -145,6 +145,4 @@ def _of_json(line: str, where: str) -> Pair:
 def _checked(pair: Pair, where: str) -> Pair:
     if not pair.good or not pair.bad:
         raise FormatError(f"{where} has an empty sentence; expected two sentences")
-    if pair.good == pair.bad:
-        raise FormatError(f"{where} has the same sentence twice: {pair.good!r}; expected two that differ")
     return pair

@@ -83,6 +83,8 @@ class PairScores(Tabular):
         if apart <= MANY * len(self.pairs):
             return ""
         forms = self._deciding_forms()
+        more = "; a model of more text, or one of bpe tokens, can judge more of them"
+        judgeable = any(self.pairs[place].good != self.pairs[place].bad for place in np.flatnonzero(~self.judged_K))
         often = ", ".join(repr(form) for form in forms[:5])
         return (
             f"{apart:,} of {len(self.pairs):,} pairs ({apart / len(self.pairs):.0%}) are left out of the accuracy"
@@ -91,7 +93,7 @@ class PairScores(Tabular):
                 if forms
                 else ""
             )
-            + "; a model of more text, or one of bpe tokens, can judge more of them"
+            + (more if judgeable else ", since both sentences are the same")
         )
 
     @property

@@ -49,6 +49,8 @@ def probe_number(
     if not places or places[0] < 0 or places[-1] > LONGEST:
         raise OptionError(f"the distances are {list(distances)}; expected numbers from 0 to {LONGEST}")
     known = _draw_sentences(count, seed, places[-1], places[-1])
+    nouns = [(one.words[one.opener],) for one in known]
+    facts = reader.check_words((one.prefix for one in known), nouns, "the subject noun", "agreement")
     states = read_states(reader, [one.words[: one.closer] for one in known], field=field)
     labels = np.array([NUMBERS.index(str(one.number)) for one in known])
     control = control_labels([one.words[one.opener] for one in known], labels, seed)
@@ -64,7 +66,7 @@ def probe_number(
     arrays: Arrays = {"layer": np.array(layers), "distance": np.array(places), **figures}
     axes: dict[str, tuple[str, ...]] = {"layer": ("layer",), "distance": ("distance",)}
     axes |= dict.fromkeys(figures, ("layer", "distance"))
-    return Measurement("probe-number", arrays, axes, _about(reader, known, cut, l2) | {"field": field})
+    return Measurement("probe-number", arrays, axes, _about(reader, known, cut, l2) | {"field": field} | facts)
 
 
 def probe_class(reader: SentenceReader, *, count: int = COUNT, seed: int = 0, l2: float | None = None) -> Measurement:
@@ -78,6 +80,7 @@ def probe_class(reader: SentenceReader, *, count: int = COUNT, seed: int = 0, l2
     classes = word_classes()
     picked = [(at, step) for at, one in enumerate(known) for step, word in enumerate(one.words) if word in classes]
     words = [known[at].words[step] for at, step in picked]
+    facts = reader.check_words((one.words for one in known), [(word,) for word in words], "the word read", "agreement")
     labels = np.array([CLASSES.index(classes[word]) for word in words])
     control = control_labels(words, labels, seed)
     cut = sum(at < round(_FIT * len(known)) for at, _ in picked)
@@ -96,7 +99,7 @@ def probe_class(reader: SentenceReader, *, count: int = COUNT, seed: int = 0, l2
     }
     axes: dict[str, tuple[str, ...]] = {"layer": ("layer",), "class": ("class",), "share": ("class",)}
     axes |= dict.fromkeys(figures, ("layer",))
-    return Measurement("probe-class", arrays, axes, _about(reader, known, round(_FIT * len(known)), l2))
+    return Measurement("probe-class", arrays, axes, _about(reader, known, round(_FIT * len(known)), l2) | facts)
 
 
 def _draw_sentences(count: int, seed: int, nearest: int = 0, farthest: int = LONGEST) -> list[Sentence]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from thereafter.config import Table
 from thereafter.errors import OptionError
+from thereafter.evaluation.unknown import MANY
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import Ids
 from thereafter.text.sources import Source
@@ -88,6 +90,35 @@ class SentenceReader:
                 "sentences with that word; try: thereafter data list, then thereafter train CORPUS"
             )
         return int(ids[0])
+
+    def knows(self, word: str) -> bool:
+        """Whether a word has no unknown token, at the beginning of a line or inside it."""
+        forms = (self.tokenizer.encode(self.prepare(text)) for text in (word, f" {word}"))
+        return any(len(ids) and self.tokenizer.unknown_id not in ids for ids in forms)
+
+    def check_words(
+        self, sentences: Iterable[Iterable[str]], questions: Sequence[Iterable[str]], asked: str, corpus: str
+    ) -> Table:
+        """How many different words of `sentences` the model knows, for `about`, with a caution where it knows few.
+
+        Each question needs words that the model must know to answer it; they are called `asked`. OptionError where it
+        can answer none.
+        """
+        needed = [tuple(words) for words in questions]
+        words = {word for sentence in sentences for word in sentence} | {word for need in needed for word in need}
+        known = {word for word in words if self.knows(word)}
+        answered = sum(known.issuperset(need) for need in needed)
+        facts: Table = {"words": len(words), "known_words": len(known)}
+        of_them = f"{self.name} knows {len(known):,} of the {len(words):,} words of these sentences of {corpus}"
+        if not answered:
+            raise OptionError(
+                f"{of_them}, and {asked} in none of {len(needed):,} cases; it was trained on {self.source}; expected a "
+                f"model that knows them; try: thereafter train {corpus} --model lstm --tokens word --out RUN"
+            )
+        if answered < (1 - MANY) * len(needed) or len(known) < (1 - MANY) * len(words):
+            others = "the other cases say nothing of what it learned" if answered < len(needed) else "the rest is <unk>"
+            facts["caution"] = f"{of_them}, and {asked} in {answered:,} of {len(needed):,} cases; {others}"
+        return facts
 
     def about(self, **more: object) -> Table:
         """What a measurement says of its model."""

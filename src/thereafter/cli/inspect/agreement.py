@@ -49,7 +49,9 @@ def _print_by_distance(verdicts: Measurement) -> None:
     from thereafter.text.agreement import sentence_corpus
 
     question = sentence_corpus(verdicts.about["corpus"]).question
-    typer.echo(f"{verdicts.about['model']} asked {question}; chance is 50 %")
+    about = verdicts.about
+    typer.echo(f"{about['model']} asked {question}; chance is 50 %")
+    typer.echo(f"it knows {about['known_words']:,} of the {about['words']:,} words of these sentences")
     typer.echo(f"{'words between':>13}{'right':>8}{'sentences':>11}")
     distance = verdicts["distance"]
     for low, high in BINS:

@@ -61,7 +61,9 @@ def probe(
 
 
 def _show(reading: Measurement, head: str, number: bool) -> None:
-    typer.echo(f"{reading.about['model']}: {reading.about['text']}")
+    about = reading.about
+    typer.echo(f"{about['model']}: {about['text']}")
+    typer.echo(f"it knows {about['known_words']:,} of the {about['words']:,} words of these sentences")
     typer.echo(f"{head:14}{'accuracy':>10}{'control':>10}{'selectivity':>13}{'bits':>8}")
     names = reading["distance" if number else "layer"].tolist()
     accuracy, control, bits = (
