@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from thereafter import config as toml
 from thereafter.comparing.comparison import Comparison
 from thereafter.data.files import AnySource, Files, Parts
+from thereafter.data.sources import require_own
 from thereafter.errors import OptionError
 from thereafter.evaluation.predicted import TOP
 from thereafter.evaluation.scores import Score
@@ -44,6 +45,7 @@ def train(
     out: str | PathLike[str] | None = None,
     valid: AnySource | None = None,
     split: str | None = None,
+    parts: bool = True,
     start_from: str | PathLike[str] | None = None,
     **options: object,
 ) -> LanguageModel: ...
@@ -58,6 +60,7 @@ def train(
     out: str | PathLike[str] | None = None,
     valid: AnyTable | None = None,
     split: str | None = None,
+    parts: bool = True,
     start_from: str | PathLike[str] | None = None,
     **options: object,
 ) -> TaskModel: ...
@@ -71,6 +74,7 @@ def train(
     out: str | PathLike[str] | None = None,
     valid: AnyTable | None = None,
     split: str | None = None,
+    parts: bool = True,
     start_from: str | PathLike[str] | None = None,
     **options: object,
 ) -> LanguageModel | TaskModel:
@@ -82,6 +86,8 @@ def train(
     interruption.
     `valid`: a validation set; `split="90/10"` cuts it from the text instead. By default it is the valid part of a
     corpus, else neural models hold out the last 5 % of lines; n-grams need none.
+    `parts`: a folder with train, valid and test files, by their names, is trained on the first, validated on the second
+    and never trained on the third (docs/reading.md); `parts=False` reads all files as one.
     Options of the text: context, min_count, vocabulary, lower, letters_only, encoding, keep_licence, wrapped, markup.
     Options of `model="ngram"`: order, smoothing, cutoffs, alpha, factor. Those of neural models are the fields of
     `thereafter.models.settings` and of `thereafter.training.settings.TrainingSettings`: hidden, layers, epochs, rate...
@@ -104,7 +110,7 @@ def train(
             raise OptionError(f"got text= with task={task!r}; text is for language models; try leaving it out")
         named = {"model": model, "tokens": tokens, "split": split}
         _say_replaced(out)
-        return _train_task(task, source, out, valid, named, start_from, options)
+        return _train_task(task, source, out, valid, named, start_from, options, parts=parts)
     source, valid = _no_frame(source), _no_frame(valid)
     start = None if start_from is None else starting.read_start(Path(start_from), model)
     model = model or "ngram" if start is None else start.model
@@ -117,7 +123,9 @@ def train(
         files.check_free(folder)
         _say_replaced(folder)
     with show_progress(), nullcontext() if folder is None else ownership.owning(folder):
-        texts = protocol.find_texts(source, text, settings)
+        texts = protocol.find_texts(source, text, settings, parts=parts)
+        if not parts:
+            require_own(texts)
         validation = None if valid is None else protocol.find_texts(valid, None, settings)
         warnings = [] if validation is None else _validation_warnings(model, texts, validation)
         trained = protocol.train(texts, model, settings, sorted_options, folder, validation, split, warnings, start)
@@ -141,6 +149,8 @@ def _train_task(
     named: Mapping[str, str | None],
     start_from: str | PathLike[str] | None,
     options: Mapping[str, object],
+    *,
+    parts: bool,
 ) -> TaskModel:
     """Train a task; `split` is refused where the task does not divide its examples itself."""
     from thereafter.task_model import train_task
@@ -151,7 +161,7 @@ def _train_task(
     if source is None:
         raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")
     own = {name: value for name, value in named.items() if value is not None}
-    return train_task(task, source, {**own, **options}, valid=valid, out=out, start_from=start_from)
+    return train_task(task, source, {**own, **options}, valid=valid, out=out, start_from=start_from, parts=parts)
 
 
 def _no_frame(source: AnyTable | None) -> AnySource | None:

@@ -16,6 +16,7 @@ from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
 from thereafter.data.files import AnySource
+from thereafter.data.sources import require_own
 from thereafter.decoding import completion, generation, ranking
 from thereafter.decoding.completion_table import Completions
 from thereafter.decoding.generation import Generated, GenerationOptions, GenerationSettings
@@ -107,8 +108,11 @@ class LanguageModel:
         cache: bool | Mapping[str, object] | CacheSettings = False,
         dynamic: bool | Mapping[str, object] | DynamicSettings = False,
         tune: AnySource | None = None,
+        parts: bool = True,
     ) -> Score:
         """Score a source, or `text=`. Of a corpus with parts the test part is scored, unless `part` names another.
+
+        A folder of train, valid and test files has parts too; `parts=False` scores all its files as one.
 
         Switches: `cache=True` adds a cache of the last words (or give its settings, `cache={"size": 2000}`);
         `dynamic=True` lets a neural model go on learning from the text it has scored. In a mixture each model gets the
@@ -117,7 +121,7 @@ class LanguageModel:
         what was on.
         """
         with show_progress():
-            chosen, tuning = self._texts_to_score(source, text, part, encoding, tune)
+            chosen, tuning = self._texts_to_score(source, text, part, encoding, tune, parts=parts)
             with mixing.switch_on(self.trained, Switches.of(cache, dynamic), tuning) as on:
                 return score_text(
                     on.model,
@@ -166,13 +170,18 @@ class LanguageModel:
         part: str | None,
         encoding: str | None,
         tune: AnySource | None,
+        *,
+        parts: bool = True,
     ) -> tuple[Source, Source | None]:
         """The text to score, and the one to tune on if there is one."""
         if text is not None and (part is not None or encoding is not None):
             raise OptionError("text= has no parts and no encoding; give part= and encoding= with a source")
         settings = self.text_settings(encoding)
-        texts = protocol.find_texts(source, text, settings, part)
-        chosen = protocol.part_of(texts, "test")
+        texts = protocol.find_texts(source, text, settings, part, parts=parts)
+        chosen = protocol.part_of(texts if parts else require_own(texts), "test")
+        if "text" not in texts.parts:
+            for note in texts.notes:
+                progress.note(note)
         if source is None or source is not self.texts or self.style is not None:
             chosen = roles.in_own_form(self.trained, texts, chosen, self.writing)
         if tune is None:

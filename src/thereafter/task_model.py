@@ -184,10 +184,12 @@ class TaskModel:
         asked = self._asked
         return tracing.trace(asked, self.task.prepare(given, asked.codecs))
 
-    def score(self, source: AnyTable, *, part: str = "test", **options: object) -> Measured:
-        """Measure its answers on examples with answers; of a corpus, on its test part. Options as in `predict`."""
+    def score(self, source: AnyTable, *, part: str = "test", parts: bool = True, **options: object) -> Measured:
+        """Measure its answers on examples with answers; of a corpus or a folder with parts, on its test part (all files
+        of a folder with `parts=False`). Options as in `predict`."""
         given = as_source(source)
         with show_progress(), naming(given):
+            given = given if parts else finding.joined(self.task, given)
             test = finding.find(self.task, given, part)
             self.task.check(test.examples, self.codecs, test.name)
             if caveat := training_caveat(self._fitted, test):
@@ -270,11 +272,13 @@ def train_task(
     valid: AnyTable | None = None,
     out: str | PathLike[str] | None = None,
     start_from: str | PathLike[str] | None = None,
+    parts: bool = True,
 ) -> TaskModel:
     """Train a network for a task on examples; see `api.train`."""
     with show_progress():
         examples = as_source(source)
         known = task_for(task, examples)
+        examples = examples if parts else finding.joined(known, examples)
     body = None if start_from is None else body_of(read_start(Path(start_from)))
     settings, training = fitting.settle(known, dict(options), body)
     folder = None if out is None else Path(out)

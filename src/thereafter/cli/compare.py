@@ -18,11 +18,13 @@ from thereafter.cli.train_options import (
     KeepMarkup,
     Known,
     Lookback,
+    Parts,
     Past,
     Series,
     Target,
     Time,
     Wrapped,
+    wants_parts,
 )
 from thereafter.config import Table
 from thereafter.errors import OptionError
@@ -84,6 +86,7 @@ def compare(
         Path | None,
         typer.Option(help="Folder of the comparison; the same command again continues it. Default: runs/compare-NAME."),
     ] = None,
+    parts: Parts = None,
     encoding: Encoding = None,
     keep_licence: KeepLicence = False,
     wrapped: Wrapped = False,
@@ -135,6 +138,7 @@ def compare(
         "seed": seed,
         "match": match,
         "out": out,
+        "parts": None if wants_parts(parts) else False,
         "encoding": encoding,
         "keep_licence": keep_licence or None,
         "wrapped": wrapped or None,

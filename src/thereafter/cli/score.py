@@ -12,6 +12,7 @@ from typer.models import OptionInfo
 from thereafter.cli.app import ArpaTokens, AsWritten, Device, Encoding, Run, app, load
 from thereafter.cli.captions import print_beside
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.cli.train_options import Parts, wants_parts
 from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.tabular import Tabular, finite
@@ -37,7 +38,7 @@ Source = Annotated[
     typer.Argument(help="Text to score: a file, a folder, a 'glob*', - for standard input, or a corpus name."),
 ]
 Text = Annotated[str | None, typer.Option(help="Score this text instead of a source.")]
-Part = Annotated[str | None, typer.Option(help="Part of a corpus. Default: test.")]
+Part = Annotated[str | None, typer.Option(help="Part of a corpus or of a folder with parts. Default: test.")]
 Mix = Annotated[list[str] | None, _mixing("Interpolate with this run. Repeat the option to mix more.", metavar="RUN")]
 Weights = Annotated[
     str | None, _mixing("Weights of the models in order, such as 0.3,0.7. Default: equal, or tuned by --tune.")
@@ -65,6 +66,7 @@ def score(
     source: Source = None,
     text: Text = None,
     part: Part = None,
+    parts: Parts = None,
     encoding: Encoding = None,
     tokens: ArpaTokens = "word",
     as_written: AsWritten = False,
@@ -93,8 +95,9 @@ def score(
     from thereafter.runs.folder import holds_task
 
     if holds_task(Path(run)):
-        given = {"text": text, "encoding": encoding, "mix": mix, "weights": weights, "tune": tune}
-        _score_task(run, source, part, given | {"cache": cache, "dynamic": dynamic}, device, as_csv, as_json)
+        given: Table = {"text": text, "encoding": encoding, "mix": mix, "weights": weights, "tune": tune}
+        given |= {"cache": cache, "dynamic": dynamic}
+        _score_task(run, source, part, given, device, as_csv, as_json, parts=wants_parts(parts))
         return
     lm = load_mixture(run, mix or [], tokens, weights, tune, device)
     lm.as_written = as_written
@@ -107,6 +110,7 @@ def score(
         cache=switch("cache", cache, cache_settings),
         dynamic=switch("dynamic", dynamic, {"rate": dynamic_rate}),
         tune=tune,
+        parts=wants_parts(parts),
     )
     if as_json:
         _print_json(result)
@@ -130,9 +134,18 @@ def load_mixture(
 
 
 def _score_task(
-    run: str, source: str | None, part: str | None, of_texts: Table, device: str, as_csv: bool, as_json: bool
+    run: str,
+    source: str | None,
+    part: str | None,
+    of_texts: Table,
+    device: str,
+    as_csv: bool,
+    as_json: bool,
+    *,
+    parts: bool,
 ) -> None:
     """Score the answers of a task on examples; OptionError for options that only language models have."""
+    from thereafter.cli.train_report import print_parts
     from thereafter.task_model import load_task
 
     model = load_task(run, device=device)
@@ -141,7 +154,9 @@ def _score_task(
             raise OptionError(f"--{name} is for language models, and {run} holds the task {model.task.name!r}")
     if source is None:
         raise OptionError(f"{run} holds the task {model.task.name!r} and is scored on examples; expected a SOURCE")
-    result = model.score(source, part=part or "test")
+    if parts and part is None:
+        print_parts(model.task, source)
+    result = model.score(source, part=part or "test", parts=parts)
     if as_csv:
         plain = {name: value for name, value in result.as_dict().items() if not isinstance(value, dict | list)}
         print_rows(result.to_rows() if isinstance(result, Tabular) else [plain], as_csv=True, as_json=False)

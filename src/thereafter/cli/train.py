@@ -17,6 +17,7 @@ from thereafter.config import Table
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
+    from thereafter.data.files import AnySource, Parts
     from thereafter.training.recipes import Recipe
 
 _ARGUMENTS = (
@@ -30,6 +31,7 @@ _ARGUMENTS = (
     "recipe",
     "valid",
     "split",
+    "parts",
     "arpa",
     "settings",
     "options",
@@ -66,6 +68,7 @@ def train(
     log: opt.Log = None,
     valid: opt.Valid = None,
     split: opt.Split = None,
+    parts: opt.Parts = None,
     target: opt.Target = None,
     horizon: opt.Horizon = None,
     lookback: opt.Lookback = None,
@@ -127,6 +130,7 @@ def _plan(path: Path | None, given: Table) -> Recipe:
         options["cutoffs"] = _whole_numbers(options["cutoffs"])
     plan.source = given.get("source") or plan.source
     plan.valid = given.get("valid") or plan.valid
+    plan.parts = opt.wants_parts(given["parts"]) if "parts" in given else plan.parts
     plan.start_from = str(given["start_from"]) if "start_from" in given else plan.start_from
     if task is not None:
         return _plan_of_task(plan, task, options, given)
@@ -175,29 +179,33 @@ def _full_names(model: str, options: Table) -> Table:
     }
 
 
-def _folder(out: Path | None, source: str | list[str], name: str) -> Path:
+def _folder(out: Path | None, source: str | list[str] | Parts, name: str) -> Path:
     """The run folder: the one asked for, or a new one named after the source and the model or task."""
     from thereafter.runs import folder
     from thereafter.training import protocol
 
-    first = source if isinstance(source, str) else source[0]
+    first = source[0] if isinstance(source, list) else source if isinstance(source, str) else source.name
     return out or folder.free_folder(Path("runs"), protocol.run_name(first, name))
 
 
 def _train_task(task: str, plan: Recipe, out: Path | None, settings: list[str], *, baselines: bool) -> None:
     """Train for a task and print how good it is, with simple baselines beside it."""
     import thereafter
+    from thereafter.tasks import TASKS, finding
     from thereafter.training.recipes import parse_settings
 
     if plan.source is None:
         raise OptionError(f"the task {task!r} needs examples; try: thereafter train examples.conllu --task {task}")
     folder = _folder(out, plan.source, task)
     options = plan.options | parse_settings(settings)
+    source: AnySource = plan.source
+    if not plan.parts:
+        source = finding.joined(TASKS.load(TASKS.load(task).name_for(source)), source)
     with until_it_begins(folder):
         trained = thereafter.train(
-            plan.source, task=task, valid=plan.valid, out=folder, start_from=plan.start_from, **options
+            source, task=task, valid=plan.valid, out=folder, start_from=plan.start_from, **options
         )
-    report.print_task(trained, plan.source, baselines)
+    report.print_task(trained, source, baselines)
     typer.echo(f"saved      {folder}")
 
 
@@ -221,6 +229,7 @@ def _train_text(plan: Recipe, out: Path | None, settings: list[str], arpa: Path 
             out=folder,
             valid=plan.valid,
             split=plan.split,
+            parts=plan.parts,
             start_from=plan.start_from,
             **options,
         )

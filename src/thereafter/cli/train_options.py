@@ -25,6 +25,16 @@ def _batch(spelled: str) -> int | str:
     return int(spelled) if spelled.removeprefix("-").isdecimal() else spelled
 
 
+def wants_parts(spelled: str | None) -> bool:
+    """What --parts says; OptionError for a word that is neither yes nor no."""
+    if spelled not in (None, "yes", "no"):
+        raise OptionError(
+            f"--parts is {spelled!r}; expected yes or no; no reads all files of a folder as one; try FOLDER:train for "
+            "one part"
+        )
+    return spelled != "no"
+
+
 def _ngram(text: str) -> OptionInfo:
     option: OptionInfo = typer.Option(help=text, rich_help_panel="N-gram models")
     return option
@@ -51,6 +61,15 @@ Source = Annotated[
     str | None,
     typer.Argument(
         help="A file, a folder, a 'glob*', - for standard input, or a corpus name (thereafter data list).",
+        show_default=False,
+    ),
+]
+Parts = Annotated[
+    str | None,
+    typer.Option(
+        metavar="yes|no",
+        help="Recognise the training, validation and test files of a folder by name: train.txt, valid.txt (or dev, "
+        "val), test.txt; ptb.test.txt; train/ and test/ (default yes). no: read all files as one.",
         show_default=False,
     ),
 ]
@@ -150,7 +169,7 @@ Log = Annotated[
         "(docs/logging.md)."
     ),
 ]
-Valid = Annotated[str | None, _neural("Text to validate on. Default: the valid part of the corpus.")]
+Valid = Annotated[str | None, _neural("Text to validate on. Default: the valid part of the corpus or folder.")]
 Split = Annotated[
     str | None,
     _neural(

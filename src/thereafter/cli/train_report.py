@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from thereafter import progress
+from thereafter.errors import FormatError, SourceError
 from thereafter.terminal import notes_in_sight
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from thereafter.config import Table
     from thereafter.data.files import AnySource
     from thereafter.task_model import TaskModel
+    from thereafter.tasks.task import AnyTask
 
 _MISTAKES = 5  # the most frequent ones that are shown
 _OFF: tuple[object, ...] = (None, (), [], "", 0.0, False)  # settings with these values are not shown
@@ -38,7 +40,23 @@ def print_task(trained: TaskModel, source: AnySource, baselines: bool) -> None:
         fitted = Fitted(trained.task, trained.net, trained.codecs, trained.config, trained.log)
         typer.echo(f"valid      {_indented(validation_score(fitted))}")
     if finding.has(trained.task, source, "test"):
-        _print_test(trained, source, baselines)
+        try:
+            _print_test(trained, source, baselines)
+        except (FormatError, SourceError) as error:  # the test file of a user's own may have no answers
+            if finding.located(trained.task, source).corpus is not None:
+                raise
+            text = f"the test part could not be scored: {error.in_shell}"
+            typer.secho(f"{'caution':<11}{text}", fg=typer.colors.YELLOW, bold=True)
+
+
+def print_parts(task: AnyTask, source: AnySource) -> None:
+    """Which files of a folder are which part, to those who look on."""
+    from thereafter.data.sources import is_read_once
+    from thereafter.tasks import finding
+
+    given = None if is_read_once(source) else finding.located(task, source)
+    for note in given.notes if given is not None and given.part_files is not None else ():
+        typer.echo(note, err=True)
 
 
 def _print_test(trained: TaskModel, source: AnySource, baselines: bool) -> None:

@@ -39,6 +39,7 @@ from thereafter.comparing.trial import Trial
 from thereafter.comparing.trials import run_trial
 from thereafter.config import Table
 from thereafter.data.files import AnySource
+from thereafter.data.sources import require_own
 from thereafter.errors import EmptyCorpusError, TrainingError
 from thereafter.evaluation.corpus_probe import Questions
 from thereafter.evaluation.offered import offered_questions
@@ -67,6 +68,7 @@ def compare(
     out: str | PathLike[str] | None = None,
     base: str | PathLike[str] | None = None,
     encoding: str | None = None,
+    parts: bool = True,
     command: str | None = None,
     **options: object,
 ) -> Comparison:
@@ -82,7 +84,7 @@ def compare(
     `out`: a folder that keeps everything; the same call again goes on where it stopped. `base`: in place of `out`, a
     folder in which one is chosen by the name of the text: that of the same call if there is one, else a new one.
     Other options are those of `train`, each for all models that have it, or for one kind where spelled in full:
-    `**{"lstm.hidden": 200}`. `command` is how the call is quoted in the report.
+    `**{"lstm.hidden": 200}`. `parts` as in `train`. `command` is how the call is quoted in the report.
     """
     asked = {"tokens": tokens, "encoding": encoding, **_take(options, "text", _READING)}
     settings = toml.build(TextSettings, asked, "text")
@@ -91,7 +93,9 @@ def compare(
     refuse_uneven(options)
     asked_for, chosen, wanted = read_budget(given), read_seeds(seeds, given["seed"]), matching.read_match(match)
     minimal = None if pairs is None else AskedPairs.read(pairs)
-    texts = protocol.find_texts(source, text, settings)
+    texts = protocol.find_texts(source, text, settings, parts=parts)
+    if not parts:
+        require_own(texts)
     entries = parse_entries(ladder() if models is None else models, settings.tokens or texts.tokens)
     kinds = {entry.tokens for entry in entries}
     dealt = deal_options(entries, options)
@@ -123,11 +127,12 @@ def compare(
         ]
         trials, failed = _run_all(jobs, dealt, shared, _questions(texts))
         about = {key: plan[key] for key in ("source", "sha256", "budget", "match", "options")}
+        spelled = options if parts else {**options, "parts": False}
         about |= {
             "detail": texts.detail,
             "bytes": {name: part.size for name, part in shared.parts.items()},
             "seeds": chosen,
-            "command": command or _call(texts.name, entries, budget, chosen, match, pairs, out, options),
+            "command": command or _call(texts.name, entries, budget, chosen, match, pairs, out, spelled),
             "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
             "machine": machine(),
             "versions": versions(),

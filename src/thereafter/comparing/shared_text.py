@@ -52,7 +52,8 @@ def is_mixed(tokens: Collection[str]) -> bool:
 def share(texts: Texts, settings: TextSettings, tokens: Collection[str], folder: Path) -> SharedText:
     """The text for models over these kinds of tokens; what is cut or normalised is written to `folder`."""
     mixed = is_mixed(tokens)
-    notes = form_notes(next(iter(texts.parts.values())))
+    notes = [*texts.notes, *form_notes(next(iter(texts.parts.values())))]
+    texts = replace(texts, notes=())  # which every training would repeat
     if all(part in texts.parts for part in PARTS):
         parts = {part: texts.parts[part] for part in PARTS}
         notes.append(f"train, valid and test are parts of {texts.name}")

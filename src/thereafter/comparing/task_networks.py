@@ -37,6 +37,7 @@ def with_test_part(task: AnyTask, source: AnySource, options: Mapping[str, objec
     if not task.compared:
         return dict(options)
     settings, _ = fitting.settle(task, dict(options))
-    if finding.has(task.configured(settings), source, "test"):
+    own = finding.located(task, source).part_files  # files of their own, and none of them to test on
+    if own is not None or finding.has(task.configured(settings), source, "test"):
         return dict(options)
     return {**task.compared, **options}

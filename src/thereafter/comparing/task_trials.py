@@ -161,6 +161,7 @@ def compare_task(
     seed: int | None = None,
     out: str | PathLike[str] | None = None,
     base: str | PathLike[str] | None = None,
+    parts: bool = True,
     **options: object,
 ) -> TaskComparison:
     """Train each network with each seed on the same examples, and measure it on the test part, else on what validates.
@@ -168,10 +169,11 @@ def compare_task(
     `models`: names with the options in which they differ, or names alone of a task that has kinds of network; without
     them those that the task names, or one with its own options. `out`: a folder that keeps every run; the same call
     again goes on where it stopped. `base`: in place of `out`, a folder in
-    which one is chosen by the name of the source. Other options are those of `train`, for all networks.
+    which one is chosen by the name of the source. Other options, and `parts`, are those of `train`, for all networks.
     """
     source, valid = as_source(source), None if valid is None else as_source(valid)
     with naming(source), progress.each_note_once():
+        source = source if parts else finding.joined(task_for(task, source), source)
         return _compare(source, task, models, valid, read_seeds(seeds, seed), out, base, options)
 
 
@@ -197,7 +199,9 @@ def _compare(
         for number in seeds
     }
     first, _ = next(iter(wanted.values()))
-    examples, heldout, _ = finding.train_and_valid(known.configured(first), source, valid)
+    chosen = known.configured(first)
+    examples, heldout, _ = finding.train_and_valid(chosen, source, valid)
+    tested = _tested(chosen, source, valid)[1]  # before anything is trained: it may have no answers
     plan: Table = {
         "task": task,
         "source": store.name_of(source),
@@ -226,8 +230,7 @@ def _compare(
         kept = None if out is None and base is None else folder
         solved = tuple(dict.fromkeys(name for (name, _), (settings, _) in wanted.items() if known.solves(settings)))
         differences = task_differences(resampled)
-        chosen = known.configured(first)
-        beside = rows_beside(chosen, examples, _tested(chosen, source, valid)[1])
+        beside = rows_beside(chosen, examples, tested)
         comparison = TaskComparison(
             task, plan["source"], part, tuple(trials), kept, differences, known.reported, known.judged, solved, beside
         )

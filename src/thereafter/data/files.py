@@ -71,6 +71,10 @@ class Parts:
     """The content of the files, as `CorpusCard.kind` names it; "text" is running text, or unknown."""
     corpus: Corpus | None = field(default=None, kw_only=True)
     """The corpus that these are parts of; None for the user's own files."""
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    """How the user's own files were taken apart, in sentences to print."""
+    joined: bool = field(default=False, kw_only=True)
+    """Whether files are one whatever their names say, because that was asked for."""
 
     def only(self, part: str | None) -> Self:
         """One part alone (all of them for None); UnknownNameError if there is no such part.
@@ -81,12 +85,21 @@ class Parts:
         if part is None:
             return self
         if self.kind in _JOINED and (joined := self._joined(part)) is not None:
-            return replace(self, name=joined.name, parts={"text": joined})
+            return replace(self, name=joined.name, parts={"text": joined}, notes=())
         if part not in self.parts:
             known = {name.partition(".")[0] if self.kind in _JOINED else name: None for name in self.parts}
             raise UnknownNameError(f"part of {self.name}", part, known)
-        one = self.parts[part]
-        return replace(self, name=one.name, parts={"text": one}, kind=self.kind if self.kind in _KEPT else "text")
+        one, shared = self.parts[part], self.parts.get("shared")
+        one = one if shared is None else replace(one, files=(*one.files, *shared.files))
+        kind = self.kind if self.kind in _KEPT else "text"
+        return replace(self, name=one.name, parts={"text": one}, kind=kind, notes=())
+
+    @property
+    def part_files(self) -> dict[str, list[str]] | None:
+        """The full names of the user's own files of each part; None where there are no such parts."""
+        if self.corpus is not None or "text" in self.parts:
+            return None
+        return {part: [str(path.absolute()) for path in files.files] for part, files in self.parts.items()}
 
     def _joined(self, part: str) -> Files | None:
         """The files whose names begin with that of a part, and those that belong to no part; None if it is no such."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import glob
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from thereafter.data.parts import NamedParts, by_language, is_bare, language_files, parts_by_name
 from thereafter.errors import SourceError
 
 TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
@@ -23,6 +25,28 @@ class FileKind:
     groups: tuple[tuple[str, ...], ...]
     columns: bool = False
     """Whether `reviews.csv:text` may name a column of a table."""
+    bare: bool = False
+    """Whether the ending may be that of a part instead, or none: eng.testb, train."""
+    paired: bool = False
+    """Whether the ending may be a language instead: train.de, train.en."""
+    lists: tuple[str, ...] = ()
+    """Endings of files that name others or say something of them, such as captions of pictures."""
+
+    def shared(self, parts: NamedParts) -> tuple[Path, ...]:
+        """Files of no part that all parts need: what their lists name, or a list of all they hold."""
+        listing = [_of_group(own, self.lists) for own in parts.parts.values()] if self.lists else []
+        if listing and all(len(own) == len(lists) for own, lists in zip(parts.parts.values(), listing, strict=True)):
+            return parts.others
+        return () if any(listing) or not self.lists else tuple(_of_group(parts.others, self.lists))
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files that a path leads to, and their parts where their names say so; `folder` is the one above them all."""
+
+    files: list[Path]
+    parts: NamedParts | None
+    folder: Path
 
 
 def find_files(path: str | os.PathLike[str], kind: FileKind) -> list[Path]:
@@ -30,48 +54,79 @@ def find_files(path: str | os.PathLike[str], kind: FileKind) -> list[Path]:
 
     A folder gives the files of the `kind`, plain or gzipped, in it and below, hidden ones left out.
     """
+    return list_files(path, kind, parts=False).files
+
+
+def list_files(path: str | os.PathLike[str], kind: FileKind, *, parts: bool = True) -> Listing:
+    """The files of a path, folder or glob, with the `parts` that those of a folder or glob have by their names.
+
+    Of several groups of a `kind` the first that has parts counts, whatever else is in the folder.
+    """
     spelled = os.fspath(path)
     if not spelled:
-        return []  # not the current folder, which is spelled .
+        return Listing([], None, Path())  # not the current folder, which is spelled .
     try:
         here = Path(spelled).expanduser()
         if here.is_dir():
-            return _files_below(here, kind)
+            files = _all_below(here)
+            named = _parts_below(files, here, kind) if parts else None
+            return Listing(_of_kind(files, here, kind) if named is None else [], named, here)
         if here.exists():
-            return [here]
+            return Listing([here], None, here.parent)
         if glob.has_magic(spelled) and isinstance(path, str):
-            return sorted(Path(hit) for hit in glob.glob(str(here), recursive=True) if os.path.isfile(hit))
+            hits = sorted(Path(hit) for hit in glob.glob(str(here), recursive=True) if os.path.isfile(hit))
+            folder = Path(os.path.commonpath([hit.parent for hit in hits])) if hits else here
+            return Listing(hits, parts_by_name(hits, folder) if parts else None, folder)
     except (
         OSError,
         ValueError,
         RuntimeError,
     ):  # too long a name, a NUL in it, ~ of an unknown user
-        return []
-    return []
+        return Listing([], None, Path())
+    return Listing([], None, here)
 
 
-def find_column(path: str, kind: FileKind) -> tuple[list[Path], str | None]:
-    """The tables of `PATH:COLUMN`, a path or a glob, and the name or number of the column; none if it is no such."""
+def split_column(path: str) -> tuple[str, str | None]:
+    """The tables of `PATH:COLUMN`, a path or a glob, and the name or number of the column; None if it names none."""
     tables, _, column = path.rpartition(":")
     if not column or not tables.lower().removesuffix(".gz").endswith(TABLE_ENDINGS):
-        return [], None
-    return find_files(tables, kind), column
+        return path, None
+    return tables, column
 
 
-def _files_below(folder: Path, kind: FileKind) -> list[Path]:
-    files: list[Path] = []
-    for top, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        files += [Path(top, name) for name in names if not name.startswith(".") and Path(top, name).is_file()]
+def _parts_below(files: Sequence[Path], folder: Path, kind: FileKind) -> NamedParts | None:
+    """The parts of the first group of files that has some."""
+    groups = [_of_group(files, suffixes) for suffixes in kind.groups]
+    groups += [[file for file in files if is_bare(file)]] if kind.bare else []
+    parts = next((parts for group in groups if (parts := parts_by_name(group, folder))), None)
+    if parts is None and kind.paired and (parts := parts_by_name(language_files(files), folder)):
+        languages = by_language(parts.parts)
+        return NamedParts(languages, parts.others) if languages else None
+    return parts
+
+
+def _of_kind(files: Sequence[Path], folder: Path, kind: FileKind) -> list[Path]:
     for suffixes in kind.groups:
-        of_group = [file for file in files if file.name.lower().removesuffix(".gz").endswith(suffixes)]
-        if of_group:
-            return sorted(of_group, key=lambda file: file.relative_to(folder).parts)
+        if of_group := _of_group(files, suffixes):
+            return of_group
     expected = ", ".join(suffix for suffixes in kind.groups for suffix in suffixes)
     raise SourceError(
         f"the folder {folder} holds no {kind.name} ({expected}, plain or .gz); "
         f"name the files, for instance with a glob: '{folder}/*'"
     )
+
+
+def _all_below(folder: Path) -> list[Path]:
+    """All files in a folder and below, sorted; hidden ones are left out."""
+    files: list[Path] = []
+    for top, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        files += [Path(top, name) for name in names if not name.startswith(".") and os.path.isfile(Path(top, name))]
+    return sorted(files, key=lambda file: file.parts)
+
+
+def _of_group(files: Sequence[Path], suffixes: tuple[str, ...]) -> list[Path]:
+    return [file for file in files if file.name.lower().removesuffix(".gz").endswith(suffixes)]
 
 
 def not_found_error(got: str, corpora: list[str]) -> SourceError:

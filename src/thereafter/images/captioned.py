@@ -20,7 +20,9 @@ from thereafter.images.picture import Picture, pictures_of
 from thereafter.images.sources import holds_pictures, is_picture_file, open_picture_files, open_pictures
 
 CAPTIONED_FILES = FileKind(
-    "pictures with captions", ((*PICTURE_ENDINGS, ".zip", ".npz", ".npy", *IDX_ENDINGS, *CAPTION_ENDINGS),)
+    "pictures with captions",
+    ((*PICTURE_ENDINGS, ".zip", ".npz", ".npy", *IDX_ENDINGS, *CAPTION_ENDINGS),),
+    lists=CAPTION_ENDINGS,
 )
 """The pictures of a folder and the captions beside them."""
 

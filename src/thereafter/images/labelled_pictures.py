@@ -25,7 +25,11 @@ from thereafter.images.lookup import PicturesByName
 from thereafter.images.picture import Picture, PictureSource, pictures_of
 from thereafter.images.sources import open_pictures
 
-LABELLED_FILES = FileKind("pictures", ((*PICTURE_ENDINGS, ".zip", ".npz", *LABEL_TABLES), IDX_ENDINGS, (".json",)))
+LABELLED_FILES = FileKind(
+    "pictures",
+    ((*PICTURE_ENDINGS, ".zip", ".npz", *LABEL_TABLES), IDX_ENDINGS, (".json",)),
+    lists=LABEL_TABLES,
+)
 """The pictures of a folder and the tables of their labels."""
 LABEL_ARRAYS = ("labels", "label", "y", "targets", "classes", "y_train", "y_test")
 
@@ -137,6 +141,8 @@ def _of_table(tables: Sequence[Path], pictures: Sequence[Picture]) -> list[Label
     for table in tables:
         for name, label, where in read_label_table(table):
             picture = by_name.find(name)
+            if picture is None and (table.parent / name).is_file():
+                continue  # of another part
             if picture is None:
                 raise FormatError(f"{where} names {name!r}, and there is no such picture; expected its file beside it")
             examples.append(LabelledPicture(picture, label))

@@ -23,13 +23,13 @@ from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError, ThereafterError
 from thereafter.series.columns import table_layout
 from thereafter.series.label_columns import LabelColumns, LongColumns, long_columns, plain_columns, wide_columns
-from thereafter.series.labelled_files import files_have_labels, is_labels_file, read_file, read_files
+from thereafter.series.labelled_files import LABEL_LISTS, files_have_labels, is_labels_file, read_file, read_files
 from thereafter.series.labelled_series import LabelledSeries
 from thereafter.series.long_rows import read_long
 from thereafter.series.wide_rows import LEAST, looks_bare, looks_wide, read_wide
 from thereafter.text.lines import place
 
-SERIES_FILES = FileKind("tables of numbers", ((".csv", ".tsv"), (".txt", ".dat")))
+SERIES_FILES = FileKind("tables of numbers", ((".csv", ".tsv"), (".txt", ".dat")), bare=True, lists=LABEL_LISTS)
 """The series of a folder."""
 NO_COLUMNS = LabelColumns()
 

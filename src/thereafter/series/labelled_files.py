@@ -22,13 +22,13 @@ from thereafter.text.labelled import LABEL_NAMES
 from thereafter.text.lines import place
 from thereafter.text.tables import format_of, stream_rows
 
-_LABELS = ("labels.csv", "labels.tsv")
+LABEL_LISTS = ("labels.csv", "labels.tsv")
 _FILE_NAMES = ("file", "filename", "file_name", "path", "name", "series")
 
 
 def is_labels_file(path: Path) -> bool:
     """Whether a file says the labels of those beside it."""
-    return path.name.lower().removesuffix(".gz") in _LABELS
+    return path.name.lower().removesuffix(".gz") in LABEL_LISTS
 
 
 def files_have_labels(files: Sequence[Path]) -> bool:
@@ -70,6 +70,8 @@ def _listed_labels(lists: Sequence[Path], data: Sequence[Path]) -> dict[Path, st
         known = {_key(str(path.absolute().relative_to(table.absolute().parent))): path for path in below}
         for name, label, line in _label_rows(table):
             path = known.get(_key(name))
+            if path is None and (table.parent / name).is_file():
+                continue  # of another part
             if path is None:
                 raise SourceError(
                     f"{place(table, line)} names the file {name!r}, which is not there; expected a file beside it; "

@@ -80,7 +80,7 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
         own = {name: files for name, files in given.parts.items() if name.partition(".")[0] == part}
         if not own:
             return None
-        own |= {name: given.parts[name] for name in ("captions", "pictures") if name in given.parts}
+        own |= {name: given.parts[name] for name in ("captions", "pictures", "shared") if name in given.parts}
         every = tuple(path for files in own.values() for path in files.files)
         return replace(next(iter(own.values())), name=f"{given.name}:{part}", files=every)
 

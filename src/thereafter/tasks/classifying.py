@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from thereafter.config import Table
 from thereafter.data.files import AnySource
+from thereafter.data.finding import FileKind
 from thereafter.data.sources import is_read_once, locate
 from thereafter.errors import OptionError, ThereafterError
 from thereafter.evaluation.classes import Classes, measure_classes
@@ -27,6 +28,7 @@ from thereafter.tasks.reading import WORDS
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
 from thereafter.text.labelled import LabelledText, read_labelled, require_known_labels
+from thereafter.text.sources import LABELLED_TEXTS
 
 _RARE = 2  # words met less often are learned as the unknown one
 
@@ -49,6 +51,7 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
     stack = "reader"
     mixed_on_gpu = True
     defaults_on_body: ClassVar[Mapping[str, object]] = {"pooling": "concat"}
+    file_kind: ClassVar[FileKind] = LABELLED_TEXTS
 
     def name_for(self, source: AnySource) -> str:
         """Pictures and series of numbers are for other tasks: corpora of them, or files with such content."""
@@ -62,8 +65,9 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
             return self.name
         if given.kind not in ("text", "labelled-series"):
             return self.name
-        files = [path for part in given.parts.values() for path in part.files]
-        named = given.kind == "labelled-series" or (len(given.parts) == 1 and holds_series(files))
+        learned = ("text", "train", "shared") if given.corpus is None else ("text",)
+        files = [path for part in learned if part in given.parts for path in given.parts[part].files]
+        named = given.kind == "labelled-series" or bool(files and holds_series(files))
         return "classify-series" if named else self.name
 
     def read(self, files: Sequence[Path]) -> list[LabelledText]:

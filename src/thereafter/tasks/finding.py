@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from thereafter import progress
 from thereafter.data.files import AnySource, Files, Parts
-from thereafter.data.sources import locate
+from thereafter.data.sources import locate, require_own
 from thereafter.errors import EmptyCorpusError, SourceError
 from thereafter.tasks.task import AnyTask
 
@@ -30,10 +30,11 @@ class Part:
 
 def find(task: AnyTask, source: AnySource, part: str) -> Part:
     """A part of a source: of a corpus the one asked for, else all of it."""
-    files = _source(task, source, part)
+    given = _locate(task, source)
+    files = _source(task, given, part)
     examples = _read(task, files)
     if task.divides:
-        examples = task.part_of(examples, part, files.split)
+        examples = task.part_of(examples, _portion(given, part), files.split)
     return Part(files.name, files.files, examples, files.content_hash(_READING))
 
 
@@ -48,13 +49,14 @@ def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -
     """The training examples and the validation examples, with notes on how they were chosen."""
     if task.divides:
         return _divided(task, source, valid)
-    train = find(task, source, "train")
+    source = _locate(task, source)
+    train, notes = find(task, source, "train"), list(source.notes)
     if valid is not None:
         validation = find(task, valid, "valid")
-        notes = [f"validation on {validation.name}", *_validated_on_training(train, validation)]
+        notes += [f"validation on {validation.name}", *_validated_on_training(train, validation)]
         return train, validation, notes
     if has(task, source, "valid"):
-        return train, find(task, source, "valid"), []
+        return train, find(task, source, "valid"), notes
     if len(train.examples) < 2:
         raise EmptyCorpusError(
             f"{train.name} has {len(train.examples)} example to train and validate on; expected at least 2"
@@ -64,32 +66,50 @@ def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -
     kept = Part(train.name, train.files, learned, train.fingerprint)
     last, are = ("example", "is") if len(heldout) == 1 else (f"{len(heldout):,} examples", "are")
     note = f"the last {last} of {train.name}{how} {are} held out for validation"
-    return kept, validation, [note]
+    return kept, validation, [*notes, note]
 
 
 def files_of(task: AnyTask, source: AnySource, part: str) -> Files:
-    """The files of a part of a source."""
+    """The files of a part of a source; "all" of them."""
     return _source(task, source, part)
+
+
+def joined(task: AnyTask, source: AnySource) -> Parts:
+    """A source of files that are one, whatever part their names say they are."""
+    return require_own(_locate(task, source, parts=False))
+
+
+def located(task: AnyTask, source: AnySource) -> Parts:
+    """A source as the files of its parts; a stream is read for it, and is a source no more."""
+    return _locate(task, source)
 
 
 def _divided(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
     """The parts of one file, read once; or all of it, where another one validates."""
-    files = _source(task, source, "train")
-    if valid is None:
+    given = _locate(task, source)
+    files = _source(task, given, "train")
+    if valid is None and _portion(given, "train") == "train":
         task.check_split(files.split)
     examples, fingerprint = _read(task, files), files.content_hash(_READING)
-    notes = task.notes(examples, files.split)
-    if valid is None:
+    notes = [*given.notes, *task.notes(examples, files.split)]
+    if valid is None and _portion(given, "train") == "train":
         train, validation = (
             Part(files.name, files.files, task.part_of(examples, part, files.split), fingerprint)
             for part in ("train", "valid")
         )
         return train, validation, notes
     train = Part(files.name, files.files, task.part_of(examples, "all", files.split), fingerprint)
-    other = _source(task, valid, "valid")
+    other = _source(task, given if valid is None else valid, "valid")
     checked = task.part_of(_read(task, other), "all", other.split)
     validation = Part(other.name, other.files, checked, other.content_hash(_READING))
     return train, validation, [*notes, f"validation on {validation.name}", *_validated_on_training(train, validation)]
+
+
+def _portion(given: Parts, part: str) -> str:
+    """How much of the files of a part a task that divides its files takes: all of them, where they are of one part."""
+    if part == "test" and part in given.parts:
+        return "whole"
+    return "all" if "valid" in given.parts and part in ("train", "valid") else part
 
 
 def _validated_on_training(train: Part, valid: Part) -> list[str]:
@@ -115,7 +135,12 @@ def _source(task: AnyTask, source: AnySource, part: str) -> Files:
     given = _locate(task, source)
     if given.kind not in ("text", task.kind):
         raise SourceError(f"{given.name} holds {given.kind} lines; the task {task.name!r} takes {task.kind} ones")
-    files = task.part(given, part) or given.parts.get(part) or given.parts.get("text") or given.parts.get(task.kind)
+    if part == "all" and given.part_files is not None:
+        given = locate(given, task.file_kind, parts=False)
+    own, shared = task.part(given, part), given.parts.get("shared")
+    files = own or given.parts.get(part) or given.parts.get("text") or given.parts.get(task.kind)
+    if files is not None and own is None and shared is not None:
+        files = replace(files, files=(*files.files, *shared.files))
     if files is None and len(given.parts) == 1:
         files = next(iter(given.parts.values()))
     if files is None:
@@ -125,8 +150,8 @@ def _source(task: AnyTask, source: AnySource, part: str) -> Files:
     return files
 
 
-def _locate(task: AnyTask, source: AnySource) -> Parts:
+def _locate(task: AnyTask, source: AnySource, *, parts: bool = True) -> Parts:
     """What a source leads to; of pairs it may be two files with a comma between them."""
     if task.kind == "pairs" and isinstance(source, str) and source.count(",") == 1 and not Path(source).exists():
         return locate(source.split(","), task.file_kind)
-    return locate(source, task.file_kind)
+    return locate(source, task.file_kind, parts=parts)

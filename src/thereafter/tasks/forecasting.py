@@ -94,11 +94,17 @@ class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Foreca
         return compared_models()
 
     def part(self, given: Parts, part: str) -> Files | None:
-        """All parts of a table are in one file, cut by time."""
+        """All parts of a table are in one file, cut by time; or in files of their own, by their names."""
+        if "train" in given.parts:
+            if part == "train":
+                self._check_split(given)
+            return given.parts.get(part) or (given.parts["train"] if part == "valid" else None)
         named = given.parts.get("text") or next(iter(given.parts.values()), None)
         return named
 
     def has_part(self, given: Parts, part: str) -> bool:
+        if "train" in given.parts:
+            return part in given.parts or part == "valid"
         files = self.part(given, part)
         split = self.chosen.split or ("" if files is None else files.split)
         return part != "test" or split.count("/") == 2
@@ -127,10 +133,19 @@ class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Foreca
         if part == "all":
             frame = choose_frame(self.chosen, windows.table, WHOLE).frame
             return replace(windows, frame=frame).of_part("train", WHOLE)
-        if part == "test" and (self.chosen.split or split.count("/") < 2):
+        if part == "whole" or (part == "test" and (self.chosen.split or split.count("/") < 2)):
             return windows.of_part("all", WHOLE)  # which rows are the test is known by those that training saw
         frame = choose_frame(self.chosen, windows.table, split).frame
         return replace(windows, frame=frame).of_part(part, split)
+
+    def _check_split(self, given: Parts) -> None:
+        """Refuse to cut what is cut already."""
+        has = "valid" if "valid" in given.parts else "test" if self.chosen.split.count("/") == 2 else ""
+        if self.chosen.split and has in given.parts:
+            raise OptionError(
+                f"{given.name} has a {has} part of its own (got split={self.chosen.split!r}); expected no split; try "
+                "leaving it out, or reading all files as one with parts=False (--parts no)"
+            )
 
     def notes(self, examples: Sequence[Window], split: str) -> list[str]:
         table = all_windows(examples).table

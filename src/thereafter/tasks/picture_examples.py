@@ -23,32 +23,14 @@ from thereafter.images.picture import Picture
 from thereafter.images.sources import PICTURE_FILES, holds_pictures
 
 MOST_HELD_OUT = 5_000
-_PARTS = {"train": "train", "t10k": "test", "test": "test", "valid": "valid", "validation": "valid", "val": "valid"}
-"""What a folder, or an idx file up to its first hyphen, is called that is one part of several."""
 
 
 def part_of_pictures(given: Parts, part: str) -> Files | None:
-    """The pictures of a part with their labels: of a corpus, or of a user's folder whose files say which part they are
-    (train-images-idx3-ubyte and t10k-images-idx3-ubyte, train/LABEL/name.png and test/LABEL/name.png)."""
+    """The pictures of a part of a corpus with their labels."""
     files, labels = given.parts.get(part), given.parts.get(f"{part}.labels")
-    if files is not None and labels is not None:
-        return replace(files, files=(*files.files, *labels.files))
-    own = given.parts.get("text")
-    if given.corpus is not None or own is None:
+    if files is None or labels is None:
         return None
-    names = [_part_name(path) for path in own.files]
-    if "train" not in names or len(set(names)) < 2 or None in names:
-        return None
-    chosen = tuple(path for path, name in zip(own.files, names, strict=True) if name == part)
-    return replace(own, name=f"{own.name} ({part})", files=chosen) if chosen else None
-
-
-def _part_name(path: Path) -> str | None:
-    """The part that a file belongs to, by its own name or that of the folder above its label."""
-    for name in (path.name.partition("-")[0], path.parent.name, path.parent.parent.name):
-        if name in _PARTS:
-            return _PARTS[name]
-    return None
+    return replace(files, files=(*files.files, *labels.files))
 
 
 def read_pictures(files: Sequence[Path]) -> list[LabelledPicture]:

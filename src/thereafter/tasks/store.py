@@ -12,6 +12,7 @@ from thereafter import config as toml
 from thereafter.config import Table
 from thereafter.data import corpora
 from thereafter.data.files import AnySource, Files, Parts
+from thereafter.data.parts import own_parts
 from thereafter.devices import device_for, placed
 from thereafter.errors import FormatError, SourceError
 from thereafter.runs import folder as files
@@ -28,6 +29,7 @@ from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.task import AnyTask
 from thereafter.training.counters import COUNTED
 from thereafter.training.fit import Destination
+from thereafter.training.protocol import named_files
 from thereafter.training.settings import TrainingSettings, check_logs
 from thereafter.training.starting import TABLE, read_again
 from thereafter.training.weights import check_counts, restored, weights_of
@@ -48,8 +50,10 @@ def train(
     check_logs(training, folder)
     task = task.configured(settings)
     with nullcontext() if folder is None else ownership.owning(folder):
-        examples, heldout, notes = finding.train_and_valid(task, source, valid)
+        located = finding.located(task, source)
+        examples, heldout, notes = finding.train_and_valid(task, located, valid)
         about: Table = {"name": name_of(source), "files": _files(source, examples), "sha256": examples.fingerprint}
+        about |= named_files(located)
         about["valid_sha256"] = heldout.fingerprint
         if valid is not None:
             about |= {"valid_name": name_of(valid), "valid_files": _files(valid, heldout)}
@@ -136,6 +140,9 @@ def learned_from(task: AnyTask, config: Table, whose: str) -> tuple[Part, Part]:
 def source_of(config: Table) -> AnySource:
     """What a run learned from, as it was given: a corpus by its name, else files."""
     source = config["source"]
+    if source.get("part_files"):
+        files = {part: [Path(str(file)) for file in own] for part, own in source["part_files"].items()}
+        return own_parts(str(source["name"]), files)
     return list(source["files"]) if source.get("files") else str(source["name"])
 
 

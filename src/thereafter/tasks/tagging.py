@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from thereafter import progress
 from thereafter.config import Table
+from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
 from thereafter.evaluation.tagging import TaggingScore, measure_tagging
 from thereafter.models.tagger import TagBatch, Tagger, TaggerSettings
@@ -25,6 +26,7 @@ from thereafter.tasks.tag_reading import habits_of, reader_of
 from thereafter.tasks.task import Task
 from thereafter.text.conll import TaggedSentence, read_tagged, require_known_tags
 from thereafter.text.pretokenised_words import Splitter
+from thereafter.text.sources import TAGGED_FILES
 from thereafter.text.written import WrittenSentence, split_sentence, split_text
 
 _RARE = 2  # words met less often are learned as the unknown one
@@ -52,6 +54,7 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
     numbered = "sentence"
     mixed_on_gpu = True
     cuts_words = True
+    file_kind: ClassVar[FileKind] = TAGGED_FILES
 
     def read(self, files: Sequence[Path]) -> list[TaggedSentence]:
         return [sentence for path in files for sentence in read_tagged(path)]

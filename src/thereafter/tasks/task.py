@@ -137,8 +137,8 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         return None
 
     def part_of(self, examples: Sequence[E], part: str, split: str) -> Sequence[E]:
-        """The examples of a part, "train", "valid", "test" or "all", of a task that `divides`; `split` is that of the
-        corpus, where it has one."""
+        """The examples of a part, "train", "valid" or "test", of a task that `divides`; `split` is that of the corpus,
+        where it has one. "all" of a file to learn from or to validate on, the "whole" of a file to test on."""
         return examples
 
     def notes(self, examples: Sequence[E], split: str) -> list[str]:

@@ -16,6 +16,7 @@ from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
 from thereafter.data.files import Files, Parts
+from thereafter.data.finding import FileKind
 from thereafter.decoding.sources import AnswerSettings, decode_answers
 from thereafter.errors import OptionError, SourceError
 from thereafter.evaluation.pairs import Pairs, measure_pairs
@@ -28,7 +29,8 @@ from thereafter.tasks.lexicon import padded
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
 from thereafter.tasks.wording import Wording
-from thereafter.text.pairs import SentencePair, read_pairs, read_two
+from thereafter.text.pairs import SentencePair, has_tabs, read_pairs, read_two
+from thereafter.text.sources import PAIRED_FILES
 
 _SHOWN, _FAINT = 3, 0.05  # places of the source that are named beside a word, and the weight it takes
 
@@ -77,6 +79,7 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 12.0, "batch": 64, "rate": 1.5e-3, "steps": 40}
     asked: ClassVar[Mapping[str, object]] = asdict(AnswerSettings())
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"encoder": ("encoder.", "source")}
+    file_kind: ClassVar[FileKind] = PAIRED_FILES
 
     def __init__(self, chosen: TranslatorSettings | None = None) -> None:
         self.chosen = chosen or TranslatorSettings()
@@ -103,15 +106,16 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
         return replace(both[0], name=name, files=(*both[0].files, *both[1].files))
 
     def read(self, files: Sequence[Path]) -> list[SentencePair]:
-        if len(files) == 2:
-            return read_two(*files)
-        if len(files) != 1:
+        if len(files) == 1 or all(map(has_tabs, files)):
+            source, target = self._columns()
+            return [pair for path in files for pair in read_pairs(path, source=source, target=target)]
+        if len(files) % 2:
             raise SourceError(
                 f"there are {len(files):,} files of pairs; expected one with tabs, or two that go line by line; "
                 "try 'train.de,train.en'"
             )
-        source, target = self._columns()
-        return read_pairs(files[0], source=source, target=target)
+        half = len(files) // 2
+        return [pair for two in zip(files[:half], files[half:], strict=True) for pair in read_two(*two)]
 
     def codecs(self, examples: Sequence[SentencePair]) -> PairCodecs:
         sides = {"source": [one.source for one in examples], "target": [one.target for one in examples]}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from thereafter import progress
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError
@@ -60,6 +61,11 @@ def read_two(
     both = zip(sources, targets, strict=True)
     rows = (SentencePair(one.strip(), other.strip(), line) for line, (one, other) in enumerate(both, start=1))
     return _check_pairs(rows, names, skip_empty)
+
+
+def has_tabs(path: Path) -> bool:
+    """Whether the first line of a file has two columns."""
+    return any("\t" in line for line in islice(filter(str.strip, read_lines(path)), 1))
 
 
 def _rows(path: Path, source: int, target: int, encoding: str | None) -> Iterator[SentencePair]:

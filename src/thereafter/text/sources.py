@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from thereafter.data.files import AnySource, Files, Parts
-from thereafter.data.finding import FileKind
+from thereafter.data.finding import TABLE_ENDINGS, FileKind
 from thereafter.data.sources import locate
 from thereafter.errors import OptionError
 from thereafter.progress import task
@@ -27,8 +27,14 @@ from thereafter.text.reading import BLOCK, check_encoding, read_chunks
 
 _NOT_LETTERS = re.compile(r"(?:(?!\n)[\W\d_])+")
 DEFAULT_TOKENS = "prose"
-TEXT_FILES = FileKind("text files", ((".txt", ".text", ".tokens"), (".md", ".rst", ".tex")))
+TEXT_FILES = FileKind("text files", ((".txt", ".text", ".tokens"), (".md", ".rst", ".tex")), bare=True)
 """The text files of a folder. Markup only if there is no plain text: a README is not mixed into a corpus."""
+TAGGED_FILES = FileKind(
+    "tagged sentences", ((".conllu", ".conll", ".iob", ".iob2", ".bio"), *TEXT_FILES.groups, (".tsv",)), bare=True
+)
+"""The tagged sentences of a folder; a treebank may have its plain text beside them."""
+LABELLED_TEXTS = FileKind("texts with labels", (*TEXT_FILES.groups, TABLE_ENDINGS), bare=True)
+PAIRED_FILES = FileKind("pairs of sentences", (*TEXT_FILES.groups, (".tsv", ".tab")), bare=True, paired=True)
 READABLE_FILES = FileKind(
     "text files",
     (
@@ -37,6 +43,7 @@ READABLE_FILES = FileKind(
         (".html", ".htm", ".xhtml"),
     ),
     columns=True,
+    bare=True,
 )
 """What of a folder can be read as one running text: `text/documents/` reads what is not plain."""
 
@@ -210,6 +217,8 @@ class Texts(Parts):
             detail=given.detail,
             kind=given.kind,
             corpus=corpus,
+            notes=given.notes,
+            joined=given.joined,
         )
 
 
@@ -221,6 +230,7 @@ def resolve(
     letters_only: bool = False,
     part: str | None = None,
     forming: Forming | None = None,
+    parts: bool = True,
 ) -> Texts:
     """The files that `data.sources.locate` finds, as text; a `Source` or `Texts` keeps its own options."""
     if isinstance(source, Source):
@@ -228,7 +238,7 @@ def resolve(
     if isinstance(source, Texts):
         return source.only(part)
     encoding = check_encoding(encoding)
-    given = locate(source, READABLE_FILES, part)
+    given = locate(source, READABLE_FILES, part, parts=parts)
     return Texts.of_files(given, encoding=encoding, lower=lower, letters_only=letters_only, forming=forming)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
-from thereafter.data.files import AnySource
+from thereafter.data.files import AnySource, Parts
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError
 from thereafter.images.no_text import refuse_folders_of_pictures, refuse_pictures
 from thereafter.runs.folder import FORMAT
@@ -53,8 +53,15 @@ _NO_TEXT = {
 """What corpora without running text hold, and the task that reads it."""
 
 
-def find_texts(source: AnySource | None, text: str | None, settings: TextSettings, part: str | None = None) -> Texts:
-    """The text that `source` or `text` means; one of the two must be given."""
+def find_texts(
+    source: AnySource | None,
+    text: str | None,
+    settings: TextSettings,
+    part: str | None = None,
+    *,
+    parts: bool = True,
+) -> Texts:
+    """The text that `source` or `text` means; one of the two must be given. `parts` as in `data.sources.locate`."""
     if text is not None and source is None:
         return Texts.of_text(text, lower=settings.lower, letters_only=settings.letters_only)
     if source is None or text is not None:
@@ -70,6 +77,7 @@ def find_texts(source: AnySource | None, text: str | None, settings: TextSetting
             letters_only=settings.letters_only,
             part=part,
             forming=settings.forming,
+            parts=parts,
         )
     except SourceError:
         refuse_folders_of_pictures(source)
@@ -82,11 +90,11 @@ def find_texts(source: AnySource | None, text: str | None, settings: TextSetting
         named = ", ".join(f"{texts.name}:{name}" for name in texts.parts)
         raise SourceError(f"{texts.name} holds {texts.kind} lines, not running text; name one of its files: {named}")
     # A source made for another model keeps its files and their form, not how that model normalised them.
-    parts = {
+    sources = {
         name: replace(given, lower=settings.lower, letters_only=settings.letters_only)
         for name, given in texts.parts.items()
     }
-    return replace(texts, parts=parts)
+    return replace(texts, parts=sources)
 
 
 def form_notes(source: Source) -> list[str]:
@@ -138,7 +146,7 @@ def train(
         texts, valid = texts_in_style(texts, writing), None if valid is None else texts_in_style(valid, writing)
     parts, notes = hold_out(texts, valid, split, needed=kind.trained_in_steps)
     source = part_of(parts, "train")
-    notes = form_notes(source) + notes
+    notes = [*texts.notes, *form_notes(source), *notes]
     began = time.perf_counter()
     tokenizer, ids = tokenize(source, texts.tokens, text, start)
     if not len(ids):
@@ -269,7 +277,14 @@ def _script_note(tokenizer: Tokenizer) -> list[str]:
 
 def describe_source(texts: Texts, source: Source) -> Table:
     """What the configuration says of the text, so that it can be found again."""
-    return {"name": texts.name, "part": source.name, "detail": texts.detail, "sha256": source.fingerprint()}
+    about: Table = {"name": texts.name, "part": source.name, "detail": texts.detail, "sha256": source.fingerprint()}
+    return about | named_files(texts)
+
+
+def named_files(given: Parts) -> Table:
+    """For the configuration: the user's own files of each part; or that they are one because that was asked for."""
+    files = given.part_files
+    return ({"parts": False} if given.joined else {}) | ({} if files is None else {"part_files": files})
 
 
 def describe_validation(parts: Texts, valid: Texts | None, split: str | None) -> Table:

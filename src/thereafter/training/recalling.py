@@ -24,7 +24,8 @@ def training_text(trained: Trained, run: Path | None = None) -> Source:
     if kind.trained_in_steps:
         return protocol.part_of(resume.find_again(trained.config, run or Path("of this model")), "train")
     about, how = trained.config["source"], trained.config["text"]
-    texts = protocol.find_texts(str(about["name"]), None, TextSettings.of_config(how, how.get("encoding")))
+    settings = TextSettings.of_config(how, how.get("encoding"))
+    texts = protocol.find_texts(str(about["name"]), None, settings, parts="part_files" in about)
     source = protocol.part_of(texts, "train")
     if source.fingerprint() != about.get("sha256"):
         raise SourceError(

@@ -18,11 +18,13 @@ from pathlib import Path
 
 from thereafter import config as toml
 from thereafter.config import Table
+from thereafter.data.files import Parts
+from thereafter.data.parts import own_parts
 from thereafter.errors import FormatError, OptionError, SourceError, nearest
 from thereafter.training.kinds import MODELS
 from thereafter.training.starting import TABLE
 
-_SOURCE = ("name", "files", "column", "split", "valid_source", "valid_files", "valid_column")
+_SOURCE = ("name", "files", "part_files", "parts", "column", "split", "valid_source", "valid_files", "valid_column")
 _HASHES = ("text_sha256", "whole_text_sha256", "valid_text_sha256")
 _WRITTEN_BY_A_RUN = (
     "valid_name",
@@ -46,7 +48,8 @@ class Recipe:
 
     model: str | None = None
     task: str | None = None
-    source: str | list[str] | None = None
+    source: str | list[str] | Parts | None = None
+    parts: bool = True
     valid: str | list[str] | None = None
     split: str | None = None
     start_from: str | None = None
@@ -73,6 +76,9 @@ def read_recipe(path: Path) -> Recipe:
     for name in source.keys() - {*_SOURCE, *_WRITTEN_BY_A_RUN}:
         raise FormatError(f"{path}: [source] has no {name!r}; {nearest(name, list(_SOURCE))}")
     recipe.source = _files(source.get("files"), source.get("column")) or source.get("name")
+    if "part_files" in source:
+        recipe.source = _parts(path, source)
+    recipe.parts = source.get("parts") is not False
     recipe.valid = _files(source.get("valid_files"), source.get("valid_column")) or source.get("valid_source")
     recipe.split = source.get("split")
     recipe.start_from = _table(path, TABLE, tables.pop(TABLE, {})).get("run")
@@ -84,6 +90,13 @@ def read_recipe(path: Path) -> Recipe:
         own = {name: value for name, value in _table(path, table, values).items() if (table, name) not in _STYLE}
         recipe.options |= {f"{table}.{name}": value for name, value in own.items()}
     return recipe
+
+
+def _parts(path: Path, source: Table) -> Parts:
+    """The files of each part of a user's own folder."""
+    listed = _table(path, "part_files", source["part_files"])
+    files = {part: [Path(str(file)) for file in own] for part, own in listed.items()}
+    return own_parts(str(source.get("name", "files")), files, column=source.get("column"))
 
 
 def _files(paths: list[str] | None, column: str | None) -> list[str] | None:

@@ -58,7 +58,8 @@ def find_again(config: Table, folder: Path) -> Texts:
     about, how = config["source"], config["text"]
     settings = TextSettings.of_config(how, how.get("encoding"))
     forming = settings.forming if about.get("formed") else None
-    texts = _texts(str(about["name"]), about.get("files"), settings, forming, folder, about.get("column"))
+    files = about.get("part_files", about.get("files"))
+    texts = _texts(str(about["name"]), files, settings, forming, folder, about.get("column"))
     valid = None
     if "valid_source" in about:
         column, forming = about.get("valid_column"), settings.forming if about.get("valid_formed") else None
@@ -79,7 +80,7 @@ def find_again(config: Table, folder: Path) -> Texts:
 
 def _texts(
     name: str,
-    files: list[str] | None,
+    files: dict[str, list[str]] | list[str] | None,
     settings: TextSettings,
     forming: Forming | None,
     folder: Path,
@@ -92,14 +93,17 @@ def _texts(
             f"the run {folder} cannot go on: its text was given as it is ({name}) and cannot be found again; "
             "try training again from a file"
         )
-    paths = tuple(Path(str(file)) for file in files)
-    source = Source(name, paths, encoding=settings.encoding, forming=forming, column=column)
-    missing = next((path for path in source.files if not is_file(path)), None)
+    parts = {}
+    for part, own in (files if isinstance(files, dict) else {"text": files}).items():
+        called, paths = name if part == "text" else f"{name}:{part}", tuple(Path(str(file)) for file in own)
+        if part != "test" or all(map(is_file, paths)):  # a training goes on without its test files
+            parts[part] = Source(called, paths, encoding=settings.encoding, forming=forming, column=column)
+    missing = next((path for one in parts.values() for path in one.files if not is_file(path)), None)
     if missing is not None:
         raise SourceError(
             f"{missing}, which the run {folder} is trained on, is not there any more; try putting it back"
         )
-    return protocol.find_texts(Texts(name, {"text": source}), None, settings)
+    return protocol.find_texts(Texts(name, parts), None, settings)
 
 
 def on_this_machine(training: TrainingSettings) -> TrainingSettings:

@@ -63,7 +63,9 @@ def split_texts(texts: Texts, split: str | None, *, hold_out: bool) -> tuple[Tex
     """
     if "valid" in texts.parts:
         if split is not None:
-            raise OptionError(f"{texts.name} has a valid part of its own (got split={split!r}); leave split out")
+            as_one = "" if texts.corpus is not None else ", or read all files as one: parts=False (--parts no)"
+            got = f"{texts.name} has a valid part of its own (got split={split!r})"
+            raise OptionError(f"{got}; leave split out{as_one}")
         return texts, []
     key = "train" if "train" in texts.parts else "text"
     if key not in texts.parts or not (hold_out or split):
