@@ -22,3 +22,9 @@ def cache_folder() -> Path:
     if installed("platformdirs"):
         return Path(require("platformdirs", "finding the cache folder").user_cache_dir("thereafter", appauthor=False))
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "thereafter"
+
+
+def programs_folder() -> Path | None:
+    """`$THEREAFTER_GPU_PROGRAMS`, a folder of GPU programs that were compiled elsewhere; None where it is not set."""
+    named = os.environ.get("THEREAFTER_GPU_PROGRAMS")
+    return Path(named).expanduser() if named else None

@@ -27,6 +27,8 @@ if find_spec("triton") is not None:
     from triton.experimental import gluon
     from triton.experimental.gluon import language as gl
 
+    from thereafter.kernels.gpu.code.meeting import barrier
+
     @triton.jit
     def scale(x, y, length, factor, BLOCK: tl.constexpr):
         place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -51,7 +53,7 @@ if find_spec("triton") is not None:
         place = gl.arange(0, WORDS, LAYOUT)
         shared = gl.allocate_shared_memory(gl.int32, [WORDS], PLAIN)
         shared.store(gl.load(values + place, mask=place < blocks, other=0))
-        gl.thread_barrier()
+        barrier()
         gl.store(sums + me, gl.sum(shared.load(LAYOUT), 0))
 
 

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import os
+import re
+import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import gpu_driver_check
 import pytest
 
 from thereafter import progress
-from thereafter.errors import OptionError
+from thereafter.errors import FormatError, OptionError
+from thereafter.kernels.gpu import compiling
 from thereafter.kernels.gpu.compiling import (
+    TRIED,
+    TRITON_OF_TORCH,
     Binary,
+    Carried,
     CompiledPrograms,
     Constant,
     Triton,
     Wanted,
+    binary,
     lacks_triton,
     lacks_version,
+    note_wanted,
+    noted,
+    scratch_pointers,
     source_digest,
 )
+from thereafter.kernels.gpu.cubin import CubinFacts, Parameter, read_facts
 
 HERE = Path(__file__).parent
 WANTED = Wanted(
@@ -265,11 +277,134 @@ def test_where_triton_is_missing_one_sentence_says_so():
     assert lacks is None or (lacks.startswith("Triton ") and "try: pip install" in lacks) or "not tried" in lacks
 
 
-@pytest.mark.parametrize("version", ["3.4.0", "3.5.1", "3.8.0", "4.0", "2.1", "unknown"])
+@pytest.mark.parametrize("version", ["3.4.0", "3.5.1", "3.10.0", "4.0", "2.1", "unknown"])
 def test_other_releases_of_triton_are_refused_in_words(version: str):
     assert lacks_version("3.6.0") is None
     assert lacks_version("3.6.1+cu130") is None
-    assert f"not tried with Triton {version}; expected 3.6" in str(lacks_version(version))
+    assert lacks_version("3.7.1") is None
+    words = f"not tried with Triton {version}; expected 3.6 or 3.7"
+    assert words in str(lacks_version(version))
+    assert "(that of torch 2.11 or 2.12 or 2.13" in str(lacks_version(version))
+
+
+def test_the_triton_of_the_pinned_torch_was_tried():
+    """Whoever follows constraints.txt gets a Triton with which the programs run."""
+    constraints = (HERE.parents[1] / "constraints.txt").read_text(encoding="utf-8")
+    pinned = re.search(r"^torch==(\d+\.\d+)", constraints, re.MULTILINE)
+    assert pinned is not None
+    torch_release = pinned[1]
+    assert torch_release in TRITON_OF_TORCH, f"which Triton does torch {torch_release} bring?"
+    brought = TRITON_OF_TORCH[torch_release]
+    assert brought in TRIED, f"torch {torch_release} brings Triton {brought}: try it as docs/gpu.md says, then name it"
+    required = [line for line in metadata.requires("torch") or [] if re.match(r"triton\b", line)]
+    if required and metadata.version("torch").startswith(f"{torch_release}."):
+        assert re.search(rf"[=~]={re.escape(brought)}\b", required[0]), required
+
+
+ATTRIBUTES = (
+    "043704008000000004170c00000000000500200000f4210004170c00000000000400180000f42100"
+    "04170c00000000000300140000f0110004170c00000000000200100000f0110004170c00000000000100080000f42100"
+    "04170c00000000000000000000f4210003500000031bff00041c08007001000090010000"
+    "04100c0080000000010000000100000003192800040a08000a000000100228000436040008000000"
+)  # fmt: skip
+"""`.nv.info.scale` of `gpu_driver_check.scale` as Triton 3.7.1 compiles it for capability 9.0."""
+SHARED_ATTRIBUTES = "042f0800010000000c000000041108000100000018000000041208000100000000000000"  # fmt: skip
+"""`.nv.info`: of symbol 1, 12 registers and (changed from 0) 24 bytes of local memory."""
+
+
+def elf(own: bytes, shared: bytes, entry: str = "scale") -> bytes:
+    """An ELF file of 64 bits with the sections that a cubin has, and two symbols."""
+    names = b"\0" + entry.encode() + b"\0"
+    symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 0, 0)
+    parts = {"": b"", ".strtab": names, ".symtab": symbols, ".nv.info": shared, f".nv.info.{entry}": own}
+    labels = b"".join(name.encode() + b"\0" for name in (*parts, ".shstrtab"))
+    body, headers, at, label = b"", b"", 64, 0
+    for name, content in (*parts.items(), (".shstrtab", labels)):
+        headers += struct.pack("<IIQQQQIIQQ", label, 1, 0, 0, at, len(content), 0, 0, 1, 0)
+        body, at, label = body + content, at + len(content), label + len(name) + 1
+    begin = b"\x7fELF\x02\x01".ljust(40, b"\0") + struct.pack(
+        "<QIHHHHHH", at, 0, 64, 0, 0, 64, len(parts) + 1, len(parts)
+    )
+    return begin.ljust(64, b"\0")[:40] + begin[40:] + body + headers
+
+
+SCALE_FACTS = CubinFacts(
+    (Parameter(0, 8), Parameter(8, 8), Parameter(16, 4), Parameter(20, 4), Parameter(24, 8), Parameter(32, 8)),
+    128,
+    12,
+    24,
+)
+
+
+def test_a_compiled_file_says_what_it_takes():
+    cubin = elf(bytes.fromhex(ATTRIBUTES), bytes.fromhex(SHARED_ATTRIBUTES))
+    assert read_facts(cubin, "scale") == SCALE_FACTS
+    assert scratch_pointers(gpu_driver_check.SCALE, SCALE_FACTS) == 2
+    for damaged in (b"", b"\x7fELF", cubin[:100], cubin[:-70], elf(b"", b""), b"no" + cubin[2:]):
+        with pytest.raises(FormatError, match="scale: the compiler's file cannot be read"):
+            read_facts(damaged, "scale")
+    with pytest.raises(FormatError, match="meet"):
+        read_facts(cubin, "meet")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        SCALE_FACTS._replace(parameters=SCALE_FACTS.parameters[1:]),
+        SCALE_FACTS._replace(parameters=SCALE_FACTS.parameters[:3]),
+        SCALE_FACTS._replace(parameters=(*SCALE_FACTS.parameters, Parameter(40, 4))),
+        SCALE_FACTS._replace(threads=256),
+    ],
+    ids=["one less", "an argument is gone", "a number more", "more threads"],
+)
+def test_another_layout_of_arguments_is_refused(facts: CubinFacts):
+    with pytest.raises(OptionError, match=r"compiled for .* expected 128 threads and 0:8, 8:16, 16:20, 20:24"):
+        scratch_pointers(gpu_driver_check.SCALE, facts)
+
+
+@pytest.fixture
+def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of programs that were compiled elsewhere, by Triton 3.7.1; this process takes them from there."""
+    folder = tmp_path / "carried"
+    CompiledPrograms(StandIn("3.7.1"), lambda: folder).get(WANTED)
+    (folder / "triton").write_text("3.7.1\n")
+    monkeypatch.setenv("THEREAFTER_GPU_PROGRAMS", str(folder))
+    for cached in (compiling._programs, lacks_triton):
+        cached.cache_clear()
+    yield folder
+    for cached in (compiling._programs, lacks_triton):
+        cached.cache_clear()
+
+
+def test_carried_programs_are_taken_and_no_others(carried: Path):
+    assert lacks_triton() is None
+    assert binary(WANTED).cubin == repr(WANTED).encode()
+    other = replace(WANTED, constants=(("BLOCK", 2.0), ("FORM", "gru")), aligned=())
+    with pytest.raises(OptionError, match=r"carried' has no program 'scale' for capability 90 with \{'BLOCK': 2.0"):
+        binary(other)
+    assert noted(carried) == [other]
+    assert (carried / "triton").read_text() == "3.7.1\n"
+
+
+def test_programs_of_another_triton_are_not_mistaken_for_carried_ones(carried: Path):
+    (carried / "triton").write_text("3.6.0")
+    with pytest.raises(OptionError, match="has no program"):
+        binary(WANTED)
+
+
+def test_a_folder_that_names_no_triton_is_refused_in_words(carried: Path):
+    (carried / "triton").unlink()
+    assert "no file 'triton' says which Triton compiled the programs (No such file" in str(lacks_triton())
+    with pytest.raises(FormatError, match="THEREAFTER_GPU_PROGRAMS is"):
+        Carried(carried).version()
+
+
+def test_what_is_noted_is_read_again(tmp_path: Path):
+    wanted = [WANTED, replace(WANTED, constants=(("A", True), ("B", 1.5), ("C", 3))), gpu_driver_check.MANY]
+    for each in (*wanted, WANTED):
+        note_wanted(tmp_path, each)
+    again = noted(tmp_path)
+    assert sorted(map(repr, again)) == sorted(map(repr, wanted))
 
 
 @needs_triton
@@ -278,8 +413,9 @@ def test_triton_compiles_plain_and_gluon_programs(folder: Callable[[], Path]):
     plain, gluon = programs.get(gpu_driver_check.SCALE), programs.get(gpu_driver_check.MEET)
     assert (plain.entry, plain.shared, plain.warps) == ("scale", 0, 4)
     assert (gluon.entry, gluon.shared, gluon.warps) == ("meet", 65536, 4)
-    assert plain.cubin.startswith(b"\x7fELF")
-    assert gluon.cubin.startswith(b"\x7fELF")
+    assert (plain.scratch, gluon.scratch) == (2, 2)
+    facts = read_facts(plain.cubin, "scale")
+    assert (facts.parameters, facts.threads, facts.spilled) == (SCALE_FACTS.parameters, 128, 0)
     kept = CompiledPrograms(StandIn(Triton().version()), folder)
     assert kept.get(gpu_driver_check.MEET) == gluon
 

@@ -18,7 +18,7 @@ from thereafter.kernels.gpu.compiling import NUMBERS, POINTERS, Binary
 from thereafter.kernels.gpu.driver import DTYPES, FORMATS, DriverError, Loaded, lacks_driver
 
 KINDS = (("x", "*bf16"), ("steps", "i32"), ("size", "i64"), ("eps", "fp32"), ("flag", "i8"), ("y", "*fp32"))
-BINARY = Binary(b"cubin", "program", 65536, 4, KINDS, (16, 1, 8, 1, 1, 16))
+BINARY = Binary(b"cubin", "program", 65536, 4, KINDS, (16, 1, 8, 1, 1, 16), scratch=2)
 CONTEXT, FUNCTION = 0x1000, 0x2000
 
 
@@ -99,9 +99,9 @@ class StandInDriver:
         together = config.attribute_count
         if together:
             assert (config.attributes[0].id, config.attributes[0].value[0]) == (2, 1)
-        kinds = [ctypes.c_uint64, ctypes.c_int32, ctypes.c_int64, ctypes.c_float, ctypes.c_int8] + [ctypes.c_uint64] * 5
+        kinds = [ctypes.c_uint64, ctypes.c_int32, ctypes.c_int64, ctypes.c_float, ctypes.c_int8] + [ctypes.c_uint64] * 3
         values = [kind.from_address(place).value for kind, place in zip(kinds, parameters, strict=True)]
-        assert values[6:] == [0] * 4
+        assert values[6:] == [0] * 2
         assert all(place % ctypes.sizeof(kind) == 0 for kind, place in zip(kinds, parameters, strict=True))
         self.launches.append((config.blocks_x, config.stream or 0, together, config.shared, values[:6]))
         return self.refusal

@@ -51,11 +51,20 @@ from a graph 4 steps are enough; begun kernel by kernel, a GRU of 256 units want
 
 def _on_gpu(job: Job) -> tuple[str, ...]:
     """As `benchmarks/recurrent_gpu.py` measures it, played from graphs and begun kernel by kernel."""
+    if not _tried(job.x_BTI.device):
+        return ("parallel",) if job.cell.linear else ("vendor",)
     if job.cell.linear:
         return "gpu", "parallel"
     if job.cell.name == "elman":  # a quarter of the product: four blocks are three too many
         return "vendor", "gpu"
     return ("gpu", "vendor") if job.x_BTI.shape[1] > _FEW_ON_GPU else ("vendor", "gpu")
+
+
+def _tried(device: torch.device) -> bool:
+    """Whether our programs were tried on such a GPU; on others they run by name alone."""
+    from thereafter.kernels.gpu import lacks
+
+    return device.type == "cuda" and lacks(device.index) is None
 
 
 def _family(job: Job) -> str:

@@ -16,21 +16,24 @@ one_row         one step of an LSTM language model; drawing: the next token of e
 row_sums        rows added by an index, for gradients of embeddings
 crf             a linear-chain CRF: loss, gradients, marginals, best sequences; crf_twin
 layout          weights and batches in the programs' order, in plain torch; copying: the same by programs
-launch          a program by its name; compiling: by Triton, kept on disk; driver: launched through CUDA's driver
+launch          a program by its name; compiling: by Triton, kept on disk; cubin: what the compiled file says of itself;
+                driver: launched through CUDA's driver
 code/           the programs
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 
+from thereafter import progress
 from thereafter.cells.base import Cell
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.kernels.gpu.before import BEFORE_PROGRAMS, before_refuses, before_unrolled
-from thereafter.kernels.gpu.compiling import lacks_triton
+from thereafter.kernels.gpu.compiling import lacks_triton, needed_triton
 from thereafter.kernels.gpu.driver import lacks_driver
 from thereafter.kernels.gpu.launching import PROGRAMS
 from thereafter.kernels.gpu.linear import linear_refuses, run_linear_on_gpu
@@ -39,7 +42,27 @@ from thereafter.kernels.gpu.passes import refuses_blocks, unrolled
 from thereafter.kernels.jobs import ANY_THREADS, Job, SameBits, Unrolled
 from thereafter.kernels.second import twice_differentiable
 
-_HOPPER = (9, 0)
+
+class Capability(NamedTuple):
+    """What the programs ask of a kind of GPU. `shared`: bytes of shared memory that a block can have. `warpgroups`:
+    whether it has Hopper's products by a warpgroup, which the wide and the layer-norm programs are made of. `tried`:
+    whether the programs passed the parity suite on such a GPU; elsewhere they are only known to compile."""
+
+    cards: str
+    shared: int
+    warpgroups: bool = False
+    tried: bool = False
+
+
+CAPABILITIES = {
+    80: Capability("A100", 163 << 10),
+    86: Capability("A10, RTX 30", 99 << 10),
+    89: Capability("L40, RTX 40", 99 << 10),
+    90: Capability("H100, H200", 227 << 10, warpgroups=True, tried=True),
+    100: Capability("B200", 227 << 10),
+    120: Capability("RTX 50", 99 << 10),
+}
+"""By 10 x major + minor. `tests/kernels/gpu_carry.py` compiles the programs for all of them (docs/gpu.md)."""
 
 
 class Gpu:
@@ -50,14 +73,22 @@ class Gpu:
     def refuses(self, job: Job) -> str | None:
         if job.x_BTI.device.type != "cuda":
             return "the programs run on an NVIDIA GPU"
-        return lacks(job.x_BTI.device.index) or cannot_take(job, _processors(job.x_BTI.device.index))
+        device = job.x_BTI.device.index
+        return lacks_by_name(device) or cannot_take(job, _processors(device), _capability(device))
 
     def status(self) -> str:
+        needs = f"it needs a GPU of capability {_listed(tried=True)} and Triton {needed_triton()}"
         if not torch.cuda.is_available():
-            return "does not run here: no NVIDIA GPU"
-        reason = lacks(torch.cuda.current_device())
+            return f"does not run here: no NVIDIA GPU; {needs}; by name also {_listed(tried=False)}"
+        device = torch.cuda.current_device()
+        reason = lacks_by_name(device)
+        if reason:
+            return f"does not run here: {reason}; {needs}"
         cells = "lstm, gru, elman in bfloat16 and float16, mingru, minlstm and diagonal in float32 as well"
-        return f"does not run here: {reason}" if reason else f"runs here: persistent programs for {cells}"
+        caution = untried(device)
+        if caution:
+            return f"runs here by name alone: persistent programs for {cells}; {caution}"
+        return f"runs here: persistent programs for {cells}"
 
     def deterministic(self, job: Job) -> SameBits:
         return SameBits(
@@ -66,24 +97,67 @@ class Gpu:
         )
 
     def run(self, job: Job) -> Unrolled:
+        device = job.x_BTI.device.index
+        _caution(device)
         if job.cell.linear:
             return run_linear_on_gpu(job)
-        processors = _processors(job.x_BTI.device.index)
+        processors, capability = _processors(device), _capability(device)
         if _is_reset_before(job.cell):
-            made = before_unrolled(job, BEFORE_PROGRAMS, processors)
+            made = before_unrolled(job, BEFORE_PROGRAMS, processors, capability.shared)
         elif _is_normed(job.cell):
             made = norm_unrolled(job, NORM_PROGRAMS, processors)
         else:
-            made = unrolled(job, PROGRAMS, processors)
+            made = unrolled(job, PROGRAMS, processors, wide=capability.warpgroups)
         return twice_differentiable(job, made)
 
 
 @lru_cache(maxsize=64)
 def lacks(device: int) -> str | None:
-    """What a device or its software is missing."""
-    if torch.cuda.get_device_capability(device) != _HOPPER:
-        return f"the programs are written for Hopper (H100, H200), this is {torch.cuda.get_device_name(device)}"
+    """Why `auto` does not take the programs on a device; None where it does."""
+    return lacks_by_name(device) or untried(device)
+
+
+@lru_cache(maxsize=64)
+def lacks_by_name(device: int) -> str | None:
+    """What a device or its software is missing, whoever asks."""
+    if _number(device) not in CAPABILITIES:
+        name = torch.cuda.get_device_name(device)
+        return f"the programs are compiled for capability {_listed()}, this is {name} of {_number(device) / 10}"
     return lacks_triton() or lacks_driver()
+
+
+@lru_cache(maxsize=64)
+def untried(device: int) -> str | None:
+    """What is said of a device on which the programs were never tried; None where they were."""
+    if _capability(device).tried:
+        return None
+    number = _number(device) / 10
+    return f"they compile for capability {number}, but were never run on it: compare with kernel='reference' first"
+
+
+@lru_cache(maxsize=64)
+def _caution(device: int) -> None:
+    """Warn once that a device was never tried."""
+    words = untried(device)
+    if words is not None:
+        progress.warn(f"the programs of the kernel 'gpu' on {torch.cuda.get_device_name(device)}: {words}")
+
+
+def _number(device: int) -> int:
+    """90 for Hopper."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return 10 * major + minor
+
+
+@lru_cache(maxsize=64)
+def _capability(device: int) -> Capability:
+    return CAPABILITIES.get(_number(device), CAPABILITIES[90])
+
+
+def _listed(*, tried: bool | None = None) -> str:
+    """Capabilities in words: all, or those that were tried or were not."""
+    chosen = {number: one for number, one in CAPABILITIES.items() if tried in (None, one.tried)}
+    return ", ".join(f"{number / 10} ({one.cards})" for number, one in chosen.items())
 
 
 @lru_cache(maxsize=64)
@@ -91,13 +165,17 @@ def _processors(device: int) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-def cannot_take(job: Job, processors: int) -> str | None:
-    """Why the programs cannot run a job, whatever the device."""
+def cannot_take(job: Job, processors: int, capability: Capability = CAPABILITIES[90]) -> str | None:
+    """Why the programs cannot run a job on a GPU of so many multiprocessors."""
     if job.cell.linear:
         return linear_refuses(job)
     if _is_reset_before(job.cell):
-        return before_refuses(job, processors)
-    return (norm_refuses if _is_normed(job.cell) else refuses_blocks)(job, processors)
+        return before_refuses(job, processors, capability.shared)
+    if not _is_normed(job.cell):
+        return refuses_blocks(job, processors, wide=capability.warpgroups)
+    if not capability.warpgroups:
+        return f"layer norm is computed by Hopper's instructions ({CAPABILITIES[90].cards})"
+    return norm_refuses(job, processors)
 
 
 def _is_reset_before(cell: Cell) -> bool:

@@ -84,14 +84,17 @@ class BeforeGeometry:
 
 
 @lru_cache(maxsize=1024)
-def before_geometry(rows: int, units: int, processors: int) -> BeforeGeometry | None:
-    """The cheapest way to lay a batch of `rows` and a layer of `units` over a GPU; None where none fits."""
+def before_geometry(rows: int, units: int, processors: int, shared: int = SHARED_BYTES) -> BeforeGeometry | None:
+    """The cheapest way to lay a batch of `rows` and a layer of `units` over a GPU; None where none fits.
+
+    `shared`: bytes of shared memory that a block can have.
+    """
     columns = -(-units // _COLUMNS) * _COLUMNS
-    ways = [way for way in _ways(rows, columns) if way.blocks <= processors]
+    ways = [way for way in _ways(rows, columns, shared) if way.blocks <= processors]
     return min(ways, key=lambda way: way.step, default=None)
 
 
-def _ways(rows: int, columns: int) -> Iterator[BeforeGeometry]:
+def _ways(rows: int, columns: int, shared: int) -> Iterator[BeforeGeometry]:
     pieces, rest = divmod(columns // _WARPS, _PIECE)
     for own in (16, 32):
         for block_rows, kept in _KEPT.items():
@@ -102,7 +105,7 @@ def _ways(rows: int, columns: int) -> Iterator[BeforeGeometry]:
             # where shared memory is too small for the rest, more in registers is better than no program
             for more in range(in_registers, min(3 * pieces, in_registers + _MORE) + 1):
                 way = BeforeGeometry(filled_rows, columns, own, block_rows, _in_shared(3 * pieces - more, pieces))
-                if way.shared_bytes <= SHARED_BYTES:
+                if way.shared_bytes <= shared:
                     yield way
                     break
 
@@ -228,18 +231,18 @@ def _together(function: str, over: BeforeGeometry, given: dict[str, Argument], c
     launch("reset_before", function, arguments, constants, warps=_WARPS, blocks=over.blocks, together=True)
 
 
-def before_refuses(job: Job, processors: int) -> str | None:
+def before_refuses(job: Job, processors: int, shared: int = SHARED_BYTES) -> str | None:
     """Why the programs cannot run a job, whatever the device."""
     cell = job.cell
     if not (type(cell) is GRU and cell.options.reset == "before") or cell.layer_norm:
         return f"there is no program for {'layer norm' if cell.layer_norm else f'the cell {cell!r}'}"
-    over = before_geometry(len(job.x_BTI), cell.hidden_size, processors)
+    over = before_geometry(len(job.x_BTI), cell.hidden_size, processors, shared)
     return unfit(job) or (too_large(job, processors) if over is None else None)
 
 
-def before_unrolled(job: Job, launcher: BeforeLauncher, processors: int) -> Unrolled:
+def before_unrolled(job: Job, launcher: BeforeLauncher, processors: int, shared: int = SHARED_BYTES) -> Unrolled:
     """A job by a launcher: the programs, or their twin."""
-    low, over = product_type(job), before_geometry(len(job.x_BTI), job.cell.hidden_size, processors)
+    low, over = product_type(job), before_geometry(len(job.x_BTI), job.cell.hidden_size, processors, shared)
     if over is None or type(job.cell) is not GRU:
         raise AssertionError("a job is asked for before it is run")
     with torch.autocast(job.x_BTI.device.type, enabled=False):

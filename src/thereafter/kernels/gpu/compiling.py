@@ -1,7 +1,8 @@
 """A program for the GPU, compiled by Triton for a named GPU and kept on disk for the next process.
 
 Triton is used as a compiler alone: its launcher and its driver stub are C, built at their first use, and a user may
-have no C compiler. `driver.py` launches what is compiled here. A program that is on disk needs no import of Triton.
+have no C compiler. `driver.py` launches what is compiled here. A program that is on disk needs no import of Triton, and
+one from a folder that was carried here (`$THEREAFTER_GPU_PROGRAMS`) no Triton at all.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import import_module, metadata
 from importlib.util import find_spec
@@ -21,8 +22,9 @@ from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from thereafter import progress
-from thereafter.errors import OptionError, StorageError
-from thereafter.folders import cache_folder
+from thereafter.errors import FormatError, OptionError, StorageError
+from thereafter.folders import cache_folder, programs_folder
+from thereafter.kernels.gpu.cubin import CubinFacts, Parameter, read_facts
 from thereafter.packages import installed, require
 from thereafter.storage import open_plain, replacing
 
@@ -33,9 +35,14 @@ NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp32", "fp64")
 """The types of arguments that a program may have, as Triton writes them."""
 
 _ALIGNED = 16  # bytes: what a pointer is promised to be a multiple of, so that 16 bytes are loaded at once
-_TRIED = ((3, 6),)  # Gluon changes from release to release: others are refused until somebody has tried them
-_FORM = 1  # of the files; another number is another key
+_FORM = 2  # of the files; another number is another key
 _LARGEST = 1 << 26  # bytes of a file: a program has some 10 to 500 thousand
+
+TRITON_OF_TORCH = {"2.11": "3.6", "2.12": "3.7", "2.13": "3.7", "2.14": "3.8", "2.15": "3.9"}
+"""The Triton that each release of torch installs with itself on Linux."""
+TRIED = ("3.6", "3.7")
+"""The releases of Triton whose programs passed the parity suite on a GPU (docs/gpu.md). Gluon, the language of most
+programs, changes from release to release: others are refused."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,8 @@ class Wanted:
 class Binary:
     """A program compiled for one kind of GPU: what the driver loads, and how it is launched.
 
-    `shared`: bytes of shared memory of a block. `arguments` and `divisors`: those of what was wanted.
+    `shared`: bytes of shared memory of a block. `arguments` and `divisors`: those of what was wanted. `scratch`: number
+    of pointers after the arguments, to Triton's scratch memory, of which no program here has any.
     """
 
     cubin: bytes
@@ -88,6 +96,7 @@ class Binary:
     warps: int
     arguments: tuple[tuple[str, str], ...]
     divisors: tuple[int, ...]
+    scratch: int = 0
 
 
 class Toolchain(Protocol):
@@ -135,7 +144,7 @@ class Triton:
         def compile_it() -> Binary:
             source = source_type(program, signature, constants, attributes)
             kernel = triton.compile(source, target=target, options={"num_warps": wanted.warps})
-            facts = kernel.metadata
+            facts, cubin = kernel.metadata, bytes(kernel.asm["cubin"])
             scratch = int(facts.global_scratch_size or 0) + int(getattr(facts, "profile_scratch_size", 0) or 0)
             if scratch or facts.num_ctas != 1:
                 raise OptionError(
@@ -143,12 +152,13 @@ class Triton:
                     f"blocks; expected none and 1: the launcher has no others"
                 )
             return Binary(
-                bytes(kernel.asm["cubin"]),
+                cubin,
                 str(facts.name),
                 int(facts.shared),
-                int(facts.num_warps),
+                wanted.warps,
                 wanted.arguments,
                 wanted.divisors,
+                scratch_pointers(wanted, read_facts(cubin, str(facts.name))),
             )
 
         try:
@@ -158,6 +168,84 @@ class Triton:
             with TemporaryDirectory(prefix="thereafter-gpu-") as folder, knobs.cache.scope():
                 knobs.cache.dir = folder
                 return compile_it()
+
+
+def scratch_pointers(wanted: Wanted, facts: CubinFacts) -> int:
+    """The number of pointers that a compiled program has after its arguments.
+
+    OptionError where the file has other threads or other parameters than the launcher passes.
+    """
+    expected: list[Parameter] = []
+    for _, kind in wanted.arguments:
+        size = 8 if kind in POINTERS else int(re.sub("[a-z]", "", kind)) // 8
+        end = expected[-1].offset + expected[-1].size if expected else 0
+        expected.append(Parameter(-(-end // size) * size, size))
+    more = facts.parameters[len(expected) :]
+    unlike = list(facts.parameters[: len(expected)]) != expected or any(parameter.size != 8 for parameter in more)
+    if unlike or facts.threads != 32 * wanted.warps:
+        raise OptionError(
+            f"{wanted.function} was compiled for {facts.threads} threads and parameters at bytes "
+            f"{_places(facts.parameters)}; expected {32 * wanted.warps} threads and {_places(expected)}, then "
+            f"pointers: this release of Triton passes arguments in another way; try Triton {needed_triton()}"
+        )
+    return len(more)
+
+
+def _places(parameters: Sequence[Parameter]) -> str:
+    return ", ".join(f"{offset}:{offset + size}" for offset, size in parameters)
+
+
+class Carried:
+    """Programs that were compiled elsewhere and carried here in a folder; its file `triton` names what compiled them.
+
+    Nothing is compiled. A program that is missing is noted in the folder, as `noted` reads it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def version(self) -> str:
+        try:
+            with open_plain(self._folder / VERSION_FILE) as file:
+                return file.read(100).decode(errors="replace").strip()
+        except OSError as error:
+            raise FormatError(
+                f"THEREAFTER_GPU_PROGRAMS is {str(self._folder)!r}, where no file {VERSION_FILE!r} says which Triton "
+                f"compiled the programs ({error.strerror}); expected a folder of compiled programs (docs/gpu.md)"
+            ) from None
+
+    def compile(self, wanted: Wanted) -> Binary:
+        with suppress(StorageError):
+            note_wanted(self._folder, wanted)
+        raise OptionError(
+            f"{str(self._folder)!r} has no program {wanted.function!r} for capability {wanted.capability} with "
+            f"{dict(wanted.constants)}; it is noted there: compile what is noted, or unset THEREAFTER_GPU_PROGRAMS"
+        )
+
+
+VERSION_FILE = "triton"
+_NOTED = ".wanted"
+
+
+def note_wanted(folder: Path, wanted: Wanted) -> None:
+    """Note in a folder that a program is wanted there."""
+    content = json.dumps(asdict(wanted))
+    name = f"{wanted.function}-{hashlib.sha256(content.encode()).hexdigest()[:32]}{_NOTED}"
+    with replacing(folder / name) as temporary:
+        temporary.write_text(content, encoding="utf-8")
+
+
+def noted(folder: Path) -> list[Wanted]:
+    """The programs that are noted in a folder."""
+    wanted = []
+    for path in sorted(folder.glob(f"*{_NOTED}")):
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        arguments, constants, aligned = (
+            tuple((key, value) for key, value in facts[name]) for name in ("arguments", "constants", "aligned")
+        )
+        about = (facts["warps"], facts["capability"], aligned)
+        wanted.append(Wanted(facts["module"], facts["function"], arguments, constants, *about))
+    return wanted
 
 
 class CompiledPrograms:
@@ -208,7 +296,7 @@ class CompiledPrograms:
         made = self._toolchain.compile(wanted)
         if path is not None:
             with suppress(StorageError):
-                _write(path, key, made)
+                _write(path, key, made, self._toolchain.version())
         return made
 
 
@@ -225,17 +313,21 @@ def _read(path: Path, key: str, wanted: Wanted) -> Binary | None:
         return None
     if not isinstance(facts, dict) or facts.get("key") != key or facts.get("size") != len(cubin):
         return None
-    entry, shared, warps = facts.get("entry"), facts.get("shared"), facts.get("warps")
-    if not isinstance(entry, str) or type(shared) is not int or type(warps) is not int:
+    entry = facts.get("entry")
+    shared, warps, scratch = (facts.get(name) for name in ("shared", "warps", "scratch"))
+    if not isinstance(entry, str) or type(shared) is not int or type(warps) is not int or type(scratch) is not int:
         return None
-    if not entry or not 0 <= shared <= 1 << 20 or not 1 <= warps <= 32:
+    if not entry or not 0 <= shared <= 1 << 20 or not 1 <= warps <= 32 or not 0 <= scratch <= 16:
         return None
-    return Binary(cubin, entry, shared, warps, wanted.arguments, wanted.divisors)
+    return Binary(cubin, entry, shared, warps, wanted.arguments, wanted.divisors, scratch)
 
 
-def _write(path: Path, key: str, made: Binary) -> None:
+def _write(path: Path, key: str, made: Binary, version: str) -> None:
     """Keep a program, in one piece: another process sees a whole file or none."""
-    facts = {"key": key, "entry": made.entry, "shared": made.shared, "warps": made.warps, "size": len(made.cubin)}
+    facts = {
+        "key": key, "entry": made.entry, "shared": made.shared, "warps": made.warps, "scratch": made.scratch,
+        "size": len(made.cubin), "triton": version,
+    }  # fmt: skip
     header = json.dumps(facts).encode()
     content = len(header).to_bytes(8, "little") + header + made.cubin
     with replacing(path) as temporary:
@@ -265,26 +357,42 @@ def _own_digest(module: str) -> str:
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
-_PROGRAMS = CompiledPrograms(Triton(), lambda: cache_folder() / "gpu")
+@cache
+def _programs() -> CompiledPrograms:
+    carried = programs_folder()
+    if carried is not None:
+        return CompiledPrograms(Carried(carried), lambda: carried)
+    return CompiledPrograms(Triton(), lambda: cache_folder() / "gpu")
 
 
 def binary(wanted: Wanted) -> Binary:
     """A program: of this process, from disk, or compiled now by Triton, which takes 1 to 3 seconds."""
-    return _PROGRAMS.get(wanted)
+    return _programs().get(wanted)
 
 
 @cache
 def lacks_triton() -> str | None:
-    """Why no program can be compiled here; None where one can. Triton is not imported."""
+    """Why no program can be had here; None where one can. Triton is not imported."""
+    carried = programs_folder()
+    if carried is not None:
+        try:
+            Carried(carried).version()  # any release: whoever names a folder wants to try it
+        except FormatError as error:
+            return str(error)
+        return None
     if not installed("triton"):
-        return "Triton is not installed (try: pip install triton)"
+        return f"Triton is not installed; expected {needed_triton()} (try: pip install triton)"
     return lacks_version(Triton().version())
 
 
 def lacks_version(version: str) -> str | None:
-    """Why this release of Triton is not asked to compile; None where it is."""
-    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
-    if numbers in _TRIED:
+    """Why programs by this release of Triton are not taken; None where they are."""
+    if ".".join(re.findall(r"\d+", version)[:2]) in TRIED:
         return None
-    tried = ", ".join(f"{major}.{minor}" for major, minor in _TRIED)
-    return f"the programs were not tried with Triton {version}; expected {tried} (that of torch 2.11)"
+    return f"the programs were not tried with Triton {version}; expected {needed_triton()}"
+
+
+def needed_triton() -> str:
+    """The releases of Triton that were tried, and the releases of torch that bring them."""
+    torches = [torch for torch, triton in TRITON_OF_TORCH.items() if triton in TRIED]
+    return f"{' or '.join(TRIED)} (that of torch {' or '.join(torches)})"

@@ -33,7 +33,6 @@ FORMATS = {
 }  # fmt: skip
 """How a number is packed, by the type of the argument, in the letters of the module `struct`."""
 
-_SPARE = 4  # null pointers after the arguments: Triton's scratch memory, 2 in 3.6. The driver reads those a program has
 _DYNAMIC_SHARED = 48 << 10  # bytes of shared memory that a block gets without asking
 
 # numbers of the driver's enumerations
@@ -169,14 +168,14 @@ def _device(number: int) -> _Device:
 class _Call:
     """What a launch is described by: the arguments' bytes, pointers to each, the grid. Made once, and filled in."""
 
-    def __init__(self, formats: str, threads: int, shared: int) -> None:
+    def __init__(self, formats: str, scratch: int, threads: int, shared: int) -> None:
         self.arguments = struct.Struct("@" + formats)
         nothing = (self.arguments.size + 7) // 8 * 8
         self.bytes = ctypes.create_string_buffer(nothing + 8)
         ends = [struct.calcsize("@" + formats[: place + 1]) for place in range(len(formats))]
         offsets = [end - struct.calcsize(letter) for end, letter in zip(ends, formats, strict=True)]
         first = ctypes.addressof(self.bytes)
-        places = [first + offset for offset in offsets] + [first + nothing] * _SPARE
+        places = [first + offset for offset in offsets] + [first + nothing] * scratch
         self.parameters = (ctypes.c_void_p * len(places))(*places)
         self.attributes = (_LaunchAttribute * 1)()
         self.attributes[0].id = _LAUNCH_COOPERATIVE
@@ -190,8 +189,8 @@ class _Call:
 class _Threads(threading.local):
     """The description of a launch that belongs to a thread."""
 
-    def __init__(self, formats: str, threads: int, shared: int) -> None:
-        self.call = _Call(formats, threads, shared)
+    def __init__(self, formats: str, scratch: int, threads: int, shared: int) -> None:
+        self.call = _Call(formats, scratch, threads, shared)
 
 
 class Loaded:
@@ -237,7 +236,7 @@ class Loaded:
         formats = "".join(FORMATS.get(kind, "P") for _, kind in binary.arguments)
         self._pointers = [(place, DTYPES[kind]) for place, (_, kind) in enumerate(binary.arguments) if kind in DTYPES]
         self._divisors = [(place, divisor) for place, divisor in enumerate(binary.divisors) if divisor > 1]
-        self._threads = _Threads(formats, 32 * binary.warps, binary.shared)
+        self._threads = _Threads(formats, binary.scratch, 32 * binary.warps, binary.shared)
         self._launch = library.cuLaunchKernelEx
 
     def launch(self, blocks: int, arguments: Sequence[Tensor | int | float], *, together: bool, stream: int) -> None:

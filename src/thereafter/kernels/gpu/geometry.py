@@ -63,15 +63,16 @@ class Geometry:
 
 
 @lru_cache(maxsize=1024)
-def geometry(rows: int, units: int, processors: int, *, busy: bool = False) -> Geometry | None:
+def geometry(rows: int, units: int, processors: int, *, busy: bool = False, wide: bool = True) -> Geometry | None:
     """The cheapest shapes for a batch of `rows` and a layer of `units`; None where none fits.
 
-    `busy`: more registers are needed for other things (peepholes, marks, masks).
+    `busy`: more registers are needed for other things (peepholes, marks, masks). `wide`: whether the GPU can run the
+    wide programs.
     """
     best: tuple[float, Geometry] | None = None
     for columns in sorted({_filled(units, _COLUMNS), _filled(units, 2 * _COLUMNS)}):
-        there = _cheapest(rows, columns, processors, back=False, busy=busy)
-        back = _cheapest(rows, columns, processors, back=True, busy=busy)
+        there = _cheapest(rows, columns, processors, back=False, busy=busy, wide=wide)
+        back = _cheapest(rows, columns, processors, back=True, busy=busy, wide=wide)
         if there is None or back is None:
             continue
         (cost, forward), (more, backward) = there, back
@@ -94,10 +95,12 @@ def _filled(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def _cheapest(rows: int, units: int, processors: int, *, back: bool, busy: bool) -> tuple[float, BlockTiling] | None:
+def _cheapest(
+    rows: int, units: int, processors: int, *, back: bool, busy: bool, wide: bool
+) -> tuple[float, BlockTiling] | None:
     fitting = [
         (_cost(tiling, rows, units, back), tiling)
-        for tiling in (*_narrow(units, back), *_wide(rows, units, back, busy))
+        for tiling in (*_narrow(units, back), *(_wide(rows, units, back, busy) if wide else ()))
         if units // tiling.own * -(-rows // tiling.rows) <= processors
     ]
     return min(fitting, key=lambda way: way[0], default=None)

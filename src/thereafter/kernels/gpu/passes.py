@@ -17,24 +17,27 @@ from thereafter.kernels.gpu.recurrence import LayerTensors, PassPlan, persistent
 from thereafter.kernels.jobs import Job, Unrolled
 
 
-def refuses_blocks(job: Job, processors: int) -> str | None:
-    """Why the programs cannot run a job, whatever the device."""
+def refuses_blocks(job: Job, processors: int, *, wide: bool = True) -> str | None:
+    """Why the programs cannot run a job, whatever the device. `wide`: whether it can run the wide programs."""
     cell = job.cell
     if four_blocks(cell) is None or cell.layer_norm:
         return f"there is no program for the cell {cell.name!r}{' with layer norm' if cell.layer_norm else ''}"
     if cell.output_size != cell.hidden_size and "h" in job.hold:
         return "zoneout of a projected h needs the step-by-step form"
-    return unfit(job) or (too_large(job, processors) if _over(job, processors) is None else None)
+    reason = unfit(job)
+    if reason is not None or _over(job, processors, wide) is not None:
+        return reason
+    return too_large(job, processors) + ("" if wide else " without the wide programs, which need Hopper's instructions")
 
 
-def _over(job: Job, processors: int) -> Geometry | None:
+def _over(job: Job, processors: int, wide: bool) -> Geometry | None:
     busy = bool(job.hold) or job.lengths_B is not None or job.reset_BT is not None or "peephole_input" in job.weights
-    return geometry(len(job.x_BTI), job.cell.hidden_size, processors, busy=busy)
+    return geometry(len(job.x_BTI), job.cell.hidden_size, processors, busy=busy, wide=wide)
 
 
-def unrolled(job: Job, launcher: Launcher, processors: int) -> Unrolled:
+def unrolled(job: Job, launcher: Launcher, processors: int, *, wide: bool = True) -> Unrolled:
     """A job by a launcher: the programs, or their twin."""
-    low, over, blocks = product_type(job), _over(job, processors), four_blocks(job.cell)
+    low, over, blocks = product_type(job), _over(job, processors, wide), four_blocks(job.cell)
     if over is None or blocks is None:
         raise AssertionError("a job is asked for before it is run")
     with torch.autocast(job.x_BTI.device.type, enabled=False):

@@ -13,6 +13,8 @@ from triton.experimental.gluon import language as gl
 APART = gl.constexpr(8)
 """Counters of 4 bytes from one step's to the next."""
 
+barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier  # its name up to Triton 3.6
+
 
 @gluon.jit
 def wait_for(counter, blocks):
@@ -39,7 +41,7 @@ def wait_for(counter, blocks):
         is_pure=False,
         pack=1,
     )
-    gl.thread_barrier()
+    barrier()
 
 
 @gluon.jit
@@ -69,7 +71,7 @@ def each_waits_for(counter, blocks):
 @gluon.jit
 def arrive(counter):
     """All stores of this block are done: say so."""
-    gl.thread_barrier()
+    barrier()
     gl.inline_asm_elementwise(
         """
         {

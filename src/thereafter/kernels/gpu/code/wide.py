@@ -27,6 +27,9 @@ from thereafter.kernels.gpu.code.formulas import advance, retreat
 from thereafter.kernels.gpu.code.meeting import APART, arrive, wait_for
 from thereafter.kernels.gpu.code.situations import load_four, restart, settle, share_kept, store_four, unsettle
 
+# its name up to Triton 3.7
+async_load = async_copy.async_load if hasattr(async_copy, "async_load") else async_copy.async_copy_global_to_shared
+
 
 @gluon.jit
 def keep_weights(
@@ -54,9 +57,7 @@ def keep_weights(
             kept = kept + (gl.load(first + m_operand[:, None] * stride + k_operand[None, :] + column),)
         else:
             kept = kept + (gl.allocate_shared_memory(low, [1, M, CHUNK], SHARED),)
-            async_copy.async_copy_global_to_shared(
-                kept[j].index(0), first + m_copy[:, None] * stride + k_copy[None, :] + column
-            )
+            async_load(kept[j].index(0), first + m_copy[:, None] * stride + k_copy[None, :] + column)
     async_copy.commit_group()
     async_copy.wait_group(0)
     return kept
@@ -95,7 +96,7 @@ def multiply(
     """
     sums = gl.zeros([M, ROWS], gl.float32, MMA)
     for j in gl.static_range(BUFFERS):
-        async_copy.async_copy_global_to_shared(buffers[j].index(none), source + ((j + rotation) % CHUNKS) * CHUNK)
+        async_load(buffers[j].index(none), source + ((j + rotation) % CHUNKS) * CHUNK)
         async_copy.commit_group()
     for j in gl.static_range(CHUNKS):
         if j + BUFFERS <= CHUNKS:
@@ -109,9 +110,7 @@ def multiply(
             sums = warpgroup_mma(weights[j].index(none), column, sums, is_async=True)
         if j + BUFFERS < CHUNKS:
             sums = warpgroup_mma_wait(0, deps=[sums])
-            async_copy.async_copy_global_to_shared(
-                buffers[j % BUFFERS].index(none), source + ((j + BUFFERS + rotation) % CHUNKS) * CHUNK
-            )
+            async_load(buffers[j % BUFFERS].index(none), source + ((j + BUFFERS + rotation) % CHUNKS) * CHUNK)
             async_copy.commit_group()
     return warpgroup_mma_wait(0, deps=[sums])
 
