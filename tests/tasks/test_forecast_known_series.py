@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import thereafter
-from thereafter.errors import EmptyCorpusError
+from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.series.reading import read_series
+from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice
 from thereafter.task_model import TaskModel
 from thereafter.tasks.forecast_leaks import changed_by_future, predictor
@@ -84,6 +85,17 @@ def test_another_series_that_is_asked_about_has_the_scale_of_its_rows(
     assert (*scale.mean, *scale.deviation) == pytest.approx((climbing.mean(), climbing.std()))
     scored = scales.scale_of(table, 0)  # by the rows before the first forecast
     assert (*scored.mean, *scored.deviation) == pytest.approx((climbing[:LOOKBACK].mean(), climbing[:LOOKBACK].std()))
+
+
+def test_the_calendar_of_another_series_is_that_of_the_run(own: np.ndarray, tmp_path: Path):
+    """A few days have a mean weekday of their own."""
+    forecaster = trained(daily(tmp_path / "own.csv", own), calendar=True)
+    scales = forecaster.codecs["series"]
+    (scale,) = scales.scales.values()
+    few = read_series([daily(tmp_path / "few.csv", own[:10] + 1000, 4)], scales.columns, calendar=True)
+    other = scales.scale_of(few, 0)
+    assert other.mean[0] == pytest.approx((own[:5] + 1000).mean())
+    assert (other.covariate_mean, other.covariate_deviation) == (scale.covariate_mean, scale.covariate_deviation)
 
 
 def test_rows_of_the_series_itself_are_known(own: np.ndarray, timed: TaskModel, tmp_path: Path):
@@ -210,3 +222,23 @@ def test_rows_to_compare_are_saved_and_few(own: np.ndarray, timed: TaskModel, tm
     (before,), (after,) = timed.codecs["series"].scales.values(), again.codecs["series"].scales.values()
     assert (before.sample_times, before.sample_values) == (after.sample_times, after.sample_values)
     assert not is_known(again, daily(tmp_path / "other.csv", autoregressive(10.0, 5)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("until", "soon"),
+        ("until", "\u00b2"),
+        ("sample_times", [10**30] * 60),
+        ("sample_times", [1]),
+        ("sample_values", ["a"]),
+        ("sample_values", [float("inf")] * 60),
+    ],
+)
+def test_stored_rows_that_are_damaged(timed: TaskModel, counted: TaskModel, name: str, value: object):
+    for forecaster in (timed, counted):
+        stored = forecaster.codecs["series"].to_json()
+        (scale,) = stored["scales"].values()
+        scale[name] = value
+        with pytest.raises(FormatError, match="the series of this run are damaged"):
+            SeriesScales.from_json(stored)

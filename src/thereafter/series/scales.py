@@ -27,8 +27,9 @@ from thereafter.series.windows import WindowFrame, Windows
 _LARGEST = 1e150  # of a value: its square is a number, and so is the sum of many
 _MOST_COVARIATES = 10_000
 _SAMPLE, _MOST_STORED = 60, 4_096  # rows that are stored of a series; values of all series together
-_DECIDING = 8  # the first rows that both have decide whether two series are the same
-_CLOSE = 0.05  # deviations between a stored value and the same one, rounded or revised
+_DECIDING = 16  # the first rows that both have decide whether two series are the same
+_SAME = 0.75  # of them are close to each other in the same series: some may have been mended
+_CLOSE = 0.2  # mean errors of the seasonal naive forecast between a value and the same one, rounded
 _NEAR = 3.0  # deviations from the mean or from the last value within which a series may be the run's own
 _DAMAGED = "the series of this run are damaged; expected the names and scales of its columns; try training again"
 
@@ -176,6 +177,12 @@ class SeriesScales:
         scale = _scale_of(table, at, end, 0, self.frame.season)
         if _counted(table.values(at)[:end]) < 2:
             scale = _pooled(scale, table.values(at)[:end], list(self.scales.values()))
+        if self.calendar:  # the same for all series, and a few rows are not all of a year
+            first, last = len(self.columns.known), self.known
+            mean, deviation = list(scale.covariate_mean), list(scale.covariate_deviation)
+            mean[first:last] = _middle([one.covariate_mean[first:last] for one in self.scales.values()])
+            deviation[first:last] = _middle([one.covariate_deviation[first:last] for one in self.scales.values()])
+            scale = replace(scale, covariate_mean=tuple(mean), covariate_deviation=tuple(deviation))
         return scale
 
     def _first_rows(self, table: SeriesTable, at: int) -> int:
@@ -183,19 +190,16 @@ class SeriesScales:
         return table.length(at) if table.ends_now else max(1, min(self.frame.lookback, table.length(at) // 2))
 
     def _recognise_all(self, table: SeriesTable) -> list[Recognised | None]:
-        timed = np.issubdtype(table.times_N.dtype, np.datetime64)
-        if table.values_ND.shape[1] != self.targets or timed == (self.frequency.unit == "row"):
-            same_times = False
-        else:
-            same_times = True
-            by_name = [self.scales.get(name) for name in table.names]
-            by_name = list(self.scales.values()) if len(self.scales) == len(table) == 1 else by_name
-            if None not in by_name:
-                scales = [scale for scale in by_name if scale is not None]
-                ends = [rows_until(table, at, scale) for at, scale in enumerate(scales)]
-                if rows_hash(table, np.array(ends, np.int64)) == self.rows_hash:
-                    return [Recognised(scale, True) for scale in scales]
-        return [self._recognise(table, at, compare=same_times) for at in range(len(table))]
+        if table.values_ND.shape[1] != self.targets:
+            return [None] * len(table)
+        compare = np.issubdtype(table.times_N.dtype, np.datetime64) == (self.frequency.unit != "row")
+        named = [self.scales.get(name) for name in table.names]
+        scales = list(self.scales.values()) if len(self.scales) == len(table) == 1 else [one for one in named if one]
+        if compare and len(scales) == len(table):
+            ends = [rows_until(table, at, scale) for at, scale in enumerate(scales)]
+            if rows_hash(table, np.array(ends, np.int64)) == self.rows_hash:
+                return [Recognised(scale, True) for scale in scales]
+        return [self._recognise(table, at, compare=compare) for at in range(len(table))]
 
     def _recognise(self, table: SeriesTable, at: int, *, compare: bool) -> Recognised | None:
         named = self.scales.get(table.names[at])
@@ -246,7 +250,9 @@ class SeriesScales:
                 scales,
             )
             sound = all(_sound(scale, made.targets, made.covariates) for scale in scales.values())
-        except (KeyError, TypeError, ValueError, AttributeError, OptionError) as error:
+            for scale in scales.values():
+                np.int64(scale.until or 0) if made.frequency.unit == "row" else np.datetime64(scale.until, "s")
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OptionError) as error:
             raise FormatError(_DAMAGED) from error
         if not scales or not sound or not 0 <= made.known <= made.covariates <= _MOST_COVARIATES:
             raise FormatError(_DAMAGED)
@@ -265,8 +271,8 @@ def rows_until(table: SeriesTable, at: int, scale: SeriesScale) -> int:
     """The rows of a series up to the last that training or validation saw."""
     times, until = table.times(at), scale.until
     if np.issubdtype(times.dtype, np.datetime64):
-        return int(np.searchsorted(times, np.datetime64(until), "right"))
-    return int(np.searchsorted(times, int(until), "right")) if until.removeprefix("-").isdigit() else 0
+        return int(np.searchsorted(times, np.datetime64(until, "s"), "right"))
+    return int(np.searchsorted(times, int(until), "right")) if until else 0
 
 
 def _sample_of(table: SeriesTable, at: int, seen: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
@@ -286,23 +292,23 @@ def _has_rows_of(scale: SeriesScale, table: SeriesTable, at: int) -> bool | None
     Values that most stored rows have, such as 0, say nothing where both have them. Rows without times may have been
     counted from another one: where they differ, nothing is told.
     """
-    times_T, mean_D, deviation_D = table.times(at).astype(np.int64), np.array(scale.mean), np.array(scale.deviation)
+    times_T, deviation_D = table.times(at).astype(np.int64), np.array(scale.deviation)
     stored_R = np.array(scale.sample_times, np.int64)
     place_R = np.searchsorted(times_T, stored_R)
     shared_R = place_R < len(times_T)
     shared_R[shared_R] = times_T[place_R[shared_R]] == stored_R[shared_R]
-    stored_RD = (np.array(scale.sample_values).reshape(-1, len(mean_D)) - mean_D) / deviation_D
+    stored_RD = np.array(scale.sample_values).reshape(-1, len(deviation_D))
     usual_D = np.array([_usual(column) for column in stored_RD.T])
-    ours_RD = stored_RD[shared_R]
-    theirs_RD = (table.values(at)[place_R[shared_R]] - mean_D) / deviation_D
+    close_D = np.maximum(1e-4 * deviation_D, _CLOSE * np.nan_to_num(np.array(scale.naive_absolute)))
+    ours_RD, theirs_RD = stored_RD[shared_R], table.values(at)[place_R[shared_R]]
     seen_RD = ~np.isnan(ours_RD) & ~np.isnan(theirs_RD)
-    far_RD = seen_RD & ~(np.abs(ours_RD - theirs_RD) <= _CLOSE)
-    telling_R = (seen_RD & (far_RD | ~(np.abs(ours_RD - usual_D) <= _CLOSE))).any(1)
+    far_RD = seen_RD & ~(np.abs(ours_RD - theirs_RD) <= close_D)
+    telling_R = (seen_RD & (far_RD | ~(np.abs(ours_RD - usual_D) <= close_D))).any(1)
     far_R = far_RD.any(1)[telling_R][:_DECIDING]
     if not len(far_R):
         return None
-    same = 2 * int(far_R.sum()) < len(far_R)
-    return same or (None if table.times_N.dtype.kind != "M" else False)
+    same = 1 - far_R.mean() >= _SAME
+    return bool(same) or (None if table.times_N.dtype.kind != "M" else False)
 
 
 def _usual(column_R: NDArray[np.float64]) -> float:
@@ -330,6 +336,7 @@ def _sound(scale: SeriesScale, targets: int, covariates: int) -> bool:
     sizes = sizes and all(one > 0 for one in scale.covariate_deviation)
     sizes = sizes and len(scale.sample_values) == targets * len(scale.sample_times)
     sizes = sizes and all(abs(time) < 2**62 for time in scale.sample_times)
+    sizes = sizes and not any(map(math.isinf, scale.sample_values))
     numbers = (*scale.mean, *scale.deviation, *scale.covariate_mean, *scale.covariate_deviation)
     return sizes and all(math.isfinite(number) for number in numbers) and all(one > 0 for one in scale.deviation)
 
@@ -356,17 +363,18 @@ def _pooled(scale: SeriesScale, values_TD: NDArray[np.float64], others: Sequence
     if not others:
         return scale
     mean, _ = _moments(values_TD)
-
-    def middle(several: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-        return tuple(float(value) for value in np.nanmedian(np.array(several), axis=0))
-
     return replace(
         scale,
         mean=mean,
-        deviation=middle([one.deviation for one in others]),
-        naive_absolute=middle([one.naive_absolute for one in others]),
-        naive_squared=middle([one.naive_squared for one in others]),
+        deviation=_middle([one.deviation for one in others]),
+        naive_absolute=_middle([one.naive_absolute for one in others]),
+        naive_squared=_middle([one.naive_squared for one in others]),
     )
+
+
+def _middle(several: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    """The median over series of each of their numbers."""
+    return tuple(float(value) for value in np.nanmedian(np.array(several), axis=0))
 
 
 def _moments(values_TD: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[float, ...]]:
