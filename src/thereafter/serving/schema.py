@@ -37,6 +37,12 @@ class ErrorAnswer(Answer):
     error: str
 
 
+class FailedAnswer(ErrorAnswer):
+    """A model that could not answer, where others of the same request could."""
+
+    model: str
+
+
 ModelName = Annotated[
     str,
     Field(

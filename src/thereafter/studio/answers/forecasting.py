@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from thereafter.serving.schema import Answer
+from pydantic import Field
+
+from thereafter.serving.schema import Answer, FailedAnswer
 
 
 class OfferedSeriesAnswer(Answer):
@@ -57,6 +59,7 @@ class ForecastAnswer(Answer):
     values: list[float | None]
     before: int
     forecasts: list[ExpectedAnswer]
+    failed: list[FailedAnswer] = Field(default_factory=list)
 
 
 class AheadModelAnswer(Answer):
@@ -78,6 +81,7 @@ class AheadAnswer(Answer):
     actual: list[float | None]
     last_value: list[float | None]
     models: list[AheadModelAnswer]
+    failed: list[FailedAnswer] = Field(default_factory=list)
 
 
 class WindowGateAnswer(Answer):

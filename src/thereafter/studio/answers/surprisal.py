@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from thereafter.serving.schema import Answer
+from pydantic import Field
+
+from thereafter.serving.schema import Answer, FailedAnswer
 
 
 class AlternativeAnswer(Answer):
@@ -45,3 +47,4 @@ class SurprisalAnswer(Answer):
 
     words: list[str]
     models: list[ModelSurprisalAnswer]
+    failed: list[FailedAnswer] = Field(default_factory=list)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from thereafter.serving.schema import Answer
+from pydantic import Field
+
+from thereafter.serving.schema import Answer, FailedAnswer
 from thereafter.serving.shelf import TaskModelAnswer
 from thereafter.studio.answers.training import MakingAnswer
 
@@ -59,6 +61,7 @@ class ExampleAnswer(Answer):
     source: str
     target: str
     answers: list[JudgedAnswer]
+    failed: list[FailedAnswer] = Field(default_factory=list)
 
 
 class TagAnswer(Answer):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Response
 from pydantic import Field
 
-from thereafter.serving.schema import Asked, ModelName, Prompt
+from thereafter.serving.schema import Asked, FailedAnswer, ModelName, Prompt
 from thereafter.studio.answers.backprop import BackpropAnswer, VerbGradientsAnswer
-from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply_list
+from thereafter.studio.routes.common import TheVisitor, as_json, attempt, make_router, reply_list, settle
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
@@ -24,7 +24,7 @@ class BackpropAsked(Asked):
     limit: Annotated[int, Field(ge=3, le=80)] = 40
 
 
-@router.post("/backprop", response_model=list[BackpropAnswer])
+@router.post("/backprop", response_model=list[BackpropAnswer | FailedAnswer])
 async def backprop(asked: BackpropAsked, visitor: TheVisitor) -> Response:
     """What the loss at the last token of a text sends back to every state, under each of several recurrent models."""
 
@@ -33,7 +33,7 @@ async def backprop(asked: BackpropAsked, visitor: TheVisitor) -> Response:
 
         return as_json(verbs.backprop(lm, asked.text, limit=asked.limit, name=name))
 
-    return reply_list([await visitor.ask(name, partial(work, name)) for name in asked.models])
+    return reply_list(settle([await attempt(name, visitor.ask(name, partial(work, name))) for name in asked.models]))
 
 
 class VerbsAsked(Asked):
@@ -44,7 +44,7 @@ class VerbsAsked(Asked):
     count: Annotated[int, Field(ge=1, le=200)] = 60
 
 
-@router.post("/verb-gradients", response_model=list[VerbGradientsAnswer])
+@router.post("/verb-gradients", response_model=list[VerbGradientsAnswer | FailedAnswer])
 async def verb_gradients(asked: VerbsAsked, visitor: TheVisitor) -> Response:
     """What the loss at the verbs of new agreement sentences sends back to their subjects, under several models."""
 
@@ -53,4 +53,4 @@ async def verb_gradients(asked: VerbsAsked, visitor: TheVisitor) -> Response:
 
         return as_json(verbs.verb_gradients(lm, between=asked.between, count=asked.count, name=name))
 
-    return reply_list([await visitor.ask(name, partial(work, name)) for name in asked.models])
+    return reply_list(settle([await attempt(name, visitor.ask(name, partial(work, name))) for name in asked.models]))

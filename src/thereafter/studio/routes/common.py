@@ -6,13 +6,18 @@ the making of its JSON included. All others are plain functions on the threads t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
-from thereafter.serving.schema import ERRORS
+from thereafter.errors import ThereafterError
+from thereafter.serving.errors import AbandonedError, EndingError
+from thereafter.serving.guard import went_wrong
+from thereafter.serving.schema import ERRORS, FailedAnswer
 from thereafter.serving.shelf import Folders
 from thereafter.studio.studio import Studio
 
@@ -90,6 +95,46 @@ TheVisitor = Annotated[Visitor, Depends(_visitor)]
 """Who asks, once models can be asked; before that the answer is 503 with a sentence."""
 
 
+@dataclass(frozen=True)
+class Failure:
+    """Why a model could not answer."""
+
+    model: str
+    error: Exception
+
+    def answer(self) -> FailedAnswer:
+        """The sentence for the page; what is the studio's own fault goes to the terminal as a whole."""
+        if isinstance(self.error, ThereafterError):
+            return FailedAnswer(model=self.model, error=str(self.error))
+        logging.getLogger("uvicorn.error").error("%s could not answer", self.model, exc_info=self.error)
+        return FailedAnswer(model=self.model, error=went_wrong("studio"))
+
+
+async def attempt(name: str, answer: Awaitable[T]) -> T | Failure:
+    """The answer of one of several models, or why there is none."""
+    try:
+        return await answer
+    except (AbandonedError, EndingError):
+        raise  # nobody waits for the others either
+    except Exception as error:  # it is one model's alone
+        return Failure(name, error)
+
+
+def settle(attempts: Sequence[T | Failure]) -> list[T | FailedAnswer]:
+    """What several models answer, a sentence for each that could not; the error itself where none could."""
+    failures = [one for one in attempts if isinstance(one, Failure)]
+    if len(failures) == len(attempts):
+        raise failures[0].error
+    return [one.answer() if isinstance(one, Failure) else one for one in attempts]
+
+
+def part(attempts: Sequence[T | Failure]) -> tuple[list[T], list[FailedAnswer]]:
+    """As `settle`: the answers, and the sentences."""
+    settled = settle(attempts)
+    failed = [one for one in settled if isinstance(one, FailedAnswer)]
+    return [one for one in settled if not isinstance(one, FailedAnswer)], failed
+
+
 def as_json(answer: BaseModel) -> bytes:
     """An answer as it goes over the wire; made on the thread that has worked it out."""
     return answer.model_dump_json().encode()
@@ -100,6 +145,6 @@ def reply(content: bytes) -> Response:
     return Response(content, media_type="application/json")
 
 
-def reply_list(parts: Iterable[bytes]) -> Response:
-    """A list of answers each of which is JSON already."""
-    return reply(b"[" + b",".join(parts) + b"]")
+def reply_list(parts: Iterable[bytes | FailedAnswer]) -> Response:
+    """A list of answers each of which is JSON already, but those of models that could not answer."""
+    return reply(b"[" + b",".join(as_json(one) if isinstance(one, FailedAnswer) else one for one in parts) + b"]")

@@ -18,7 +18,16 @@ from thereafter.studio.answers.forecasting import (
     OfferedAnswer,
     WindowGatesAnswer,
 )
-from thereafter.studio.routes.common import LoadedStudio, TheVisitor, Visitor, as_json, make_router, reply
+from thereafter.studio.routes.common import (
+    LoadedStudio,
+    TheVisitor,
+    Visitor,
+    as_json,
+    attempt,
+    make_router,
+    part,
+    reply,
+)
 
 if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement
@@ -85,12 +94,18 @@ async def forecast(asked: ForecastAsked, visitor: TheVisitor) -> Response:
 
         return verbs.expect(model, verbs.place_of(opened, asked.back, asked.horizon), name=name)
 
-    answers = [await _with_model(visitor, opened, name, partial(expect, name)) for name in dict.fromkeys(asked.models)]
+    answers, failed = part(
+        [
+            await attempt(name, _with_model(visitor, opened, name, partial(expect, name)))
+            for name in dict.fromkeys(asked.models)
+        ]
+    )
 
     def answer() -> bytes:
         from thereafter.studio.verbs import forecasting as verbs
 
-        return as_json(verbs.forecast_answer(verbs.place_of(opened, asked.back, asked.horizon), answers))
+        place = verbs.place_of(opened, asked.back, asked.horizon)
+        return as_json(verbs.forecast_answer(place, answers).model_copy(update={"failed": failed}))
 
     return reply(await run_in_threadpool(answer))
 
@@ -100,17 +115,22 @@ async def ahead(asked: AheadAsked, visitor: TheVisitor) -> Response:
     """The last rows of a series as forecasters expected them k steps before, and the error by k."""
     opened = await _open(asked, visitor)
 
-    def measure(model: TaskModel) -> Measurement:
+    def measure(name: str, model: TaskModel) -> tuple[str, Measurement]:
         from thereafter.studio.verbs import forecasting as verbs
 
-        return verbs.measure_ahead(model, opened)
+        return name, verbs.measure_ahead(model, opened)
 
-    measured = [(name, await _with_model(visitor, opened, name, measure)) for name in dict.fromkeys(asked.models)]
+    measured, failed = part(
+        [
+            await attempt(name, _with_model(visitor, opened, name, partial(measure, name)))
+            for name in dict.fromkeys(asked.models)
+        ]
+    )
 
     def answer() -> bytes:
         from thereafter.studio.verbs import forecasting as verbs
 
-        return as_json(verbs.ahead_answer(opened, asked.k, measured))
+        return as_json(verbs.ahead_answer(opened, asked.k, measured).model_copy(update={"failed": failed}))
 
     return reply(await run_in_threadpool(answer))
 

@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary
 from fastapi import Request, Response
 from pydantic import Field
 
-from thereafter.serving.schema import Asked, ModelName, Prompt
+from thereafter.serving.schema import Asked, FailedAnswer, ModelName, Prompt
 from thereafter.serving.together import Together
 from thereafter.studio.answers.prediction import CompletionAnswer, PredictionAnswer
-from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply_list
+from thereafter.studio.routes.common import TheVisitor, as_json, attempt, make_router, reply_list, settle
 from thereafter.studio.studio import Studio
 
 if TYPE_CHECKING:
@@ -42,15 +42,15 @@ class NextAsked(Asked):
     k: Annotated[int, Field(ge=1, le=50)] = 8
 
 
-@router.post("/next", response_model=list[PredictionAnswer])
+@router.post("/next", response_model=list[PredictionAnswer | FailedAnswer])
 async def next_words(asked: NextAsked, visitor: TheVisitor, request: Request) -> Response:
     """The likeliest continuations of a prompt under each of several models."""
     questions: Together[str, Question, bytes] = request.app.state.questions
-    answers = (questions.ask(name, (asked.prompt, asked.k), visitor.waits) for name in asked.models)
-    return reply_list(await asyncio.gather(*answers))
+    answers = (attempt(name, questions.ask(name, (asked.prompt, asked.k), visitor.waits)) for name in asked.models)
+    return reply_list(settle(await asyncio.gather(*answers)))
 
 
-@router.post("/complete", response_model=list[CompletionAnswer])
+@router.post("/complete", response_model=list[CompletionAnswer | FailedAnswer])
 async def complete_words(asked: NextAsked, visitor: TheVisitor) -> Response:
     """The likeliest words that begin as the last word of a prompt does, under each of several models."""
 
@@ -62,7 +62,7 @@ async def complete_words(asked: NextAsked, visitor: TheVisitor) -> Response:
 
         return await visitor.ask(name, work)
 
-    return reply_list(await asyncio.gather(*map(ask, asked.models)))
+    return reply_list(settle(await asyncio.gather(*(attempt(name, ask(name)) for name in asked.models))))
 
 
 def questions_of(studio: Studio) -> Together[str, Question, bytes]:

@@ -9,9 +9,9 @@ from fastapi import Response
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
-from thereafter.serving.schema import Asked, ModelName
+from thereafter.serving.schema import Asked, FailedAnswer, ModelName
 from thereafter.studio.answers.surprisal import SurprisalAnswer
-from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
+from thereafter.studio.routes.common import TheVisitor, as_json, attempt, make_router, part, reply
 
 if TYPE_CHECKING:
     from thereafter.evaluation.text_reading import TextReading
@@ -41,11 +41,11 @@ async def surprisal(asked: SurprisalAsked, visitor: TheVisitor) -> Response:
 
         return await visitor.ask(name, read)
 
-    readings = await asyncio.gather(*(ask(name) for name in asked.models))
-    return reply(await run_in_threadpool(_answer, list(readings)))
+    readings, failed = part(await asyncio.gather(*(attempt(name, ask(name)) for name in asked.models)))
+    return reply(await run_in_threadpool(_answer, readings, failed))
 
 
-def _answer(readings: list[TextReading]) -> bytes:
+def _answer(readings: list[TextReading], failed: list[FailedAnswer]) -> bytes:
     from thereafter.studio.verbs import surprisal as verbs
 
-    return as_json(verbs.surprisal(readings))
+    return as_json(verbs.surprisal(readings).model_copy(update={"failed": failed}))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 from fastapi import Response
 from pydantic import Field
 
-from thereafter.serving.schema import Asked, ModelName
+from thereafter.serving.schema import Asked, FailedAnswer, ModelName
 from thereafter.serving.shelf import READY
 from thereafter.studio.answers.tasks import (
     ExampleAnswer,
@@ -21,7 +21,17 @@ from thereafter.studio.answers.tasks import (
     TasksAnswer,
     TranslatedAnswer,
 )
-from thereafter.studio.routes.common import LoadedStudio, TheVisitor, as_json, make_router, reply, reply_list
+from thereafter.studio.routes.common import (
+    LoadedStudio,
+    TheVisitor,
+    as_json,
+    attempt,
+    make_router,
+    part,
+    reply,
+    reply_list,
+    settle,
+)
 from thereafter.studio.studio import Studio
 
 if TYPE_CHECKING:
@@ -76,7 +86,7 @@ async def translate(asked: SentenceAsked, visitor: TheVisitor) -> Response:
     return reply(await visitor.ask_task(asked.model, work))
 
 
-@router.post("/tasks/quality", response_model=list[QualityAnswer])
+@router.post("/tasks/quality", response_model=list[QualityAnswer | FailedAnswer])
 async def quality(asked: QualityAsked, visitor: TheVisitor) -> Response:
     """How good translators are by the length of the source, on sentences that they have not learned from."""
 
@@ -85,28 +95,27 @@ async def quality(asked: QualityAsked, visitor: TheVisitor) -> Response:
 
         return as_json(verbs.quality(model, _test(visitor.studio, name), name=name))
 
-    return reply_list([await visitor.ask_task(name, partial(work, name)) for name in dict.fromkeys(asked.models)])
+    names = dict.fromkeys(asked.models)
+    return reply_list(settle([await attempt(name, visitor.ask_task(name, partial(work, name))) for name in names]))
 
 
 @router.post("/tasks/example", response_model=ExampleAnswer)
 async def example(asked: ExampleAsked, visitor: TheVisitor) -> Response:
     """A held-out sentence of the first model, of about so many words, with what each model makes of it."""
     names = list(dict.fromkeys(asked.models))
-
-    def choose(model: TaskModel) -> ExampleAnswer:
-        from thereafter.studio.verbs import tasks as verbs
-
-        return verbs.example(verbs.held_out(model, _test(visitor.studio, names[0])), asked.length, asked.at)
-
-    chosen = await visitor.ask_task(names[0], choose)
+    chosen: ExampleAnswer | None = None
 
     def judge(name: str, model: TaskModel) -> JudgedAnswer:
         from thereafter.studio.verbs import tasks as verbs
 
+        nonlocal chosen
+        if chosen is None:
+            chosen = verbs.example(verbs.held_out(model, _test(visitor.studio, name)), asked.length, asked.at)
         return verbs.judge(model, chosen.source, chosen.target, name=name)
 
-    answers = [await visitor.ask_task(name, partial(judge, name)) for name in names]
-    return reply(as_json(chosen.model_copy(update={"answers": answers})))
+    answers, failed = part([await attempt(name, visitor.ask_task(name, partial(judge, name))) for name in names])
+    assert chosen is not None
+    return reply(as_json(chosen.model_copy(update={"answers": answers, "failed": failed})))
 
 
 @router.post("/tasks/tag", response_model=TaggedAnswer)

@@ -3,7 +3,7 @@
 import { chain } from "../parts/chain.js";
 import { chart, colourOf } from "../parts/chart.js";
 import { button, choice, field, modelBox, modelChoice, presets, slider } from "../parts/controls.js";
-import { calm, el, errors, visible } from "../parts/dom.js";
+import { answered, calm, el, errors, visible } from "../parts/dom.js";
 import {
   count,
   curveOf,
@@ -211,14 +211,16 @@ function mount(place, context) {
     });
     const models = [model.value, ...names].slice(0, 6);
     try {
-      [answers, means] = await Promise.all([
+      const [all, measured] = await Promise.all([
         ask("/api/backprop", { models, text: text.value.slice(0, MOST_CHARACTERS), limit: LIMIT }),
         over.value === "verbs" ? verbMeans(models) : null,
       ]);
+      const sound = answered(all, failed, (name) => labelOf({ model: name }));
+      if (sound[0].model !== models[0]) return; // without the chosen model there is nothing to show
+      [answers, means] = [sound, measured];
     } catch (error) {
       return failed.say(context.api.sentence(error));
     }
-    failed.say("");
     waiting.hidden = true;
     body.hidden = false;
     arrive();
@@ -233,7 +235,10 @@ function mount(place, context) {
       return null;
     }
     try {
-      return await askVerbs("/api/verb-gradients", { models: reading, between: between.value, count: SENTENCES });
+      const asked = { models: reading, between: between.value, count: SENTENCES };
+      const all = await askVerbs("/api/verb-gradients", asked);
+      unread = all.find((answer) => answer.model === model.value)?.error ?? "";
+      return unread ? null : all.filter((answer) => !answer.error);
     } catch (error) {
       if (error.name === "AbortError") throw error;
       unread = context.api.sentence(error);

@@ -1,7 +1,7 @@
 // Bottleneck: the quality of two translators by the length of the sentence, one with attention and one without.
 import { chart, colourOf } from "../parts/chart.js";
 import { choice, slider } from "../parts/controls.js";
-import { calm, el, errors, pageColour, show } from "../parts/dom.js";
+import { answered, calm, el, errors, pageColour, show } from "../parts/dom.js";
 import { percent } from "../parts/numbers.js";
 import { taskChoice, taskModels } from "../parts/tasks.js";
 import { wholeNumber } from "../parts/walk.js";
@@ -102,8 +102,7 @@ function mount(place, context) {
     try {
       const answer = await measure("/api/tasks/quality", { models: names() });
       if (!place.isConnected) return;
-      failed.say("");
-      points = answer;
+      points = answered(answer, failed, (name) => titles().get(name));
       const lengths = points.flatMap((one) => one.points.map((point) => point.length));
       length.input.min = Math.min(...lengths);
       length.input.max = Math.max(...lengths);
@@ -236,7 +235,7 @@ function mount(place, context) {
     try {
       const answer = await ask("/api/tasks/example", { models: names(), length: length.value, at });
       if (!place.isConnected) return;
-      failed.say("");
+      answered(answer.failed, failed, (name) => titles().get(name));
       sentences.replaceChildren(
         el("h3", {}, `A sentence of ${answer.length} words`),
         el("p", { class: "mono", id: "source" }, answer.source),

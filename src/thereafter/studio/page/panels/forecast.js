@@ -1,6 +1,6 @@
 // Forecast: a series of numbers, what each model expects to come, one step ahead and many, and the gates beside it.
 import { button, choice, field, presets, slider } from "../parts/controls.js";
-import { calm, el, errors, show } from "../parts/dom.js";
+import { answered, calm, el, errors, show } from "../parts/dom.js";
 import { drawAhead, drawErrors, drawFan, drawGates, errorTable, nameOf } from "../parts/forecasts.js";
 import { short } from "../parts/numbers.js";
 import { readText } from "../parts/reading.js";
@@ -291,7 +291,7 @@ function mount(place, context) {
   async function refreshFan(models) {
     const answer = await ask("/api/tasks/forecast", { ...asked(), models, horizon: horizon.value, back });
     if (left || shown.value !== "fan") return;
-    failed.say("");
+    answered(answer.failed, failed, nameOf);
     mostBack = answer.most_back;
     back = answer.back;
     begins.input.max = mostBack;
@@ -321,7 +321,7 @@ function mount(place, context) {
   async function refreshAhead(models) {
     const answer = await ask("/api/tasks/forecast/ahead", { ...asked(), models, k: steps.value });
     if (left || shown.value !== "ahead") return;
-    failed.say("");
+    answered(answer.failed, failed, nameOf);
     window.hidden = true;
     await drawAhead(picture, answer);
     await drawErrors(curve, answer);

@@ -112,13 +112,19 @@ function mount(place, context) {
     context.set({ model: first.value, beside: second.value, text: text.value, layer: chosenLayer ? layer : null });
     const sentence = text.value.slice(0, MOST_CHARACTERS);
     try {
-      const reads = await Promise.all(
-        [first, second].map((pick, i) => (pick.value ? read(pick.value, sentence, requests[i]) : null)),
-      );
+      let missing = ""; // why there is no model beside the first
+      const reads = await Promise.all([
+        read(first.value, sentence, requests[0]),
+        second.value &&
+          read(second.value, sentence, requests[1]).catch((error) => {
+            if (error.name === "AbortError") throw error; // another sentence or model is asked about by now
+            missing = `${cardOf(second.value).label}: ${context.api.sentence(error)}`;
+          }),
+      ]);
       if (!place.isConnected) return; // another panel is shown by now: the address belongs to it
       const twin = reads[0].twin ? await read(first.value, reads[0].twin, requests[2]) : null;
       if (!place.isConnected) return;
-      failed.say("");
+      failed.say(missing);
       rebuild(sentence, ...reads, twin);
     } catch (error) {
       failed.say(context.api.sentence(error));

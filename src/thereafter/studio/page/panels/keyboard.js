@@ -113,7 +113,7 @@ function mount(place, context) {
       const answers = expected.map((one) =>
         complete(
           one,
-          completions.find((other) => other.model === one.model),
+          completions.find((other) => other.model === one.model && !other.error),
         ),
       );
       failed.say("");
@@ -125,7 +125,7 @@ function mount(place, context) {
         [...shown.values()].map((one) => one.node),
       );
       if (keep) columns.querySelector(`[data-model="${CSS.escape(keep)}"] .bar`)?.focus();
-      context.announce(answers.map((one) => `${one.model}: ${one.candidates[0]?.text ?? ""}`).join(", "));
+      context.announce(answers.map((one) => `${one.model}: ${one.error ?? one.candidates[0]?.text ?? ""}`).join(", "));
     } catch (error) {
       failed.say(context.api.sentence(error));
     }
@@ -146,6 +146,7 @@ function mount(place, context) {
       "section",
       { class: "card", "data-model": answer.model },
       el("h3", {}, label),
+      answer.error ? el("p", { class: "error", role: "alert" }, answer.error) : null,
       answer.typed ? el("p", { class: "typed note" }, `words that begin with “${answer.typed}”`) : null,
       answer.verbs && !answer.typed ? verbs(answer.verbs) : null,
       bars(answer.candidates, {
@@ -192,6 +193,7 @@ function mount(place, context) {
  * as `others`, if it may be one that the model expects to go on.
  */
 function complete(answer, completion) {
+  if (answer.error) return { ...answer, typed: "", others: [], candidates: [], verbs: null, unknown: 0 };
   if (!completion?.half_typed) return { ...answer, typed: "", others: [] };
   if (completion.ending > 0) {
     const others = completion.candidates.filter((item) => item.append).slice(0, OTHERS);

@@ -1,6 +1,6 @@
 // Surprisal: a text in the colours of what each word cost a model, one model beside another.
 import { choice, describe, field, modelChoice, presets, SENTENCES } from "../parts/controls.js";
-import { calm, el, errors, show } from "../parts/dom.js";
+import { answered, calm, el, errors, show } from "../parts/dom.js";
 import { colouredWords, cost, expected, scale, strongest, wordTable } from "../parts/surprise.js";
 
 const FIRST = "ready:lstm";
@@ -106,7 +106,7 @@ function mount(place, context) {
     }
     try {
       const now = await ask("/api/surprisal", { models, text: text.value, top: 5 });
-      failed.say("");
+      answered(now.failed, failed, labelOf);
       answer = now;
       draw();
     } catch (error) {
@@ -114,9 +114,8 @@ function mount(place, context) {
     }
   }
 
-  function labels() {
-    return answer.models.map((one) => context.models.find((model) => model.name === one.model)?.label ?? one.model);
-  }
+  const labelOf = (name) => context.models.find((model) => model.name === name)?.label ?? name;
+  const labels = () => answer.models.map((one) => labelOf(one.model));
 
   function draw() {
     const most = strongest(answer);

@@ -40,6 +40,20 @@ export function errors() {
   return { node, say: (text) => show(node, text) };
 }
 
+/**
+ * The answers of several models without those that could not answer; `failed` says why each of these could not.
+ * `nameOf(model)` is what the page calls a model.
+ */
+export function answered(answers, failed, nameOf) {
+  failed.say(
+    answers
+      .filter((one) => one.error)
+      .map((one) => `${nameOf(one.model)}: ${one.error}`)
+      .join("; "),
+  );
+  return answers.filter((one) => !one.error);
+}
+
 /** A colour of the page as it is now, for charts, which cannot read the variables of a style sheet. */
 export function pageColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
