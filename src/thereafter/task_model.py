@@ -105,7 +105,7 @@ class TaskModel:
                 return self._tabulate_files(source, part or "test", settings, options)
             texts = find_texts(source, text, settings, part)
             chosen = part_of(texts, "test")
-            for note in form_notes(chosen):
+            for note in (*(() if "text" in texts.parts else texts.notes), *form_notes(chosen)):
                 progress.note(note)
             return answering.predictions(
                 self._asked, chosen.chunks(), Path(chosen.name).name, pretokenised=pretokenised, **options
@@ -190,7 +190,7 @@ class TaskModel:
         given = as_source(source)
         with show_progress(), naming(given):
             given = given if parts else finding.joined(self.task, given)
-            test = finding.find(self.task, given, part)
+            test = finding.find(self.task.fitted(self.codecs), given, part)
             self.task.check(test.examples, self.codecs, test.name)
             if caveat := training_caveat(self._fitted, test):
                 progress.note(caveat)
@@ -211,7 +211,7 @@ class TaskModel:
             return []
         with show_progress():
             train, valid = store.learned_from(self.task, self.config, "the training")
-            test = finding.find(self.task, as_source(source), part)
+            test = finding.find(self.task.fitted(self.codecs), as_source(source), part)
             test = replace(test, examples=self.task.scored(test.examples, self.codecs)[0])
             settings = toml.build(self.task.settings, self.config[self.task.name], self.task.name)
             budget = baselines.Budget(valid, settings, store.training_of(self.config)) if trained else None

@@ -127,6 +127,13 @@ def test_a_text_that_is_gone_or_not_here_is_not_looked_for_elsewhere(tmp_path: P
         units.own_text(lm)
 
 
+def test_the_text_of_a_folder_with_parts_is_its_test_part(tmp_path: Path):
+    for part, line in (("train", "one two three"), ("test", "four five six")):
+        (tmp_path / f"{part}.txt").write_text(f"{line}\n" * 60)
+    lm = thereafter.train(tmp_path, model="rnn", tokens="word", hidden=4, tokens_budget=100, seed=0)
+    assert units.own_text(lm)[0].startswith("four five")
+
+
 def test_every_property_can_be_asked_for(server: Any):
     assert list(get_args(PropertyName)) == list(PROPERTIES)
     with urllib.request.urlopen(server.address + "/api/units/properties", timeout=120) as answer:

@@ -52,11 +52,15 @@ def rows(examples: Any) -> int:
     return examples.table.rows if hasattr(examples, "table") else len(examples)
 
 
-@pytest.mark.parametrize("pattern", ["{part}", "own.{part}", "{part}/examples"])
-@pytest.mark.parametrize("name", [name for name in TOYS if name in ENDINGS])
+BESIDE = ("classify-pictures", "glimpse", "caption")  # examples with a folder of pictures beside them
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [(name, "{part}/examples") for name in TOYS]
+    + [(name, pattern) for name in TOYS if name not in BESIDE for pattern in ("{part}", "own.{part}")],
+)
 def test_every_task_takes_its_parts(name: str, pattern: str, tmp_path: Path):
-    if "/" not in pattern and name in ("classify-pictures", "glimpse", "caption"):
-        pytest.skip("these examples have a folder of pictures beside them")
     files = write_parts(name, tmp_path, pattern + ENDINGS[name])
     task = task_of(name)
     train, valid, notes = finding.train_and_valid(task, tmp_path, None)
@@ -133,6 +137,12 @@ def test_a_training_says_what_it_trains_and_tests_on(shell: Shell, tmp_path: Pat
         assert thereafter.load(again).log[0]["examples"] == size
         sources = [thereafter.load(one).config["source"]["sha256"] for one in (again, trained)]
         assert sources[0] == sources[1]
+
+
+def test_a_table_of_predictions_is_that_of_the_test_file(tmp_path: Path):
+    write_parts("fill", tmp_path, "{part}.txt")
+    tagger = thereafter.train(tagged(tmp_path / "words.conll", 20), task="tag", **SMALL)
+    assert tagger.tag(tmp_path).to_rows() == tagger.tag(tmp_path / "test.txt").to_rows()
 
 
 def test_a_resumed_task_has_the_same_parts(tmp_path: Path):

@@ -115,7 +115,8 @@ def own_text(lm: LanguageModel) -> tuple[str, str]:
     characters = LIMIT * (1 if lm.tokenizer.name in ("char", "byte") else _WORD)
     settings = TextSettings.of_config(about, about.get("encoding"))
     options = (settings, characters)
-    files = source.get("valid_files") or source.get("files")
+    own = source.get("part_files") or {}
+    files = source.get("valid_files") or own.get("test") or own.get("valid") or source.get("files")
     name = str(source.get("valid_source") or source["name"])
     if not files and name.partition(":")[0] in corpora.names():
         return _corpus(name, *options)
