@@ -186,6 +186,21 @@ print(client.get("/kinds.js").text, app.openapi()["components"]["schemas"])
     assert shown.count("my-mogrifier") > 1  # in the menu, and among what a training may ask for
 
 
+def test_it_is_there_for_threads_that_ask_at_the_same_time(installed: Path):
+    script = """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from thereafter.kinds import KINDS
+all_here = Barrier(8)
+def ask(_):
+    all_here.wait()
+    return "my-mogrifier" in KINDS, len(KINDS)
+with ThreadPoolExecutor(8) as threads:
+    print(set(threads.map(ask, range(8))))
+"""
+    assert run(installed, "-c", script).strip() == "{(True, 11)}"
+
+
 def test_one_that_cannot_be_loaded_is_named_and_left_out(tmp_path: Path):
     about = tmp_path / "broken-1.0.dist-info"
     about.mkdir()

@@ -8,6 +8,7 @@ Nothing heavy is imported here: classes are named by their paths and loaded by t
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -162,6 +163,7 @@ class Kinds(Mapping[str, Kind]):
     def __init__(self, rows: tuple[Kind, ...]) -> None:
         self._rows = {row.name: row for row in rows}
         self._complete = False
+        self._looking = threading.local()
 
     def __getitem__(self, name: str) -> Kind:
         return self._all()[name]
@@ -174,17 +176,21 @@ class Kinds(Mapping[str, Kind]):
 
     def add(self, row: Kind) -> None:
         """Another kind; the name of one that is there is not taken from it."""
-        if self._rows.setdefault(row.name, row) != row:
+        if self._rows.get(row.name, row) != row:
             raise ValueError(f"there is a kind {row.name!r} already; give this one another name")
+        self._rows = self._rows | {row.name: row}  # another thread may be going through the rows
 
     def _all(self) -> dict[str, Kind]:
-        if not self._complete:
-            self._complete = True
+        # Every thread that asks before they are there looks for itself: one that waited for another could keep it from
+        # a module that both import. A package may ask while it is imported.
+        if not self._complete and not vars(self._looking):
+            self._looking.now = True
             for point in entry_points(group=GROUP):
                 try:
                     self.add(point.load())
                 except Exception as error:  # another package's fault must not end this one
                     progress.warn(f"the kind of model {point.name!r} of {point.value} cannot be used: {error}")
+            self._complete = True
         return self._rows
 
 
