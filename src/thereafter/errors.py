@@ -24,9 +24,33 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_LONGEST_NAME, _LISTED, _COMPARED = 200, 100, 10_000  # a stranger's table may have any number of columns
+
+
+_SHOWN_AS: dict[str, str] = {}
+
+
+def show_as(path: str, name: str) -> None:
+    """Have errors call a temporary file by the name of what it is a copy of, such as "standard input"."""
+    _SHOWN_AS[path] = name
+
+
+def forget_shown(path: str) -> None:
+    """The temporary file is gone."""
+    _SHOWN_AS.pop(path, None)
+
+
+def _with_names(message: str) -> str:
+    for path, name in list(_SHOWN_AS.items()):
+        message = message.replace(path, name)
+    return message
+
 
 class ThereafterError(Exception):
     """Base of all errors raised on purpose; the command line prints it as one sentence and exits with 2."""
+
+    def __init__(self, *given: object) -> None:
+        super().__init__(*(_with_names(part) if isinstance(part, str) else part for part in given))
 
     @property
     def in_shell(self) -> str:
@@ -41,6 +65,7 @@ class SourceError(ThereafterError):
     """
 
     def __init__(self, message: str, hint: str = "", shell_hint: str = "") -> None:
+        message = _with_names(message)
         super().__init__(f"{message} ({hint})" if hint else message)
         self._in_shell = f"{message} ({shell_hint})" if shell_hint else message
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,33 @@ def test_a_pdf_named_txt_gets_the_advice_of_one(tmp_path: Path):
     lm = thereafter.train(text="a b a b")
     with pytest.raises(SourceError, match="pdftotext"):
         lm.score(str(path))
+
+
+@pytest.mark.parametrize(
+    ("words", "content", "said"),
+    [
+        (["score", "RUN", "-"], b"caf\xe9 \xff", "standard input is not utf-8 text: byte 0xe9 at byte offset 3"),
+        (["train", "-", "--model", "lstm"], b"caf\xe9 \xff", "standard input is not utf-8 text"),
+        (["train", "-", "--task", "classify"], b"a,b\n1,2\n3\n", "line 3 of standard input has 1 column"),
+        (["train", "-", "--task", "tag"], b"the,cat\nsat,on\n", "line 1 of standard input has 1 column"),
+        (["train", "-", "--task", "forecast"], b"a,b\nx,2\ny,3\n", "standard input has no column of times"),
+    ],
+)
+def test_mistakes_in_what_is_piped_in_name_standard_input(
+    words: list[str],
+    content: bytes,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    run = str(thereafter.train(text="a b a b").save(tmp_path / "run"))
+    monkeypatch.setattr(sys, "argv", ["thereafter", *(run if word == "RUN" else word for word in words)])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    printed = capsys.readouterr().err
+    assert f"error: {said}" in printed
+    assert tempfile.gettempdir() not in printed

@@ -147,6 +147,7 @@ def test_both_kinds_of_file_are_read_in_any_encoding(tmp_path: Path):
         ("a\tb\tc", "line 2 of .* has 3 parts"),
         ("a\t ", "line 2 of .* has an empty sentence"),
         ('{"sentence_good": "a"', "line 2 of .* begins like JSON and is not"),
+        ('{"sentence_good": "a \\ud800", "sentence_bad": "b"}', "line 2 of .* has a lone surrogate"),
         ('{"sentence_good": "a", "x": 1}', "line 2 of .* lacks sentence_good or sentence_bad as text; it has"),
     ],
 )

@@ -114,3 +114,12 @@ def test_counts_of_a_lexicon_come_back_and_damage_is_noticed():
     assert "counts" not in Lexicon(["a"]).to_json()
     with pytest.raises(FormatError, match="expected a count for each form"):
         Lexicon.from_json(kept.to_json() | {"counts": {"the": "many"}})
+
+
+def test_a_score_finds_the_column_of_the_labels_of_its_run(tmp_path: Path, keyword: Path):
+    model = thereafter.load(keyword)
+    plain = labelled(tmp_path / "test.tsv", 60, seed=2)
+    rows = [line.split("\t") for line in Path(plain).read_text().splitlines()]
+    table = "".join(f"{number % 2}\t{label}\t{text}\t{number % 3}\n" for number, (text, label) in enumerate(rows))
+    (tmp_path / "wide.tsv").write_text(f"batch\topinion\twords\tstars\n{table}")
+    assert model.score(tmp_path / "wide.tsv").as_dict() == model.score(plain).as_dict()

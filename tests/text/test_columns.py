@@ -154,3 +154,17 @@ def test_a_task_takes_no_column(tmp_path: Path) -> None:
     path.write_text("text\tlabel\n" + "so long\t1\nfish\t0\n" * 20, encoding="utf-8")
     with pytest.raises((SourceError, OptionError)):
         thereafter.train(f"{path}:text", task="classify", epochs=1)
+
+
+def test_half_of_a_surrogate_pair_is_named_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "tweets.jsonl"
+    path.write_text('{"text": "so long", "by": "\\udc00"}\n{"text": "and \\ud83d thanks", "by": "a"}\n')
+    for given in (f"{path}:text", f"{path}:by"):
+        line = 2 if given.endswith("text") else 1
+        lm = thereafter.train(text="so long and thanks\n" * 3, tokens="word")
+        for ask in (lm.score, lm.surprisal, thereafter.train):
+            with pytest.raises(FormatError, match=rf"line {line} of .*tweets\.jsonl has a lone surrogate, .* remove"):
+                ask(given)
+    emoji = tmp_path / "emoji.jsonl"
+    emoji.write_text('{"text": "\\ud83d\\ude00"}\n')
+    assert text_of(emoji, "text") == "\U0001f600\n"

@@ -202,3 +202,17 @@ def test_sst2_has_the_counts_of_its_card(data: Path, part: str, texts: int, posi
         positive,
         {"0", "1"},
     )
+
+
+def test_a_run_knows_its_labels_by_their_column(write) -> None:
+    rows = ["id,opinion,words,stars", "1,pos,a good film,3", "1,neg,a bad film,5", "2,pos,a good one,4"]
+    pairs = [("a good film", "pos"), ("a bad film", "neg"), ("a good one", "pos")]
+    labels = ("pos", "neg", "none")
+    for listed in (rows, rows[1:], [rows[0].replace("stars", "rank"), *rows[1:]]):
+        read = read_labelled(write("\n".join(listed) + "\n", "reviews.csv"), labels=labels)
+        assert [(one.text, one.label) for one in read] == pairs
+    assert read_labelled(write("\n".join(rows) + "\n", "reviews.csv"))[0].label == "3"
+    asked = read_labelled(write("\n".join(rows) + "\n", "reviews.csv"), label="stars", labels=labels)
+    assert [one.label for one in asked] == ["3", "5", "4"]
+    new = write("a good film,pos\na strange film,maybe\n", "new.csv")
+    assert [one.label for one in read_labelled(new, labels=labels)] == ["pos", "maybe"]  # said by `check`

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from thereafter.data.opening import Readable
-from thereafter.errors import SourceError, StorageError
+from thereafter.errors import SourceError, StorageError, forget_shown, show_as
 
 
 class Spool:
@@ -25,6 +25,7 @@ class Spool:
             raise _no_room(name, failed) from None
         self.path = Path(path)
         self._cleanup = weakref.finalize(self, _remove, path)
+        show_as(path, name)
         with open(handle, "wb") as file:
             while True:
                 try:
@@ -81,5 +82,6 @@ def _no_room(name: str, failed: OSError) -> StorageError:
 
 
 def _remove(path: str) -> None:
+    forget_shown(path)
     with suppress(OSError):
         os.unlink(path)

@@ -17,7 +17,7 @@ from pathlib import Path
 from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.images.decoding import PICTURE_ENDINGS
 from thereafter.text.lines import place, read_lines
-from thereafter.text.tables import TableRow, TextTable, format_of, read_table
+from thereafter.text.tables import TableRow, TextTable, format_of, read_table, require_characters
 
 CAPTION_ENDINGS = (".txt", ".tsv", ".csv", ".jsonl", ".ndjson")
 PICTURE_COLUMNS = ("image", "picture", "file", "filename", "file_name", "image_name", "image_id", "name", "id", "photo")
@@ -60,7 +60,7 @@ def _captions(path: Path, row: TableRow, column: int) -> Iterator[str]:
     for one in given if isinstance(given, list) else [given]:
         if not isinstance(one, str) or not one.strip():
             raise FormatError(f"{place(path, row.line)} has no caption for {row.cells[0]!r}; expected some words")
-        yield " ".join(one.split())
+        yield require_characters(" ".join(one.split()), place(path, row.line))
 
 
 def _columns(table: TextTable, path: Path) -> tuple[int, int]:

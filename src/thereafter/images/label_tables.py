@@ -10,7 +10,7 @@ from thereafter.errors import FormatError
 from thereafter.images.caption_files import PICTURE_COLUMNS
 from thereafter.text.labelled import LABEL_NAMES
 from thereafter.text.lines import place
-from thereafter.text.tables import TextTable, read_table
+from thereafter.text.tables import TextTable, read_table, require_characters
 
 LABEL_TABLES = (".csv", ".tsv")
 
@@ -33,7 +33,7 @@ def read_label_table(path: Path) -> Iterator[tuple[str, str, str]]:
         name, label = (str(row.cells[column]).strip() for column in columns)
         if not name or not label:
             raise FormatError(f"{place(path, row.line)} lacks a name or a label; expected both")
-        yield name, label, place(path, row.line)
+        yield name, require_characters(label, place(path, row.line)), place(path, row.line)
 
 
 def _read(path: Path) -> TextTable:

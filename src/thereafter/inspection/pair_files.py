@@ -19,6 +19,7 @@ from pathlib import Path
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import EmptyCorpusError, FormatError, SourceError
 from thereafter.text.reading import read_chunks
+from thereafter.text.tables import require_characters
 
 GROUPS = ("field", "linguistics_term", "UID")
 PAIR_FILES = FileKind("pair files", ((".jsonl",), (".tsv", ".txt"), (".csv",)))
@@ -139,7 +140,8 @@ def _of_json(line: str, where: str) -> Pair:
             f"{where} lacks sentence_good or sentence_bad as text; it has {', '.join(given) or 'nothing'}"
         )
     groups = {name: str(given[name]) for name in GROUPS if given.get(name)}
-    return _checked(Pair(sentences[0].strip(), sentences[1].strip(), groups), where)
+    good, bad = (require_characters(sentence.strip(), where) for sentence in sentences)
+    return _checked(Pair(good, bad, groups), where)
 
 
 def _checked(pair: Pair, where: str) -> Pair:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import ClassVar, Self, TypedDict
 
 import numpy as np
 import torch
@@ -52,6 +53,8 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
     mixed_on_gpu = True
     defaults_on_body: ClassVar[Mapping[str, object]] = {"pooling": "concat"}
     file_kind: ClassVar[FileKind] = LABELLED_TEXTS
+    labels: frozenset[str] = frozenset()
+    """Those of the run that reads, where there is one."""
 
     def name_for(self, source: AnySource) -> str:
         """Pictures and series of numbers are for other tasks: corpora of them, or files with such content."""
@@ -70,8 +73,13 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
         named = given.kind == "labelled-series" or bool(files and holds_series(files))
         return "classify-series" if named else self.name
 
+    def fitted(self, codecs: ClassCodecs) -> Self:
+        reader = copy(self)
+        reader.labels = frozenset(codecs["labels"].forms)
+        return reader
+
     def read(self, files: Sequence[Path]) -> list[LabelledText]:
-        return [text for path in files for text in read_labelled(path)]
+        return [text for path in files for text in read_labelled(path, labels=self.labels)]
 
     def codecs(self, examples: Sequence[LabelledText]) -> ClassCodecs:
         words = Counter(word for one in examples for word in words_of(one.text))

@@ -149,6 +149,10 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         """Those of the examples that a score is measured on, with notes on the choice."""
         return examples, []
 
+    def fitted(self, codecs: C) -> Self:
+        """The task as a run with these codecs reads examples: what they know is not guessed again."""
+        return self
+
     @abstractmethod
     def read(self, files: Sequence[Path]) -> Sequence[E]:
         """The examples of a file, or of the files that make one part."""

@@ -12,7 +12,7 @@ from thereafter.errors import FormatError, UnknownNameError
 from thereafter.text.encodings import guess_encoding
 from thereafter.text.labelled import looks_like_header
 from thereafter.text.lines import place
-from thereafter.text.tables import Path, TableRow, columns, format_of, read_table, stream_rows
+from thereafter.text.tables import Path, TableRow, columns, format_of, read_table, require_characters, stream_rows
 
 _PIECE = 1 << 18
 _LOOKED_AT = 50  # rows by which a header is recognised
@@ -56,6 +56,7 @@ def _cells(path: Path, rows: Iterable[TableRow], column: str, names: list[str] |
             at = _place_of(path, row, column, names)
         cell = row.cells[at]
         text = cell if isinstance(cell, str) else "" if cell is None else json.dumps(cell, ensure_ascii=False)
+        require_characters(text, place(path, row.line))
         yield text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 

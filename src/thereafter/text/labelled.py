@@ -4,7 +4,8 @@ Which columns? Those given as `text=` and `label=`, by name or by number from 1 
 usual names (TEXT_NAMES, LABEL_NAMES). Otherwise, as in sst2's `sentence<TAB>0`, by their content: the label is the
 column with the fewest different values (more than one, if there are more than two columns); the text is the longest of
 the others. An unclear guess is an error. The first row of a table is a header if one of its names is asked for or
-usual, or if it has a word above a column of whole numbers; `header=` decides it.
+usual, or if it has a word above a column of whole numbers; `header=` decides it. A trained run knows its labels: the
+one column that has no others is theirs, unless `label=` or a usual name leads to another such column.
 
 Labels are strings, also in JSON (`1` is "1", `true` is "true"). White space around texts and labels is removed.
 """
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, nearest
 from thereafter.text.lines import place
-from thereafter.text.tables import TableRow, TextTable, columns, read_table
+from thereafter.text.tables import TableRow, TextTable, columns, read_table, require_characters
 
 Path = str | os.PathLike[str]
 Column = str | int | None
@@ -51,16 +52,19 @@ def read_labelled(
     format: str | None = None,
     header: bool | None = None,
     encoding: str | None = None,
+    labels: Collection[str] = (),
 ) -> list[LabelledText]:
-    """The texts of a file with their labels."""
+    """The texts of a file with their labels; `labels` are those of a trained run, by which their column is known."""
 
     def has_header(rows: list[TableRow]) -> bool:
-        return looks_like_header(rows, text, label) if header is None else header
+        if header is None:
+            return looks_like_header(rows, text, label) or _above_labels(rows, labels)
+        return header
 
     table = read_table(path, format=format, has_header=has_header, encoding=encoding)
     if not table.rows:
         raise EmptyCorpusError(f"{os.fspath(path)} holds no rows; expected at least one text with a label")
-    text_at, label_at = _text_and_label(table, text, label)
+    text_at, label_at = _text_and_label(table, text, label, labels)
     return [_labelled_text(table, row, text_at, label_at) for row in table.rows]
 
 
@@ -89,6 +93,19 @@ def looks_like_header(rows: list[TableRow], text: Column = None, label: Column =
     return False
 
 
+def _above_labels(rows: list[TableRow], labels: Collection[str]) -> bool:
+    """Whether the first row has names, one of them above a column of these labels and none of them."""
+    if not labels or len(rows) < 2 or not all(str(cell).strip().isidentifier() for cell in rows[0].cells):
+        return False
+    columns = zip(*(row.cells for row in rows), strict=True)
+    return any(_are_labels(below, labels) and not _are_labels([first], labels) for first, *below in columns)
+
+
+def _are_labels(values: Iterable[object], labels: Collection[str]) -> bool:
+    strings = map(_label_string, values)
+    return all(value is not None and value.strip() in labels for value in strings)
+
+
 def _is_whole(cell: str) -> bool:
     return cell.strip().removeprefix("-").isdecimal()
 
@@ -100,7 +117,7 @@ def _number(column: str | int) -> int | None:
     return int(column) if column.removeprefix("-").isdecimal() else None
 
 
-def _text_and_label(table: TextTable, text: Column, label: Column) -> tuple[int, int]:
+def _text_and_label(table: TextTable, text: Column, label: Column, labels: Collection[str]) -> tuple[int, int]:
     """The columns of the texts and the labels, counted from 0."""
     if table.width < 2:
         raise FormatError(
@@ -109,6 +126,9 @@ def _text_and_label(table: TextTable, text: Column, label: Column) -> tuple[int,
         )
     text_at = _requested_column(table, "text", text, TEXT_NAMES)
     label_at = _requested_column(table, "label", label, LABEL_NAMES)
+    if label is None and labels and not (label_at is not None and _are_labels(table.values(label_at), labels)):
+        fitting = [at for at in range(table.width) if at != text_at and _are_labels(table.values(at), labels)]
+        label_at = fitting[0] if len(fitting) == 1 else label_at
     if label_at is None:
         label_at = _likely_label(table, besides=text_at)
     if text_at is None:
@@ -185,8 +205,7 @@ def _labelled_text(table: TextTable, row: TableRow, text_at: int, label_at: int)
             f"{where} has {_describe(row.cells[label_at])} for a label in {_column(table, label_at)}; "
             "expected the name of a class"
         )
-    if any("\ud800" <= character <= "\udfff" for part in (text, label) if not part.isascii() for character in part):
-        raise FormatError(f"{where} has a lone surrogate, which is no character; expected Unicode text")
+    require_characters(text + label, where)
     return LabelledText(text.strip(), label.strip(), row.line)
 
 

@@ -167,5 +167,14 @@ def _json_table(path: Path, encoding: str | None) -> TextTable:
     return TextTable(path, rows, names, objects[0][0] if objects else 1)
 
 
+def require_characters(text: str, where: str) -> str:
+    """A text of JSON as it is; FormatError where it has half of a surrogate pair, which JSON can write."""
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise FormatError(
+            f"{where} has a lone surrogate, which is no character; expected Unicode text; remove the row or correct it"
+        )
+    return text
+
+
 def _no_constant(constant: str) -> Never:
     raise ValueError(f"{constant} is not a JSON value")
