@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,9 +29,16 @@ LET = threading.Event()
 
 
 async def _slow_app(scope: Any, receive: Any, send: Any) -> None:
-    """Answers /large with more than any buffer takes, /slow when it is let to, all else at once."""
+    """Answers /large with more than any buffer takes, /slow when it is let to, POST when its body is here, all else at
+    once."""
     if scope["type"] == "lifespan":
         return
+    while scope["method"] == "POST":
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        if not message["more_body"]:
+            break
     while scope["path"] == "/slow" and not LET.is_set():
         await asyncio.sleep(0.02)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"keep-alive")]})
@@ -40,7 +55,7 @@ def bare_server() -> Iterator[tuple[uvicorn.Server, int]]:
     config = uvicorn.Config(
         _slow_app, http=connections.Connection, log_level="error", lifespan="off", timeout_graceful_shutdown=1
     )
-    server = uvicorn.Server(config)
+    server = connections.PatientServer(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
@@ -68,6 +83,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 SLOW = REQUEST.replace(b"/ ", b"/slow ")
+HALF = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf"
 
 
 def busy(server: uvicorn.Server) -> int:
@@ -106,23 +122,97 @@ def test_a_head_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch):
         wait_for(lambda: len(server.server_state.connections) <= 1)
 
 
+def status(line: socket.socket) -> str:
+    """The status of an answer; empty where the line is cut."""
+    try:
+        return line.recv(4096)[9:12].decode()
+    except ConnectionResetError:
+        return ""
+
+
+def read_answer(line: socket.socket) -> None:
+    """Read an answer of 200 to its end, on a line that is kept."""
+    answer = b""
+    while not answer.endswith(b"0\r\n\r\n"):
+        piece = line.recv(4096)
+        assert piece
+        answer += piece
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+def heard(server: uvicorn.Server) -> list[float]:
+    """When something last came on each connection."""
+    return [one._heard for one in set(server.server_state.connections)]  # type: ignore[union-attr]
+
+
+def visit(port: int) -> str:
+    with opened(port, REQUEST) as line:
+        return status(line)
+
+
 def test_half_open_connections_keep_nobody_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "MOST", 32)
+    monkeypatch.setattr(connections, "YOUNG", 3600.0)
     with bare_server() as (server, port), ExitStack() as stack:
         lines = [stack.enter_context(opened(port, REQUEST[:5])) for _ in range(120)]
-        visitor = stack.enter_context(opened(port, REQUEST))
-        assert visitor.recv(4096).startswith(b"HTTP/1.1 200")
-        wait_for(lambda: len(server.server_state.connections) <= 32)
+        assert visit(port) == "503"  # they may only have begun
+        monkeypatch.setattr(connections, "YOUNG", 0.0)
+        assert visit(port) == "200"
         assert is_over(lines[0])
         slow = [stack.enter_context(opened(port, SLOW)) for _ in range(31)]
         wait_for(lambda: busy(server) == 31)
         slow.append(stack.enter_context(opened(port, SLOW)))
         wait_for(lambda: busy(server) == 32)
         last = stack.enter_context(opened(port, REQUEST))
-        assert last.recv(4096).startswith(b"HTTP/1.1 503")  # all are at work: only now somebody is refused
+        assert status(last) == "503"  # all are at work, however long already
         assert is_over(last)
         LET.set()
-        assert all(line.recv(4096).startswith(b"HTTP/1.1 200") for line in slow)
+        assert all(status(line) == "200" for line in slow)
+
+
+@pytest.mark.parametrize("dripping", [False, True])
+def test_half_sent_bodies_make_room_for_whoever_comes(monkeypatch: pytest.MonkeyPatch, dripping: bool):
+    """Before connections that are kept for the next request, and with a status."""
+    monkeypatch.setattr(connections, "MOST", 16)
+    monkeypatch.setattr(connections, "YOUNG", 3600.0)
+    with bare_server() as (server, port), ExitStack() as stack:
+        patient = stack.enter_context(opened(port, REQUEST))
+        read_answer(patient)
+        halves = [stack.enter_context(opened(port, HALF)) for _ in range(15)]
+        wait_for(lambda: busy(server) == 15)
+        assert visit(port) == "503"  # nobody has had time to send the rest
+        monkeypatch.setattr(connections, "YOUNG", 0.0)
+        if dripping:
+            before = max(heard(server))
+            for line in halves[1:]:
+                line.sendall(b" ")
+            wait_for(lambda: sum(when > before for when in heard(server)) == 14)
+        assert visit(port) == "200"
+        assert status(halves[0]) == "503"  # the one that was silent for the longest time
+        assert is_over(halves[0])
+        patient.sendall(REQUEST)
+        read_answer(patient)
+        halves[1].sendall(b" " * 9)
+        assert status(halves[1]) == "200"  # the others are not concerned
+
+
+def test_of_many_clients_at_once_each_gets_a_status(monkeypatch: pytest.MonkeyPatch):
+    """They connect and ask a moment later: nobody is cut off to make room for the next."""
+    monkeypatch.setattr(connections, "MOST", 16)
+    monkeypatch.setattr(connections, "YOUNG", 3600.0)
+    gate = threading.Barrier(60)
+
+    def ask(_: int) -> str:
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as line:
+            gate.wait(30)
+            with suppress(OSError):  # it may have been refused long ago, which is what it reads then
+                line.sendall(REQUEST)
+            return status(line)
+
+    with bare_server() as (_, port), ThreadPoolExecutor(60) as pool:
+        counts = Counter(pool.map(ask, range(60)))
+    assert set(counts) == {"200", "503"}
+    assert counts["200"] >= 16
 
 
 def test_an_answer_that_nobody_reads_is_cut_off(monkeypatch: pytest.MonkeyPatch):
@@ -130,3 +220,46 @@ def test_an_answer_that_nobody_reads_is_cut_off(monkeypatch: pytest.MonkeyPatch)
     with bare_server() as (server, port), opened(port, REQUEST.replace(b"/ ", b"/large ")):
         wait_for(lambda: len(server.server_state.connections) == 1)
         wait_for(lambda: not server.server_state.connections)
+
+
+CHILD = """
+import asyncio, sys, uvicorn
+sys.path.insert(0, sys.argv[1])
+from test_connections import _slow_app
+from thereafter.serving import connections
+from thereafter.serving.listening import listen
+door = listen("127.0.0.1", [0])
+config = uvicorn.Config(_slow_app, http=connections.Connection, log_level="error", lifespan="off")
+print(door.getsockname()[1], flush=True)
+connections.PatientServer(config).run(sockets=[door])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the number of files is limited by ulimit")
+def test_without_files_left_a_line_a_second_says_so(tmp_path: Path):
+    command = [sys.executable, "-c", CHILD, str(Path(__file__).parent)]
+    limited = ["sh", "-c", 'ulimit -n 40 && exec "$@"', "sh", *command]
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    with (
+        ExitStack() as stack,
+        (tmp_path / "stderr").open("w+") as errors,
+        subprocess.Popen(
+            limited, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "PYTHONPATH": paths}
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+            lines = [stack.enter_context(opened(port)) for _ in range(80)]
+            began = time.monotonic()
+            wait_for(lambda: (tmp_path / "stderr").stat().st_size)
+            time.sleep(1.5)
+            printed, seconds = (tmp_path / "stderr").read_text().splitlines(), time.monotonic() - began
+            assert 1 <= len(printed) <= seconds + 1
+            assert all(re.search(r"no room for more connections: .*; try ulimit -n 1024", one) for one in printed)
+            for line in lines:
+                line.close()
+            wait_for(lambda: visit(port) == "200")
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)

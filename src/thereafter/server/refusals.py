@@ -66,7 +66,7 @@ RESPONSES: dict[int | str, dict[str, object]] = {
     **{status: {**ERRORS[status], "model": RefusalAnswer} for status in (408, 413)},
     422: {"model": RefusalAnswer, "description": "The body has too many values or levels."},
     429: {"model": RefusalAnswer, "description": "The queue is full, or too many wrong tokens came."},
-    503: {"model": RefusalAnswer, "description": "The server is ending, or the answer took too long."},
+    503: {"model": RefusalAnswer, "description": "The server is ending or has no room, or the answer took too long."},
 }
 """What every address may answer beside its own."""
 

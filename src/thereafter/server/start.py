@@ -74,9 +74,9 @@ def make_server(app: FastAPI, *, grace: float = GRACE) -> uvicorn.Server:
     """A server for an application of `make_app`; `run(sockets=[...])` starts it."""
     import uvicorn
 
-    from thereafter.serving.connections import Connection
+    from thereafter.serving.connections import Connection, PatientServer
 
-    class Server(uvicorn.Server):
+    class Server(PatientServer):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             """As uvicorn's, after texts that are being generated have had their time, and the rest hears of the end."""
             app.state.lanes.close()

@@ -5,25 +5,45 @@ It has a limit for the pause between two requests (`timeout_keep_alive`) and one
 
 - A request whose head is not complete after `HEAD_SECONDS` is cut off; its body has limits of its own (`bodies.py`).
 - An answer that nobody reads for `READ_SECONDS` is cut off.
-- Where there are `MOST` connections, a new one takes the place of the oldest that has no request going; only where all
-  have one is it refused. So half-open connections, however many, keep nobody out.
+- Where there are `MOST` connections, a new one takes the place of one whose request is still being sent, or else of the
+  oldest without a request; both are left alone for their first `YOUNG` seconds. Where all are at work or young, the new
+  one is refused with a sentence. So half-open connections, however many, keep nobody out for long.
+- At the end of the server requests that are still being sent are refused.
+- Without files left, asyncio reports every attempt to take a connection: a line per second is enough.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import errno
+import logging
+import math
+import socket
+from typing import TYPE_CHECKING, Any
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if TYPE_CHECKING:
+    from uvicorn.server import Protocols
 
 MOST = 256
 HEAD_SECONDS = 10.0
 READ_SECONDS = 30.0
-_BUSY = b'{"error": "too many requests are going on; try again in a moment"}'
-_REFUSAL = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
-    b"content-length: %d\r\nconnection: close\r\n\r\n%s" % (len(_BUSY), _BUSY)
-)
+YOUNG = 1.0
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+def _refusal(sentence: str) -> bytes:
+    body = b'{"error": "%s"}' % sentence.encode()
+    return (
+        b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
+        b"content-length: %d\r\nconnection: close\r\n\r\n%s" % (len(body), body)
+    )
+
+
+_BUSY = _refusal("too many requests are going on; try again in a moment")
+_ENDING = _refusal("the server is ending; try again when it has been started anew")
 
 
 class Connection(H11Protocol):
@@ -33,23 +53,26 @@ class Connection(H11Protocol):
         super().__init__(*given, **named)
         self._head_timer: asyncio.TimerHandle | None = None
         self._read_timer: asyncio.TimerHandle | None = None
-        self._begun, self._refused = 0.0, False
+        self._begun = self._heard = 0.0
+        self._refused = False
 
     @property
     def idle(self) -> bool:
         """Whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
+    @property
+    def receiving(self) -> bool:
+        """Whether a request is still being sent that has no answer yet."""
+        return not self.idle and self.cycle.more_body and not self.cycle.response_started and not self._refused
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._begun = self.loop.time()
-        if sum(not one.transport.is_closing() for one in self.connections) > MOST and not self._make_room():
-            self._refused = True
-            transport.write(_REFUSAL)
-            transport.write_eof()  # closed at once, with a request unread, the sentence would be lost on the way
-            self._head_timer = self.loop.call_later(1.0, self._cut_off)
-            return
-        self._watch_head()
+        self._begun = self._heard = self.loop.time()
+        if sum(_takes_place(one) for one in self.connections) > MOST and not self._make_room():
+            self._refuse(_BUSY)
+        else:
+            self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_head_timer()
@@ -59,8 +82,19 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self._refused or self.transport.is_closing():
             return
+        cycle, self._heard = self.cycle, self.loop.time()
         super().data_received(data)
+        if self.cycle is not cycle:  # the head of a request is here
+            self._begun = self._heard
         self._watch_head()
+
+    def shutdown(self) -> None:
+        if self.receiving:
+            self._refuse(_ENDING)
+        if self._refused:
+            self.transport.close()
+        else:
+            super().shutdown()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -95,13 +129,32 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def _make_room(self) -> bool:
-        """End the connection that has been idle for the longest time; False where all are at work."""
+        """End a connection that does nothing; False where all are at work or have only begun."""
+        last = self.loop.time() - YOUNG
         others = [one for one in self.connections if isinstance(one, Connection) and one is not self]
-        idle = [one for one in others if one.idle and not one.transport.is_closing()]
-        if not idle:
-            return False
-        min(idle, key=lambda one: one._begun).transport.abort()
-        return True
+        settled = [one for one in others if _takes_place(one) and one._begun <= last]
+        receiving = [one for one in settled if one.receiving]
+        idle = [one for one in settled if one.idle]
+        if receiving:
+            min(receiving, key=lambda one: one._heard)._refuse(_BUSY)
+        elif idle:
+            min(idle, key=lambda one: one._begun).transport.abort()
+        return bool(receiving or idle)
+
+    def _refuse(self, sentence: bytes) -> None:
+        """Answer at once, whatever has come of a request, and read no more of it."""
+        self._refused = True
+        if self.cycle is not None:  # whoever waits for the rest of it hears that it will not come
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._stop_head_timer()
+        self._begun = self.loop.time()
+        self.transport.write(sentence)
+        self.transport.write_eof()  # closed at once, with a request unread, the sentence would be lost on the way
+        self._head_timer = self.loop.call_later(1.0, self._cut_off)
+        refused = [one for one in self.connections if isinstance(one, Connection) and one._refused]
+        if len(refused) > 2 * MOST:  # they take up files, too
+            min(refused, key=lambda one: one._begun).transport.abort()
 
     def _stop_head_timer(self) -> None:
         if self._head_timer is not None:
@@ -112,3 +165,30 @@ class Connection(H11Protocol):
         if self._read_timer is not None:
             self._read_timer.cancel()
             self._read_timer = None
+
+
+def _takes_place(connection: Protocols) -> bool:
+    """Whether it counts: a socket of the page does, what is being closed does not."""
+    refused = isinstance(connection, Connection) and connection._refused
+    return not refused and not connection.transport.is_closing()
+
+
+class PatientServer(uvicorn.Server):
+    """A server of uvicorn's that goes on quietly where no file is left for a connection."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        last = -math.inf
+
+        def report(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+            nonlocal last
+            error = context.get("exception")
+            if not isinstance(error, OSError) or error.errno not in _SCARCE:
+                loop.default_exception_handler(context)
+            elif loop.time() >= last + 1.0:
+                last = loop.time()
+                logging.getLogger("uvicorn.error").error(
+                    "no room for more connections: %s; expected a file for each; try ulimit -n 1024", error.strerror
+                )
+
+        asyncio.get_running_loop().set_exception_handler(report)
+        await super().startup(sockets)

@@ -62,10 +62,10 @@ def make_server(studio: Studio, *, token: str | None = None) -> uvicorn.Server:
     """A server for the application over a studio; `run(sockets=[...])` starts it."""
     import uvicorn
 
-    from thereafter.serving.connections import Connection
+    from thereafter.serving.connections import Connection, PatientServer
     from thereafter.studio.app import make_app
 
-    class Server(uvicorn.Server):
+    class Server(PatientServer):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             """As uvicorn's, which waits for the requests that are being answered: those for models hear the end."""
             studio.lanes.close()
