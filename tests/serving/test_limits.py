@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -219,6 +218,31 @@ def test_there_is_one_name_and_one_origin():
     assert asked(Bare(TOKEN), (b"authorization", f"Bearer {TOKEN}".encode()), host=b"studio.example:80@x")[0] == 403
 
 
+LINK = (b"sec-fetch-mode", b"navigate"), (b"sec-fetch-dest", b"document")
+
+
+@pytest.mark.parametrize("site", [b"cross-site", b"same-site", b"", b"Cross-Site", b"same-origin, cross-site"])
+def test_another_site_gets_nothing_but_a_link_to_the_page(site: bytes):
+    """A picture, a script, a frame or a form of another page: none of them sends an Origin with a GET."""
+    header = (b"sec-fetch-site", site)
+    for path in ("/api/models", "/v1/models", "/"):
+        assert asked(Bare(), header, path=path)[0] == 403
+        for mode, dest in ((b"no-cors", b"image"), (b"navigate", b"iframe"), (b"cors", b"document")):
+            assert asked(Bare(), header, (b"sec-fetch-mode", mode), (b"sec-fetch-dest", dest), path=path)[0] == 403
+    assert asked(Bare(), header, *LINK, path="/api/models")[0] == 403
+    assert asked(Bare(), header, *LINK, path="/", pieces=[b"{}"])[0] == 403  # a form
+    assert b"open the address in a new tab" in asked(Bare(), header, path="/api/models")[2]
+    assert asked(Bare(), header, *LINK, path="/")[0] == 200
+    assert asked(Bare(), (b"sec-fetch-site", b"none"), header)[0] == 403
+
+
+@pytest.mark.parametrize("site", [b"same-origin", b"none"])
+def test_our_page_and_what_the_user_typed_are_answered(site: bytes):
+    for path in ("/api/models", "/"):
+        assert asked(Bare(), (b"sec-fetch-site", site), path=path)[0] == 200
+    assert asked(Bare(), (b"sec-fetch-site", site), pieces=[b"{}"])[0] == 200
+
+
 # guesses
 
 
@@ -238,7 +262,7 @@ def bearer(token: str) -> tuple[bytes, bytes]:
     return b"authorization", f"Bearer {token}".encode()
 
 
-def test_guesses_of_the_token_cost_ever_more_time_and_the_right_one_is_let_in(monkeypatch: pytest.MonkeyPatch):
+def test_guesses_of_the_token_cost_ever_more_time_and_the_right_one_none(monkeypatch: pytest.MonkeyPatch):
     clock, bare = Clock(monkeypatch), Bare(TOKEN)
 
     async def visit() -> None:
@@ -247,12 +271,12 @@ def test_guesses_of_the_token_cost_ever_more_time_and_the_right_one_is_let_in(mo
             assert (await bare.ask(bearer(f"guess {guess}")))[0] == 403
         assert 150 < clock.now - began < 200  # two seconds each, once it has grown
         began = clock.now
-        assert (await bare.ask(bearer(TOKEN)))[0] == 200
-        assert clock.now - began <= 2.0
-        began = clock.now
-        assert (await bare.ask(bearer(TOKEN), address="10.0.0.7"))[0] == 200
+        for _ in range(100):
+            assert (await bare.ask(bearer(TOKEN)))[0] == 200
         assert (await bare.ask(bearer("wrong"), address="10.0.0.7"))[0] == 403
-        assert clock.now == began  # another address is not concerned
+        assert clock.now == began  # the right one does not wait, and another address is not concerned
+        assert (await bare.ask(bearer("wrong")))[0] == 403
+        assert clock.now - began == 2.0  # it forgives nothing either
         clock.now += 3_600
         began = clock.now
         assert (await bare.ask(bearer("wrong")))[0] == 403
@@ -261,8 +285,8 @@ def test_guesses_of_the_token_cost_ever_more_time_and_the_right_one_is_let_in(mo
     run_async(visit())
 
 
-def test_many_guesses_at_once_win_nothing_and_the_cookie_never_waits():
-    """In real time: some thousand guesses, of which a handful are looked at."""
+def test_many_guesses_at_once_are_sent_away_and_the_right_token_is_not():
+    """In real time: some thousand guesses, of which a handful are counted."""
     bare = Bare(TOKEN)
 
     async def visit() -> None:
@@ -271,17 +295,16 @@ def test_many_guesses_at_once_win_nothing_and_the_cookie_never_waits():
         cookie = (b"cookie", headers[b"set-cookie"].partition(b";")[0])
         guesses = [asyncio.create_task(bare.ask(bearer(f"guess {number}"))) for number in range(2_000)]
         await asyncio.sleep(0)
-        began = time.monotonic()
         for _ in range(20):
             assert (await bare.ask(cookie))[0] == 200
-        held_up = time.monotonic() - began
+            assert (await bare.ask(bearer(TOKEN)))[0] == 200
+        assert not all(guess.done() for guess in guesses)  # some of them wait still
         answers = await asyncio.gather(*guesses)
-        looked_at = sum(status == 403 for status, _, _ in answers)
-        assert attempts.FREE <= looked_at < attempts.FREE + 15
+        counted = sum(status == 403 for status, _, _ in answers)
+        assert attempts.FREE <= counted < attempts.FREE + 15
         refused = [headers for status, headers, _ in answers if status == 429]
-        assert len(refused) == 2_000 - looked_at
+        assert len(refused) == 2_000 - counted
         assert all(int(headers[b"retry-after"]) >= 1 for headers in refused)
-        assert held_up < 5.0
 
     run_async(visit())
 

@@ -1,8 +1,7 @@
-"""Wrong tokens cost time: after a few, each further one from the same address must wait its turn, ever longer.
+"""Wrong tokens cost time: after a few, the answer to each further one from the same address takes ever longer.
 
-A token is looked at only when its turn has come, so trying many at once, or giving up on the answer, wins nothing. A
-right one waits in the same line, some seconds at most, and is let in; whoever has the cookie never waits, since that
-cannot be guessed. Other addresses are not concerned.
+A right token never waits and is not counted, whoever guesses from the same address; behind a proxy that is everybody's.
+So a guess is compared at once and only its answer is delayed: what keeps a token safe is its length.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 FREE = 10
 """Wrong tokens from one address that cost nothing: whoever mistypes does not wait."""
 _FIRST, _LONGEST = 0.1, 2.0  # seconds that the next one takes; doubled each time
-_LINE = 6.0  # seconds that one may stand in line; who comes later has to come back
+_LINE = 6.0  # seconds that an answer is delayed at most; who comes later is told at once to come back
 _FORGET = 600.0  # seconds without a wrong token after which an address begins anew
 _MOST = 1_000  # addresses that are remembered
 _NETWORK = 64  # bits of an IPv6 address that a household has in common
@@ -31,41 +30,33 @@ class _Record:
 
 
 class Attempts:
-    """Who has tried how often."""
+    """Wrong tokens by address."""
 
     def __init__(self) -> None:
         self._records: OrderedDict[str, _Record] = OrderedDict()
 
-    async def turn(self, address: str) -> int:
-        """Wait until a token from this address may be looked at; what is looked at counts as wrong until `forgive`.
-
-        Returns the seconds after which to come back where the line is too long, else 0.
-        """
-        now, one = time.monotonic(), self._record(address)
-        wait = max(0.0, one.free_at - now)
+    async def slow_down(self, address: str) -> int:
+        """Count a wrong token and wait. Returns the seconds after which to come back if too many wait, else 0."""
+        now, record = time.monotonic(), self._record(address)
+        wait = max(0.0, record.free_at - now)
         if wait > _LINE:
             return math.ceil(wait - _LINE)
-        one.wrong += 1
-        one.last = now
-        one.free_at = now + wait + _cost(one.wrong)
+        record.wrong += 1
+        record.last = now
+        record.free_at = now + wait + _cost(record.wrong)
         if wait:
             await asyncio.sleep(wait)
         return 0
 
-    def forgive(self, address: str) -> None:
-        """The token was right."""
-        one = self._record(address)
-        one.wrong = max(0, one.wrong - 1)
-
     def _record(self, address: str) -> _Record:
         key, now = _household(address), time.monotonic()
-        one = self._records.get(key)
-        if one is None or now - one.last > _FORGET:
-            one = self._records[key] = _Record(last=now)
+        record = self._records.get(key)
+        if record is None or now - record.last > _FORGET:
+            record = self._records[key] = _Record(last=now)
         self._records.move_to_end(key)
         while len(self._records) > _MOST:
             self._records.popitem(last=False)
-        return one
+        return record
 
 
 def _cost(wrong: int) -> float:

@@ -1,8 +1,9 @@
 """Who may ask: the page itself, from this machine, or somebody with the token; and how much may be sent.
 
 - A page of another site can make a browser send requests here. So the name this server is called by (`Host`) must be
-  its own, and where a browser says which page asks (`Origin`) it must be ours. With a token any name will do: a cookie
-  is given only under the name it was made for.
+  its own, and where a browser says which page asks (`Origin`), or from where (`Sec-Fetch-Site`), it must be ours; a
+  link to the page may stand anywhere. With a token any name will do: a cookie is given only under the name it was
+  made for.
 - Reachable from elsewhere, a token is demanded: once in the address, from then on in a cookie, and the address is
   opened again without it, so that it stands neither in the history nor in a link that is sent on. The cookie is drawn
   when the server starts and is not made from the token: a token could be guessed by it. Wrong tokens cost time
@@ -13,6 +14,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 from collections.abc import Mapping
@@ -30,6 +32,7 @@ Headers = list[tuple[bytes, bytes]]
 MOST_BYTES = 1_000_000
 """Bytes of a body, where a path takes no more."""
 COOKIE = "thereafter"
+_OWN = ("same-origin", "none")  # of Sec-Fetch-Site: our page, and what the user typed or had bookmarked
 _DIGITS = 18  # of a size that are read: more than anybody has
 _POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -77,6 +80,22 @@ class AccessGuard:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
+        begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._admit(scope, receive, noting)
+        except asyncio.CancelledError:  # the server ends, and has waited long enough
+            if scope["type"] == "websocket":
+                raise
+            if not begun:
+                await self._refuse(scope, receive, send, 503, f"the {self._server} is ending; try again later")
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._wrong_name(scope) or await self._wrong_token(scope)
         if refusal is not None:
             await self._refuse(scope, receive, send, *refusal)
@@ -103,7 +122,7 @@ class AccessGuard:
             # there may be more of it than was read
             await self._refuse(scope, receive, send, refused.status, refused.sentence, [(b"connection", b"close")])
             return
-        await self._pass_on(scope, _replay(body, receive) if body else receive, send)
+        await self._pass_on(scope, receive if size == 0 else _replay(body, receive), send)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Add headers to what goes out, and a sentence where something goes wrong."""
@@ -133,6 +152,9 @@ class AccessGuard:
         allowed = (f"http://{host[1]}", f"https://{host[1]}")
         if any(origin.lower() not in allowed for origin in values_of(scope["headers"], b"origin")):
             return 403, f"another page asked; only the {self._server}'s own page may"
+        sites = values_of(scope["headers"], b"sec-fetch-site")
+        if any(site not in _OWN for site in sites) and not _opens_page(scope):
+            return 403, f"another site asked; only the {self._server}'s own page may; open the address in a new tab"
         return None
 
     async def _wrong_token(self, scope: Scope) -> tuple[int, str] | tuple[int, str, Headers] | None:
@@ -140,16 +162,14 @@ class AccessGuard:
         if self._token is None or self._has_cookie(scope):
             return None
         bearers = [one.removeprefix("Bearer ") for one in values_of(scope["headers"], b"authorization")]
-        given = [one for one in (*bearers, *_token_of(scope)) if one]
-        if len(given) == 1:  # several would be several guesses
-            address = (scope.get("client") or ("",))[0]
-            seconds = await self._attempts.turn(address)
+        guesses = [one for one in (*bearers, *_token_of(scope)) if one]
+        if len(guesses) == 1:  # several would be several guesses
+            if secrets.compare_digest(guesses[0].encode(), self._token.encode()):
+                return None
+            seconds = await self._attempts.slow_down((scope.get("client") or ("",))[0])
             if seconds:
                 sentence = f"too many wrong tokens came from this address; try again in {seconds} seconds"
                 return 429, sentence, [(b"retry-after", str(seconds).encode())]
-            if secrets.compare_digest(given[0].encode(), self._token.encode()):
-                self._attempts.forgive(address)
-                return None
         return self.no_token[0], f"this {self._server} needs its token; {self.no_token[1]}"
 
     async def _refuse(
@@ -185,6 +205,13 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return waiting.pop() if waiting else await receive()
 
     return replay
+
+
+def _opens_page(scope: Scope) -> bool:
+    """Whether a link to the page was followed, wherever it stood: what another page shows of ours is refused."""
+    values = {name: values_of(scope["headers"], b"sec-fetch-" + name) for name in (b"mode", b"dest")}
+    page = scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == "/"
+    return page and values == {b"mode": ["navigate"], b"dest": ["document"]}
 
 
 def _token_of(scope: Scope) -> list[str]:
