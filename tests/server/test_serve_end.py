@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from thereafter.server.choices import ChoicePart, ChoiceWriter
 from thereafter.server.models import ServedModel, ServedModels, served_language_model
 from thereafter.server.prompts import read_prompts, wish_of
 from thereafter.server.wire import LARGER_BODIES, CompletionRequest
+from thereafter.serving import listening
 from thereafter.serving.engine import Engine
 from thereafter.serving.engine_rows import RowEvent
 from waiting import wait_for
@@ -95,6 +97,42 @@ def test_another_name_and_another_page_are_refused(server: ServedRuns):
         answer = httpx.post(f"{server.address}/v1/completions", json={"prompt": "a"}, headers=headers)
         assert answer.status_code == 403
         assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def line_to(server: ServedRuns, sent: bytes) -> socket.socket:
+    line = socket.create_connection(("127.0.0.1", int(server.address.rpartition(":")[2])), 30)
+    line.sendall(sent)
+    return line
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/score", "/v1/chat/completions", "/health"])
+def test_an_empty_chunked_body_is_answered(server: ServedRuns, path: str):
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    for sent in (head + b"0\r\n\r\n", head.replace(b"Transfer-Encoding: chunked", b"Content-Length: 0"), head):
+        with line_to(server, sent) as line:
+            if sent == head:
+                line.sendall(b"0\r\n\r\n")
+            assert line.recv(4096)[9:12] in (b"400", b"404", b"405")
+
+
+def test_wrong_keys_slow_the_right_one_down_in_nothing(slow: LanguageModel):
+    """All from one address, as behind a proxy; before, it stood in line with them or was sent away."""
+    asked = b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n\r\n"
+    with served_runs([served_language_model(slow, "slow")], token=TOKEN) as server, ExitStack() as stack:
+        wrong = [stack.enter_context(line_to(server, asked % b"guess")) for _ in range(40)]
+        for _ in range(20):
+            with line_to(server, asked % TOKEN.encode()) as line:
+                assert line.recv(4096)[9:12] == b"200"
+        wrong[0].settimeout(30)
+        assert wrong[0].recv(4096)[9:12] == b"401"
+        unanswered = 0
+        for line in wrong[1:]:
+            line.setblocking(False)
+            try:
+                assert line.recv(4096)[9:12] in (b"401", b"429")
+            except BlockingIOError:
+                unanswered += 1
+        assert unanswered  # they still wait
 
 
 def test_a_body_has_limits(server: ServedRuns):
@@ -190,31 +228,60 @@ def test_a_second_ctrl_c_ends_at_once_what_still_has_time(slow: LanguageModel):
             list(stream)
 
 
-def test_sigterm_while_it_streams_ends_it_in_peace(tmp_path: Path):
+def test_sigterm_while_it_streams_ends_it_in_peace():
+    """Also where bodies are half sent. Its token is in the environment, which other users cannot see."""
     process = subprocess.Popen(
         [sys.executable, "-m", "thereafter", "serve", str(LSTM), "--port", "0", "--grace", "0.2"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "THEREAFTER_TOKEN": TOKEN},
     )
     try:
         assert process.stdout is not None
         printed = process.stdout.readline()
-        address = re.search(r"serving finished at (http://127\.0\.0\.1:\d+/v1)", printed)
+        address = re.search(r"serving finished at (http://127\.0\.0\.1:(\d+)/v1)", printed)
         assert address, printed
-        with openai.OpenAI(base_url=address[1], api_key="none", max_retries=0, timeout=60) as client:
+        half = f"POST /score HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+        with ExitStack() as stack:
+            lines = [stack.enter_context(socket.create_connection(("127.0.0.1", int(address[2])), 60)) for _ in "12345"]
+            for line in lines:
+                line.sendall(f"{half}Content-Length: 100\r\n\r\n{{".encode())
+            assert httpx.get(f"{address[1]}/models", timeout=60).status_code == 401
+            client = stack.enter_context(openai.OpenAI(base_url=address[1], api_key=TOKEN, max_retries=0, timeout=60))
             stream = client.completions.create(model="finished", prompt="a dog", max_tokens=32_000, stream=True)
             next(stream)
             process.send_signal(signal.SIGTERM)
             with pytest.raises(openai.APIError, match="the server is ending; try again"):
                 list(stream)
+            assert [line.recv(4096)[9:12] for line in lines] == [b"503"] * 5
         _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (0, "")
     finally:
         if process.poll() is None:
             process.kill()
             process.communicate()
+
+
+def test_the_token_is_read_from_the_command_line_a_file_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file = tmp_path / "token"
+    file.write_text("of the file itself\n", encoding="utf-8")
+    assert listening.read_token(None, None) is None
+    monkeypatch.setenv("THEREAFTER_TOKEN", "of the environment")
+    assert listening.read_token(None, None) == "of the environment"
+    assert listening.read_token("of the command", None) == "of the command"
+    assert listening.read_token(None, file) == "of the file itself"
+    for content in (b"", b"\n", b"two\nlines\n", b"\xff\xfe"):
+        file.write_bytes(content)
+        with pytest.raises(OptionError, match=re.escape(str(file))):
+            listening.read_token(None, file)
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(OptionError, match="cannot read the token"):
+            listening.read_token(None, path)
+    with pytest.raises(OptionError, match="both --token and --token-file"):
+        listening.read_token("of the command", file)
 
 
 def test_tokens_that_wait_for_a_slow_reader_go_out_together(slow: LanguageModel):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -190,6 +192,54 @@ def test_our_own_page_is_not(server: Served):
     assert httpx.post(f"{other}/api/next", json=asked, headers={"Origin": other}).status_code == 200
 
 
+@contextmanager
+def another_site(page: str) -> Iterator[str]:
+    """The address of a page that is not ours: another name, and no headers that would keep it from asking us."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as site:
+        thread = threading.Thread(target=site.serve_forever)
+        thread.start()
+        try:
+            yield f"http://localhost:{site.server_port}/"
+        finally:
+            site.shutdown()
+            thread.join()
+
+
+def test_of_another_site_only_a_link_to_the_page_is_followed(browser: Any, server: Served):
+    with another_site(f'<a href="{server.address}/#train">there</a>') as site, visiting(browser, server.address) as tab:
+        tab.goto(site)
+        with tab.expect_response(f"{server.address}/") as answer:
+            tab.get_by_text("there").click()
+        tab.wait_for_selector("main h2")
+        assert answer.value.request.all_headers()["sec-fetch-site"] == "cross-site"
+        typed = tab.goto(f"{server.address}/api/status")
+        assert (typed.status, typed.request.all_headers()["sec-fetch-site"]) == (200, "none")
+    for path in ("/", "/api/status", "/page/main.js"):  # a picture, a script or a frame of another page: no Origin
+        answer = httpx.get(server.address + path, headers={"Sec-Fetch-Site": "cross-site"})
+        assert answer.status_code == 403
+        assert "another site asked" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("way", ["file", "environment"])
+def test_the_token_need_not_stand_in_the_list_of_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str):
+    (tmp_path / "token").write_text(f"{TOKEN}\n", encoding="utf-8")
+    if way == "environment":
+        monkeypatch.setenv("THEREAFTER_TOKEN", TOKEN)
+    caught, _ = started(monkeypatch, tmp_path, *(["--token-file", str(tmp_path / "token")] if way == "file" else []))
+    assert caught.token == TOKEN
+
+
 # how much may be sent
 
 
@@ -211,6 +261,13 @@ def test_a_body_that_grows_too_large_is_refused(server: Served):
     )
     assert answer.status_code == 413
     assert "bytes were sent" in answer.json()["error"]
+
+
+def test_an_empty_chunked_body_is_answered(server: Served):
+    with socket_to(server) as line:
+        line.settimeout(30)
+        line.sendall(b"POST /api/next HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+        assert line.recv(4096).startswith(b"HTTP/1.1 422")
 
 
 def test_a_body_that_says_it_is_huge_is_refused_before_it_comes(server: Served):

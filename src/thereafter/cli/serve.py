@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,8 +19,12 @@ def serve(
     ] = "127.0.0.1",
     token: Annotated[
         str | None,
-        typer.Option(help="Token that clients send as their API key. Default: a random one where it is needed."),
+        typer.Option(
+            help="Token that clients send as their API key. Other users see it in the list of processes: better set "
+            "THEREAFTER_TOKEN or --token-file. Default: a random one where it is needed."
+        ),
     ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="File that holds the token, in a single line.")] = None,
     most_rows: Annotated[int, typer.Option(min=1, help="Most texts that are generated at once, for each run.")] = 64,
     timeout: Annotated[float, typer.Option(help="Seconds after which an answer is broken off.")] = 600.0,
     grace: Annotated[
@@ -34,12 +39,13 @@ def serve(
     Example: thereafter serve runs/book --port 8138
     """
     from thereafter.server.start import serve
+    from thereafter.serving.listening import read_token
 
     serve(
         runs,
         host=host,
         port=port,
-        token=token,
+        token=read_token(token, token_file),
         most_rows=most_rows,
         timeout=timeout,
         grace=grace,

@@ -20,14 +20,20 @@ def studio(
         str, typer.Option(help="Address to listen on. Any address that other machines can reach needs a token.")
     ] = "127.0.0.1",
     token: Annotated[
-        str | None, typer.Option(help="Token that visitors must give. Default: a random one where it is needed.")
+        str | None,
+        typer.Option(
+            help="Token that visitors must give. Other users see it in the list of processes: better set "
+            "THEREAFTER_TOKEN or --token-file. Default: a random one where it is needed."
+        ),
     ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="File that holds the token, in a single line.")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
     """Open the studio, a web page to train, compare and look inside models.
 
     Example: thereafter studio --runs runs
     """
+    from thereafter.serving.listening import read_token
     from thereafter.studio.serve import serve
 
-    serve(runs, host=host, port=port, token=token, browser=browser, say=typer.echo)
+    serve(runs, host=host, port=port, token=read_token(token, token_file), browser=browser, say=typer.echo)

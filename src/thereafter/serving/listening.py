@@ -6,13 +6,15 @@ import os
 import secrets
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import quote
 
 from thereafter.errors import OptionError
 from thereafter.serving.hosts import LOOPBACK
 
 EVERYWHERE = ("0.0.0.0", "::")
-_SHORTEST_TOKEN = 8
+TOKEN_VARIABLE = "THEREAFTER_TOKEN"
+_SHORTEST_TOKEN, _LONGEST_FILE = 8, 10_000
 
 
 def listen(host: str, ports: Sequence[int], hint: str = "try another --port, or none for a free one") -> socket.socket:
@@ -34,6 +36,22 @@ def listen(host: str, ports: Sequence[int], hint: str = "try another --port, or 
             listening.close()
             failed = error
     raise OptionError(f"cannot listen on {host} port {ports[0]}: {failed}; {hint}")
+
+
+def read_token(token: str | None, file: Path | None) -> str | None:
+    """The token of the command line, of a file, or of the environment; None if nobody names one."""
+    if file is None:
+        return token if token is not None else os.environ.get(TOKEN_VARIABLE) or None
+    if token is not None:
+        raise OptionError("both --token and --token-file are set; expected one of them; try --token-file alone")
+    try:
+        with file.open(encoding="utf-8") as stream:
+            lines = stream.read(_LONGEST_FILE).splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"cannot read the token from {file}: {error}; expected a text file; try another") from error
+    if len(lines) != 1 or not lines[0].strip():
+        raise OptionError(f"{file} has {len(lines)} lines; expected one with the token; try openssl rand -hex 24")
+    return lines[0].strip()
 
 
 def token_for(host: str, token: str | None) -> str | None:
