@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import thereafter
+from thereafter.errors import FormatError, OptionError
 from thereafter.figures import surprisal
+from thereafter.figures.catalogue import draw
 from thereafter.inspection.measurement import Measurement
 
 TEXT = "the cat sat on the <mat>\n\nthe zebra ate " + "and ate " * 30
@@ -49,3 +53,18 @@ def test_long_words_go_on_and_lines_are_no_longer_than_the_picture():
 
 def test_the_measurement_draws_itself(measured: Measurement):
     assert measured.figure().name == "surprisal"
+
+
+def test_a_saved_trace_is_drawn_by_its_surprisal(tmp_path: Path, measured: Measurement):
+    trace = thereafter.train(text="the cat sat\n" * 4, tokens="word", order=2).trace("the cat")
+    path = trace.save(tmp_path / "trace.npz")
+    (drawn,) = draw("surprisal", [path])
+    assert drawn.to_rows() == trace.figure("surprisal").to_rows()
+    with pytest.raises(OptionError, match=r"trace\.npz is a trace; 'pairs' takes 'pairs'; try .*gates.* or surprisal"):
+        draw("pairs", [path])
+    with pytest.raises(OptionError, match=r"is a measurement of 'surprisal'; 'gates' takes 'trace'; try surprisal"):
+        draw("gates", [measured.save(tmp_path / "bits.npz")])
+    (tmp_path / "half.npz").write_bytes(path.read_bytes()[:200])
+    for name in ("surprisal", "gates"):
+        with pytest.raises(FormatError, match="damaged"):
+            draw(name, [tmp_path / "half.npz"])

@@ -9,14 +9,19 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
+
 from thereafter.errors import FormatError, OptionError, UnknownNameError
 from thereafter.figures import comparisons
 from thereafter.figures.figure import Figure
 from thereafter.figures.traces import LogLine
-from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.arrays import holds
+from thereafter.inspection.measurement import KEY as MEASUREMENT
+from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.trace import Trace
 
 LOG_NAME = "log.jsonl"
+TRACE, SURPRISAL = "trace", "surprisal"
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,9 @@ def drawer(entry: FigureEntry) -> Callable[..., Figure]:
 
 
 def _read(path: Path, name: str, entry: FigureEntry) -> Sequence[Trace | Measurement]:
-    if entry.takes == "trace":
+    if holds(path, TRACE):
+        return [_of_trace(path, name, entry)]
+    if entry.takes == TRACE and not holds(path, MEASUREMENT):
         return [Trace.load(path)]
     if entry.takes in ("agreement", "comparison") and comparisons.is_comparison(path):
         return comparisons.agreements(path) if entry.takes == "agreement" else [comparisons.scores(path)]
@@ -177,6 +184,42 @@ def _read(path: Path, name: str, entry: FigureEntry) -> Sequence[Trace | Measure
         remedy = f"try {' or '.join(fitting)}" if fitting else f"try the file that this writes: {entry.made_by}"
         raise OptionError(f"{path} is a measurement of {measurement.kind!r}; {name!r} takes {entry.takes!r}; {remedy}")
     return [measurement]
+
+
+def _of_trace(path: Path, name: str, entry: FigureEntry) -> Trace | Measurement:
+    """A saved trace as a figure takes it."""
+    trace = Trace.load(path)
+    if entry.takes == TRACE:
+        return trace
+    if entry.takes == SURPRISAL and has_surprisal(trace):
+        return surprisal_of(trace)
+    fitting = [other for other, known in FIGURES.items() if known.takes == TRACE] + [SURPRISAL] * has_surprisal(trace)
+    raise OptionError(
+        f"{path} is a trace; {name!r} takes {entry.takes!r}; try {' or '.join(fitting)}, or the file that this writes: "
+        f"{entry.made_by}"
+    )
+
+
+def has_surprisal(trace: Trace) -> bool:
+    """Whether a trace has log p of every token."""
+    return trace.axes.get("log_prob") == ("step",)
+
+
+def surprisal_of(trace: Trace) -> Measurement:
+    """The bits of every token of a trace, which any language model has, as a measurement "surprisal"."""
+    bits_1T = trace["log_prob"].astype(np.float64).reshape(1, -1) / -np.log(2)
+    arrays: Arrays = {
+        "model": np.array([str(trace.about.get("model", "the model"))]),
+        "text": np.array([token if token == "\n" else token.strip(" ") or token for token in trace.tokens]),
+        "line": 1 + np.cumsum([0, *("\n" in token for token in trace.tokens[:-1])]),
+        "bits": bits_1T,
+        "spelling_bits": np.zeros_like(bits_1T),
+        "unknown": np.zeros(bits_1T.shape, np.int64),
+    }
+    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("model", "step"))
+    axes |= {"model": ("model",)} | dict.fromkeys(("text", "line"), ("step",))
+    about = {"model": str(arrays["model"][0]), "text": trace.about.get("text", "a traced text"), "by": "token"}
+    return Measurement(SURPRISAL, arrays, axes, about)
 
 
 def captions(function: Callable[..., Figure], loaded: Trace | Measurement) -> dict[str, str]:

@@ -8,18 +8,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 
-import numpy as np
-
 from thereafter.config import Table
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.figures import comparisons
-from thereafter.figures.catalogue import FIGURES, FigureEntry, captions, drawer
+from thereafter.figures.catalogue import (
+    FIGURES,
+    SURPRISAL,
+    TRACE,
+    FigureEntry,
+    captions,
+    drawer,
+    has_surprisal,
+    surprisal_of,
+)
 from thereafter.figures.figure import Figure
 from thereafter.inspection.dynamics import GATES
-from thereafter.inspection.measurement import Arrays, Measurement
+from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
 
-TRACE, SURPRISAL = "trace", "surprisal"
 _COMPARED = ("comparison", "agreement")
 
 
@@ -37,11 +43,11 @@ def draw_measurement(measured: Measurement, name: str | None = None, *others: Me
 
 def draw_trace(trace: Trace, name: str | None = None, **options: object) -> Figure:
     """A figure of a trace; without a name, the first for which the trace has the arrays."""
-    if trace.axes.get("log_prob") == ("step",) and name in (None, SURPRISAL):
+    if has_surprisal(trace) and name in (None, SURPRISAL):
         if name is None and not any(_has_arrays(trace, entry.needs) for entry in figures_of(TRACE).values()):
             name = SURPRISAL
         if name is not None:
-            return draw_measurement(_surprisal(trace), name, **options)
+            return draw_measurement(surprisal_of(trace), name, **options)
     known = figures_of(TRACE)
     fitting = {one: entry for one, entry in known.items() if _has_arrays(trace, entry.needs)}
     if name is None and not fitting:
@@ -61,23 +67,6 @@ def draw_comparison(stored: Table, name: str | None = None, **options: object) -
         first, *others = comparisons.agreements_of(stored)
         return draw_measurement(first, chosen, *others, **options)
     return draw_measurement(comparisons.scores_of(stored), chosen, **options)
-
-
-def _surprisal(trace: Trace) -> Measurement:
-    """The bits of every token of a trace, which any language model has, as a measurement "surprisal"."""
-    bits_1T = trace["log_prob"].astype(np.float64).reshape(1, -1) / -np.log(2)
-    arrays: Arrays = {
-        "model": np.array([str(trace.about.get("model", "the model"))]),
-        "text": np.array([token if token == "\n" else token.strip(" ") or token for token in trace.tokens]),
-        "line": 1 + np.cumsum([0, *("\n" in token for token in trace.tokens[:-1])]),
-        "bits": bits_1T,
-        "spelling_bits": np.zeros_like(bits_1T),
-        "unknown": np.zeros(bits_1T.shape, np.int64),
-    }
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("model", "step"))
-    axes |= {"model": ("model",)} | dict.fromkeys(("text", "line"), ("step",))
-    about = {"model": str(arrays["model"][0]), "text": trace.about.get("text", "a traced text"), "by": "token"}
-    return Measurement(SURPRISAL, arrays, axes, about)
 
 
 def figures_of(kind: str) -> dict[str, FigureEntry]:

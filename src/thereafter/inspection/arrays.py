@@ -95,6 +95,15 @@ def _table(axes: Mapping[str, Sequence[str]], arrays: Mapping[str, NDArray[np.ge
     return text.getvalue()
 
 
+def holds(path: str | Path, key: str) -> bool:
+    """Whether a file has a description of that kind, however sound the rest of it is."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return f"{key}.npy" in file.namelist()
+    except (*_DAMAGED, OSError, ValueError):
+        return False
+
+
 def reason(error: BaseException) -> str:
     """Why a file could not be read, for its user: what numpy says of a foreign file is about pickles."""
     if isinstance(error, OSError) and error.strerror:

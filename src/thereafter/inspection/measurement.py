@@ -16,7 +16,7 @@ from thereafter.inspection.drawing import DrawnFigure, draw
 from thereafter.inspection.meanings import AXES, kind_of
 from thereafter.tabular import PlainTable, Row, Tabular
 
-_KEY = "measurement"
+KEY = "measurement"
 Arrays = dict[str, NDArray[Any]]
 """Arrays by name: figures, counts, and the names of the places along an axis."""
 
@@ -71,13 +71,13 @@ class Measurement(Tabular):
 
     def save(self, path: str | Path) -> Path:
         """Write as `.npz`."""
-        return stored.write(path, _KEY, {"kind": self.kind, "axes": self.axes, "about": self.about}, self.arrays)
+        return stored.write(path, KEY, {"kind": self.kind, "axes": self.axes, "about": self.about}, self.arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Measurement:
         """Read what `save` wrote; nothing is unpickled."""
         try:
-            described, arrays = stored.read(path, _KEY)
+            described, arrays = stored.read(path, KEY)
             axes = {name: tuple(names) for name, names in described["axes"].items()}
             return cls(str(described["kind"]), arrays, axes, dict(described["about"]))
         except stored.UNREADABLE as error:
