@@ -106,6 +106,17 @@ def test_simple_forecasts_are_their_definitions():
     torch.testing.assert_close(means["drift"], past[:, -1:] + slope[:, None] * torch.arange(1, 5))
 
 
+def test_a_gap_one_season_ago_is_passed_over_for_the_season_before():
+    """Rows 9, 10, 11 are the last season of three; where all rows of a place are missing, the last value is taken."""
+    facts = WindowFacts(targets=1, covariates=0, known=0, lookback=12, horizon=4, season=3, gaps=True)
+    net = build(ForecastSettings(model="seasonal-naive"), facts)
+    past, seen = torch.arange(1.0, 13.0)[None, :, None], torch.ones(1, 12, 1, dtype=torch.bool)
+    seen[0, [9, 6, 10], 0] = False
+    seen[0, 2::3, 0] = False
+    batch = WindowBatch(past * seen, seen, torch.zeros(1, 12, 0), torch.zeros(1, 4, 0))
+    assert net.expect(batch).mean()[0, :, 0].tolist() == [4.0, 8.0, 8.0, 4.0]
+
+
 @pytest.mark.parametrize("model", NETWORKS)
 @pytest.mark.parametrize("strategy", ["direct", "recursive"])
 def test_a_network_gives_losses_forecasts_and_paths_of_the_right_shape(model: str, strategy: str):

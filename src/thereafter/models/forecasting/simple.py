@@ -1,12 +1,12 @@
 """Forecasters without weights of their own: what every other one has to beat.
 
     naive            y_{t+h} = y_t
-    seasonal naive   y_{t+h} = y_{t+h-s}, s the season
+    seasonal naive   y_{t+h} = y_{t+h-s}, s the season; one season earlier where that is missing
     drift            y_{t+h} = y_t + h (y_t - y_1) / (t - 1), over the window
 
 Their spread is that of their errors on the training windows, step by step.
 
-Shapes: B windows, L rows, H steps, D targets.
+Shapes: B windows, L rows, H steps, D targets, K seasons of S rows.
 """
 
 from __future__ import annotations
@@ -58,8 +58,15 @@ class Simple(Forecaster):
         rows = batch.past_BLD.shape[1]
         if self.kind == "seasonal-naive":
             season = min(self.facts.season, rows)
-            at_H = rows - season + torch.arange(steps, device=last_BD.device) % season
-            return torch.where(batch.seen_BLD[:, at_H], batch.past_BLD[:, at_H], last_BHD)
+            whole = rows - rows % season
+            past_BKSD, seen_BKSD = (
+                one[:, -whole:].unflatten(1, (-1, season)) for one in (batch.past_BLD, batch.seen_BLD)
+            )
+            number_K = torch.arange(1, whole // season + 1, device=last_BD.device)
+            latest_BSD = (seen_BKSD * number_K[:, None, None]).argmax(1)  # the latest season that has the value
+            value_BSD = past_BKSD.gather(1, latest_BSD[:, None])[:, 0]
+            value_BSD = torch.where(seen_BKSD.any(1), value_BSD, last_BD[:, None])
+            return value_BSD[:, torch.arange(steps, device=last_BD.device) % season]
         places_L = torch.arange(rows, device=last_BD.device)[:, None]
         first_BD = torch.where(batch.seen_BLD, places_L, rows - 1).amin(1)
         end_BD = torch.where(batch.seen_BLD, places_L, 0).amax(1)
