@@ -115,6 +115,9 @@ def test_a_part_that_the_others_lack_is_taken_under_another_name(tmp_path: Path)
 def test_the_files_that_have_parts_are_taken_before_others(tmp_path: Path):
     fill(tmp_path, "README.txt", "train.csv", "test.csv")
     assert parts_of(tmp_path, tmp_path) == {"train": ["train.csv"], "test": ["test.csv"]}
+    assert any("README.txt belongs to no part and is not read" in note for note in locate(tmp_path, TEXTS).notes)
+    books = ["emma.txt", "persuasion.txt", "sanditon.txt"]
+    assert parts_of(fill(tmp_path / "books", "train.csv", "test.csv", *books), tmp_path / "books") == {"text": books}
 
 
 def test_a_test_file_without_a_training_part_is_warned_of(tmp_path: Path):
@@ -122,6 +125,17 @@ def test_a_test_file_without_a_training_part_is_warned_of(tmp_path: Path):
     assert note.startswith("warning: test.txt")
     assert not locate(fill(tmp_path / "books", "emma.txt", "test_of_time.txt"), TEXTS).notes
     assert not locate(fill(tmp_path / "only", "test.txt"), TEXTS).notes
+
+
+def test_a_page_on_training_among_pages_is_a_page(tmp_path: Path):
+    """A few files that could be parts do not hide a folder of others, but a test file among them is warned of."""
+    pages = [f"{name}.txt" for name in ("index", "export", "install", "predict", "train", "val")]
+    fill(tmp_path, *pages)
+    assert parts_of(tmp_path, tmp_path) == {"text": sorted(pages)}
+    (note,) = locate(tmp_path, TEXTS).notes
+    assert note.startswith("warning: val.txt is read with all 6 files as one")
+    (tmp_path / "train.txt").write_text("much to learn from\n" * 9)  # more than all others
+    assert set(parts_of(tmp_path, tmp_path)) == {"train", "valid"}
 
 
 def test_a_glob_and_folders_have_parts_and_named_files_have_none(tmp_path: Path):

@@ -76,7 +76,8 @@ def list_files(path: str | os.PathLike[str], kind: FileKind, *, parts: bool = Tr
         if glob.has_magic(spelled) and isinstance(path, str):
             hits = sorted(Path(hit) for hit in glob.glob(str(here), recursive=True) if os.path.isfile(hit))
             folder = Path(os.path.commonpath([hit.parent for hit in hits])) if hits else here
-            return Listing(hits, parts_by_name(hits, folder) if parts else None, folder)
+            named = parts_by_name(hits, folder) if parts else None
+            return Listing(hits, None if named is None or _hides_others(named, kind) else named, folder)
     except (
         OSError,
         ValueError,
@@ -95,14 +96,26 @@ def split_column(path: str) -> tuple[str, str | None]:
 
 
 def _parts_below(files: Sequence[Path], folder: Path, kind: FileKind) -> NamedParts | None:
-    """The parts of the first group of files that has some."""
+    """The parts of the first group of files that has some; files of the groups before it are of no part."""
     groups = [_of_group(files, suffixes) for suffixes in kind.groups]
     groups += [[file for file in files if is_bare(file)]] if kind.bare else []
-    parts = next((parts for group in groups if (parts := parts_by_name(group, folder))), None)
-    if parts is None and kind.paired and (parts := parts_by_name(language_files(files), folder)):
+    before: list[Path] = []
+    for group in groups:
+        if parts := parts_by_name(group, folder):
+            parts = NamedParts(parts.parts, (*before, *parts.others))
+            return None if _hides_others(parts, kind) else parts
+        before += group
+    if kind.paired and (parts := parts_by_name(language_files(files), folder)):
         languages = by_language(parts.parts)
         return NamedParts(languages, parts.others) if languages else None
-    return parts
+    return None
+
+
+def _hides_others(parts: NamedParts, kind: FileKind) -> bool:
+    """Whether most files, and most of their bytes, belong to no part: train.md and test.md among many pages."""
+    own, shared = [file for several in parts.parts.values() for file in several], set(kind.shared(parts))
+    others = [file for file in parts.others if file not in shared]
+    return len(others) > len(own) and sum(map(os.path.getsize, others)) > sum(map(os.path.getsize, own))
 
 
 def _of_kind(files: Sequence[Path], folder: Path, kind: FileKind) -> list[Path]:

@@ -106,8 +106,8 @@ def unclear_note(files: Sequence[Path], folder: Path) -> list[str]:
     names = _listed([file.relative_to(folder).as_posix() for file in exact])
     are = "is" if len(exact) == 1 else "are"
     note = (
-        f"{WARNING}{names} {are} read with all {len(files):,} files as one: no file beside is called train; expected "
-        "names such as train.txt, valid.txt and test.txt"
+        f"{WARNING}{names} {are} read with all {len(files):,} files as one: there is no training part beside, or most "
+        "files are of no part; expected names such as train.txt, valid.txt and test.txt"
     )
     return [note]
 

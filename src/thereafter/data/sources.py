@@ -126,9 +126,10 @@ def _in_parts(name: str, listings: Sequence[Listing], kind: FileKind, column: st
         if here.parts is None:
             continue
         shared = kind.shared(here.parts)
+        left_out = set(here.parts.others).difference(shared)
         for part, own in (*here.parts.parts.items(), *([("shared", shared)] if shared else [])):
             files.setdefault(part, []).extend(own)
-        notes += left_out_note([other for other in here.parts.others if other not in set(shared)], here.folder)
+        notes += left_out_note([other for other in here.parts.others if other in left_out], here.folder)
     given = own_parts(name, files, column=column)
     return replace(given, notes=(*given.notes, *notes))
 
