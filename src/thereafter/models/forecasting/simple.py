@@ -59,9 +59,9 @@ class Simple(Forecaster):
         if self.kind == "seasonal-naive":
             season = min(self.facts.season, rows)
             whole = rows - rows % season
-            past_BKSD, seen_BKSD = (
-                one[:, -whole:].unflatten(1, (-1, season)) for one in (batch.past_BLD, batch.seen_BLD)
-            )
+            shape = (len(last_BD), whole // season, season, last_BD.shape[1])
+            past_BKSD = batch.past_BLD[:, -whole:].reshape(shape)
+            seen_BKSD = batch.seen_BLD[:, -whole:].reshape(shape)
             number_K = torch.arange(1, whole // season + 1, device=last_BD.device)
             latest_BSD = (seen_BKSD * number_K[:, None, None]).argmax(1)  # the latest season that has the value
             value_BSD = past_BKSD.gather(1, latest_BSD[:, None])[:, 0]
