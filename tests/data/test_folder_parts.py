@@ -46,6 +46,7 @@ def parts_of(source: str | Path, base: Path) -> Mapping[str, list[str]]:
         ("en_ewt-ud-train.txt", "en_ewt-ud-dev.txt", "en_ewt-ud-test.txt"),
         ("train-00000-of-00001.jsonl", "validation-00000-of-00001.jsonl", "test-00000-of-00001.jsonl"),
         ("train2017.txt", "val2017.txt", "test2017.txt"),
+        ("Flickr_8k.trainImages.txt", "Flickr_8k.devImages.txt", "Flickr_8k.testImages.txt"),
         ("train/a.txt", "dev/b.txt", "test/c.txt"),
         ("data/train/a.txt", "data/val/a.txt", "data/test/a.txt"),
         ("dev_data/train.txt", "dev_data/valid.txt", "dev_data/test.txt"),
@@ -73,6 +74,7 @@ def test_parts_are_recognised_by_name(tmp_path: Path, train: str, valid: str, te
         ("train-1.txt", "train-2.txt"),
         ("train_dev.txt", "other.txt"),
         ("devtest.txt", "pretrain.txt"),
+        ("trainTest.txt", "SpeedTest.txt", "other.txt"),
     ],
 )
 def test_other_names_are_one_text_as_ever(tmp_path: Path, names: tuple[str, ...]):

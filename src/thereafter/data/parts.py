@@ -26,6 +26,7 @@ _WORDS = {
     **dict.fromkeys(("valid", "validation", "val", "dev", "testa"), "valid"),  # testa, testb: CoNLL-2003
     **dict.fromkeys(("test", "testb", "testc", "t10k"), "test"),  # t10k: MNIST
 }
+_BETWEEN = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
 _PERHAPS = re.compile("train|val|dev|test|t10k", re.IGNORECASE)
 _SHOWN = 3  # names of files in a sentence
 _AS_ONE = "parts=False (--parts no) reads all files as one"
@@ -165,7 +166,7 @@ def _claimed(piece: str) -> tuple[str, tuple[str, ...]] | None:
     """The part that a folder or a name claims, and the other words in it; train_dev.txt claims none."""
     if not _PERHAPS.search(piece):
         return None
-    words = [word for word in map(_word, re.split(r"[\W_]+", piece)) if word]
+    words = [word for word in map(_word, _BETWEEN.split(piece)) if word]
     parts = {_WORDS[word] for word in words if word in _WORDS}
     return (parts.pop(), tuple(word for word in words if word not in _WORDS)) if len(parts) == 1 else None
 
