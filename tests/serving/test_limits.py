@@ -153,6 +153,28 @@ def test_a_body_that_stops_coming_is_given_up(monkeypatch: pytest.MonkeyPatch):
     assert 1 <= sent <= 76
 
 
+def test_a_request_that_is_cancelled_at_the_end_gets_a_sentence():
+    """Where it waits in the application, and where a wrong token waits for its answer."""
+    bare = Bare(TOKEN)
+
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(3600)
+
+    async def visit() -> None:
+        bare.guard.app = endless
+        guesses = [asyncio.create_task(bare.ask(bearer("wrong"))) for _ in range(attempts.FREE + 4)]
+        for token in (TOKEN, "wrong"):
+            waiting = asyncio.create_task(bare.ask(bearer(token)))
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+            status, _, body = await waiting
+            assert status == 503
+            assert "the server is ending" in json.loads(body)["error"]
+        await asyncio.gather(*guesses)
+
+    run_async(visit())
+
+
 # the name it is called by
 
 
