@@ -5,10 +5,11 @@ from __future__ import annotations
 import platform
 import time
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
 import torch
+
+from thereafter.kernels.gpu.compiling import compiler_version, lacks_triton
 
 
 class Size(NamedTuple):
@@ -134,10 +135,7 @@ def table(measured: list[Measured]) -> str:
 
 def facts(command: str, device: str) -> str:
     """What the figures depend on, in a line."""
-    try:
-        triton = version("triton")
-    except PackageNotFoundError:
-        triton = "none"
+    triton = compiler_version() if lacks_triton() is None else "none"
     name = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()}, no GPU"
     return (
         f"{time.strftime('%Y-%m-%d %H:%M')}, {name}, torch {torch.__version__}, "

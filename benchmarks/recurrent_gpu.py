@@ -6,7 +6,8 @@ numpy, torch and Triton are enough. Forward + backward in bfloat16 with gradient
 size = units, time first for both sides, so that neither copies. Medians of runs that take turns, each as a CUDA graph
 and eager (begun kernel by kernel). cuDNN's time is the best of bfloat16 and float16, of the size as it is and filled
 up to a multiple of 8 and of 64. What is required is required of the graphs. `--profile`: the times of single kernels
-of the first row. `--dry`: small sizes on a CPU, to try the script. Exit code 1 if something is missed.
+of the first row. `--alone`: milliseconds of our side, a row each. `--dry`: small sizes on a CPU, to try the script.
+Exit code 1 if something is missed.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def main() -> int:
     options.add_argument("--only", default="", metavar="REGEX", help="rows whose name has it, such as 'GRU.*512'")
     options.add_argument("--rounds", type=int, default=9)
     options.add_argument("--graphs", action="store_true", help="nothing eager")
+    options.add_argument("--alone", action="store_true", help="our side alone, as graphs: to compare two compilers")
     options.add_argument("--write", type=Path, metavar="FILE", help="the table in Markdown")
     options.add_argument("--profile", action="store_true", help="kernel times of the first row, and nothing else")
     options.add_argument("--kernel", default="gpu")
@@ -53,6 +55,12 @@ def main() -> int:
     faulthandler.dump_traceback_later(given.patience, exit=True)  # blocks that wait for each other could wait for ever
     if given.profile:
         print(chosen[0].name, profiled(ours(chosen[0], "ours", given.kernel, device)), sep="\n")
+        return 0
+    if given.alone:
+        for row in chosen:
+            faulthandler.dump_traceback_later(given.patience, exit=True)
+            times = alternating({"ours": as_graph(ours(row, "ours", given.kernel, device))}, given.rounds, device)
+            print(f"{row.name:<32} {times['ours']:.4f}", flush=True)
         return 0
     began = time.monotonic()
     measured = []

@@ -260,6 +260,11 @@ class CompiledPrograms:
         self._ready: dict[tuple[Wanted, tuple[type, ...]], Binary] = {}
         self._compiling = threading.Lock()  # one at a time: CPython 3.11 cannot parse in two threads at once
 
+    @property
+    def version(self) -> str:
+        """The toolchain's."""
+        return self._toolchain.version()
+
     def get(self, wanted: Wanted) -> Binary:
         """The program; thread-safe, and 2 microseconds from the second time on."""
         place = (wanted, tuple(type(value) for _, value in wanted.constants))  # 1, 1.0 and True are equal
@@ -296,7 +301,7 @@ class CompiledPrograms:
         made = self._toolchain.compile(wanted)
         if path is not None:
             with suppress(StorageError):
-                _write(path, key, made, self._toolchain.version())
+                _write(path, key, made, self.version)
         return made
 
 
@@ -368,6 +373,11 @@ def _programs() -> CompiledPrograms:
 def binary(wanted: Wanted) -> Binary:
     """A program: of this process, from disk, or compiled now by Triton, which takes 1 to 3 seconds."""
     return _programs().get(wanted)
+
+
+def compiler_version() -> str:
+    """The Triton that compiles the programs of this process, or compiled them elsewhere."""
+    return _programs().version
 
 
 @cache
