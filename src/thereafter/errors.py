@@ -139,8 +139,10 @@ class MissingPackageError(ThereafterError, ImportError):
 
 
 def nearest(got: str, names: list[str]) -> str:
-    """A phrase that guesses what was meant: "did you mean 'lstm'?", or the whole list if no name is close."""
-    close = difflib.get_close_matches(got, names, n=3, cutoff=0.6)
+    """A phrase that guesses what was meant: "did you mean 'lstm'?", or the list if no name is close."""
+    names = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..." for name in names]
+    close = difflib.get_close_matches(got[:_LONGEST_NAME], names[:_COMPARED], n=3, cutoff=0.6)
     if close:
         return "did you mean " + " or ".join(repr(name) for name in close) + "?"
-    return "known are " + ", ".join(names) if names else "none is known"
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return "known are " + ", ".join(names[:_LISTED]) + more if names else "none is known"

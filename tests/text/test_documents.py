@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thereafter.errors import MissingPackageError, SourceError
+from thereafter.errors import SourceError
 from thereafter.text.documents import archive, describe_document, document_format, read_document
 from thereafter.text.documents.hypertext import declared_encoding, text_of_html
 from thereafter.text.documents.markdown import text_of_markdown
@@ -324,14 +324,6 @@ def test_word_insertions_and_content_controls_are_text_and_deletions_are_not(tmp
     assert text_of(tmp_path / "tracked.docx") == "so very long\na block\n1\t2\n"
 
 
-def test_word_without_its_package_names_the_one_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with zipfile.ZipFile(tmp_path / "a.docx", "w") as zipped:
-        zipped.writestr("word/document.xml", "<w/>")
-    monkeypatch.setitem(__import__("sys").modules, "docx", None)
-    with pytest.raises(MissingPackageError, match="pip install python-docx"):
-        text_of(tmp_path / "a.docx")
-
-
 def test_plain_text_is_no_document(tmp_path: Path) -> None:
     for name in ("a.txt", "b.rst", "c.tex", "d.csv", "e"):
         assert document_format(written(tmp_path / name, "<p>text</p>\n")) is None
@@ -417,15 +409,13 @@ def test_a_book_cut_anywhere_is_a_clear_error(tmp_path: Path) -> None:
             text_of(written(tmp_path / "broken.epub", broken))
 
 
-def test_a_damaged_lzma_member_is_a_clear_error(tmp_path: Path) -> None:
-    path = tmp_path / "lzma.epub"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as made:
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_method_that_unpacks_without_a_bound_is_refused(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "other.epub"
+    with zipfile.ZipFile(path, "w", method) as made:
         made.writestr("META-INF/container.xml", CONTAINER * 9)
-    whole = bytearray(path.read_bytes())
-    for at in range(60, 110):
-        whole[at] ^= 0xFF
-    with pytest.raises(SourceError, match="damaged"):
-        text_of(written(path, bytes(whole)))
+    with pytest.raises(SourceError, match=f"packed by method {method} of zip, expected deflate"):
+        text_of(path)
 
 
 def test_entities_of_its_own_are_not_expanded(tmp_path: Path) -> None:
@@ -461,9 +451,8 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_word_document_of_nonsense(tmp_path: Path) -> None:
-    pytest.importorskip("docx")
     for number, content in enumerate((b"", b"<open", b"<a/>", b"\0\1\2")):
-        with pytest.raises(SourceError, match="not a Word document"):
+        with pytest.raises(SourceError, match=r"is not XML|has no body"):
             text_of(zipped(tmp_path / f"{number}.docx", **{"word__document.xml": content}))
 
 

@@ -15,6 +15,8 @@ from typing import BinaryIO, Protocol, runtime_checkable
 from thereafter.errors import SourceError
 
 _GZIP_MAGIC = b"\x1f\x8b\x08"
+MOST_UNPACKED, MOST_RATIO = 1 << 24, 200
+"""Bytes, and times its own size, that a gzip file may have unpacked; more of both is no text that somebody wrote."""
 
 
 class Readable(Protocol):
@@ -33,6 +35,8 @@ class Rewindable:
         self._stream = stream
         self._advance = advance
         self._looked_at = b""
+        self.consumed = 0
+        """Bytes that were read so far."""
         self.head = self._look(head)
 
     def _look(self, size: int) -> bytes:
@@ -48,8 +52,27 @@ class Rewindable:
             self._looked_at = b""
         else:
             block, self._looked_at = self._looked_at[:size], self._looked_at[size:]
+        self.consumed += len(block)
         if self._advance is not None and block:
             self._advance(len(block))
+        return block
+
+
+class _Unzipped:
+    """Unpacks a gzip file, and refuses one that grows without end."""
+
+    def __init__(self, name: str, packed: Rewindable, stream: Readable) -> None:
+        self._name, self._packed, self._stream = name, packed, stream
+        self._size = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        block = self._stream.read(size)
+        self._size += len(block)
+        if self._size > MOST_UNPACKED and self._size > MOST_RATIO * self._packed.consumed:
+            raise SourceError(
+                f"{self._name} unpacks to more than {MOST_RATIO} times its size ({self._size:,} bytes so far), which "
+                f"no text does; if it is meant, try: gunzip {os.path.basename(self._name)}"
+            )
         return block
 
 
@@ -68,7 +91,7 @@ def open_content(
             rewindable = Rewindable(stream, advance, len(_GZIP_MAGIC))
             if rewindable.head == _GZIP_MAGIC:
                 unzipped = closing.enter_context(gzip.GzipFile(fileobj=rewindable, mode="rb"))  # type: ignore[call-overload]
-                yield Rewindable(unzipped, None, head)
+                yield Rewindable(_Unzipped(name, rewindable, unzipped), None, head)
             else:
                 yield Rewindable(rewindable, None, head)
         except (EOFError, gzip.BadGzipFile, zlib.error) as broken:

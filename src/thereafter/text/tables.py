@@ -23,10 +23,12 @@ Path = str | os.PathLike[str]
 _LONGEST_CELL = 1 << 24  # characters; Python's own bound is 131,072, less than a chapter
 csv.field_size_limit(max(_LONGEST_CELL, csv.field_size_limit()))
 
+_MOST_EMPTY, _SPARSEST = 1_000_000, 100  # cells of a table of objects, and cells for each value that there is
+
 FORMATS = {"tsv": "tsv", "tab": "tsv", "csv": "csv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TableRow:
     """One row: strings, or in jsonl any values of JSON, None if an object lacks a key."""
 
@@ -163,6 +165,11 @@ def _json_table(path: Path, encoding: str | None) -> TextTable:
             raise FormatError(f"{place(path, number)} is a JSON {type(value).__name__}, expected an object in braces")
         objects.append((number, value))
     names = list(dict.fromkeys(name for _, one in objects for name in one))
+    if len(names) * len(objects) > _MOST_EMPTY + _SPARSEST * sum(len(one) for _, one in objects):
+        raise FormatError(
+            f"{os.fspath(path)} has {len(objects):,} objects with {len(names):,} different keys, so that nearly all of "
+            "the table would be empty; expected the same keys on every line; try one for the text and one for its label"
+        )
     rows = [TableRow(number, [one.get(name) for name in names]) for number, one in objects]
     return TextTable(path, rows, names, objects[0][0] if objects else 1)
 

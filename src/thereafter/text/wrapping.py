@@ -29,7 +29,7 @@ _WIDEST = 0.98  # the share of lines that are no longer than the width; a few lo
 _INSIDE = re.compile(r"[.!?؟]['\"”’»)]*[ \t]+\S|[。！？]\S")
 _SENTENCE_END = tuple(".!?:;\"”'’»)]…。！？؟")
 _LIST_MARK = re.compile(r"(?:[-*•·]|\d{1,3}[.)]|\(?[a-z]\))[ \t]")
-_DIVIDED = re.compile(r"([^\W\d_]+)-$")
+_DIVIDED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)-$")  # from the beginning of a word: a line may be endless
 _FIRST_LETTERS = re.compile(r"[^\W\d_]+")
 
 

@@ -5,8 +5,9 @@ hypertext    HTML: one block a line, no scripts, styles or navigation, tables as
 markdown     Markdown: no markup, one paragraph a line, code as it is
 subtitles    .srt and .vtt: what is said, one cue a line
 epub         EPUB: the chapters in reading order, by the rules of hypertext
-word         .docx: paragraphs and rows of tables, with python-docx
+word         .docx: paragraphs and rows of tables
 archive      the zip files of EPUB and .docx, with bounds on all sizes
+events       their XML as events, with bounds on elements
 
 Plain text is no document: `text/reading.py` reads it.
 

@@ -19,8 +19,9 @@ ZIP_MAGIC = b"PK\x03\x04"
 MOST_MEMBERS = 20_000
 MOST_BYTES = 64 << 20
 """Of one member, unpacked: a chapter of 64 MiB is no chapter."""
-MOST_TOTAL = 1 << 30
+MOST_TOTAL = 1 << 28
 """Of all that is read of one archive."""
+_BLOCK = 1 << 18
 _MOST_PACKED = 1 << 28  # of an archive that is itself gzipped, which has to be unpacked into memory
 
 
@@ -42,32 +43,39 @@ class Archive:
         """The names of all members."""
         return list(self._entries)
 
-    def read(self, name: str) -> bytes:
-        """The bytes of a member; SourceError where it is not there, damaged, locked or too large."""
+    def read(self, name: str, most: int = MOST_BYTES) -> bytes:
+        """The bytes of a member, at most so many; errors as of `blocks`."""
+        return b"".join(self.blocks(name, most))
+
+    def blocks(self, name: str, most: int = MOST_BYTES) -> Iterator[bytes]:
+        """The bytes of a member in pieces; SourceError where it is not there, damaged, locked or too large."""
         entry = self._entries.get(name)
         if entry is None:
             raise SourceError(f"{self._path} has no {name}, which its list of contents names; fetch it again")
         if entry.flag_bits & 1:
             raise SourceError(f"{self._path} is protected by a password; try a copy without one")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # Python unpacks the others unbounded
+            raise SourceError(
+                f"{name} in {self._path} is packed by method {entry.compress_type} of zip, expected deflate, as in "
+                "every book; try to unpack the file and to zip it again"
+            )
+        most, size = min(most, MOST_BYTES), 0
         try:
             with self._members.open(entry) as member:
-                content = member.read(MOST_BYTES + 1)  # what the file says of its size may be a lie
+                while block := member.read(_BLOCK):  # what the file says of its size may be a lie
+                    size += len(block)
+                    self._total += len(block)
+                    if size > most or self._total > MOST_TOTAL:
+                        raise SourceError(
+                            f"{self._path} unpacks to more than {_in_words(most)} in {name} (or "
+                            f"{_in_words(MOST_TOTAL)} in all), which no document needs; try to unpack it and pass the "
+                            "text"
+                        )
+                    yield block
         except _DAMAGE as broken:
             raise _damage_error(self._path, broken) from None
-        self._total += len(content)
-        if len(content) > MOST_BYTES or self._total > MOST_TOTAL:
-            raise SourceError(
-                f"{self._path} unpacks to more than {MOST_BYTES >> 20} MiB in {name} (or {MOST_TOTAL >> 30} GiB in "
-                "all), which no document needs; try to unpack it and pass the text"
-            )
         if self._advance is not None:
             self._advance(entry.compress_size)
-        return content
-
-    def require_bounds(self) -> None:
-        """SourceError if a member, or all together, would be larger than is read here; for other readers of it."""
-        for name in self._entries:
-            self.read(name)
 
 
 @contextmanager
@@ -75,14 +83,13 @@ def open_archive(path: Path, advance: Callable[[float], None] | None = None) -> 
     """The zip file of that path, which may itself be gzipped."""
     with ExitStack() as closing:
         try:
-            members = closing.enter_context(zipfile.ZipFile(open_seekable(path, closing)))
+            members = closing.enter_context(zipfile.ZipFile(_open_seekable(path, closing)))
         except _DAMAGE as broken:
             raise _damage_error(path, broken) from None
         yield Archive(path, members, advance)
 
 
-def open_seekable(path: Path, closing: ExitStack) -> IO[bytes]:
-    """The bytes of a file for readers that go back and forth in it."""
+def _open_seekable(path: Path, closing: ExitStack) -> IO[bytes]:
     with open_content(path, len(ZIP_MAGIC)) as content:
         zipped_again = _is_gzip(path)
         if zipped_again:
@@ -91,6 +98,10 @@ def open_seekable(path: Path, closing: ExitStack) -> IO[bytes]:
                 raise SourceError(f"{path} unpacks to more than {_MOST_PACKED >> 20} MiB; try: gunzip {path.name}")
             return io.BytesIO(unpacked)
     return closing.enter_context(open(path, "rb"))
+
+
+def _in_words(size: int) -> str:
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size:,} bytes"
 
 
 def _is_gzip(path: Path) -> bool:

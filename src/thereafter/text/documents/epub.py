@@ -7,24 +7,37 @@ import posixpath
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-from xml.parsers import expat
 
 from thereafter.errors import SourceError
 from thereafter.text.documents.archive import Archive, open_archive
+from thereafter.text.documents.events import MOST_ELEMENTS, parse_events
 from thereafter.text.documents.hypertext import declared_encoding, text_of_html
 from thereafter.text.reading import read_chunks
 
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _CHAPTERS = ("application/xhtml+xml", "text/html", "application/xml", "text/x-oeb1-document")
+_LISTED = frozenset(("rootfile", "item", "itemref", "CipherReference"))
+_ATTRIBUTES = frozenset(("full-path", "id", "href", "media-type", "properties", "idref", "linear", "URI"))
+_MOST_LIST = 1 << 23  # bytes of a list of contents
+_MOST_LISTED = 50_000  # its elements: two for each file that an archive may have, and more
 Elements = list[tuple[str, dict[str, str]]]
 
 
 def read_epub(path: Path, *, encoding: str | None, advance: Callable[[float], None] | None) -> Iterator[str]:
     """The text of the chapters in the order of the spine, a chapter at a time."""
+    tags = 0
     with open_archive(path, advance) as archive:
         for name in _chapters(path, archive):
             content = archive.read(name)
+            if content.startswith(b"\x1f\x8b"):  # it would be unpacked once more, without a bound
+                raise SourceError(f"{name} in {path} is a gzip file, expected a chapter in XHTML; fetch it again")
+            tags += content.count(b"<") + content.count(b"&")
+            if tags > MOST_ELEMENTS:
+                raise SourceError(
+                    f"{path} has more than {MOST_ELEMENTS:,} tags and entities, which no book needs; try to unpack it "
+                    "and pass the text"
+                )
             chosen = encoding or declared_encoding(content[:1024])
             yield from text_of_html(read_chunks(_ChapterFile(content, f"{name} in {path}"), encoding=chosen))
 
@@ -47,14 +60,14 @@ def _chapters(path: Path, archive: Archive) -> list[str]:
     package = next(
         (
             attributes["full-path"]
-            for tag, attributes in _elements(path, _CONTAINER, archive.read(_CONTAINER))
+            for tag, attributes in _elements(path, _CONTAINER, archive)
             if tag == "rootfile" and "full-path" in attributes
         ),
         None,
     )
     if package is None:
         raise SourceError(f"{path} does not say where its list of chapters is ({_CONTAINER}); fetch it again")
-    elements = _elements(path, package, archive.read(package))
+    elements = _elements(path, package, archive)
     items = {attributes["id"]: attributes for tag, attributes in elements if tag == "item" and "id" in attributes}
     folder = posixpath.dirname(package)
     names: list[str] = []
@@ -88,25 +101,20 @@ def _inside(path: Path, folder: str, href: str) -> str:
 def _locked(path: Path, archive: Archive) -> set[str]:
     if _ENCRYPTION not in archive.names:
         return set()
-    elements = _elements(path, _ENCRYPTION, archive.read(_ENCRYPTION))
+    elements = _elements(path, _ENCRYPTION, archive)
     return {unquote(attributes.get("URI", "")) for tag, attributes in elements if tag == "CipherReference"}
 
 
-def _elements(path: Path, name: str, content: bytes) -> Elements:
-    """The elements of an XML file by their local names, in order; entities of its own are refused, not expanded."""
+def _elements(path: Path, name: str, archive: Archive) -> Elements:
+    """The elements of a list of contents by their local names, in order, with those of their attributes that count."""
     elements: Elements = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        elements.append((tag.rpartition(" ")[2], {key.rpartition(" ")[2]: value for key, value in attributes.items()}))
+        tag = tag.rpartition(" ")[2]
+        if tag in _LISTED:
+            by_name = {key.rpartition(" ")[2]: value for key, value in attributes.items()}
+            elements.append((tag, {key: by_name[key] for key in _ATTRIBUTES & by_name.keys()}))
 
-    def refuse(*declared: object) -> None:
-        raise SourceError(f"{name} in {path} declares entities of its own, which no book needs; fetch it elsewhere")
-
-    parser = expat.ParserCreate(namespace_separator=" ")
-    parser.StartElementHandler = start
-    parser.EntityDeclHandler = refuse
-    try:
-        parser.Parse(content, True)
-    except expat.ExpatError as broken:
-        raise SourceError(f"{name} in {path} is not XML ({broken}); the file is damaged: fetch it again") from None
+    for _ in parse_events(f"{name} in {path}", archive.blocks(name, _MOST_LIST), start, most=_MOST_LISTED):
+        pass
     return elements

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import html
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator
 from html.parser import HTMLParser
@@ -33,6 +34,11 @@ _HEAD = 1024
 _LONGEST_TAG = 1 << 24  # characters; pictures inside a tag have millions
 _UNFINISHED = re.compile(r"<[A-Za-z/!?]")
 _ANY_TAG = re.compile(r"<[^<>]*>?")
+_STRAY = re.compile(r"<(?![A-Za-z/!?])")  # begins no tag; the parser would take each of them by itself
+_LONG_NUMBER = re.compile(r"&#[0-9]{640,};?")  # of no character; Python refuses to read longer ones
+_NOT_DECLARED = ("punycode", "idna", "utf-7", "unicode-escape", "raw-unicode-escape")  # no page; slow where it is long
+_DEEPEST = 256  # elements left out that are open at once; the end tags of further ones count for those
+_END_TAG = 1024  # characters: more than the end tag of a script has
 _TAB = "\t"
 
 
@@ -64,13 +70,20 @@ def declared_encoding(head: bytes) -> str | None:
         return None
     if name in ("utf-8", "utf-16", "utf-16-le", "utf-16-be"):  # the bytes say it better
         return None
+    if name in _NOT_DECLARED:
+        return None
     return "cp1252" if name in ("iso8859-1", "ascii") else name  # as every browser has it
+
+
+def unescape(text: str) -> str:
+    """Entities as characters, as `html.unescape`, for numbers of any length."""
+    return html.unescape(_LONG_NUMBER.sub("\ufffd", text))
 
 
 def text_of_html(chunks: Iterable[str]) -> Iterator[str]:
     """The text of HTML that comes in pieces, in pieces."""
     page = _Page()
-    for chunk in chunks:
+    for chunk in _tidied(chunks):
         page.feed(chunk)
         page.end_tag(_LONGEST_TAG)
         if text := page.take():
@@ -80,6 +93,17 @@ def text_of_html(chunks: Iterable[str]) -> Iterator[str]:
     page.end_line()
     if text := page.take():
         yield text
+
+
+def _tidied(chunks: Iterable[str]) -> Iterator[str]:
+    """The same page with stray signs and endless numbers written so that the parser is quick with them."""
+    begun = ""
+    for chunk in chunks:
+        text = begun + chunk
+        begun = "<" if text.endswith("<") else ""
+        yield _LONG_NUMBER.sub("\ufffd", _STRAY.sub("&lt;", text.removesuffix("<")))
+    if begun:
+        yield "&lt;"
 
 
 def _is_block(tag: str) -> bool:
@@ -92,7 +116,8 @@ class _Page(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self._lines: list[str] = []
-        self._line: list[str] = []
+        self._line = io.StringIO()
+        self._last = ""  # what was last written to it
         self._left_out: list[str] = []
         self._blocks_left_out = 0  # that are open inside a button or the like
         self._verbatim = 0
@@ -107,19 +132,26 @@ class _Page(HTMLParser):
 
     def end_line(self) -> None:
         """End a line, if there is anything in it."""
-        text = "".join(self._line).strip(" \t")
-        if text:
-            self._lines.append(text + "\n")
-        self._line, self._space, self._break = [], False, False
+        if self._last:
+            if text := self._line.getvalue().strip(" \t"):
+                self._lines.append(text + "\n")
+            self._line, self._last = io.StringIO(), ""
+        self._space, self._break = False, False
+
+    def _write(self, text: str) -> None:
+        self._line.write(text)
+        self._last = text or self._last
 
     def end_tag(self, longest: int) -> None:
         """Read on behind a tag longer than this that was never closed; the parser would look for its end anew forever.
 
         What follows it is text, all further tags left out.
         """
-        if len(self.rawdata) > longest and not self.cdata_elem and _UNFINISHED.match(self.rawdata):
+        if self.cdata_elem and self._left_out:
+            self.rawdata = self.rawdata[-_END_TAG:]  # of a script whose end is to come
+        elif len(self.rawdata) > longest and _UNFINISHED.match(self.rawdata):
             rest, self.rawdata = self.rawdata, ""
-            self.handle_data(html.unescape(_ANY_TAG.sub("", rest)))
+            self.handle_data(unescape(_ANY_TAG.sub("", rest)))
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
         """`<![CDATA[...]]>` is left out; any other `<![` is a comment, as for browsers, and no error."""
@@ -135,15 +167,16 @@ class _Page(HTMLParser):
         elif _is_block(tag) and tag not in _BORDERS:
             self._end_phrasing(*_PHRASING)
         if _DROPPED.fullmatch(tag):
-            self._left_out.append(tag)
+            if len(self._left_out) < _DEEPEST:
+                self._left_out.append(tag)
             self._blocks_left_out *= tag not in _PHRASING
         elif tag == "div" and self._in_phrasing():
             self._blocks_left_out += 1
         if self._left_out:
             return
         if tag in _CELLS:
-            if self._line:
-                self._line.append(_TAB)
+            if self._last:
+                self._write(_TAB)
             self._in_cell, self._space, self._break = True, False, False
         elif _BLOCK.fullmatch(tag):
             self._end_block(tag)
@@ -174,7 +207,7 @@ class _Page(HTMLParser):
             return
         data = data.replace("\u00ad", "")
         if self._verbatim:
-            self._line.append(data)
+            self._write(data)
             return
         text = _SPACE.sub(" ", data)
         if text.startswith(" "):
@@ -184,10 +217,10 @@ class _Page(HTMLParser):
             return
         if self._break:
             self.end_line()
-        if self._space and self._line and self._line[-1] != _TAB:
-            self._line.append(" ")
+        if self._space and self._last and self._last != _TAB:
+            self._write(" ")
         self._space = text.endswith(" ")
-        self._line.append(text.removesuffix(" "))
+        self._write(text.removesuffix(" "))
 
     def _in_phrasing(self) -> bool:
         return bool(self._left_out) and self._left_out[-1] in _PHRASING
@@ -200,7 +233,7 @@ class _Page(HTMLParser):
     def _end_block(self, tag: str) -> None:
         """End the line; inside the cell of a table only if more follows in it, so that a row stays a line."""
         if self._in_cell and tag not in _ROWS:
-            self._break = bool(self._line) and self._line[-1] != _TAB
+            self._break = self._last not in ("", _TAB)
         else:
             self._in_cell = False
             self.end_line()
@@ -209,7 +242,7 @@ class _Page(HTMLParser):
         """The lines of `pre` as they are, without the newlines at its edges."""
         self._verbatim -= 1
         if not self._verbatim:
-            text = "".join(self._line).strip("\n").rstrip()
+            text = self._line.getvalue().strip("\n").rstrip()
             if text:
                 self._lines.append(text + "\n")
-            self._line, self._space = [], False
+            self._line, self._last, self._space = io.StringIO(), "", False

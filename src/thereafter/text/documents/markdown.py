@@ -6,11 +6,11 @@ dialects share is understood (CommonMark's blocks, GitHub's tables); anything el
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from thereafter.text.documents.hypertext import unescape
 from thereafter.text.lines import lines_of
 from thereafter.text.reading import read_chunks
 
@@ -30,6 +30,7 @@ _LINK = re.compile(r"\[([^\[\]]+)\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)*(?:\s[^()
 _FOOTNOTE = re.compile(r"\[\^[^\[\]\s]+\]:?")
 _ADDRESS = re.compile(r"<((?:https?|mailto|ftp):[^\s<>]+|[^\s<>@]+@[^\s<>@]+)>")
 _TAG = re.compile(r"</?[A-Za-z][\w-]*(?:\s[^<>]*)?/?>")
+_MARKED = re.compile(r"[`\\<\[&*_~]")
 _STRONG = re.compile(r"\*\*|__|~~")
 _STARRED = re.compile(r"\*(?=\S)([^*]+?)(?<=\S)\*")
 _UNDERSCORED = re.compile(r"(?<![^\W_])_(?=\S)([^_]+?)(?<=\S)_(?![^\W_])")
@@ -156,6 +157,8 @@ def _whole_line(text: str, *, plain: bool = False) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """A run of text without its markup; code and escaped characters are put aside while the rest is looked at."""
+    if not _MARKED.search(text):
+        return text
     aside: list[str] = []
 
     def put_aside(content: str) -> str:
@@ -172,7 +175,7 @@ def _plain(text: str) -> str:
     text = _FOOTNOTE.sub("", text)
     text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", text))
     text = _LINK.sub(r"\1", text)  # a picture inside a link
-    text = html.unescape(_TAG.sub("", text))
+    text = unescape(_TAG.sub("", text))
     text = _without_strong(_without_strong(text))
     return put_back(_UNDERSCORED.sub(r"\1", _STARRED.sub(r"\1", text)))
 

@@ -85,7 +85,7 @@ def _refuse(path: Path, head: bytes) -> None:
 def _archive_format(path: Path) -> str:
     with open_archive(path) as archive:
         names = archive.names
-        kind = archive.read("mimetype").strip() if "mimetype" in names else b""
+        kind = archive.read("mimetype", _HEAD).strip() if "mimetype" in names else b""
     if "META-INF/container.xml" in names or kind == b"application/epub+zip":
         return "EPUB"
     if "word/document.xml" in names:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from thereafter.text.documents.hypertext import unescape
 from thereafter.text.lines import lines_of
 from thereafter.text.reading import read_chunks
 
@@ -47,6 +47,6 @@ def _cue(block: list[str]) -> Iterator[str]:
         lines = block[begin + 1 : end]
         if end is not None and lines and lines[-1].strip().isdecimal():
             lines = lines[:-1]  # the number of the next cue
-        text = " ".join(" ".join(html.unescape(_TAGS.sub("", line)).split()) for line in lines).strip()
+        text = " ".join(" ".join(unescape(_TAGS.sub("", line)).split()) for line in lines).strip()
         if text:
             yield text + "\n"
