@@ -56,7 +56,7 @@ def latch() -> NeuralModel:
 
 
 def test_rows_do_not_begin_in_mid_text_from_a_state_that_has_read_nothing() -> None:
-    model, ids = latch(), np.random.default_rng(0).integers(0, 2, 8000).astype(np.int32)
+    model, ids = latch(), np.random.default_rng(0).integers(0, 2, 12_000).astype(np.int32)
     assert nats_by_score(model, ids) == pytest.approx(math.log(2), rel=1e-2)
     assert Validation(ids, model, torch.device("cpu")).measure() == pytest.approx(nats_by_score(model, ids), rel=1e-4)
 

@@ -19,7 +19,7 @@ from thereafter.text.batches import IdArray
 from thereafter.training import order
 from thereafter.training.blocks import Blocks
 
-_ROW = 1000  # a row has at least this many tokens, so that what its lead-in lacks does not count
+_ROW = 4000  # a row has at least this many tokens, so that what its lead-in lacks does not count; fewer are one row
 _ROWS = 32
 _STEPS = 64
 _LEAD = 128  # tokens of the beginning of the text, and as many of those before a row
