@@ -42,7 +42,7 @@ from thereafter.ready import shipped
 HERE = Path(__file__).resolve().parents[1]
 AWAITED = HERE / "tests" / "studio" / "awaited.js"
 APART, LATEST = 1.0, 12.0  # seconds between two questions, and from the first answer of a port to its visitor
-PATIENCE = 120.0
+PATIENCE = 300.0
 FIRST = "keyboard"
 LOADING = "the studio is still loading"
 PROMPT = "the teachers near the farmer"
