@@ -8,7 +8,7 @@
 
 `plan` and `judge` run the checks on tensors without numbers (torch's fake tensors), so sizes cost nothing. What a check
 launches is noted and not run. A program that a check misses on the GPU is noted in CARRIED: `compile` takes that folder
-as well. `judge` compiles the programs of `gpu_programs.py` for a kind of GPU that is not here.
+as well. `judge` compiles the programs of real sizes for a kind of GPU that is not here.
 """
 
 # ruff: noqa: E402  (the checks lie in three folders)
@@ -265,6 +265,7 @@ PLANS: dict[str, tuple[Callable[[], None], bool]] = {
     "generation": (plan_generation, True),
 }
 """What notes the programs of each check, and whether it needs tensors with numbers."""
+JUDGED = ("sizes", "row sums", "linear", "crf", "generation")
 
 
 def planned(name: str, capability: int, processors: int) -> dict[Wanted, int]:
@@ -332,8 +333,10 @@ def list_carried(folder: Path) -> int:
 
 def judge(capability: int, processors: int, folder: Path, jobs: int) -> int:
     """Programs for a kind of GPU, by function: registers, local memory, shared memory, blocks that fit at once."""
-    plans = [planned(name, capability, processors) for name in PLANS if name not in ("parity", "driver")]
-    blocks = {wanted: number for plan in plans for wanted, number in plan.items()}
+    plans = [planned(name, capability, processors) for name in JUDGED]
+    every = {wanted: number for plan in plans for wanted, number in plan.items()}
+    # float16 takes the registers and the memory of bfloat16
+    blocks = {wanted: number for wanted, number in every.items() if "*fp16" not in dict(wanted.arguments).values()}
     failed = compile_all(list(blocks), folder, jobs)
     store = CompiledPrograms(Triton(), lambda: folder)
     rows: dict[str, list[tuple[int, int, int, int, int]]] = defaultdict(list)

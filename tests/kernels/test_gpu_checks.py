@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import gpu_carry
 import gpu_faults
 import gpu_programs
 import pytest
@@ -21,11 +22,40 @@ from tally import Tally, share_of
 from watchdog import STATUS
 
 from thereafter.cells import CELLS
+from thereafter.kernels.gpu.compiling import noted
 from thereafter.kernels.jobs import Job
 from thereafter.kernels.reference import REFERENCE
 from thereafter.kernels.scan import KERNELS
 
 HERE = Path(__file__).parent
+
+
+def test_what_a_check_would_launch_is_noted_without_a_gpu(tmp_path: Path):
+    assert gpu_carry.note_all(tmp_path, ["row sums", "driver"]) == 0
+    wanted = noted(tmp_path)
+    assert {each.function for each in wanted} == {"add_rows", "scale", "meet", "many"}
+    assert {each.capability for each in wanted} == {90}
+    ways = {(dict(each.constants)["SORTED"], each.warps) for each in wanted if each.function == "add_rows"}
+    assert ways == {(True, 4), (False, 4)}
+    assert torch.Tensor.data_ptr(torch.zeros(1)) != 4096, "the stand-ins are gone"
+
+
+def test_a_cell_is_laid_over_a_gpu_that_is_not_here(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        gpu_programs, "all_cases", lambda: [Case("lstm", {}, (64, 3, 256)), Case("lstm", {}, (64, 3, 1150))]
+    )
+    hopper, ada = (gpu_carry.planned("sizes", capability, 132) for capability in (90, 89))
+    waiting = [{wanted.function: blocks for wanted, blocks in plan.items() if blocks} for plan in (hopper, ada)]
+    assert set(waiting[0]) == {"narrow_forward", "narrow_backward", "wide_forward", "wide_backward"}
+    assert set(waiting[1]) == {"narrow_forward", "narrow_backward"}
+    assert all(blocks <= 132 for blocks in (*waiting[0].values(), *waiting[1].values()))
+
+
+def test_blocks_of_a_multiprocessor_by_registers_and_shared_memory():
+    assert gpu_carry.at_once(90, 255, 8, 16384) == 1
+    assert gpu_carry.at_once(90, 128, 4, 16384) == 4
+    assert gpu_carry.at_once(90, 32, 4, 100 << 10) == 2
+    assert gpu_carry.at_once(89, 32, 4, 100 << 10) == 0
 
 
 @pytest.fixture(scope="module")
