@@ -47,8 +47,9 @@ FIRST = "keyboard"
 LOADING = "the studio is still loading"
 PROMPT = "the teachers near the farmer"
 ASKING = """
-import json, sys, threading, time, traceback
+import faulthandler, json, sys, threading, time, traceback
 import thereafter
+faulthandler.dump_traceback_later(float(sys.argv[2]), exit=True)
 folder, apart, names, loaded, prompt = json.loads(sys.argv[1])
 models = {name: thereafter.load(f"{folder}/{name}") for name in names} if loaded else {}
 answers = {}
@@ -79,10 +80,8 @@ def main() -> int:
     os.environ["PYTHONPATH"] = str(chosen.against.resolve() / "src")
     os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "numba"))
     starts = chosen.starts or (100 if chosen.what == "questions" else 50)
-    if chosen.what == "questions":
-        faults = questions(starts)
-    else:
-        faults = studios(range(chosen.first, chosen.first + starts), chosen.panels)
+    numbers = range(chosen.first, chosen.first + starts)
+    faults = questions(numbers) if chosen.what == "questions" else studios(numbers, chosen.panels)
     broken: Counter[str] = Counter()
     whole = 0
     for at, sentences in faults:
@@ -95,7 +94,7 @@ def main() -> int:
     return 0 if whole == starts else 1
 
 
-def questions(starts: int) -> Iterator[tuple[str, list[str]]]:
+def questions(numbers: range) -> Iterator[tuple[str, list[str]]]:
     """The faults of each process, beside how far apart its questions were."""
     with tempfile.TemporaryDirectory() as folder:
         for model in ready.READY:
@@ -103,9 +102,8 @@ def questions(starts: int) -> Iterator[tuple[str, list[str]]]:
                 ready.make(model, Path(folder))
         right = {name: _answers(folder, 0, [name], loaded=False)[name] for name in ("ngram", "lstm")}
         assert not any(isinstance(answer, str) for answer in right.values()), right
-        for at in range(starts):
-            # the four orders come round at every distance
-            apart, (names, loaded) = APART * at / max(1, starts - 1), ORDERS[at % len(ORDERS)]
+        for at in numbers:
+            apart, (names, loaded) = APART * (at * 37 % 100) / 99, ORDERS[at % len(ORDERS)]  # any few are spread out
             with _kernels(empty=at % 5 == 4):
                 answers = _answers(folder, apart, names, loaded=loaded)
             wrong = [name for name in names if answers.get(name) != right[name]]
@@ -119,12 +117,9 @@ ORDERS = list(itertools.product([["ngram", "lstm"], ["lstm", "ngram"]], [False, 
 def _answers(folder: str, apart: float, names: list[str], *, loaded: bool) -> dict[str, Any]:
     """What each model answers in a fresh process."""
     asked = json.dumps([folder, apart, names, loaded, PROMPT])
-    command = [sys.executable, "-c", ASKING, asked]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        return {"died": f"no answer after {PATIENCE:.0f} s"}
-    return dict(json.loads(done.stdout)) if done.returncode == 0 else {"died": done.stderr.strip().splitlines()[-1]}
+    command = [sys.executable, "-c", ASKING, asked, str(PATIENCE)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return dict(json.loads(done.stdout)) if done.returncode == 0 else {"died": done.stderr}
 
 
 def studios(numbers: range, panels: int) -> Iterator[tuple[str, list[str]]]:
@@ -155,6 +150,7 @@ def visit(browser: Any, cache: Path, delay: float, panels: list[str], *, hasty: 
             context = browser.new_context(viewport={"width": 1280, "height": 800}, base_url=address.group())
             context.add_init_script(path=AWAITED)
             page = context.new_page()
+            page.set_default_timeout(1000 * PATIENCE)
             page.on("pageerror", lambda error: faults.append(f"page: {error}"))
             page.on("response", lambda answer: faults.extend([f"status {answer.status}"] * (answer.status >= 500)))
             for panel in panels if hasty else []:
