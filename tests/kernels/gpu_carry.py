@@ -332,11 +332,19 @@ def list_carried(folder: Path) -> int:
 
 
 def judge(capability: int, processors: int, folder: Path, jobs: int) -> int:
-    """Programs for a kind of GPU, by function: registers, local memory, shared memory, blocks that fit at once."""
-    plans = [planned(name, capability, processors) for name in JUDGED]
-    every = {wanted: number for plan in plans for wanted, number in plan.items()}
-    # float16 takes the registers and the memory of bfloat16
-    blocks = {wanted: number for wanted, number in every.items() if "*fp16" not in dict(wanted.arguments).values()}
+    """Programs for a kind of GPU, by function: registers, local memory, shared memory, blocks that fit at once.
+
+    All whose blocks wait for one another, and one of each other kind.
+    """
+    blocks: dict[Wanted, int] = {}
+    like: set[tuple[str, int]] = set()
+    for name in JUDGED:
+        for wanted, waiting in planned(name, capability, processors).items():
+            kind = (wanted.function, wanted.warps)
+            # float16 takes the registers and the memory of bfloat16
+            if "*fp16" not in dict(wanted.arguments).values() and (waiting or kind not in like):
+                blocks[wanted] = waiting
+                like.add(kind)
     failed = compile_all(list(blocks), folder, jobs)
     store = CompiledPrograms(Triton(), lambda: folder)
     rows: dict[str, list[tuple[int, int, int, int, int]]] = defaultdict(list)
