@@ -1,13 +1,22 @@
-"""Progress on the standard error: bars on a terminal (rich), now and then a plain line elsewhere."""
+"""The terminal: what may be written to it, and progress on the standard error.
+
+The names, words and labels that are printed may be a stranger's, and a terminal obeys control characters: they move the
+cursor, rename the window, reverse a line. So whatever a command prints goes through an `EscapedStream`, which writes
+them as `repr` does. Colours of our own are written by `print_caution` and `print_coloured`; texts of a model and tables
+by `print_exactly`, which leaves them as they are where a file or a program gets them.
+
+Progress is shown by bars on a terminal (rich), and now and then by a plain line elsewhere.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from thereafter import progress
 from thereafter.packages import installed, require
@@ -19,6 +28,98 @@ if TYPE_CHECKING:
 _PATIENCE = 0.5  # seconds a task may take before its bar is worth showing
 _PLAIN_EVERY = 5.0  # seconds between plain lines
 _REPORTS, _SECONDS = 4, 2.0  # reports after the first, and seconds, before the time left is estimated
+# C0 but newline and tab, DEL, C1, separators of lines, and what reverses the direction of writing
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_CONTROL_BUT_COLOURS = re.compile(f"\x1b\\[[0-9;]*m|{_CONTROL.pattern}")
+_STREAMS = ("stdout", "stderr")
+_LINE_ENDS = str.maketrans({"\n": "\\n", "\t": "\\t"})
+
+
+def visible(text: str, *, one_line: bool = False) -> str:
+    """A text with its control characters written as `repr` writes them; newlines and tabs too where it is `one_line`.
+
+    >>> visible("so \\x1b[2J long\\n")
+    'so \\\\x1b[2J long\\n'
+    """
+    shown = _CONTROL.sub(lambda hit: repr(hit[0])[1:-1], text)
+    return shown.translate(_LINE_ENDS) if one_line else shown
+
+
+class EscapedStream:
+    """A text stream that shows control characters instead of obeying them; with `colours` those of rich are obeyed."""
+
+    def __init__(self, stream: TextIO, *, colours: bool = False) -> None:
+        self.stream = stream
+        self.escapes = True
+        """Off after the command: packages that took the stream for their own reset its colours when Python ends."""
+        self._control = _CONTROL_BUT_COLOURS if colours else _CONTROL
+
+    def write(self, text: str) -> int:
+        if self.escapes:
+            text = self._control.sub(lambda hit: hit[0] if len(hit[0]) > 1 else visible(hit[0]), text)
+        return self.stream.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    @property
+    def rich_proxied_file(self) -> EscapedStream:
+        """What rich writes to in the place of this stream: help and mistakes in the command have colours."""
+        return EscapedStream(self.stream, colours=True)
+
+    def __getattr__(self, name: str) -> object:
+        if name == "buffer":  # bytes would pass by
+            raise AttributeError(name)
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def escaped_streams() -> Iterator[None]:
+    """The standard streams as EscapedStreams; they stay so after an error, for a traceback quotes what was read."""
+    for name in _STREAMS:
+        if not isinstance(stream := getattr(sys, name), EscapedStream | None):
+            setattr(sys, name, EscapedStream(stream))
+    try:
+        yield
+    except Exception:
+        os.environ.setdefault("PYTHON_COLORS", "0")  # those of a traceback would be shown as characters
+        raise
+    except BaseException:
+        _restore_streams()
+        raise
+    _restore_streams()
+
+
+def _restore_streams() -> None:
+    for name in _STREAMS:
+        if isinstance(stream := getattr(sys, name), EscapedStream):
+            stream.escapes = False
+            setattr(sys, name, stream.stream)
+
+
+def _inside(stream: TextIO) -> TextIO:
+    return stream.stream if isinstance(stream, EscapedStream) else stream
+
+
+def print_exactly(text: str) -> None:
+    """Write to the standard output: as it is for a file or a program, with visible controls on a terminal."""
+    stream = _inside(sys.stdout)
+    stream.write(visible(text) if stream.isatty() else text)
+    stream.flush()
+
+
+def print_caution(text: str, *, err: bool = False) -> None:
+    """Print a line in yellow."""
+    stream = _inside(sys.stderr if err else sys.stdout)
+    coloured = stream.isatty() and not os.environ.get("NO_COLOR")
+    stream.write(f"\x1b[1;33m{visible(text)}\x1b[0m\n" if coloured else f"{visible(text)}\n")
+    stream.flush()
+
+
+def print_coloured(text: str) -> None:
+    """Print a text with escapes of our own; the caller has made all others visible."""
+    _inside(sys.stdout).write(f"{text}\n")
 
 
 @contextmanager
@@ -59,10 +160,12 @@ class TerminalReporter:
         self.notes.append(message)
         loud = message.startswith(WARNING)
         for bar, _ in self._bars.values():
-            bar.console.print(message, style="bold yellow" if loud else "dim", highlight=False, markup=False)
+            bar.console.print(visible(message), style="bold yellow" if loud else "dim", highlight=False, markup=False)
             return
-        coloured = loud and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-        sys.stderr.write(f"\x1b[1;33m{message}\x1b[0m\n" if coloured else f"{message}\n")
+        if loud:
+            print_caution(message, err=True)
+        else:
+            sys.stderr.write(f"{visible(message)}\n")
 
     def _bar(self, label: str, total: float | None, unit: str) -> Advance:
         began = time.monotonic()
@@ -80,20 +183,24 @@ class TerminalReporter:
             bar, task = self._bars[label]
             bar.update(task, completed=done, left=left)
             if status:
-                bar.update(task, status=status)
+                bar.update(task, status=visible(status, one_line=True))
 
         return advance
 
     def _open(self, label: str, total: float | None, unit: str) -> tuple[Progress, TaskID]:
         rich = require("rich.progress", "a progress bar")
-        console = require("rich.console", "a progress bar").Console(stderr=True)
+        console = require("rich.console", "a progress bar").Console(file=_inside(sys.stderr))
         amounts = {"B": rich.DownloadColumn, "%": rich.TaskProgressColumn}
         amount = amounts.get(unit, rich.MofNCompleteColumn)()
-        left, status = (rich.TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("left", "status"))
-        columns = (rich.TextColumn("{task.description}"), rich.BarColumn(bar_width=24), amount, left, status)
+        places = ("description", "fields[left]", "fields[status]")
+        name, left, status = (rich.TextColumn(f"{{task.{place}}}", markup=False) for place in places)
+        columns = (name, rich.BarColumn(bar_width=24), amount, left, status)
         bar: Progress = rich.Progress(*columns, console=console, transient=True)
         bar.start()
-        return bar, bar.add_task(label, total=total, status="", left="")
+        for name in _STREAMS:  # rich has put streams of its own over ours, which understand escapes
+            if isinstance(getattr(getattr(sys, name), "rich_proxied_file", None), EscapedStream):
+                setattr(sys, name, EscapedStream(getattr(sys, name)))
+        return bar, bar.add_task(visible(label, one_line=True), total=total, status="", left="")
 
     def _lines(self, label: str, total: float | None) -> Advance:
         last = time.monotonic()
@@ -108,7 +215,7 @@ class TerminalReporter:
                 last = now
                 share = f"{100 * done / total:.0f} %" if total else f"{done:,.0f}"
                 shown = [f"{label}: {share}", status, left if status else ""]
-                sys.stderr.write("  ".join(part for part in shown if part) + "\n")
+                sys.stderr.write(visible("  ".join(part for part in shown if part), one_line=True) + "\n")
 
         return advance
 

@@ -50,7 +50,7 @@ from thereafter.cli import (
 )
 from thereafter.cli.app import app
 from thereafter.errors import ThereafterError
-from thereafter.terminal import TerminalReporter
+from thereafter.terminal import TerminalReporter, escaped_streams
 
 __all__ = [
     "app",
@@ -82,17 +82,18 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a text may contain characters that this terminal cannot show
-    try:
-        with progress.reporting(TerminalReporter()):
-            app()
-    except ThereafterError as error:
-        sys.stderr.write(f"error: {error.in_shell}\n")
-        sys.exit(2)
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            _exit_quietly()
-        sys.stderr.write(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}\n")
-        sys.exit(2)
+    with escaped_streams():
+        try:
+            with progress.reporting(TerminalReporter()):
+                app()
+        except ThereafterError as error:
+            sys.stderr.write(f"error: {error.in_shell}\n")
+            sys.exit(2)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                _exit_quietly()
+            sys.stderr.write(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}\n")
+            sys.exit(2)
 
 
 def _exit_quietly() -> None:

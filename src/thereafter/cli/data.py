@@ -9,6 +9,7 @@ import typer
 from thereafter.cli.app import data_app
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.tabular import Row
+from thereafter.terminal import print_exactly
 
 
 @data_app.command(name="list")
@@ -67,4 +68,4 @@ def data_path(
     if part and part not in parts:
         raise UnknownNameError(f"part of {corpus_name}", part, parts)
     for path in [parts[part]] if part else parts.values():
-        typer.echo(path)
+        print_exactly(f"{path}\n")

@@ -11,6 +11,7 @@ import typer
 
 from thereafter.cli.app import ArpaTokens, AsWritten, Device, Run, app, load
 from thereafter.cli.written import tell_written
+from thereafter.terminal import print_exactly
 
 if TYPE_CHECKING:
     from thereafter.decoding.generation import GenerationOptions
@@ -70,7 +71,7 @@ def generate(
     if samples == 1 and num_beams == 1 and not as_json:
         pieces = lm.stream_text(prompt, max_new_tokens, **options)  # refuses before the prompt is shown
         for piece in chain([prompt], pieces, ["\n"]):
-            typer.echo(piece, nl=False)
+            print_exactly(piece)
         return
     texts = lm.generate(prompt, max_new_tokens, num_return_sequences=samples, return_log_probs=True, **options)
     if as_json:
@@ -79,4 +80,4 @@ def generate(
     for number, one in enumerate(texts, start=1):
         if len(texts) > 1:
             typer.echo(f"--- {number:,} of {len(texts):,}, log p {one.log_prob:.3f}")
-        typer.echo(one.text)
+        print_exactly(one.text + "\n")

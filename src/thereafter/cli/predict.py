@@ -20,6 +20,7 @@ from thereafter.cli.train_options import KeepLicence, KeepMarkup, Wrapped
 from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.tabular import check_ending
+from thereafter.terminal import print_exactly
 
 if TYPE_CHECKING:
     from thereafter.task_model import TaskModel
@@ -220,7 +221,7 @@ def _print_table(
         typer.echo(f"saved {predictions.write(out)}", err=True)
     elif not printed:
         for before, number, one in zip((0, *predictions.numbers), predictions.numbers, predictions.items, strict=False):
-            typer.echo("\n" * (number - before - 1) + str(one))  # answer k belongs to line k
+            print_exactly("\n" * (number - before - 1) + f"{one}\n")  # answer k belongs to line k
 
 
 def _print_answers(
@@ -243,7 +244,7 @@ def _print_answers(
         if not several:
             typer.echo("")
         for number in range(len(several)):
-            typer.echo(f"{f'{number + 1}{chr(9)}' if len(several) > 1 else ''}{next(remaining)}")
+            print_exactly(f"{f'{number + 1}{chr(9)}' if len(several) > 1 else ''}{next(remaining)}\n")
     if explain and model.task.name == "caption":
         draw_captions(explained, names, figure)
     elif explain and figure is not None:

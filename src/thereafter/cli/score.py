@@ -16,6 +16,7 @@ from thereafter.cli.train_options import Parts, wants_parts
 from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.tabular import Tabular, finite
+from thereafter.terminal import print_caution
 
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
@@ -177,9 +178,9 @@ def _print_table(result: Score, members: list[str]) -> None:
     for name, value in _rows(result, members).items():
         typer.echo(f"{name:<14} {value}")
     if caution := unknown_caution(result.unknown_share):
-        typer.secho(f"{'caution':<14} {caution}", fg=typer.colors.YELLOW, bold=True)
+        print_caution(f"{'caution':<14} {caution}")
     if result.caveat:
-        typer.secho(f"{'caution':<14} {result.caveat}", fg=typer.colors.YELLOW, bold=True)
+        print_caution(f"{'caution':<14} {result.caveat}")
 
 
 def _rows(result: Score, members: list[str]) -> dict[str, str]:

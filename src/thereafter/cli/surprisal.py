@@ -27,6 +27,7 @@ from thereafter.cli.score import (
 from thereafter.cli.tables import AsCsv, AsJson, print_rows, save_rows
 from thereafter.config import Table
 from thereafter.errors import OptionError
+from thereafter.terminal import print_caution, visible
 
 if TYPE_CHECKING:
     from thereafter.evaluation.surprisal import Surprisals
@@ -205,7 +206,7 @@ def _print(table: Surprisals, shown: int) -> None:
     for number, reading in enumerate(table.readings):
         typer.echo(_sums(table, number))
         for note in reading.notes:
-            typer.secho(f"  {note}", fg=typer.colors.YELLOW)
+            print_caution(f"  {note}")
 
 
 def _sums(table: Surprisals, number: int) -> str:
@@ -222,4 +223,4 @@ def _sums(table: Surprisals, number: int) -> str:
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+    return f"{value:.2f}" if isinstance(value, float) else visible(str(value), one_line=True)

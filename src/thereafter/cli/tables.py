@@ -10,6 +10,7 @@ import typer
 
 from thereafter.errors import OptionError
 from thereafter.tabular import Row, check_ending, csv_text, json_text, write_table
+from thereafter.terminal import print_exactly
 
 
 def _one_format(context: typer.Context, wanted: bool) -> bool:
@@ -41,9 +42,9 @@ def print_rows(rows: Sequence[Row], *, as_csv: bool, as_json: bool) -> bool:
     if as_csv and as_json:
         raise OptionError(_BOTH)
     if as_csv:
-        typer.echo(csv_text(rows), nl=False)
+        print_exactly(csv_text(rows))
     if as_json:
-        typer.echo(json_text(rows))
+        print_exactly(json_text(rows) + "\n")
     return as_csv or as_json
 
 

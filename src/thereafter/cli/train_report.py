@@ -8,7 +8,7 @@ import typer
 
 from thereafter import progress
 from thereafter.errors import FormatError, SourceError
-from thereafter.terminal import notes_in_sight
+from thereafter.terminal import notes_in_sight, print_caution
 
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
@@ -46,7 +46,7 @@ def print_task(trained: TaskModel, source: AnySource, baselines: bool) -> None:
             if finding.located(trained.task, source).corpus is not None:
                 raise
             text = f"the test part could not be scored: {error.in_shell}"
-            typer.secho(f"{'caution':<11}{text}", fg=typer.colors.YELLOW, bold=True)
+            print_caution(f"{'caution':<11}{text}")
 
 
 def print_parts(task: AnyTask, source: AnySource) -> None:
@@ -91,7 +91,7 @@ def _print_loss(name: str, what: str, ours: float, simple: float, *, more: bool 
     """A network that is worse than a simple one is printed as such; `more` of a figure may be what is better."""
     if simple > ours if more else simple < ours:
         text = f"this model loses to {name}: {what} {ours:.4g}, not {simple:.4g}"
-        typer.secho(f"{'caution':<11}{text}", fg=typer.colors.YELLOW, bold=True)
+        print_caution(f"{'caution':<11}{text}")
 
 
 def _indented(measured: object, more: int = 0) -> str:
@@ -118,7 +118,7 @@ def print_summary(lm: LanguageModel) -> None:
         loud = note.startswith(progress.WARNING)
         if note in in_sight and not loud:
             continue
-        typer.secho(f"note       {note}", fg=typer.colors.YELLOW if loud else None, bold=loud or None)
+        (print_caution if loud else typer.echo)(f"note       {note}")
     if "parameters" in facts:
         typer.echo(f"parameters {facts['parameters']:,}")
         typer.echo(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from thereafter.terminal import print_caution
+
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
 
@@ -26,7 +28,7 @@ def tell_unknown(lm: LanguageModel, *texts: str) -> None:
 
     caution = unknown_caution(unknown_share_of(lm.tokenizer, map(lm.normalise, texts)))
     if caution:
-        typer.secho(f"caution: {caution}", fg=typer.colors.YELLOW, bold=True, err=True)
+        print_caution(f"caution: {caution}", err=True)
 
 
 def _short(text: str) -> str:

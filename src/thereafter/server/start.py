@@ -93,6 +93,7 @@ def make_server(app: FastAPI, *, grace: float = GRACE) -> uvicorn.Server:
             app,
             log_level="error",  # its warnings are of strangers who speak no HTTP
             access_log=False,
+            use_colors=False,  # a terminal is shown escapes, not given them
             server_header=False,
             http=Connection,
             ws="none",

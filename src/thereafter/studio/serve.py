@@ -76,6 +76,7 @@ def make_server(studio: Studio, *, token: str | None = None) -> uvicorn.Server:
             make_app(studio, token=token),
             log_level="warning",
             access_log=False,
+            use_colors=False,  # a terminal is shown escapes, not given them
             server_header=False,
             http=Connection,
             proxy_headers=False,  # whoever asks could call themselves by another address at every guess of the token

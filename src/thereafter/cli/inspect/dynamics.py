@@ -47,7 +47,7 @@ def dynamics(
     """
     from thereafter.inspection import dynamics as measure
     from thereafter.kinds import KINDS, listed, recurrent_names
-    from thereafter.terminal import show_progress
+    from thereafter.terminal import print_caution, show_progress
 
     if text.startswith("@"):
         from thereafter.text.sources import resolve
@@ -60,7 +60,7 @@ def dynamics(
     with show_progress():
         trace = lm.trace(text, limit=limit, top=1)
     if "cut" in trace.about:
-        typer.secho(f"caution: {trace.about['cut']}", fg=typer.colors.YELLOW, bold=True, err=as_csv or as_json)
+        print_caution(f"caution: {trace.about['cut']}", err=as_csv or as_json)
     measured = {Moved.path: measure.trajectory(trace, field)}
     if any(name.rpartition(".")[2] in measure.GATES for name in trace.arrays):  # a plain RNN has a path and no gates
         measured |= {Moved.saturation: measure.saturation(trace), Moved.timescales: measure.timescales(trace)}

@@ -14,6 +14,7 @@ from thereafter.cli.tables import AsCsv, AsJson, print_rows, save_rows
 from thereafter.cli.written import tell_written
 from thereafter.errors import OptionError
 from thereafter.tabular import ENDINGS
+from thereafter.terminal import print_caution
 
 if TYPE_CHECKING:
     from thereafter.inspection.pairs import PairScores
@@ -71,7 +72,7 @@ def pairs(
     if not print_rows(scores.groups(), as_csv=as_csv, as_json=as_json):
         _print_groups(scores)
     if scores.caution:
-        typer.secho(f"caution: {scores.caution}", fg=typer.colors.YELLOW, bold=True, err=True)
+        print_caution(f"caution: {scores.caution}", err=True)
     if out is not None and out.suffix.lower() == ".npz":
         typer.echo(f"saved {scores.measurement().save(out)}", err=True)
     else:

@@ -10,6 +10,7 @@ import typer
 from thereafter.cli.app import AsWritten, Run, inspect_app, load, writable
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.cli.written import tell_written
+from thereafter.terminal import print_caution
 
 
 @inspect_app.command()
@@ -41,4 +42,4 @@ def trace(
             typer.echo(f"{name:24}{shape:>16}  {', '.join(axes)}")
     typer.echo(f"saved {out}: {len(recorded.tokens):,} tokens", err=tabled)
     if "cut" in recorded.about:
-        typer.secho(f"caution: {recorded.about['cut']}", fg=typer.colors.YELLOW, bold=True, err=tabled)
+        print_caution(f"caution: {recorded.about['cut']}", err=tabled)

@@ -12,6 +12,7 @@ import typer
 from thereafter.cli.app import Encoding, Numbers, Run, SourceName, inspect_app, load
 from thereafter.cli.inspect.gradients import drawable
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.terminal import print_coloured
 
 if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement
@@ -102,4 +103,4 @@ def _print_coloured(ranking: Measurement, row: int) -> None:
         under = "\x1b[4m" if ranking["yes_no"][row] and one.truth else "\x1b[24m"
         shown = one.text if one.text.isprintable() else " "
         out.append(f"\x1b[38;2;0;0;0m\x1b[48;2;{red};{green};{blue}m{under}{shown}")
-    typer.echo("".join(out) + "\x1b[0m")
+    print_coloured("".join(out) + "\x1b[0m")
