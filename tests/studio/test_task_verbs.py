@@ -121,6 +121,7 @@ def test_an_example_is_of_the_nearest_length_and_pages_turn():
         "source": "a b c d 1",
         "target": "e",
         "answers": [],
+        "failed": [],
     }
     assert verbs.example(pairs, 3, 0).model_dump()["length"] == 2
 
