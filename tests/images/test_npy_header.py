@@ -53,6 +53,7 @@ HOSTILE = (
     b"{'descr': '<f4', 'fortran_order': False, 'shape': '3'}",
     b"{'descr': 'nothing', 'fortran_order': False, 'shape': (3,)}",
     b"{'descr': __import__('os'), 'fortran_order': False, 'shape': (3,)}",
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (%s)}" % (b"1, " * 3_000),
     b"{" * 9_000,
     b"{'descr': '<f4'" + b" " * 16_000,
 )

@@ -123,6 +123,17 @@ def turned(some: dict[str, np.ndarray]) -> None:
         some[name] = array.T if array.ndim > 1 else array.reshape(-1, 1)
 
 
+def filled_with(value: float) -> Callable[[dict[str, np.ndarray]], Any]:
+    """One number of every array of floats becomes this value."""
+
+    def edit(some: dict[str, np.ndarray]) -> None:
+        for array in some.values():
+            if array.dtype.kind == "f":
+                array.flat[-1] = value
+
+    return edit
+
+
 GENERAL: dict[str, Harm] = {
     "weights are empty": content(WEIGHTS, lambda _: b""),
     "weights end in the header": content(WEIGHTS, lambda whole: whole[:40]),
@@ -150,6 +161,8 @@ GENERAL: dict[str, Harm] = {
     "numbers of another type": arrays(
         lambda some: some.update({name: array.astype(np.float64) for name, array in some.items()})
     ),
+    "numbers that are nan": arrays(filled_with(np.nan)),
+    "numbers that are infinite": arrays(filled_with(np.inf)),
     "weights are a link": linked(WEIGHTS, ""),
     "weights are a link to all zeros": linked(WEIGHTS, "/dev/zero"),
     "the configuration is a link": linked(CONFIG, ""),
@@ -281,6 +294,16 @@ def test_the_folder_that_was_not_harmed_is_read(kind: str, tmp_path: Path) -> No
     (tmp_path / "link").symlink_to(tmp_path / "run")
     for name in ("run", "link"):
         thereafter.load(tmp_path / name).score(OLD / "texts" / ("tags.tsv" if kind == "tag" else "other.txt"))
+
+
+def test_finite_weights_that_overflow_do_not_predict(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(OLD / "lstm" / "finished", run)
+    arrays(lambda some: some.update({name: np.full_like(array, 1e38) for name, array in some.items()}))(run)
+    lm = thereafter.load(run)
+    for ask in (lm.next, lm.generate, lambda prompt: lm.generate(prompt, num_beams=2)):
+        with pytest.raises(FormatError, match="train"):
+            ask("the")
 
 
 def test_a_captioner_of_a_billion_blocks_is_refused_before_it_is_built() -> None:

@@ -13,6 +13,9 @@ import numpy as np
 _VALUES = {"descr": r"'[^']*'", "fortran_order": "True|False", "shape": r"\([\d,L ]*\)"}
 _ENTRY = re.compile(r"\s*'(\w{1,20})' ?: ?('[^']*'|True|False|\([\d,L ]*\)) ?(?:,|(?=\}))")
 
+_MOST_AXES = 32
+"""What numpy 1 can hold; numpy 2 holds 64."""
+
 
 def parse_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
     """Shape, whether the first axis runs fastest, and type. A header that is none is a ValueError or a TypeError."""
@@ -31,4 +34,6 @@ def parse_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[np.gene
             raise ValueError(f"{key} is {entries[key][:40]}")
     # Python 2 wrote long integers as 3L
     shape = tuple(int(size) for size in re.findall(r"\d+", entries["shape"]))
+    if len(shape) > _MOST_AXES:
+        raise ValueError(f"{len(shape):,} axes, at most {_MOST_AXES} are possible")
     return shape, entries["fortran_order"] == "True", np.dtype(entries["descr"][1:-1])

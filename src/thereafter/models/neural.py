@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from thereafter.cells.base import Cell
-from thereafter.errors import OptionError
+from thereafter.errors import FormatError, OptionError
 from thereafter.kernels.step.storing import Narrow
 from thereafter.layers.adaptive import AdaptiveSoftmax
 from thereafter.layers.counting import count_parameters
@@ -312,7 +312,13 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
         return h_BTH, replace(state, features_BH=h_BTH[:, -1].clone())  # a view would hold all steps
 
     def _predict(self, state: NeuralState) -> Floats:
-        return self._row_head.log_prob(self.head, self.known(state)).float().cpu().numpy()
+        logp_BV = self._row_head.log_prob(self.head, self.known(state)).float().cpu().numpy()
+        if np.isnan(logp_BV[:, 0]).any():  # one score that is not finite makes its whole row nan
+            raise FormatError(
+                "the model predicts nan instead of probabilities: its weights are damaged, or so large that they "
+                "overflow; expected those of a training that succeeded; try training again"
+            )
+        return logp_BV
 
     def known(self, state: NeuralState) -> Tensor:
         """The features the next prediction is made of."""

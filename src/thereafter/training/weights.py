@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -65,6 +66,7 @@ def restored(build: Callable[[], N], saved: Mapping[str, NDArray[np.generic]]) -
                 with _Bounded(_stored(saved)):
                     model = build()
         load_weights(model, {name: torch.from_numpy(np.array(array)) for name, array in saved.items()})
+        _check_finite(model)
     except FormatError:
         raise
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
@@ -129,6 +131,16 @@ def _check_fit(build: Callable[[], nn.Module], saved: Mapping[str, NDArray[np.ge
             "belong to them; try training again"
         )
     return True
+
+
+def _check_finite(model: nn.Module) -> None:
+    """Refuse parameters that are not all numbers; their sums are one pass over them and take no memory."""
+    for name, weight in model.named_parameters():
+        if weight.is_floating_point() and not math.isfinite(weight.detach().sum(dtype=torch.float64)):
+            raise FormatError(
+                f"the weight {name!r} holds nan or inf, expected finite numbers; the file is damaged, or its training "
+                "failed; try training again"
+            )
 
 
 def _check_names(own: Mapping[str, Tensor], saved: Mapping[str, object]) -> None:
