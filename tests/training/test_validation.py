@@ -35,13 +35,15 @@ def nats_by_score(model: NeuralModel, ids: np.ndarray) -> float:
     return -float(np.asarray(logp_1T).mean(dtype=float))
 
 
-def latch() -> NeuralModel:
+def latch(line_end: int | None = None) -> NeuralModel:
     """h = tanh(5 h + x): whatever the first input is, h keeps its sign for ever.
 
     `<s>` makes h positive, where both words have probability 1/2. The word 1 makes a fresh state negative, where it has
     a probability of 5e-5.
     """
-    model = build("rnn", RnnSettings(hidden=1, embed=1, tied=False, dropout=0.0), vocabulary_size=2, context="stream")
+    settings = RnnSettings(hidden=1, embed=1, tied=False, dropout=0.0)
+    context = "stream" if line_end is None else "line"
+    model = build("rnn", settings, vocabulary_size=2, context=context, line_end=line_end)
     weights = dict(model.named_parameters())
     with torch.no_grad():
         for weight in weights.values():
@@ -58,6 +60,13 @@ def latch() -> NeuralModel:
 def test_rows_do_not_begin_in_mid_text_from_a_state_that_has_read_nothing() -> None:
     model, ids = latch(), np.random.default_rng(0).integers(0, 2, 12_000).astype(np.int32)
     assert nats_by_score(model, ids) == pytest.approx(math.log(2), rel=1e-2)
+    assert Validation(ids, model, torch.device("cpu")).measure() == pytest.approx(nats_by_score(model, ids), rel=1e-4)
+
+
+def test_lines_do_not_go_on_from_a_state_that_has_read_nothing_however_long_they_are() -> None:
+    model, ids = latch(line_end=0), np.ones(9_000, dtype=np.int32)
+    ids[[*range(9, 1_000, 10), 1_200, 4_600, 8_999]] = 0
+    assert nats_by_score(model, ids) < 0.75
     assert Validation(ids, model, torch.device("cpu")).measure() == pytest.approx(nats_by_score(model, ids), rel=1e-4)
 
 

@@ -21,7 +21,7 @@ from thereafter.training.blocks import Blocks
 
 _ROW = 4000  # a row has at least this many tokens, so that what its lead-in lacks does not count; fewer are one row
 _ROWS = 32
-_STEPS = 64
+_STEPS, _LONGEST = 64, 1024  # tokens of a row at a time; of a line
 _LEAD = 128  # tokens of the beginning of the text, and as many of those before a row
 
 
@@ -32,7 +32,7 @@ class Validation:
         self.model = model
         rows = min(_ROWS, max(1, len(ids) // _ROW))
         if model.context == "line" and model.line_end is not None:
-            self._plan = order.lines(ids, model.line_end, _ROWS, 16 * _STEPS, shuffle=False)
+            self._plan = order.lines(ids, model.line_end, _ROWS, len(ids), shuffle=False)
         else:
             self._plan = order.stream(len(ids), rows, _STEPS)
         self._blocks = Blocks(ids, model.vocabulary_size, device)
@@ -41,25 +41,27 @@ class Validation:
 
     def measure(self) -> float:
         """Nats a token. Draws no random numbers and leaves the model as it was."""
-        model = self.model
+        model, plan = self.model, self._plan
         was_training = model.training
         model.eval()
-        plan, state = self._plan, None
         try:
             with torch.inference_mode():
                 total = torch.zeros((), dtype=torch.float64, device=model.device)
+                state = self._first_state() if plan.carried else model.fresh(1)
                 for k in range(len(plan)):
                     block = self._blocks.cut(plan, k)
-                    if not plan.carried:
-                        state = model.fresh(len(block.inputs_BT))
-                    elif state is None:
-                        state = self._first_state()
-                    f_BTH, state = model.features(block.inputs_BT, state)
-                    f_NH, targets_N = f_BTH.flatten(0, 1), block.targets_BT.flatten()
-                    if block.mask_BT is not None:
-                        kept_N = block.mask_BT.flatten()
-                        f_NH, targets_N = f_NH[kept_N], targets_N[kept_N]
-                    total -= model.head.log_prob_of(f_NH, targets_N).sum(dtype=torch.float64)
+                    state = state if plan.carried else model.fresh(block.rows)
+                    for begin in range(0, plan.width(k), _LONGEST):
+                        # lines of a block are sorted by their length, and the shorter ones have ended
+                        rows = int((plan.lengths_R[plan.rows(k)] > begin).sum()) if begin else block.rows
+                        state = state if rows == state.rows else state.select(np.arange(state.rows - rows, state.rows))
+                        part = (slice(block.rows - rows, None), slice(begin, begin + _LONGEST))
+                        f_BTH, state = model.features(block.inputs_BT[part], state)
+                        f_NH, targets_N = f_BTH.flatten(0, 1), block.targets_BT[part].flatten()
+                        if block.mask_BT is not None:
+                            mask_N = block.mask_BT[part].flatten()
+                            f_NH, targets_N = f_NH[mask_N], targets_N[mask_N]
+                        total -= model.head.log_prob_of(f_NH, targets_N).sum(dtype=torch.float64)
                 return float(total) / self.tokens
         finally:
             model.train(was_training)
