@@ -236,6 +236,15 @@ def test_a_character_number_without_end_is_no_character(digits: int) -> None:
     assert "".join(text_of_cues(["00:01,000 --> 00:02,000", number])) == "so \ufffd long\n"
 
 
+def test_a_page_is_read_alike_wherever_it_comes_apart() -> None:
+    page = f"<p>1 < 2 &amp; 3&lt;4 &#233; &#{'1' * 5_000}; &#{'0' * 10}65; AT&T <b>so</b> &# & <</p>&#"
+    whole = "".join(text_of_html([page]))
+    assert whole == "1 < 2 & 3<4 é \ufffd A AT&T so &# & <\n&#\n"
+    for cut in (*range(60), *range(660, 700), *range(5_020, len(page))):
+        assert "".join(text_of_html([page[:cut], page[cut:]])) == whole
+    assert "".join(text_of_html(list(page))) == whole
+
+
 def test_encodings_of_no_page_are_not_believed(tmp_path: Path) -> None:
     for name in ("punycode", "idna", "utf-7", "unicode_escape", "raw_unicode_escape"):
         assert declared_encoding(f'<meta charset="{name}">'.encode()) is None

@@ -35,7 +35,8 @@ _LONGEST_TAG = 1 << 24  # characters; pictures inside a tag have millions
 _UNFINISHED = re.compile(r"<[A-Za-z/!?]")
 _ANY_TAG = re.compile(r"<[^<>]*>?")
 _STRAY = re.compile(r"<(?![A-Za-z/!?])")  # begins no tag; the parser would take each of them by itself
-_LONG_NUMBER = re.compile(r"&#[0-9]{640,};?")  # of no character; Python refuses to read longer ones
+_LONG_NUMBER = re.compile(r"&#[0-9]{640,}(;|\Z)?")  # of no character; Python refuses to read longer ones
+_BEGUN = re.compile(r"(?:<|&(?:#[0-9]{0,640})?)\Z")  # what the next piece of a page may go on with
 _NOT_DECLARED = ("punycode", "idna", "utf-7", "unicode-escape", "raw-unicode-escape")  # no page; slow where it is long
 _DEEPEST = 256  # elements left out that are open at once; the end tags of further ones count for those
 _END_TAG = 1024  # characters: more than the end tag of a script has
@@ -99,11 +100,12 @@ def _tidied(chunks: Iterable[str]) -> Iterator[str]:
     """The same page with stray signs and endless numbers written so that the parser is quick with them."""
     begun = ""
     for chunk in chunks:
-        text = begun + chunk
-        begun = "<" if text.endswith("<") else ""
-        yield _LONG_NUMBER.sub("\ufffd", _STRAY.sub("&lt;", text.removesuffix("<")))
+        text = _LONG_NUMBER.sub(lambda hit: f"&#{'0' * 640}" if hit[1] == "" else "\ufffd", begun + chunk)
+        hit = _BEGUN.search(text, max(0, len(text) - 642))
+        begun = hit[0] if hit else ""
+        yield _STRAY.sub("&lt;", text.removesuffix(begun))
     if begun:
-        yield "&lt;"
+        yield _LONG_NUMBER.sub("\ufffd", begun).replace("<", "&lt;")
 
 
 def _is_block(tag: str) -> bool:
