@@ -8,12 +8,16 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import thereafter
+from thereafter.kinds import KINDS, Kind, Kinds
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS / "strangers" / "my_mogrifier"
@@ -199,6 +203,21 @@ with ThreadPoolExecutor(8) as threads:
     print(set(threads.map(ask, range(8))))
 """
     assert run(installed, "-c", script).strip() == "{(True, 11)}"
+
+
+def test_kinds_that_two_threads_add_at_the_same_time_are_both_there(monkeypatch: pytest.MonkeyPatch):
+    class Slow(dict[str, Kind]):
+        """Rows that take a while to be joined with another one."""
+
+        def __or__(self, other: Any) -> Any:
+            time.sleep(0.1)
+            return {**self, **other}
+
+    kinds, (first, second) = Kinds(()), list(KINDS.values())[:2]
+    monkeypatch.setattr(kinds, "_rows", Slow())
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(kinds.add, (first, second)))
+    assert {first.name, second.name} <= set(kinds)
 
 
 def test_one_that_cannot_be_loaded_is_named_and_left_out(tmp_path: Path):

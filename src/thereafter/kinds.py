@@ -163,7 +163,7 @@ class Kinds(Mapping[str, Kind]):
     def __init__(self, rows: tuple[Kind, ...]) -> None:
         self._rows = {row.name: row for row in rows}
         self._complete = False
-        self._looking = threading.local()
+        self._looking, self._adding = threading.local(), threading.Lock()
 
     def __getitem__(self, name: str) -> Kind:
         return self._all()[name]
@@ -176,9 +176,10 @@ class Kinds(Mapping[str, Kind]):
 
     def add(self, row: Kind) -> None:
         """Another kind; the name of one that is there is not taken from it."""
-        if self._rows.get(row.name, row) != row:
-            raise ValueError(f"there is a kind {row.name!r} already; give this one another name")
-        self._rows = self._rows | {row.name: row}  # another thread may be going through the rows
+        with self._adding:
+            if self._rows.get(row.name, row) != row:
+                raise ValueError(f"there is a kind {row.name!r} already; give this one another name")
+            self._rows = self._rows | {row.name: row}  # another thread may be going through the rows
 
     def _all(self) -> dict[str, Kind]:
         # Every thread that asks before they are there looks for itself: one that waited for another could keep it from
