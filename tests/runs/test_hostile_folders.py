@@ -306,6 +306,18 @@ def test_finite_weights_that_overflow_do_not_predict(tmp_path: Path) -> None:
             ask("the")
 
 
+def test_solved_weights_that_are_nan_are_refused_as_trained_ones_are() -> None:
+    def solved() -> torch.nn.Module:
+        model = torch.nn.Module()
+        model.register_buffer("solved", torch.zeros(3))
+        return model
+
+    assert torch.equal(restored(solved, {"solved": np.ones(3, np.float32)}).solved, torch.ones(3))
+    for damaged in (np.nan, np.inf):
+        with pytest.raises(FormatError, match="'solved' holds nan or inf"):
+            restored(solved, {"solved": np.array([1, damaged, 1], np.float32)})
+
+
 def test_a_captioner_of_a_billion_blocks_is_refused_before_it_is_built() -> None:
     with pytest.raises(FormatError, match="blocks = 1,000,000,000, and there are 40 arrays"):
         check_counts(CaptionerSettings(blocks=10**9), 40)

@@ -134,9 +134,9 @@ def _check_fit(build: Callable[[], nn.Module], saved: Mapping[str, NDArray[np.ge
 
 
 def _check_finite(model: nn.Module) -> None:
-    """Refuse parameters that are not all numbers; their sums are one pass over them and take no memory."""
-    for name, weight in model.named_parameters():
-        if weight.is_floating_point() and not math.isfinite(weight.detach().sum(dtype=torch.float64)):
+    """Refuse weights, trained or solved, that are not all numbers; a sum is one pass over them and takes no memory."""
+    for name, weight in weights_of(model).items():
+        if weight.is_floating_point() and not math.isfinite(weight.sum(dtype=torch.float64)):
             raise FormatError(
                 f"the weight {name!r} holds nan or inf, expected finite numbers; the file is damaged, or its training "
                 "failed; try training again"
