@@ -51,6 +51,8 @@ def parts_of(source: str | Path, base: Path) -> Mapping[str, list[str]]:
         ("data/train/a.txt", "data/val/a.txt", "data/test/a.txt"),
         ("dev_data/train.txt", "dev_data/valid.txt", "dev_data/test.txt"),
         ("train_full.txt", "dev.txt", "test.txt"),
+        ("training.txt", "validation.txt", "testing.txt"),
+        ("training_set.txt", "validation_set.txt", "test_set.txt"),
         ("en/train.txt", "fr/valid.txt", "de/test.txt"),
     ],
 )
@@ -123,7 +125,7 @@ def test_the_files_that_have_parts_are_taken_before_others(tmp_path: Path):
 
 
 def test_a_test_file_without_a_training_part_is_warned_of(tmp_path: Path):
-    (note,) = locate(fill(tmp_path, "training.txt", "test.txt"), TEXTS).notes
+    (note,) = locate(fill(tmp_path, "learn.txt", "test.txt"), TEXTS).notes
     assert note.startswith("warning: test.txt")
     assert not locate(fill(tmp_path / "books", "emma.txt", "test_of_time.txt"), TEXTS).notes
     assert not locate(fill(tmp_path / "only", "test.txt"), TEXTS).notes

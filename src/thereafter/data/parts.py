@@ -22,9 +22,9 @@ from thereafter.progress import WARNING
 PARTS = {"train": "training", "valid": "validation", "test": "test"}
 """The parts, and what they are called in sentences."""
 _WORDS = {
-    "train": "train",
+    **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("valid", "validation", "val", "dev", "testa"), "valid"),  # testa, testb: CoNLL-2003
-    **dict.fromkeys(("test", "testb", "testc", "t10k"), "test"),  # t10k: MNIST
+    **dict.fromkeys(("test", "testing", "testb", "testc", "t10k"), "test"),  # t10k: MNIST
 }
 _BETWEEN = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
 _PERHAPS = re.compile("train|val|dev|test|t10k", re.IGNORECASE)
